@@ -30,17 +30,15 @@ static grail_images *open_images(const vision_lab *v, const char *path)
     return images;
 }
 
-TEST(what_lies_in_memory_is_as_accurate_as_what_is_written)
+VISION_TEST(what_lies_in_memory_is_as_accurate_as_what_is_written)
 {
     static const int64_t counts[] = {0, 11};
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f += VISION_HUGGING_FACE_VIT) {
-        const char *dense = vision_network(&v, (vision_family)f, vision_family_name(f));
-        grail_compress_options options = vision_options(&v, dense, vision_path(&v, "narrow"));
+        const char *dense = vision_network(v, (vision_family)f, vision_family_name(f));
+        grail_compress_options options = vision_options(v, dense, vision_path(v, "narrow"));
         vision_cut(&options, 0.4);
         assert_ok(lab_compress(&options));
-        grail_images *images = open_images(&v, dense);
+        grail_images *images = open_images(v, dense);
         grail_compression *c = run_in_memory(options);
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             const grail_accuracy written = accuracy_of(options.output.path, images, counts[i]);
@@ -55,7 +53,6 @@ TEST(what_lies_in_memory_is_as_accurate_as_what_is_written)
         grail_images_close(images);
         support_remove_tree(options.output.path);
     }
-    vision_close(&v);
 }
 
 static int cancel(void *user, const grail_eval_progress *p)
@@ -81,38 +78,33 @@ static int add_results(void *user, const grail_eval_progress *p)
     return 0;
 }
 
-TEST(its_observer_sees_which_images_are_right)
+VISION_TEST(its_observer_sees_which_images_are_right)
 {
-    vision_lab v;
     shown s = {0};
     grail_accuracy a = {0};
-    vision_open(&v);
-    const char *dense = vision_network(&v, VISION_BASIC, "dense");
-    grail_compress_options options = vision_options(&v, dense, NULL);
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(v, dense, NULL);
     vision_cut(&options, 0.4);
-    grail_images *images = open_images(&v, dense);
+    grail_images *images = open_images(v, dense);
     grail_compression *c = run_in_memory(options);
     assert_ok(grail_compression_accuracy(c, images, 0, add_results, &s, &a));
     assert_true(s.count == VISION_IMAGES);
     assert_near(s.sum / VISION_IMAGES, a.top1, 1e-12);
     grail_compression_close(c);
     grail_images_close(images);
-    vision_close(&v);
 }
 
 /* Heads in groups and neurons, cut and folded. */
-TEST(what_lies_in_memory_has_the_perplexity_of_what_is_written)
+LAB_TEST(what_lies_in_memory_has_the_perplexity_of_what_is_written)
 {
     static const char *const selectors[] = {"wanda", "fold"};
-    lab l;
-    lab_open(&l);
-    const char *dense = lab_f32(&l, "llama3", "dense");
+    const char *dense = lab_f32(l, "llama3", "dense");
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         shown s = {0};
         grail_model *model = NULL;
         grail_perplexity written = {0};
         grail_perplexity held = {0};
-        grail_compress_options options = lab_options(&l, dense, lab_path(&l, "narrow"));
+        grail_compress_options options = lab_options(l, dense, lab_path(l, "narrow"));
         options.cut.selector = selectors[i];
         assert_ok(lab_compress(&options));
         assert_ok(grail_model_open(options.output.path, &model));
@@ -128,20 +120,17 @@ TEST(what_lies_in_memory_has_the_perplexity_of_what_is_written)
         assert_near(s.sum / LAB_SAMPLES, held.mean_nll, 1e-9);
         support_remove_tree(options.output.path);
     }
-    lab_close(&l);
 }
 
-TEST(its_observer_is_told_and_may_cancel)
+VISION_TEST(its_observer_is_told_and_may_cancel)
 {
-    vision_lab v;
     int64_t done = 0;
     grail_accuracy a = {.images = -1};
-    vision_open(&v);
-    const char *dense = vision_network(&v, VISION_BASIC, "dense");
-    grail_compress_options options = vision_options(&v, dense, NULL);
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(v, dense, NULL);
     vision_cut(&options, 0.4);
     options.fit.compensate = "none";
-    grail_images *images = open_images(&v, dense);
+    grail_images *images = open_images(v, dense);
     grail_compression *c = run_in_memory(options);
     assert_fails(grail_compression_accuracy(c, images, 0, cancel, &done, &a), GRAIL_ERROR_CANCELLED,
                  "cancelled after");
@@ -151,20 +140,17 @@ TEST(its_observer_is_told_and_may_cancel)
                  GRAIL_ERROR_ARGUMENT, "49 images were requested, but the data holds 48");
     grail_compression_close(c);
     grail_images_close(images);
-    vision_close(&v);
 }
 
-TEST(a_run_that_writes_holds_nothing)
+VISION_TEST(a_run_that_writes_holds_nothing)
 {
-    vision_lab v;
     grail_compression *c = NULL;
     grail_accuracy a = {.images = -1};
-    vision_open(&v);
-    const char *dense = vision_network(&v, VISION_BASIC, "dense");
-    grail_compress_options options = vision_options(&v, dense, vision_path(&v, "narrow"));
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(v, dense, vision_path(v, "narrow"));
     vision_cut(&options, 0.4);
     options.fit.compensate = "none";
-    grail_images *images = open_images(&v, dense);
+    grail_images *images = open_images(v, dense);
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     assert_fails(grail_compression_accuracy(c, images, 0, NULL, NULL, &a), GRAIL_ERROR_ARGUMENT,
@@ -172,5 +158,4 @@ TEST(a_run_that_writes_holds_nothing)
     assert_int_equal(a.images, -1);
     grail_compression_close(c);
     grail_images_close(images);
-    vision_close(&v);
 }

@@ -59,52 +59,43 @@ static void close_case(cut_case *c)
     grail_model_close((grail_model *)(uintptr_t)c->narrow);
 }
 
-TEST(the_cut_of_a_repaired_network_is_the_network_without_repair)
+LAB_TEST(the_cut_of_a_repaired_network_is_the_network_without_repair)
 {
-    lab l;
     cut_case c;
     char plain[LAB_PATH];
     char repaired[LAB_PATH];
-    lab_open(&l);
-    narrow(&l, "magnitude-l1", "none", place(&l, "plain", plain));
-    narrow(&l, "magnitude-l1", "grail", place(&l, "repaired", repaired));
-    const double expected = mean_nll(&l, plain);
-    open_case(&l, repaired, &c);
+    narrow(l, "magnitude-l1", "none", place(l, "plain", plain));
+    narrow(l, "magnitude-l1", "grail", place(l, "repaired", repaired));
+    const double expected = mean_nll(l, plain);
+    open_case(l, repaired, &c);
     assert_ok(measure_cut(&c));
     assert_near(c.p.mean_nll, expected, 1e-5);
-    assert_true(fabs(mean_nll(&l, repaired) - expected) > 1e-3);
-    assert_true(fabs(mean_nll(&l, lab_golden("llama3")) - expected) > 1e-3);
+    assert_true(fabs(mean_nll(l, repaired) - expected) > 1e-3);
+    assert_true(fabs(mean_nll(l, lab_golden("llama3")) - expected) > 1e-3);
     close_case(&c);
-    lab_close(&l);
 }
 
-TEST(what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut)
+LAB_TEST(what_was_folded_or_not_narrowed_by_grail_has_no_plain_cut)
 {
-    lab l;
     cut_case c;
     char folded[LAB_PATH];
-    lab_open(&l);
-    narrow(&l, "fold", "grail", place(&l, "folded", folded));
-    open_case(&l, folded, &c);
+    narrow(l, "fold", "grail", place(l, "folded", folded));
+    open_case(l, folded, &c);
     assert_fails(measure_cut(&c), GRAIL_ERROR_UNSUPPORTED, "units were folded into others");
     close_case(&c);
-    open_case(&l, lab_golden("llama3"), &c);
+    open_case(l, lab_golden("llama3"), &c);
     assert_fails(measure_cut(&c), GRAIL_ERROR_UNSUPPORTED, "there is no report.json");
     close_case(&c);
-    lab_close(&l);
 }
 
-TEST(every_failing_allocation_is_survived)
+LAB_TEST(every_failing_allocation_is_survived)
 {
-    lab l;
     cut_case c;
     char plain[LAB_PATH];
-    lab_open(&l);
-    narrow(&l, "magnitude-l1", "none", place(&l, "plain", plain));
-    open_case(&l, plain, &c);
+    narrow(l, "magnitude-l1", "none", place(l, "plain", plain));
+    open_case(l, plain, &c);
     const int64_t before = memory_in_use();
     support_fail_each_allocation(measure_cut, &c);
     assert_int_equal(memory_in_use(), before);
     close_case(&c);
-    lab_close(&l);
 }

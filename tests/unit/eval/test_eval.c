@@ -67,16 +67,14 @@ static double golden_nll(const tensor_file *golden, int window, int position)
     return log(sum) - logit(golden, window, position, golden_id(golden, window, position + 1));
 }
 
-TEST(perplexity_is_that_of_the_reference_logits)
+LAB_TEST(perplexity_is_that_of_the_reference_logits)
 {
     static const char *const backends[] = {"cpu", "ref"};
-    lab l;
     grail_model *model = NULL;
     double sum = 0.0;
     double square = 0.0;
-    lab_open(&l);
     tensor_file *golden = open_golden("llama3");
-    const grail_text_source text = golden_text(&l, golden);
+    const grail_text_source text = golden_text(l, golden);
     for (int w = 0; w < WINDOWS; w++) {
         for (int t = 0; t + 1 < LENGTH; t++) {
             const double nll = golden_nll(golden, w, t);
@@ -108,7 +106,6 @@ TEST(perplexity_is_that_of_the_reference_logits)
     }
     grail_model_close(model);
     tensor_file_close(golden);
-    lab_close(&l);
 }
 
 typedef struct counter {
@@ -148,17 +145,15 @@ static int stop_halfway(void *user, const grail_eval_progress *p)
     return p->passed > 0.5 * (double)p->total ? 1 : 0;
 }
 
-TEST(windows_are_told_of_on_their_way)
+LAB_TEST(windows_are_told_of_on_their_way)
 {
-    lab l;
     grail_model *model = NULL;
     grail_perplexity one;
     grail_comparison compared;
     counter c = {0};
     double passed = 0.0;
-    lab_open(&l);
     tensor_file *golden = open_golden("qwen3");
-    const grail_text_source text = golden_text(&l, golden);
+    const grail_text_source text = golden_text(l, golden);
     assert_ok(grail_model_open(lab_golden("qwen3"), &model));
     assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_halfway, &c, &one),
                  GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
@@ -173,19 +168,16 @@ TEST(windows_are_told_of_on_their_way)
                  GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
     grail_model_close(model);
     tensor_file_close(golden);
-    lab_close(&l);
 }
 
-TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
+LAB_TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
 {
-    lab l;
     grail_model *model = NULL;
     grail_perplexity one;
     grail_perplexity two;
     counter c = {0};
-    lab_open(&l);
     tensor_file *golden = open_golden("qwen3");
-    const grail_text_source text = golden_text(&l, golden);
+    const grail_text_source text = golden_text(l, golden);
     assert_ok(grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, &one));
     assert_ok(grail_perplexity_measure(model, &text, 2, NULL, NULL, NULL, &two));
@@ -210,20 +202,17 @@ TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
         GRAIL_ERROR_ARGUMENT, "no text was given");
     grail_model_close(model);
     tensor_file_close(golden);
-    lab_close(&l);
 }
 
-TEST(logits_are_written_as_they_are)
+LAB_TEST(logits_are_written_as_they_are)
 {
-    lab l;
     grail_model *model = NULL;
     tensor_file *written = NULL;
-    lab_open(&l);
     tensor_file *golden = open_golden("mistral");
-    const grail_text_source text = golden_text(&l, golden);
+    const grail_text_source text = golden_text(l, golden);
     assert_ok(grail_model_open(lab_golden("mistral"), &model));
-    assert_ok(grail_logits_write(model, &text, NULL, lab_path(&l, "logits.safetensors")));
-    assert_ok(safetensors_open(lab_path(&l, "logits.safetensors"), &written));
+    assert_ok(grail_logits_write(model, &text, NULL, lab_path(l, "logits.safetensors")));
+    assert_ok(safetensors_open(lab_path(l, "logits.safetensors"), &written));
     const tensor_view *found = tensor_file_find(written, "logits");
     const tensor_view *expected = tensor_file_find(golden, "logits");
     assert_int_equal(found->bytes, expected->bytes);
@@ -237,7 +226,6 @@ TEST(logits_are_written_as_they_are)
     tensor_file_close(written);
     tensor_file_close(golden);
     grail_model_close(model);
-    lab_close(&l);
 }
 
 TEST(a_network_does_not_differ_from_itself)
@@ -252,33 +240,28 @@ TEST(a_network_does_not_differ_from_itself)
 }
 
 /* Random tokens are no more than the network has positions. */
-TEST(a_short_network_is_compared_on_short_windows)
+LAB_TEST(a_short_network_is_compared_on_short_windows)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("qwen2"));
     lab_set_integer(&m, "max_position_embeddings", 24);
-    lab_write(&m, lab_path(&l, "short"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "short"), GRAIL_DTYPE_F32);
     lab_fini(&m);
-    const char *model = lab_path(&l, "short");
+    const char *model = lab_path(l, "short");
     assert_int_equal(compare_models(model, model, "cpu").compared, 4 * 24);
-    lab_close(&l);
 }
 
 /* Two networks whose logits are known: their comparison by hand. */
-TEST(a_comparison_is_that_of_the_logits)
+LAB_TEST(a_comparison_is_that_of_the_logits)
 {
-    lab l;
     grail_model *a = NULL;
     grail_model *b = NULL;
     grail_comparison c;
     double largest = 0.0;
     double kl = 0.0;
-    lab_open(&l);
     tensor_file *left = open_golden("llama3");
     tensor_file *right = open_golden("llama3-bf16"); /* the same ids, the weights rounded */
-    const grail_text_source text = golden_text(&l, left);
+    const grail_text_source text = golden_text(l, left);
     for (int t = 0; t < LENGTH; t++) {
         double sums[2] = {0.0, 0.0};
         for (int id = 0; id < VOCABULARY; id++) {
@@ -303,60 +286,52 @@ TEST(a_comparison_is_that_of_the_logits)
     grail_model_close(b);
     tensor_file_close(left);
     tensor_file_close(right);
-    lab_close(&l);
 }
 
-TEST(networks_of_different_vocabularies_are_not_compared)
+LAB_TEST(networks_of_different_vocabularies_are_not_compared)
 {
-    lab l;
     lab_model m;
     grail_model *a = NULL;
     grail_model *b = NULL;
     grail_comparison c;
-    lab_open(&l);
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
         m.tensors[i].shape[0] -= m.tensors[i].shape[0] == VOCABULARY ? 6 : 0;
     }
     lab_set_integer(&m, "vocab_size", 90);
-    lab_write(&m, lab_path(&l, "small"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "small"), GRAIL_DTYPE_F32);
     lab_fini(&m);
     assert_ok(grail_model_open(lab_golden("llama3"), &a));
-    assert_ok(grail_model_open(lab_path(&l, "small"), &b));
+    assert_ok(grail_model_open(lab_path(l, "small"), &b));
     assert_fails(grail_verify(a, b, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_SHAPE,
                  "the networks have different vocabularies: ");
     grail_model_close(a);
     grail_model_close(b);
-    lab_close(&l);
 }
 
-TEST(a_text_that_was_calibrated_on_is_recognised)
+LAB_TEST(a_text_that_was_calibrated_on_is_recognised)
 {
-    lab l;
     grail_model *model = NULL;
     grail_perplexity p;
     int32_t others[4 * LAB_LENGTH];
-    lab_open(&l);
     for (int i = 0; i < 4 * LAB_LENGTH; i++) {
         others[i] = i % VOCABULARY;
     }
-    lab_write_ids(&l, "others.npy", 4, LAB_LENGTH, others);
-    const grail_compress_options options =
-        lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    lab_write_ids(l, "others.npy", 4, LAB_LENGTH, others);
+    const grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
     assert_ok(grail_model_open(options.output.path, &model));
-    grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES); /* one run of 24 fits a window of 32 */
     assert_int_equal(p.overlap_runs, LAB_SAMPLES);
     assert_ok(grail_perplexity_measure(model, &text, LAB_SAMPLES / 2, NULL, NULL, NULL, &p));
     assert_int_equal(p.overlap_runs, LAB_SAMPLES / 2);
-    text.path = lab_path(&l, "others.npy");
+    text.path = lab_path(l, "others.npy");
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES);
     assert_int_equal(p.overlap_runs, 0);
     grail_model_close(model);
-    lab_close(&l);
 }
 
 /* The runs that a model's record has of the text it was calibrated on. */
@@ -388,31 +363,27 @@ static void write_old_report(const char *directory)
     json_decref(report);
 }
 
-TEST(hashes_lie_beside_the_report)
+LAB_TEST(hashes_lie_beside_the_report)
 {
-    lab l;
     grail_perplexity p;
     char path[LAB_PATH + 32];
     static const unsigned char other[8] = {1};
-    lab_open(&l);
-    const grail_compress_options options =
-        lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    const grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
     snprintf(path, sizeof path, "%s/calibration.hashes", options.output.path);
     support_write_file(options.output.path, "calibration.hashes", other, sizeof other);
-    assert_fails(measure_runs(&l, options.output.path, &p), GRAIL_ERROR_FORMAT,
+    assert_fails(measure_runs(l, options.output.path, &p), GRAIL_ERROR_FORMAT,
                  "out/calibration.hashes' is damaged or of another result");
-    assert_fails(measure_runs(&l, options.output.path, &p), GRAIL_ERROR_FORMAT,
+    assert_fails(measure_runs(l, options.output.path, &p), GRAIL_ERROR_FORMAT,
                  "put back the file that was written with report.json, or delete it");
     assert_int_equal(unlink(path), 0);
-    assert_ok(measure_runs(&l, options.output.path, &p));
+    assert_ok(measure_runs(l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, 0);
     assert_int_equal(p.is_calibration, 1); /* the text's own hash is in the report */
     write_old_report(options.output.path);
-    assert_ok(measure_runs(&l, options.output.path, &p));
+    assert_ok(measure_runs(l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, 2);
     assert_int_equal(p.overlap_runs, 0);
-    lab_close(&l);
 }
 
 /* Narrows a result again: with magnitude, which needs no samples, or with those of the options. */
@@ -431,27 +402,25 @@ static void narrow_again(lab *l, grail_compress_options *options, const char *na
 
 /* A result that is narrowed again knows what its model was calibrated on, once with samples of its
  * own and once without any. */
-TEST(what_the_model_was_calibrated_on_stays_known)
+LAB_TEST(what_the_model_was_calibrated_on_stays_known)
 {
-    lab l;
     grail_perplexity p;
     int32_t others[4 * LAB_LENGTH];
-    lab_open(&l);
     for (int i = 0; i < 4 * LAB_LENGTH; i++) {
         others[i] = i % VOCABULARY;
     }
-    lab_write_ids(&l, "others.npy", 4, LAB_LENGTH, others);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    lab_write_ids(l, "others.npy", 4, LAB_LENGTH, others);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
-    options.read.text.path = lab_path(&l, "others.npy");
+    options.read.text.path = lab_path(l, "others.npy");
     options.read.samples = 4;
-    narrow_again(&l, &options, "again", true);
-    assert_ok(measure_runs(&l, options.output.path, &p));
+    narrow_again(l, &options, "again", true);
+    assert_ok(measure_runs(l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES + 3); /* two are equal */
     assert_int_equal(p.overlap_runs, 1);                   /* of the one window that is measured */
     assert_int_equal(p.is_calibration, 1);
-    narrow_again(&l, &options, "without", false);
-    assert_ok(measure_runs(&l, options.output.path, &p));
+    narrow_again(l, &options, "without", false);
+    assert_ok(measure_runs(l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES + 3); /* two are equal */
     assert_int_equal(p.is_calibration, 1);
     json_t *report = read_json(options.output.path, "report.json");
@@ -462,7 +431,6 @@ TEST(what_the_model_was_calibrated_on_stays_known)
     record = json_object_get(record, "before");
     assert_int_equal(json_integer_value(json_object_get(record, "samples")), LAB_SAMPLES);
     json_decref(report);
-    lab_close(&l);
 }
 
 TEST(chunks_hold_at_least_one_window)
@@ -497,20 +465,17 @@ static grail_status measure_once(void *context)
                               : status;
 }
 
-TEST(every_failing_allocation_is_survived)
+LAB_TEST(every_failing_allocation_is_survived)
 {
-    lab l;
     grail_model *model = NULL;
-    lab_open(&l);
     tensor_file *golden = open_golden("llama3");
-    grail_text_source text = golden_text(&l, golden);
+    grail_text_source text = golden_text(l, golden);
     text.context = 4;
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     void *context[] = {model, &text};
     support_fail_each_allocation(measure_once, context);
     grail_model_close(model);
     tensor_file_close(golden);
-    lab_close(&l);
 }
 
 TEST(the_machine_is_described)

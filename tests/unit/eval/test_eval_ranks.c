@@ -34,7 +34,6 @@ static int make_lab(const grail_comm *comm, void *user)
 {
     shared_test *t = user;
     vision_lab v;
-    (void)comm;
     vision_open(&v);
     snprintf(t->directory, sizeof t->directory, "%s", v.l.directory);
     snprintf(t->images, sizeof t->images, "%s", v.data);

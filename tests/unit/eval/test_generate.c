@@ -9,7 +9,6 @@
 #include "support/support.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

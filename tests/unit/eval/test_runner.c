@@ -4,7 +4,6 @@
 #include <grail/runner.h>
 
 #include <math.h>
-#include <string.h>
 
 enum { WINDOWS = LAB_SAMPLES, LENGTH = LAB_LENGTH, VOCABULARY = 96, SHORT = 7 };
 
@@ -23,7 +22,7 @@ static grail_runner *open_runner(const grail_model *model)
     return runner;
 }
 
-TEST(ids_in_memory_are_those_of_a_file)
+LAB_TEST(ids_in_memory_are_those_of_a_file)
 {
     static int32_t ids[WINDOWS * LENGTH];
     const grail_tokens tokens = {.ids = ids, .windows = WINDOWS, .length = LENGTH};
@@ -31,24 +30,21 @@ TEST(ids_in_memory_are_those_of_a_file)
     grail_model *model = NULL;
     grail_perplexity a;
     grail_perplexity b;
-    lab l;
-    lab_open(&l);
     make_ids(ids);
-    lab_write_ids(&l, "same.npy", WINDOWS, LENGTH, ids);
-    const grail_text_source file = {.path = lab_path(&l, "same.npy")};
+    lab_write_ids(l, "same.npy", WINDOWS, LENGTH, ids);
+    const grail_text_source file = {.path = lab_path(l, "same.npy")};
     assert_ok(grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_perplexity_measure(model, &file, 0, NULL, NULL, NULL, &a));
     assert_ok(grail_perplexity_measure(model, &memory, 0, NULL, NULL, NULL, &b));
     assert_true(a.mean_nll == b.mean_nll && a.scored_tokens == b.scored_tokens);
-    grail_compress_options options = lab_options(&l, lab_golden("qwen3"), lab_path(&l, "of-file"));
+    grail_compress_options options = lab_options(l, lab_golden("qwen3"), lab_path(l, "of-file"));
     options.read.text = file;
     assert_ok(lab_compress(&options));
-    options.output.path = lab_path(&l, "of-memory");
+    options.output.path = lab_path(l, "of-memory");
     options.read.text = memory;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "of-file"), lab_path(&l, "of-memory"));
+    assert_same_checkpoint(lab_path(l, "of-file"), lab_path(l, "of-memory"));
     grail_model_close(model);
-    lab_close(&l);
 }
 
 /* The losses of a window that is run alone. */

@@ -71,17 +71,15 @@ static void prune(const vision_lab *v, const char *model, const char *output)
     assert_ok(lab_compress(&options));
 }
 
-TEST(a_comparison_is_that_of_the_logits_on_the_images)
+VISION_TEST(a_comparison_is_that_of_the_logits_on_the_images)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *dense = vision_network(&v, VISION_BASIC, "dense");
-    const char *narrow = vision_path(&v, "narrow");
-    prune(&v, dense, narrow);
-    vision_values a = vision_outputs(&v, dense, backend_reference());
-    vision_values b = vision_outputs(&v, narrow, backend_reference());
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    const char *narrow = vision_path(v, "narrow");
+    prune(v, dense, narrow);
+    vision_values a = vision_outputs(v, dense, backend_reference());
+    vision_values b = vision_outputs(v, narrow, backend_reference());
     const grail_comparison expected = expected_comparison(&a, &b);
-    const grail_comparison c = compare(&v, dense, narrow, "ref");
+    const grail_comparison c = compare(v, dense, narrow, "ref");
     assert_int_equal(c.compared, VISION_IMAGES);
     assert_near(c.max_abs / expected.max_abs, 1.0, 1e-5);
     assert_near(c.mean_kl / expected.mean_kl, 1.0, 1e-4);
@@ -90,43 +88,36 @@ TEST(a_comparison_is_that_of_the_logits_on_the_images)
     assert_true(c.top1_agreement > 0.0 && c.top1_agreement < 1.0);
     memory_free(a.data);
     memory_free(b.data);
-    vision_close(&v);
 }
 
-TEST(as_many_images_are_compared_as_were_asked_for)
+VISION_TEST(as_many_images_are_compared_as_were_asked_for)
 {
-    vision_lab v;
     grail_comparison c = unset;
-    vision_open(&v);
-    grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
-    assert_ok(grail_verify_images(dense, dense, &v.images, 5, NULL, NULL, NULL, &c));
+    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    assert_ok(grail_verify_images(dense, dense, &v->images, 5, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, 5);
     assert_ok(
-        grail_verify_images(dense, dense, &v.images, VISION_IMAGES + 1, NULL, NULL, NULL, &c));
+        grail_verify_images(dense, dense, &v->images, VISION_IMAGES + 1, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, VISION_IMAGES);
     grail_model_close(dense);
-    vision_close(&v);
 }
 
-TEST(without_images_random_pixels_are_compared)
+VISION_TEST(without_images_random_pixels_are_compared)
 {
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f += VISION_FAMILIES - 1) {
-        const char *dense = vision_network(&v, (vision_family)f, vision_family_name(f));
+        const char *dense = vision_network(v, (vision_family)f, vision_family_name(f));
         const grail_comparison c = compare(NULL, dense, dense, "cpu");
         assert_int_equal(c.compared, 8);
         assert_true(c.max_abs == 0.0 && c.top1_agreement == 1.0);
         assert_near(c.max_kl, 0.0, 1e-12);
         assert_int_equal(c.identity_checked, 0);
     }
-    const char *narrow = vision_path(&v, "narrow");
-    prune(&v, vision_path(&v, "basic"), narrow);
-    const grail_comparison one = compare(NULL, vision_path(&v, "basic"), narrow, "cpu");
-    const grail_comparison two = compare(NULL, vision_path(&v, "basic"), narrow, "cpu");
+    const char *narrow = vision_path(v, "narrow");
+    prune(v, vision_path(v, "basic"), narrow);
+    const grail_comparison one = compare(NULL, vision_path(v, "basic"), narrow, "cpu");
+    const grail_comparison two = compare(NULL, vision_path(v, "basic"), narrow, "cpu");
     assert_true(one.max_abs > 0.01 && one.max_abs == two.max_abs && one.mean_kl == two.mean_kl);
     assert_true(one.identity_checked == 1 && one.identity_max_abs < 1e-4);
-    vision_close(&v);
 }
 
 /* A network without its head gives features. */
@@ -146,16 +137,13 @@ static const char *write_headless(const vision_lab *v, const char *name, float c
     return path;
 }
 
-TEST(features_have_a_distance_but_no_classes)
+VISION_TEST(features_have_a_distance_but_no_classes)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *a = write_headless(&v, "a", 0.0F);
-    const char *b = write_headless(&v, "b", 0.25F);
-    const grail_comparison c = compare(&v, a, b, "cpu");
+    const char *a = write_headless(v, "a", 0.0F);
+    const char *b = write_headless(v, "b", 0.25F);
+    const grail_comparison c = compare(v, a, b, "cpu");
     assert_near(c.max_abs, 0.25, 1e-4);
     assert_true(isnan(c.mean_kl) && isnan(c.max_kl) && isnan(c.top1_agreement));
-    vision_close(&v);
 }
 
 /* -- the identity ----------------------------------------------------------------------------- */
@@ -202,7 +190,7 @@ static const char *write_damaged(const vision_lab *v, const char *from, const ch
     return to;
 }
 
-TEST(the_identity_sees_a_damaged_tensor)
+VISION_TEST(the_identity_sees_a_damaged_tensor)
 {
     static const char *const tensors[] = {"conv1.weight",
                                           "bn1.running_mean",
@@ -211,48 +199,39 @@ TEST(the_identity_sees_a_damaged_tensor)
                                           "layer2.0.conv2.weight",
                                           "layer2.0.downsample.0.weight",
                                           "fc.weight"};
-    vision_lab v;
-    vision_open(&v);
-    const char *dense = vision_network(&v, VISION_BASIC, "dense");
-    const char *narrow = vision_path(&v, "narrow");
-    prune(&v, dense, narrow);
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    const char *narrow = vision_path(v, "narrow");
+    prune(v, dense, narrow);
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
-        const grail_comparison c = compare(&v, dense, write_damaged(&v, narrow, tensors[i]), "cpu");
+        const grail_comparison c = compare(v, dense, write_damaged(v, narrow, tensors[i]), "cpu");
         assert_int_equal(c.identity_checked, 1);
         assert_true(c.identity_max_abs > 1e-3);
     }
-    vision_close(&v);
 }
 
-TEST(the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired)
+VISION_TEST(the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "dense");
+    const char *model = vision_network(v, VISION_BASIC, "dense");
     for (int how = 0; how < 3; how++) {
-        char output[LAB_PATH];
-        snprintf(output, sizeof output, "%s/out-%d", v.l.directory, how);
-        grail_compress_options options = vision_options(&v, model, output);
+        const char *output = lab_path_of(&v->l, "out-%d", how);
+        grail_compress_options options = vision_options(v, model, output);
         vision_cut(&options, 0.34);
         options.fit.compensate = how == 0 ? "grail" : "none";
         options.cut.selector = how == 1 ? "fold" : "magnitude-l2";
         options.fit.repair = how == 2;
         assert_ok(lab_compress(&options));
-        assert_int_equal(compare(&v, model, output, "cpu").identity_checked, 0);
+        assert_int_equal(compare(v, model, output, "cpu").identity_checked, 0);
     }
-    vision_close(&v);
 }
 
 /* -- refusals --------------------------------------------------------------------------------- */
 
-TEST(networks_that_read_or_give_something_else_are_not_compared)
+VISION_TEST(networks_that_read_or_give_something_else_are_not_compared)
 {
-    vision_lab v;
     grail_model *text = NULL;
     grail_comparison c = unset;
-    vision_open(&v);
-    grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
-    grail_model *features = vision_model_open(write_headless(&v, "features", 0.0F));
+    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    grail_model *features = vision_model_open(write_headless(v, "features", 0.0F));
     assert_ok(grail_model_open(lab_golden("llama3"), &text));
     assert_fails(grail_verify_images(dense, features, NULL, 0, NULL, NULL, NULL, &c),
                  GRAIL_ERROR_SHAPE, "the networks have different numbers of outputs: ");
@@ -268,7 +247,6 @@ TEST(networks_that_read_or_give_something_else_are_not_compared)
     grail_model_close(dense);
     grail_model_close(features);
     grail_model_close(text);
-    vision_close(&v);
 }
 
 static grail_status verify_once(void *context)
@@ -282,18 +260,15 @@ static grail_status verify_once(void *context)
                : status;
 }
 
-TEST(every_failing_allocation_is_survived)
+VISION_TEST(every_failing_allocation_is_survived)
 {
-    vision_lab v;
-    vision_open(&v);
-    grail_model *dense = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
-    prune(&v, vision_path(&v, "dense"), vision_path(&v, "narrow"));
-    grail_model *narrow = vision_model_open(vision_path(&v, "narrow"));
-    void *context[] = {dense, narrow, &v.images};
+    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    prune(v, vision_path(v, "dense"), vision_path(v, "narrow"));
+    grail_model *narrow = vision_model_open(vision_path(v, "narrow"));
+    void *context[] = {dense, narrow, &v->images};
     support_fail_each_allocation(verify_once, context);
     grail_model_close(dense);
     grail_model_close(narrow);
-    vision_close(&v);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -3,7 +3,6 @@
 #include "base/file.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,10 +61,6 @@ static int count_call(heal_watch *w)
 static int watch_site(void *user, const grail_site_report *site, int block, int blocks,
                       double seconds_left)
 {
-    (void)site;
-    (void)block;
-    (void)blocks;
-    (void)seconds_left;
     return count_call(user);
 }
 

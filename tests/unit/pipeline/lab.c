@@ -48,8 +48,17 @@ void lab_close(lab *l)
 
 const char *lab_path(const lab *l, const char *name)
 {
+    return lab_path_of(l, "%s", name);
+}
+
+const char *lab_path_of(const lab *l, const char *format, ...)
+{
     char *path = lab_next_path();
-    snprintf(path, LAB_PATH, "%s/%s", l->directory, name);
+    const int length = snprintf(path, LAB_PATH, "%s/", l->directory);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(path + length, (size_t)(LAB_PATH - length), format, values);
+    va_end(values);
     return path;
 }
 

@@ -18,11 +18,14 @@ typedef struct lab {
 
 void lab_open(lab *l);
 void lab_close(lab *l);
+/** LAB_TEST(what_holds) { ... }: a test with a laboratory of its own, `lab *l`. */
+#define LAB_TEST(name) TEST_OF(lab, l, lab_open, lab_close, name)
 /** Writes ids[rows, columns], at most LAB_SAMPLES * LAB_LENGTH, as .npy into the laboratory. */
 void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns,
                    const int32_t *ids);
-/** Path of `name` in the laboratory. */
+/** Path of a name in the laboratory, until many others are made. */
 const char *lab_path(const lab *l, const char *name);
+const char *lab_path_of(const lab *l, const char *format, ...) GRAIL_PRINTF(2, 3);
 /** Stores a golden model with its tensors as F32 under `name`; returns its path. */
 const char *lab_f32(const lab *l, const char *golden, const char *name);
 

@@ -9,7 +9,7 @@
 /* Paths live in a ring: a test holds a few at a time. */
 char *lab_next_path(void)
 {
-    enum { PATHS = 32 };
+    enum { PATHS = 4096 };
     static char paths[PATHS][LAB_PATH];
     static int next;
     return paths[next++ % PATHS];

@@ -44,7 +44,7 @@ void lab_set_integer(lab_model *m, const char *key, int64_t value);
 /** Reads a JSON file of a directory; the caller releases it. */
 json_t *read_json(const char *directory, const char *name);
 
-/** A static text of LAB_PATH bytes that lasts for 32 calls. */
+/** A static text of LAB_PATH bytes that lasts for 4096 calls. */
 char *lab_next_path(void);
 
 #endif

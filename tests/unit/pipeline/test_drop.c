@@ -33,7 +33,7 @@ static void assert_identity(const char *dense, const char *narrow)
     assert_true(c.max_abs > 1e-3); /* something was lost */
 }
 
-TEST(the_result_is_the_network_whose_consumer_gives_zeros)
+LAB_TEST(the_result_is_the_network_whose_consumer_gives_zeros)
 {
     static const char *const cases[][3] = {{"0.self_attn.o_proj"},
                                            {"1.mlp.down_proj"},
@@ -41,65 +41,57 @@ TEST(the_result_is_the_network_whose_consumer_gives_zeros)
                                            {"0.self_attn.o_proj", "1.self_attn.o_proj"}};
     static const char *const models[] = {"llama3",  "llama3-sharded", "qwen2", "qwen3",
                                          "mistral", "gemma2",         "glm4",  "gpt2"};
-    lab l;
-    lab_open(&l);
     for (int m = 0; m < 8; m++) {
         for (int i = 0; i < 4; i++) {
+            if (!support_takes(m + i, 2)) {
+                continue;
+            }
             char name[32];
             snprintf(name, sizeof name, "%s-%d", models[m], i);
-            const char *output = lab_path(&l, name);
+            const char *output = lab_path(l, name);
             const grail_compress_options options =
-                dropping(&l, lab_golden(models[m]), output, cases[i]);
+                dropping(l, lab_golden(models[m]), output, cases[i]);
             assert_ok(lab_compress(&options));
             assert_identity(lab_golden(models[m]), output);
         }
     }
-    lab_close(&l);
 }
 
-TEST(biases_go_with_their_sublayer)
+LAB_TEST(biases_go_with_their_sublayer)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_with_biases(&l, "llama3", "model");
-    const char *output = lab_path(&l, "out");
+    const char *model = lab_with_biases(l, "llama3", "model");
+    const char *output = lab_path(l, "out");
     const grail_compress_options options = dropping(
-        &l, model, output, (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
+        l, model, output, (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
     assert_ok(lab_compress(&options));
     assert_identity(model, output);
-    lab_close(&l);
 }
 
-TEST(a_sublayer_that_gives_nothing_is_no_loss)
+LAB_TEST(a_sublayer_that_gives_nothing_is_no_loss)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("llama3"));
     lab_tensor *down = lab_find(&m, 1, "mlp.down_proj.weight");
     memset(down->values, 0, (size_t)lab_elements(down) * sizeof down->values[0]);
-    lab_write(&m, lab_path(&l, "model"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "model"), GRAIL_DTYPE_F32);
     lab_fini(&m);
-    const grail_compress_options options = dropping(&l, lab_path(&l, "model"), lab_path(&l, "out"),
+    const grail_compress_options options = dropping(l, lab_path(l, "model"), lab_path(l, "out"),
                                                     (const char *const[]){"1.mlp.down_proj", NULL});
     assert_ok(lab_compress(&options));
-    const grail_comparison c = compare_models(lab_path(&l, "model"), lab_path(&l, "out"), "cpu");
+    const grail_comparison c = compare_models(lab_path(l, "model"), lab_path(l, "out"), "cpu");
     assert_true(c.max_abs == 0.0);
-    lab_close(&l);
 }
 
 /* Layer 1 becomes layer 0, bit by bit. */
-TEST(a_block_without_sublayers_goes_and_later_ones_move_up)
+LAB_TEST(a_block_without_sublayers_goes_and_later_ones_move_up)
 {
     static const char *const models[] = {"llama3", "llama3-sharded", "qwen2"};
-    lab l;
-    lab_open(&l);
     for (int m = 0; m < 3; m++) {
-        const char *output = lab_path(&l, models[m]);
+        const char *output = lab_path(l, models[m]);
         checkpoint *dense = NULL;
         checkpoint *narrow = NULL;
         const grail_compress_options options =
-            dropping(&l, lab_golden(models[m]), output,
+            dropping(l, lab_golden(models[m]), output,
                      (const char *const[]){"0.self_attn.o_proj", "0.mlp.down_proj", NULL});
         assert_ok(lab_compress(&options));
         assert_identity(lab_golden(models[m]), output);
@@ -117,19 +109,16 @@ TEST(a_block_without_sublayers_goes_and_later_ones_move_up)
         checkpoint_close(dense);
         checkpoint_close(narrow);
     }
-    lab_close(&l);
 }
 
-TEST(reports_and_totals_tell_of_it)
+LAB_TEST(reports_and_totals_tell_of_it)
 {
-    lab l;
-    lab_open(&l);
     grail_compression *c = NULL;
     grail_model *narrow = NULL;
     grail_model_facts facts = {0};
-    const char *output = lab_path(&l, "out");
+    const char *output = lab_path(l, "out");
     const grail_compress_options options =
-        dropping(&l, lab_golden("llama3"), output,
+        dropping(l, lab_golden("llama3"), output,
                  (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
@@ -151,19 +140,16 @@ TEST(reports_and_totals_tell_of_it)
     assert_int_equal(s.fit_count, 0);
     grail_model_close(narrow);
     grail_compression_close(c);
-    lab_close(&l);
 }
 
-TEST(the_result_can_be_narrowed_again)
+LAB_TEST(the_result_can_be_narrowed_again)
 {
-    lab l;
-    lab_open(&l);
     grail_compress_options options =
-        dropping(&l, lab_golden("llama3"), lab_path(&l, "first"),
+        dropping(l, lab_golden("llama3"), lab_path(l, "first"),
                  (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
     options.fit.compensate = "full";
     assert_ok(lab_compress(&options));
-    grail_compress_options again = lab_options(&l, lab_path(&l, "first"), lab_path(&l, "second"));
+    grail_compress_options again = lab_options(l, lab_path(l, "first"), lab_path(l, "second"));
     assert_ok(lab_compress(&again));
     json_t *config = read_json(again.output.path, "config.json");
     const json_t *layers = json_object_get(config, "per_layer_config");
@@ -171,17 +157,16 @@ TEST(the_result_can_be_narrowed_again)
     const json_t *lacks = json_object_get(json_object_get(layers, "0"), "skip");
     assert_string_equal(json_string_value(json_array_get(lacks, 0)), "mlp");
     json_decref(config);
-    const grail_comparison c = compare_models(lab_path(&l, "first"), again.output.path, "cpu");
+    const grail_comparison c = compare_models(lab_path(l, "first"), again.output.path, "cpu");
     assert_true(c.mean_kl > 0.0 && c.mean_kl < 1.0);
     grail_compress_options rest =
-        dropping(&l, lab_path(&l, "first"), lab_path(&l, "third"),
+        dropping(l, lab_path(l, "first"), lab_path(l, "third"),
                  (const char *const[]){"1.mlp.down_proj", NULL}); /* now layer 1 has nothing */
     assert_ok(lab_compress(&rest));
-    assert_identity(lab_path(&l, "first"), rest.output.path);
+    assert_identity(lab_path(l, "first"), rest.output.path);
     config = read_json(rest.output.path, "config.json");
     assert_int_equal(json_integer_value(json_object_get(config, "num_hidden_layers")), 1);
     json_decref(config);
-    lab_close(&l);
 }
 
 typedef struct interruption {
@@ -191,10 +176,6 @@ typedef struct interruption {
 static int observe(void *user, const grail_site_report *report, int block, int blocks,
                    double seconds_left)
 {
-    (void)report;
-    (void)block;
-    (void)blocks;
-    (void)seconds_left;
     interruption *i = user;
     i->calls++;
     return i->calls == i->cancel_at;
@@ -239,12 +220,9 @@ static void assert_resumes(const lab *l, grail_compress_options options)
     }
 }
 
-TEST(an_interrupted_run_goes_on_to_the_same_bytes)
+LAB_TEST(an_interrupted_run_goes_on_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, mixed_run(&l, lab_f32(&l, "qwen2", "model"), NULL));
-    lab_close(&l);
+    assert_resumes(l, mixed_run(l, lab_f32(l, "qwen2", "model"), NULL));
 }
 
 /* Layer 0 goes, and layer 1 is cut. */
@@ -261,12 +239,9 @@ static grail_compress_options leaving_out(const lab *l, const char *output)
 }
 
 /* Tensors under other names are found again. */
-TEST(so_does_one_that_leaves_out_a_block)
+LAB_TEST(so_does_one_that_leaves_out_a_block)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, leaving_out(&l, NULL));
-    lab_close(&l);
+    assert_resumes(l, leaving_out(l, NULL));
 }
 
 /* Changes a bit of a tensor that has another name in the model: it is the last but one of its
@@ -283,62 +258,50 @@ static void damage(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-TEST(a_changed_bit_is_found_under_another_name)
+LAB_TEST(a_changed_bit_is_found_under_another_name)
 {
-    lab l;
-    lab_open(&l);
     interruption i = {.cancel_at = 6}; /* all blocks are finished */
-    grail_compress_options options = leaving_out(&l, lab_path(&l, "out"));
+    grail_compress_options options = leaving_out(l, lab_path(l, "out"));
     options.run.observer = observe;
     options.run.observer_user = &i;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
-    damage(lab_path(&l, "out.partial/result/model-00002-of-00002.safetensors"));
+    damage(lab_path(l, "out.partial/result/model-00002-of-00002.safetensors"));
     options.output.resume = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                  "tensor 'model.layers.0.self_attn.v_proj.weight' in '");
-    lab_close(&l);
 }
 
-TEST(what_cannot_be_dropped_is_refused)
+LAB_TEST(what_cannot_be_dropped_is_refused)
 {
-    lab l;
-    lab_open(&l);
     const grail_compress_options all =
-        dropping(&l, lab_golden("llama3"), lab_path(&l, "out"),
+        dropping(l, lab_golden("llama3"), lab_path(l, "out"),
                  (const char *const[]){"0.self_attn.o_proj", "0.mlp.down_proj",
                                        "1.self_attn.o_proj", "1.mlp.down_proj", NULL});
     assert_fails(lab_compress(&all), GRAIL_ERROR_ARGUMENT, "the plan drops all 4 sublayers");
-    assert_false(file_exists(lab_path(&l, "out")));
-    lab_close(&l);
+    assert_false(file_exists(lab_path(l, "out")));
 }
 
-TEST(image_networks_are_refused)
+VISION_TEST(image_networks_are_refused)
 {
-    vision_lab v;
-    vision_open(&v);
-    grail_compress_options options = vision_options(
-        &v, vision_network(&v, VISION_HUGGING_FACE_VIT, "vit"), vision_path(&v, "out"));
+    grail_compress_options options =
+        vision_options(v, vision_network(v, VISION_HUGGING_FACE_VIT, "vit"), vision_path(v, "out"));
     options.amount.plan_text = "{\"grail_plan\": 1, \"sites\": [{\"site\": "
                                "\"vit.encoder.layer.0.output.dense\", \"kept\": 0}]}";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "a checkpoint of a vit network cannot say that a block lacks a sublayer");
-    options.read.model = vision_network(&v, VISION_BASIC, "resnet");
+    options.read.model = vision_network(v, VISION_BASIC, "resnet");
     options.amount.plan_text =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"layer1.0.conv2\", \"kept\": 0}]}";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "site 'layer1.0.conv2' keeps 0 units, but it is not alone in a sublayer");
-    vision_close(&v);
 }
 
-TEST(failing_allocations_are_survived)
+LAB_TEST(failing_allocations_are_survived)
 {
     if (!support_walks_failures()) {
         skip();
     }
-    lab l;
-    lab_open(&l);
-    lab_fail_allocations(leaving_out(&l, lab_path(&l, "out")));
-    lab_close(&l);
+    lab_fail_allocations(leaving_out(l, lab_path(l, "out")));
 }
 
 /* A llama with biases in which these sublayers add their consumer's bias alone, the same to every
@@ -399,19 +362,17 @@ TEST(the_consumer_before_makes_up_for_what_a_sublayer_added)
 }
 
 /* Half of the neurons that are left are dead, so cutting them loses nothing either. */
-TEST(so_does_a_consumer_that_is_cut)
+LAB_TEST(so_does_a_consumer_that_is_cut)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
-    const char *model = with_constant(&l, (const char *const[]){"1.self_attn.o_proj", NULL});
+    const char *model = with_constant(l, (const char *const[]){"1.self_attn.o_proj", NULL});
     lab_read(&m, model);
     lab_tensor *up = lab_find(&m, 0, "mlp.up_proj.weight");
     lab_tensor *bias = lab_find(&m, 0, "mlp.up_proj.bias");
     const int64_t half = up->shape[0] / 2;
     memset(up->values, 0, (size_t)(half * up->shape[1]) * sizeof up->values[0]);
     memset(bias->values, 0, (size_t)half * sizeof bias->values[0]);
-    const char *dead = lab_path(&l, "dead");
+    const char *dead = lab_path(l, "dead");
     lab_write(&m, dead, GRAIL_DTYPE_F32);
     lab_fini(&m);
     char plan[256];
@@ -422,14 +383,13 @@ TEST(so_does_a_consumer_that_is_cut)
         (int)half);
     static const char *const weights[] = {"none", "stream"};
     for (int i = 0; i < 2; i++) {
-        grail_compress_options options = lab_options(&l, dead, lab_path(&l, weights[i]));
+        grail_compress_options options = lab_options(l, dead, lab_path(l, weights[i]));
         options.amount.plan_text = plan;
         options.fit.target = "dense";
         options.fit.token_weights = weights[i];
         assert_ok(lab_compress(&options));
         assert_true(compare_models(dead, options.output.path, "cpu").max_abs < 1e-3);
     }
-    lab_close(&l);
 }
 
 static double divergence(const lab *l, const char *model, const char *target, const char *refit)
@@ -460,17 +420,14 @@ TEST(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one)
 }
 
 /* With a local target nothing is refitted, and no samples are needed. */
-TEST(a_local_target_leaves_the_rest_alone)
+LAB_TEST(a_local_target_leaves_the_rest_alone)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "model");
+    const char *model = lab_f32(l, "llama3", "model");
     grail_compress_options options =
-        dropping(&l, model, lab_path(&l, "out"), (const char *const[]){"1.self_attn.o_proj", NULL});
+        dropping(l, model, lab_path(l, "out"), (const char *const[]){"1.self_attn.o_proj", NULL});
     options.fit.compensate = "grail";
     options.read.text.path = NULL;
     assert_ok(lab_compress(&options));
     assert_true(same_tensor(model, options.output.path, "model.layers.0.mlp.down_proj.weight"));
     assert_true(same_tensor(model, options.output.path, "model.layers.1.mlp.up_proj.weight"));
-    lab_close(&l);
 }

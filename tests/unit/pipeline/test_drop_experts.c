@@ -48,14 +48,12 @@ static void assert_same_rows(const lab_tensor *dense, int64_t row, const lab_ten
 }
 
 /* Tensors of experts, rows of routers. */
-TEST(those_that_stay_move_up_as_they_are)
+LAB_TEST(those_that_stay_move_up_as_they_are)
 {
-    lab l;
     lab_model dense;
     lab_model narrow;
-    lab_open(&l);
     const grail_compress_options options =
-        keeping(&l, lab_golden("mixtral"), lab_path(&l, "out"), second_and_last_stay);
+        keeping(l, lab_golden("mixtral"), lab_path(l, "out"), second_and_last_stay);
     assert_ok(lab_compress(&options));
     lab_read(&dense, lab_golden("mixtral"));
     lab_read(&narrow, options.output.path);
@@ -79,18 +77,15 @@ TEST(those_that_stay_move_up_as_they_are)
     assert_int_equal(lab_find(&narrow, 0, "block_sparse_moe.gate.weight")->shape[0], 4);
     lab_fini(&dense);
     lab_fini(&narrow);
-    lab_close(&l);
 }
 
 /* The layers may differ in their number. grail opens that, and no stock class. */
-TEST(stacked_ones_move_up_in_their_tensor)
+LAB_TEST(stacked_ones_move_up_in_their_tensor)
 {
-    lab l;
     lab_model dense;
     lab_model narrow;
-    lab_open(&l);
     const grail_compress_options options =
-        keeping(&l, lab_golden("granitemoe"), lab_path(&l, "out"), second_and_last_stay);
+        keeping(l, lab_golden("granitemoe"), lab_path(l, "out"), second_and_last_stay);
     assert_ok(lab_compress(&options));
     lab_read(&dense, lab_golden("granitemoe"));
     lab_read(&narrow, options.output.path);
@@ -111,7 +106,6 @@ TEST(stacked_ones_move_up_in_their_tensor)
     json_t *config = read_json(options.output.path, "config.json");
     assert_non_null(json_object_get(config, "per_layer_config"));
     json_decref(config);
-    lab_close(&l);
 }
 
 /* -- which go ---------------------------------------------------------------------------------- */
@@ -142,14 +136,12 @@ static void assert_lists(const json_t *entry, const char *key, int64_t only)
 }
 
 /* And nothing changes by that. */
-TEST(an_expert_that_no_token_reaches_goes_first_and_is_named)
+LAB_TEST(an_expert_that_no_token_reaches_goes_first_and_is_named)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = write_unreached(&l);
+    const char *model = write_unreached(l);
     for (int i = 0; i < 3; i++) {
         const grail_compress_options options =
-            dropping(&l, model, lab_path(&l, compensations[i]), compensations[i]);
+            dropping(l, model, lab_path(l, compensations[i]), compensations[i]);
         assert_ok(lab_compress(&options));
         json_t *report = read_json(options.output.path, "report.json");
         const json_t *sites = json_object_get(report, "sites");
@@ -169,14 +161,11 @@ TEST(an_expert_that_no_token_reaches_goes_first_and_is_named)
         assert_int_equal(c.identity_checked, 0);
         assert_true(i > 0 || c.max_abs < 1e-6);
     }
-    lab_close(&l);
 }
 
 /* Scaling what an expert makes scales its score, and leaves the others theirs. */
-TEST(the_one_that_adds_least_goes)
+LAB_TEST(the_one_that_adds_least_goes)
 {
-    lab l;
-    lab_open(&l);
     for (int least = 0; least < 4; least++) {
         char part[64];
         lab_model m;
@@ -187,13 +176,13 @@ TEST(the_one_that_adds_least_goes)
         for (int64_t i = 0; i < lab_elements(down); i++) {
             down->values[i] *= 0.01F;
         }
-        lab_write(&m, lab_path(&l, part), GRAIL_DTYPE_F32);
+        lab_write(&m, lab_path(l, part), GRAIL_DTYPE_F32);
         lab_fini(&m);
         char output[16];
         snprintf(output, sizeof output, "out%d", least);
         grail_compression *c = NULL;
         const grail_compress_options options =
-            dropping(&l, lab_path(&l, part), lab_path(&l, output), "none");
+            dropping(l, lab_path(l, part), lab_path(l, output), "none");
         assert_ok(grail_compression_open(&options, &c));
         assert_ok(grail_compression_run(c));
         const int count = grail_compression_site_count(c);
@@ -207,7 +196,6 @@ TEST(the_one_that_adds_least_goes)
         }
         grail_compression_close(c);
     }
-    lab_close(&l);
 }
 
 /* -- what makes up for them -------------------------------------------------------------------- */
@@ -231,15 +219,13 @@ static const char *write_twins(const lab *l)
     return lab_path(l, "twins");
 }
 
-TEST(fits_of_those_that_stay_take_the_loss_back)
+LAB_TEST(fits_of_those_that_stay_take_the_loss_back)
 {
-    lab l;
-    lab_open(&l);
     double loss[3];
-    const char *model = write_twins(&l);
+    const char *model = write_twins(l);
     for (int i = 0; i < 3; i++) {
         grail_compress_options options =
-            dropping(&l, model, lab_path(&l, compensations[i]), compensations[i]);
+            dropping(l, model, lab_path(l, compensations[i]), compensations[i]);
         assert_ok(lab_compress(&options));
         loss[i] = compare_models(model, options.output.path, "cpu").mean_kl;
         json_t *report = read_json(options.output.path, "report.json");
@@ -263,20 +249,17 @@ TEST(fits_of_those_that_stay_take_the_loss_back)
         json_decref(report);
     }
     assert_true(loss[2] < loss[0]);
-    lab_close(&l);
 }
 
 /* Width and number of experts in one run. */
-TEST(those_that_stay_can_be_narrowed_too)
+LAB_TEST(those_that_stay_can_be_narrowed_too)
 {
     static const char *const models[] = {"mixtral",    "qwen2-moe", "qwen3-moe",
                                          "granitemoe", "gpt-oss",   "deepseek-v3-free"};
-    lab l;
-    lab_open(&l);
     for (int m = 0; m < 6; m++) {
         grail_model *narrow = NULL;
         grail_compress_options options =
-            dropping(&l, lab_golden(models[m]), lab_path(&l, models[m]), compensations[m % 3]);
+            dropping(l, lab_golden(models[m]), lab_path(l, models[m]), compensations[m % 3]);
         options.amount.sparsity_experts = 0.4;
         options.amount.sparsity_ffn = 0.5;
         assert_ok(lab_compress(&options));
@@ -285,19 +268,15 @@ TEST(those_that_stay_can_be_narrowed_too)
         assert_true(
             isfinite(compare_models(lab_golden(models[m]), options.output.path, "cpu").mean_kl));
     }
-    lab_close(&l);
 }
 
-TEST(healing_goes_on_from_them)
+LAB_TEST(healing_goes_on_from_them)
 {
-    lab l;
-    lab_open(&l);
     grail_compress_options options =
-        dropping(&l, lab_golden("mixtral"), lab_path(&l, "healed"), "full");
+        dropping(l, lab_golden("mixtral"), lab_path(l, "healed"), "full");
     options.heal.what = "block,model";
     options.heal.steps = 2;
     assert_ok(lab_compress(&options));
-    lab_close(&l);
 }
 
 /* -- runs that are stopped --------------------------------------------------------------------- */
@@ -309,25 +288,19 @@ typedef struct interruption {
 static int observe(void *user, const grail_site_report *report, int block, int blocks,
                    double seconds_left)
 {
-    (void)report;
-    (void)block;
-    (void)blocks;
-    (void)seconds_left;
     interruption *i = user;
     return ++i->calls == i->cancel_at;
 }
 
-TEST(an_interrupted_run_goes_on_to_the_same_bytes)
+LAB_TEST(an_interrupted_run_goes_on_to_the_same_bytes)
 {
     static const char *const models[] = {"mixtral", "granitemoe", "gpt-oss-mxfp4"};
-    lab l;
-    lab_open(&l);
     for (int m = 0; m < 3; m++) {
         interruption i = {0};
         char name[48];
         snprintf(name, sizeof name, "%s-whole", models[m]);
-        const char *whole = lab_path(&l, name);
-        grail_compress_options options = dropping(&l, lab_golden(models[m]), whole, "full");
+        const char *whole = lab_path(l, name);
+        grail_compress_options options = dropping(l, lab_golden(models[m]), whole, "full");
         options.amount.sparsity_ffn = 0.25;
         options.run.observer = observe;
         options.run.observer_user = &i;
@@ -335,7 +308,7 @@ TEST(an_interrupted_run_goes_on_to_the_same_bytes)
         const int calls = i.calls;
         for (int at = calls / 2; at <= calls; at++) { /* the first block is finished */
             snprintf(name, sizeof name, "%s-%d", models[m], at);
-            options.output.path = lab_path(&l, name);
+            options.output.path = lab_path(l, name);
             options.output.resume = 0;
             i = (interruption){.cancel_at = at};
             assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
@@ -346,12 +319,11 @@ TEST(an_interrupted_run_goes_on_to_the_same_bytes)
             assert_same_checkpoint(whole, options.output.path);
         }
     }
-    lab_close(&l);
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-TEST(what_cannot_be_dropped_is_refused)
+LAB_TEST(what_cannot_be_dropped_is_refused)
 {
     static const char two_widths[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.gate\", \"kept\": 3},"
@@ -361,10 +333,8 @@ TEST(what_cannot_be_dropped_is_refused)
         " {\"site\": \"model.layers.1.mlp.experts.1.down_proj\", \"kept_units\": [0, 1]}]}";
     static const char none[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.gate\", \"kept\": 0}]}";
-    lab l;
-    lab_open(&l);
-    const char *output = lab_path(&l, "refused");
-    grail_compress_options options = keeping(&l, lab_golden("mixtral"), output, two_widths);
+    const char *output = lab_path(l, "refused");
+    grail_compress_options options = keeping(l, lab_golden("mixtral"), output, two_widths);
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "experts of this layer are dropped, so those that stay must have one width");
     options.amount.plan_text = unknown_units;
@@ -373,32 +343,28 @@ TEST(what_cannot_be_dropped_is_refused)
     options.amount.plan_text = none;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.1.mlp.gate' keeps 0");
-    options = dropping(&l, lab_golden("mixtral"), output, "full");
+    options = dropping(l, lab_golden("mixtral"), output, "full");
     options.amount.sparsity_experts = 0.75;
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "site 'model.layers.0.mlp.gate' keeps 1 experts, but its router chooses 2");
-    options = dropping(&l, lab_golden("mixtral"), output, "grail");
+    options = dropping(l, lab_golden("mixtral"), output, "grail");
     options.fit.open_loop = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "use a closed loop");
     options.fit.open_loop = 0;
     options.cut.select = "open";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "a closed selection");
     assert_false(file_exists(output));
-    lab_close(&l);
 }
 
-TEST(a_router_with_nan_is_named)
+LAB_TEST(a_router_with_nan_is_named)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("mixtral"));
     lab_find(&m, 1, "block_sparse_moe.gate.weight")->values[5] = NAN;
-    lab_write(&m, lab_path(&l, "nan"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "nan"), GRAIL_DTYPE_F32);
     lab_fini(&m);
     const grail_compress_options options =
-        dropping(&l, lab_path(&l, "nan"), lab_path(&l, "out"), "full");
+        dropping(l, lab_path(l, "nan"), lab_path(l, "out"), "full");
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "model.layers.1.block_sparse_moe.gate.weight");
-    lab_close(&l);
 }

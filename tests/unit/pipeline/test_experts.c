@@ -164,18 +164,16 @@ static void assert_some_columns(const lab_tensor *dense, const lab_tensor *narro
     }
 }
 
-TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
+LAB_TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
 {
     static const char unreached[] = "model.layers.1.mlp.experts.3.down_proj";
     static const char *const modes[] = {"none", "grail", "full"};
-    lab l;
-    lab_open(&l);
-    write_unreached(&l, "dense");
+    write_unreached(l, "dense");
     for (int i = 0; i < 3; i++) {
         lab_model dense;
         lab_model narrow;
         grail_compress_options options =
-            lab_options(&l, lab_path(&l, "dense"), lab_path(&l, modes[i]));
+            lab_options(l, lab_path(l, "dense"), lab_path(l, modes[i]));
         options.fit.compensate = modes[i];
         options.cut.selector = i == 2 ? "obs" : "wanda";
         assert_ok(lab_compress(&options));
@@ -193,14 +191,13 @@ TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
         }
         assert_int_equal(missed, 1);
         json_decref(report);
-        lab_read(&dense, lab_path(&l, "dense"));
+        lab_read(&dense, lab_path(l, "dense"));
         lab_read(&narrow, options.output.path);
         assert_some_columns(lab_find(&dense, 1, "block_sparse_moe.experts.3.w2.weight"),
                             lab_find(&narrow, 1, "block_sparse_moe.experts.3.w2.weight"));
         lab_fini(&dense);
         lab_fini(&narrow);
     }
-    lab_close(&l);
 }
 
 static void write_plan(const lab *l, const char *name, const char *format)
@@ -216,42 +213,37 @@ static void write_plan(const lab *l, const char *name, const char *format)
 }
 
 /* grail opens what it wrote; of stacked experts it is refused before anything runs. */
-TEST(experts_may_have_different_widths)
+LAB_TEST(experts_may_have_different_widths)
 {
     static const char format[] =
         "%s{\"site\": \"model.layers.1.mlp.experts.%d.down_proj\", \"kept\": %d}";
-    lab l;
-    lab_open(&l);
-    write_plan(&l, "plan.json", format);
-    const char *model = lab_f32(&l, "olmoe", "dense");
-    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    write_plan(l, "plan.json", format);
+    const char *model = lab_f32(l, "olmoe", "dense");
+    grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
     grail_compress_options_init(&options);
     options.read.model = model;
-    options.read.text.path = l.calibration;
-    options.output.path = lab_path(&l, "out");
-    options.amount.plan = lab_path(&l, "plan.json");
+    options.read.text.path = l->calibration;
+    options.output.path = lab_path(l, "out");
+    options.amount.plan = lab_path(l, "plan.json");
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
     const grail_comparison c = compare_models(model, options.output.path, "cpu");
     assert_int_equal(c.identity_checked, 1);
     assert_near(c.identity_max_abs, 0.0, 1e-5);
     options.read.model = lab_golden("granitemoe");
-    options.output.path = lab_path(&l, "refused");
+    options.output.path = lab_path(l, "refused");
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "layer 1: its experts lie in one tensor and cannot have different widths");
-    lab_close(&l);
 }
 
 /* The dense and the narrowed network choose experts apart, but fits are of the same rows. */
-TEST(fits_are_of_the_rows_that_the_narrowed_network_chooses)
+LAB_TEST(fits_are_of_the_rows_that_the_narrowed_network_chooses)
 {
     static const char *const models[] = {"mixtral", "qwen2-moe", "granitemoe"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < 3; i++) {
         grail_site_report sites[32];
         grail_compress_options options =
-            lab_options(&l, lab_golden(models[i]), lab_path(&l, models[i]));
+            lab_options(l, lab_golden(models[i]), lab_path(l, models[i]));
         options.fit.refit = "all";
         options.fit.token_weights = "stream";
         const int count = lab_compress_reports(&options, sites, 32);
@@ -259,41 +251,33 @@ TEST(fits_are_of_the_rows_that_the_narrowed_network_chooses)
             assert_true(sites[s].kept == sites[s].units || lab_is_repaired(&sites[s]));
         }
     }
-    lab_close(&l);
 }
 
-TEST(files_of_statistics_are_refused)
+LAB_TEST(files_of_statistics_are_refused)
 {
-    lab l;
-    lab_open(&l);
-    const grail_gram_options where = {.path = lab_path(&l, "statistics.gguf")};
-    grail_compress_options run = lab_options(&l, lab_golden("mixtral"), NULL);
+    const grail_gram_options where = {.path = lab_path(l, "statistics.gguf")};
+    grail_compress_options run = lab_options(l, lab_golden("mixtral"), NULL);
     assert_fails(grail_gram_write(&run, &where, NULL), GRAIL_ERROR_UNSUPPORTED,
                  "block 0 has experts, whose rows count by their shares");
-    lab_close(&l);
 }
 
-TEST(a_router_that_overflows_is_named)
+LAB_TEST(a_router_that_overflows_is_named)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("mixtral"));
     lab_tensor *router = lab_find(&m, 1, "block_sparse_moe.gate.weight");
     for (int64_t i = 0; i < router->shape[1]; i++) {
         router->values[i] = 3e38F;
     }
-    lab_write(&m, lab_path(&l, "dense"), GRAIL_DTYPE_F32);
-    grail_compress_options options =
-        lab_options(&l, lab_path(&l, "dense"), lab_path(&l, "overflows"));
+    lab_write(&m, lab_path(l, "dense"), GRAIL_DTYPE_F32);
+    grail_compress_options options = lab_options(l, lab_path(l, "dense"), lab_path(l, "overflows"));
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "block 1: the output of 'model.layers.1.mlp.gate.weight' is NaN or infinite");
     router->values[5] = NAN;
-    lab_write(&m, lab_path(&l, "nan"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "nan"), GRAIL_DTYPE_F32);
     lab_fini(&m);
-    options.read.model = lab_path(&l, "nan");
-    options.output.path = lab_path(&l, "nan-out");
+    options.read.model = lab_path(l, "nan");
+    options.output.path = lab_path(l, "nan-out");
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "model.layers.1.block_sparse_moe.gate.weight");
-    lab_close(&l);
 }

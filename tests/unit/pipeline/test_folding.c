@@ -135,56 +135,45 @@ static grail_compress_options fold_options(const lab *l, const char *model, cons
 static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
 
-TEST(doubled_units_fold_without_loss)
+LAB_TEST(doubled_units_fold_without_loss)
 {
-    lab l;
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    lab_open(&l);
     for (int i = 0; i < MODEL_COUNT; i++) {
-        snprintf(model, sizeof model, "%s/%s", l.directory, models[i]);
-        snprintf(output, sizeof output, "%s/%s-out", l.directory, models[i]);
+        const char *model = lab_path(l, models[i]);
+        const char *output = lab_path_of(l, "%s-out", models[i]);
         write_doubled(models[i], model);
-        assert_doubling_is_exact(&l, models[i], model);
-        grail_compress_options options = fold_options(&l, model, output);
+        assert_doubling_is_exact(l, models[i], model);
+        grail_compress_options options = fold_options(l, model, output);
         options.fit.compensate = "none";
         options.read.text.path = NULL; /* folding needs no data */
         assert_ok(lab_compress(&options));
         assert_near(compare_models(model, output, "cpu").max_abs, 0.0, 1e-4);
     }
-    lab_close(&l);
 }
 
-TEST(repair_leaves_a_lossless_folding_lossless)
+LAB_TEST(repair_leaves_a_lossless_folding_lossless)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_path(&l, "doubled");
+    const char *model = lab_path(l, "doubled");
     write_doubled("llama3", model);
-    grail_compress_options options = fold_options(&l, model, lab_path(&l, "full"));
+    grail_compress_options options = fold_options(l, model, lab_path(l, "full"));
     assert_ok(lab_compress(&options));
     assert_near(compare_models(model, options.output.path, "cpu").max_abs, 0.0, 1e-4);
-    options.output.path = lab_path(&l, "grail");
+    options.output.path = lab_path(l, "grail");
     options.fit.compensate = "grail";
     options.fit.alpha =
         (grail_number){GRAIL_NUMBER_GIVEN,
                        1e-9}; /* the paper's ridge shrinks towards zero, by as much as alpha says */
     assert_ok(lab_compress(&options));
     assert_near(compare_models(model, options.output.path, "cpu").max_abs, 0.0, 1e-4);
-    lab_close(&l);
 }
 
-TEST(folding_lowers_the_error_that_repair_is_measured_by)
+LAB_TEST(folding_lowers_the_error_that_repair_is_measured_by)
 {
     static const char *const modes[] = {"grail", "full"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < MODEL_COUNT; i++) {
         for (int mode = 0; mode < 2; mode++) {
             grail_site_report sites[8];
-            char output[LAB_PATH];
-            snprintf(output, sizeof output, "%s/%s-%d", l.directory, models[i], mode);
-            grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
+            const char *output = lab_path_of(l, "%s-%d", models[i], mode);
+            grail_compress_options options = lab_options(l, lab_golden(models[i]), output);
             options.cut.selector = "fold";
             options.fit.compensate = modes[mode];
             options.fit.alpha = (grail_number){
@@ -197,15 +186,12 @@ TEST(folding_lowers_the_error_that_repair_is_measured_by)
             }
         }
     }
-    lab_close(&l);
 }
 
-TEST(units_fold_at_random_too)
+LAB_TEST(units_fold_at_random_too)
 {
-    lab l;
     grail_site_report sites[8];
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("qwen3"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("qwen3"), lab_path(l, "out"));
     options.cut.selector = "random-fold";
     options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     const int count = lab_compress_reports(&options, sites, 8);
@@ -217,16 +203,12 @@ TEST(units_fold_at_random_too)
         json_object_get(json_array_get(json_object_get(report, "sites"), 1), "labels");
     assert_int_equal(json_array_size(labels), 80);
     json_decref(report);
-    lab_close(&l);
 }
 
-TEST(query_heads_of_a_group_cannot_be_folded_alone)
+LAB_TEST(query_heads_of_a_group_cannot_be_folded_alone)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     options.cut.selector = "fold";
     options.cut.gqa = GRAIL_GQA_QUERY_PER_GROUP;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "complete KV groups");
-    lab_close(&l);
 }

@@ -3,9 +3,6 @@
 
 #include <grail/machine.h>
 
-#include <math.h>
-#include <string.h>
-
 /* A machine on which an operation in f32 takes a nanosecond, and one in f64 two. */
 static const grail_machine slow = {
     .sgemm_gflops = 1.0, .dgemm_gflops = 0.5, .bf16_gflops = 2.0, .memory_available = 1 << 30};
@@ -31,42 +28,34 @@ static grail_compress_options options_of(const lab *l, const char *selector, con
     return o;
 }
 
-TEST(a_run_without_data_takes_no_time)
+LAB_TEST(a_run_without_data_takes_no_time)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options o = options_of(&l, "magnitude-l1", "none");
+    const grail_compress_options o = options_of(l, "magnitude-l1", "none");
     const grail_forecast f = forecast_of(&o);
     assert_true(f.seconds == 0.0);
     assert_int_equal(f.samples, 0);
     assert_true(f.bytes > 0);
-    lab_close(&l);
 }
 
 /* One pass: 2 operations for each multiply-accumulate of each token, at 0.8 of the rate. */
-TEST(a_plain_cut_by_activations_takes_one_pass)
+LAB_TEST(a_plain_cut_by_activations_takes_one_pass)
 {
-    lab l;
     grail_model *model = NULL;
     grail_model_facts facts = {0};
-    lab_open(&l);
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     assert_ok(grail_model_describe(model, &facts));
     grail_model_close(model);
-    grail_compress_options o = options_of(&l, "wanda", "none");
+    grail_compress_options o = options_of(l, "wanda", "none");
     o.read.text.context = 32;
     const grail_forecast f = forecast_of(&o);
     const double pass = 2.0 * (double)facts.macs_per_token * 8.0 * 32.0;
     assert_near(f.seconds / (1e-9 * pass / 0.8), 1.0, 1e-9);
     assert_int_equal(f.samples, 8);
-    lab_close(&l);
 }
 
-TEST(more_samples_and_more_repair_take_longer)
+LAB_TEST(more_samples_and_more_repair_take_longer)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = options_of(&l, "wanda", "none");
+    grail_compress_options o = options_of(l, "wanda", "none");
     const grail_forecast plain = forecast_of(&o);
     o.fit.compensate = "grail";
     const grail_forecast paper = forecast_of(&o);
@@ -82,15 +71,12 @@ TEST(more_samples_and_more_repair_take_longer)
     assert_true(twice.seconds > refitted.seconds && twice.seconds < 2.0 * refitted.seconds);
     o.cut.selector = "obs";
     assert_true(forecast_of(&o).seconds > twice.seconds);
-    lab_close(&l);
 }
 
 /* Trainings come on top, those of blocks and of the network add up, and a limit is one. */
-TEST(healing_takes_time_of_its_own)
+LAB_TEST(healing_takes_time_of_its_own)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = options_of(&l, "magnitude-l1", "none");
+    grail_compress_options o = options_of(l, "magnitude-l1", "none");
     o.heal.what = "block";
     const grail_forecast blocks = forecast_of(&o);
     o.heal.what = "model";
@@ -115,5 +101,4 @@ TEST(healing_takes_time_of_its_own)
     assert_true(limited.heal_seconds == 0.25 * both.heal_seconds);
     assert_near(repaired.seconds / (plain.seconds + repaired.heal_seconds), 1.0, 1e-9);
     assert_true(plain.heal_seconds == 0.0);
-    lab_close(&l);
 }

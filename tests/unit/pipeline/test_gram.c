@@ -9,7 +9,6 @@
 #include <grail/gram.h>
 #include <grail/plan.h>
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,83 +37,74 @@ static void take_no_samples(grail_compress_options *o)
 
 /* -- what runs take ---------------------------------------------------------------------------- */
 
-TEST(an_open_loop_takes_the_fits_of_a_pass)
+LAB_TEST(an_open_loop_takes_the_fits_of_a_pass)
 {
     static const char *const selectors[] = {"wanda", "obs", "flap"};
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    const char *file = count(&l, o, 1, "stats.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    const char *file = count(l, o, 1, "stats.gguf");
     o.fit.open_loop = 1;
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         char name[32];
         o.cut.selector = selectors[i];
         o.cut.statistics = NULL;
         snprintf(name, sizeof name, "pass-%zu", i);
-        const char *passed = compressed(&l, o, name);
+        const char *passed = compressed(l, o, name);
         grail_compress_options taking = o;
         taking.cut.statistics = file;
         take_no_samples(&taking);
         snprintf(name, sizeof name, "file-%zu", i);
-        assert_true(largest_weight_difference(passed, compressed(&l, taking, name)) < 1e-5);
+        assert_true(largest_weight_difference(passed, compressed(l, taking, name)) < 1e-5);
     }
-    lab_close(&l);
 }
 
 /* Residual streams, channels, norms of inputs; convolutions by channel and by kernel position. */
-TEST(image_networks_take_them_too)
+VISION_TEST(image_networks_take_them_too)
 {
     static const char *const fits[] = {"channel", "kernel"};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (int i = 0; i < 2; i++) {
-        grail_compress_options o = vision_options(&v, model, NULL);
+        grail_compress_options o = vision_options(v, model, NULL);
         vision_cut(&o, 0.5);
         o.cut.selector = i == 0 ? "wanda" : "obs";
         o.fit.compensate = "grail";
         o.fit.conv_fit = fits[i];
         o.fit.open_loop = 1;
-        const char *file = count(&v.l, o, 1, i == 0 ? "by-channel.gguf" : "by-kernel.gguf");
-        const char *passed = compressed(&v.l, o, i == 0 ? "pass-0" : "pass-1");
+        const char *file = count(&v->l, o, 1, i == 0 ? "by-channel.gguf" : "by-kernel.gguf");
+        const char *passed = compressed(&v->l, o, i == 0 ? "pass-0" : "pass-1");
         o.cut.statistics = file;
         take_no_samples(&o);
-        const char *taken = compressed(&v.l, o, i == 0 ? "file-0" : "file-1");
-        assert_near(vision_difference(&v, passed, taken), 0.0, 1e-3);
+        const char *taken = compressed(&v->l, o, i == 0 ? "file-0" : "file-1");
+        assert_near(vision_difference(v, passed, taken), 0.0, 1e-3);
         o.fit.conv_fit = fits[1 - i];
-        o.output.path = vision_path(&v, "out");
+        o.output.path = vision_path(v, "out");
         assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
                      "and convolutions fitted in the same way");
     }
-    vision_close(&v);
 }
 
 /* A diagonal is enough for these, and a closed loop reads samples for the fits alone. */
-TEST(units_are_chosen_by_diagonals)
+LAB_TEST(units_are_chosen_by_diagonals)
 {
     static const char *const selectors[] = {"wanda", "flap"};
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    const char *file = count(&l, o, 0, "imatrix.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    const char *file = count(l, o, 0, "imatrix.gguf");
     o.cut.select = "open";
     for (size_t i = 0; i < 2; i++) {
         o.cut.selector = selectors[i];
         o.cut.statistics = NULL;
-        const char *passed = compressed(&l, o, i == 0 ? "pass-0" : "pass-1");
+        const char *passed = compressed(l, o, i == 0 ? "pass-0" : "pass-1");
         o.cut.statistics = file;
-        assert_same_checkpoint(passed, compressed(&l, o, i == 0 ? "file-0" : "file-1"));
+        assert_same_checkpoint(passed, compressed(l, o, i == 0 ? "file-0" : "file-1"));
         grail_compress_options plain = o;
         plain.fit.compensate = "none";
         take_no_samples(&plain);
-        (void)compressed(&l, plain, i == 0 ? "plain-0" : "plain-1");
+        (void)compressed(l, plain, i == 0 ? "plain-0" : "plain-1");
     }
     o.cut.selector = "obs";
-    o.output.path = lab_path(&l, "out");
+    o.output.path = lab_path(l, "out");
     assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
                  "imatrix.gguf' has no whole Gram matrix (.in_gram, which grail gram takes if "
                  "asked) of what 'blk.0.attn_output.weight' reads");
-    lab_close(&l);
 }
 
 /* Writes what llama-imatrix writes: sums of squares and counts, and nothing of where they are from.
@@ -149,30 +139,27 @@ static const char *as_foreign(const lab *l, const char *file, const char *name)
     return path;
 }
 
-TEST(files_of_other_tools_have_diagonals)
+LAB_TEST(files_of_other_tools_have_diagonals)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    const char *own = count(&l, o, 0, "own.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    const char *own = count(l, o, 0, "own.gguf");
     o.cut.select = "open";
     o.fit.compensate = "none";
     take_no_samples(&o);
     o.cut.statistics = own;
-    const char *expected = compressed(&l, o, "expected");
-    o.cut.statistics = as_foreign(&l, own, "foreign.gguf");
-    assert_same_checkpoint(expected, compressed(&l, o, "foreign"));
-    o.output.path = lab_path(&l, "out");
+    const char *expected = compressed(l, o, "expected");
+    o.cut.statistics = as_foreign(l, own, "foreign.gguf");
+    assert_same_checkpoint(expected, compressed(l, o, "foreign"));
+    o.output.path = lab_path(l, "out");
     o.cut.selector = "flap";
     assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
                  "foreign.gguf' has no sums (.in_sum), which this selector needs, of what");
     o.cut.selector = "wanda";
-    o.read.model = lab_f32(&l, "qwen3", "other");
+    o.read.model = lab_f32(l, "qwen3", "other");
     assert_int_equal(lab_compress(&o), GRAIL_ERROR_ARGUMENT); /* of other widths or names */
-    const char *const both[] = {own, lab_path(&l, "foreign.gguf")};
+    const char *const both[] = {own, lab_path(l, "foreign.gguf")};
     assert_fails(grail_gram_add(2, both, &(grail_gram_options){.path = o.output.path}, NULL),
                  GRAIL_ERROR_ARGUMENT, "does not say of which model and context it is");
-    lab_close(&l);
 }
 
 static grail_plan *planned(grail_compress_options run, const char *budget)
@@ -188,13 +175,11 @@ static grail_plan *planned(grail_compress_options run, const char *budget)
     return p;
 }
 
-TEST(plans_take_them_instead_of_samples)
+LAB_TEST(plans_take_them_instead_of_samples)
 {
     static const char *const budgets[] = {"error", "flap"};
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    const char *file = count(&l, o, 1, "stats.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    const char *file = count(l, o, 1, "stats.gguf");
     for (size_t i = 0; i < 2; i++) {
         grail_compress_options taking = o;
         taking.cut.statistics = file;
@@ -205,7 +190,6 @@ TEST(plans_take_them_instead_of_samples)
         grail_plan_free(passed);
         grail_plan_free(taken);
     }
-    lab_close(&l);
 }
 
 /* -- adding ------------------------------------------------------------------------------------ */
@@ -249,31 +233,29 @@ static const char *count_rows(const lab *l, grail_compress_options o, const char
 
 /* The rows that are held out are the same ones: batches of 32 rows, of which both halves have
  * four. */
-TEST(halves_add_up_to_the_whole)
+LAB_TEST(halves_add_up_to_the_whole)
 {
-    lab l;
-    lab_open(&l);
-    write_rows(&l, "first.npy", 0, HALF_ROWS);
-    write_rows(&l, "second.npy", HALF_ROWS, HALF_ROWS);
-    write_rows(&l, "all.npy", 0, (int64_t)2 * HALF_ROWS);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    write_rows(l, "first.npy", 0, HALF_ROWS);
+    write_rows(l, "second.npy", HALF_ROWS, HALF_ROWS);
+    write_rows(l, "all.npy", 0, (int64_t)2 * HALF_ROWS);
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
     o.read.samples = HALF_ROWS;
-    const char *const halves[] = {count_rows(&l, o, "first.npy", "first.gguf"),
-                                  count_rows(&l, o, "second.npy", "second.gguf")};
+    const char *const halves[] = {count_rows(l, o, "first.npy", "first.gguf"),
+                                  count_rows(l, o, "second.npy", "second.gguf")};
     o.read.samples = (int64_t)2 * HALF_ROWS;
-    const char *whole = count_rows(&l, o, "all.npy", "whole.gguf");
+    const char *whole = count_rows(l, o, "all.npy", "whole.gguf");
     grail_gram_facts facts = {0};
-    const char *sum = lab_path(&l, "sum.gguf");
+    const char *sum = lab_path(l, "sum.gguf");
     assert_ok(grail_gram_add(2, halves, &(grail_gram_options){.path = sum}, &facts));
     assert_int_equal(facts.samples, 2 * HALF_ROWS);
     o.read.samples = 0;
     o.fit.open_loop = 1;
     take_no_samples(&o);
     o.cut.statistics = whole;
-    const char *of_whole = compressed(&l, o, "of-whole");
+    const char *of_whole = compressed(l, o, "of-whole");
     grail_plan *plan_of_whole = planned(o, "error");
     o.cut.statistics = sum;
-    assert_true(largest_weight_difference(of_whole, compressed(&l, o, "of-sum")) < 1e-6);
+    assert_true(largest_weight_difference(of_whole, compressed(l, o, "of-sum")) < 1e-6);
     grail_plan *plan_of_sum = planned(o, "error");
     json_t *a = json_loads(grail_plan_text(plan_of_whole), 0, NULL);
     json_t *b = json_loads(grail_plan_text(plan_of_sum), 0, NULL);
@@ -282,7 +264,6 @@ TEST(halves_add_up_to_the_whole)
     json_decref(b);
     grail_plan_free(plan_of_whole);
     grail_plan_free(plan_of_sum);
-    lab_close(&l);
 }
 
 static void assert_adds_not(const lab *l, const char *a, const char *b, const char *message)
@@ -294,38 +275,33 @@ static void assert_adds_not(const lab *l, const char *a, const char *b, const ch
     assert_int_equal(access(sum, F_OK), -1);
 }
 
-TEST(other_statistics_do_not_add_up)
+LAB_TEST(other_statistics_do_not_add_up)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    const char *one = count(&l, o, 0, "one.gguf");
-    assert_adds_not(&l, one, count(&l, o, 1, "full.gguf"), "whole Gram matrices for all or none");
-    assert_adds_not(&l, lab_path(&l, "full.gguf"), one, "whole Gram matrices for all or none");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    const char *one = count(l, o, 0, "one.gguf");
+    assert_adds_not(l, one, count(l, o, 1, "full.gguf"), "whole Gram matrices for all or none");
+    assert_adds_not(l, lab_path(l, "full.gguf"), one, "whole Gram matrices for all or none");
     o.read.text.context = LAB_LENGTH / 2;
-    assert_adds_not(&l, one, count(&l, o, 0, "context.gguf"), "with a context of 32 and '");
+    assert_adds_not(l, one, count(l, o, 0, "context.gguf"), "with a context of 32 and '");
     o.read.text.context = 0;
     o.run.backend = "ref";
-    assert_adds_not(&l, one, count(&l, o, 0, "ref.gguf"), "with the precision 'cpu f32' and '");
+    assert_adds_not(l, one, count(l, o, 0, "ref.gguf"), "with the precision 'cpu f32' and '");
     o.run.backend = "cpu";
-    o.read.model = lab_f32(&l, "qwen2", "other");
-    assert_adds_not(&l, one, count(&l, o, 0, "other.gguf"), "statistics of different models");
-    lab_close(&l);
+    o.read.model = lab_f32(l, "qwen2", "other");
+    assert_adds_not(l, one, count(l, o, 0, "other.gguf"), "statistics of different models");
 }
 
 /* -- what is recorded -------------------------------------------------------------------------- */
 
-TEST(a_result_remembers_what_its_statistics_saw)
+LAB_TEST(a_result_remembers_what_its_statistics_saw)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "model");
-    grail_compress_options o = lab_options(&l, model, NULL);
-    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    const char *model = lab_f32(l, "llama3", "model");
+    grail_compress_options o = lab_options(l, model, NULL);
+    o.cut.statistics = count(l, o, 1, "stats.gguf");
     o.fit.open_loop = 1;
     const grail_text_source seen = o.read.text;
     take_no_samples(&o);
-    const char *narrow = compressed(&l, o, "narrow");
+    const char *narrow = compressed(l, o, "narrow");
     grail_perplexity p = {0};
     grail_model *m = NULL;
     assert_ok(grail_model_open(narrow, &m));
@@ -333,44 +309,38 @@ TEST(a_result_remembers_what_its_statistics_saw)
     assert_int_equal(p.is_calibration, 1);
     assert_true(p.calibration_runs > 0 && p.overlap_runs == p.calibration_runs);
     grail_model_close(m);
-    lab_close(&l);
 }
 
-TEST(a_continued_run_wants_the_same_file)
+LAB_TEST(a_continued_run_wants_the_same_file)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    o.cut.statistics = count(l, o, 1, "stats.gguf");
     o.cut.select = "open";
-    const char *whole = compressed(&l, o, "whole");
-    o.output.path = lab_path(&l, "parts");
+    const char *whole = compressed(l, o, "whole");
+    o.output.path = lab_path(l, "parts");
     o.run.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&o), GRAIL_ERROR_CANCELLED);
     o.run.observer = NULL;
     o.output.resume = 1;
     grail_compress_options other = o;
-    other.cut.statistics = count(&l, o, 0, "other.gguf");
+    other.cut.statistics = count(l, o, 0, "other.gguf");
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT,
                  "was started with other options or files: ");
     other.cut.statistics = NULL;
     assert_int_equal(lab_compress(&other), GRAIL_ERROR_ARGUMENT);
     assert_ok(lab_compress(&o));
     assert_same_checkpoint(whole, o.output.path);
-    lab_close(&l);
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-TEST(statistics_of_another_model_are_refused)
+LAB_TEST(statistics_of_another_model_are_refused)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
-    o.cut.statistics = count(&l, o, 1, "stats.gguf");
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    o.cut.statistics = count(l, o, 1, "stats.gguf");
     o.fit.open_loop = 1;
-    o.output.path = lab_path(&l, "out");
+    o.output.path = lab_path(l, "out");
     o.run.backend = "ref";
     assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT,
                  "was computed in cpu f32, and this run computes in ref f64");
@@ -378,33 +348,28 @@ TEST(statistics_of_another_model_are_refused)
     o.run.backend = "cpu";
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, "mlp.up_proj.weight")->values[0] += 1.0F;
-    o.read.model = lab_path(&l, "changed");
+    o.read.model = lab_path(l, "changed");
     lab_write(&m, o.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
     assert_fails(lab_compress(&o), GRAIL_ERROR_ARGUMENT, "holds statistics of another model than");
-    o.cut.statistics = lab_path(&l, "model/model.safetensors");
+    o.cut.statistics = lab_path(l, "model/model.safetensors");
     assert_int_equal(lab_compress(&o), GRAIL_ERROR_FORMAT);
-    o.cut.statistics = lab_path(&l, "nothing.gguf");
+    o.cut.statistics = lab_path(l, "nothing.gguf");
     assert_int_equal(lab_compress(&o), GRAIL_ERROR_IO);
-    lab_close(&l);
 }
 
 static int stop(void *user, int block, int blocks, double done)
 {
-    (void)blocks;
-    (void)done;
     return ++*(int *)user > 1 && block == 1;
 }
 
-TEST(a_pass_that_was_stopped_leaves_no_file)
+LAB_TEST(a_pass_that_was_stopped_leaves_no_file)
 {
     int calls = 0;
-    lab l;
     lab_model m;
-    lab_open(&l);
-    const char *path = lab_path(&l, "stats.gguf");
+    const char *path = lab_path(l, "stats.gguf");
     const grail_gram_options to = {.path = path, .full = 1};
-    grail_compress_options o = lab_options(&l, lab_f32(&l, "llama3", "model"), NULL);
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
     o.run.step_observer = stop;
     o.run.observer_user = &calls;
     assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_CANCELLED);
@@ -414,15 +379,14 @@ TEST(a_pass_that_was_stopped_leaves_no_file)
     assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_EXISTS);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = 3e38F;
-    o.read.model = lab_path(&l, "huge");
+    o.read.model = lab_path(l, "huge");
     lab_write(&m, o.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
-    const grail_gram_options other = {.path = lab_path(&l, "huge.gguf")};
+    const grail_gram_options other = {.path = lab_path(l, "huge.gguf")};
     assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_NUMERIC);
     assert_int_equal(access(other.path, F_OK), -1);
     assert_fails(grail_gram_write(&o, &(grail_gram_options){0}, NULL), GRAIL_ERROR_ARGUMENT,
                  "path");
     o.read.text.path = NULL;
     assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_ARGUMENT);
-    lab_close(&l);
 }

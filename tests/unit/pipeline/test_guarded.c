@@ -6,7 +6,6 @@
 #include "support/guarded.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* What report.json says of operations that were done on the host; released by the caller. */
 static json_t *read_report(const char *directory)
@@ -32,19 +31,15 @@ static void assert_same_run(grail_compress_options *options, const char *host, c
     json_decref(report);
 }
 
-TEST(decoders_are_compressed_without_a_touch)
+LAB_TEST(decoders_are_compressed_without_a_touch)
 {
     static const char *const golden[] = {"llama3", "qwen3", "mistral"};
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l2"};
-    lab l;
-    lab_open(&l);
     for (int f = 0; f < 3; f++) {
         for (int way = 0; way < 3; way++) {
-            char host[LAB_PATH];
-            char guarded[LAB_PATH];
-            snprintf(host, sizeof host, "%s/%d-%d", l.directory, f, way);
-            snprintf(guarded, sizeof guarded, "%s/%d-%d-guarded", l.directory, f, way);
-            grail_compress_options options = lab_options(&l, lab_golden(golden[f]), host);
+            const char *host = lab_path_of(l, "%d-%d", f, way);
+            const char *guarded = lab_path_of(l, "%d-%d-guarded", f, way);
+            grail_compress_options options = lab_options(l, lab_golden(golden[f]), host);
             options.cut.selector = way == 1 ? "wanda" : selectors[(f + way) % 3];
             options.fit.open_loop = way == 1; /* cannot fold heads */
             options.fit.compensate = way == 2 ? "grail" : "full";
@@ -54,7 +49,6 @@ TEST(decoders_are_compressed_without_a_touch)
             assert_same_run(&options, host, guarded);
         }
     }
-    lab_close(&l);
 }
 
 /* Every family of networks that read images, cut in all its kinds of sites. */
@@ -66,10 +60,8 @@ TEST(image_networks_are_compressed_without_a_touch)
         vision_open(&v);
         const char *model = vision_network(&v, (vision_family)f, "model");
         for (int way = 0; way < 2; way++) {
-            char host[LAB_PATH];
-            char guarded[LAB_PATH];
-            snprintf(host, sizeof host, "%s/%d", v.l.directory, way);
-            snprintf(guarded, sizeof guarded, "%s/%d-guarded", v.l.directory, way);
+            const char *host = lab_path_of(&v.l, "%d", way);
+            const char *guarded = lab_path_of(&v.l, "%d-guarded", way);
             grail_compress_options options = vision_options(&v, model, host);
             vision_cut(&options, 0.4);
             options.cut.selector = selectors[(f + way) % 3];
@@ -83,12 +75,10 @@ TEST(image_networks_are_compressed_without_a_touch)
     }
 }
 
-TEST(what_is_left_to_the_host_is_in_the_report)
+VISION_TEST(what_is_left_to_the_host_is_in_the_report)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    const char *model = vision_network(v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
     vision_cut(&options, 0.4);
     options.read.samples = 16;
     options.run.backend = "guarded";
@@ -98,7 +88,6 @@ TEST(what_is_left_to_the_host_is_in_the_report)
     assert_true(json_integer_value(json_object_get(counts, "layer_norm")) > 0);
     assert_null(json_object_get(counts, "linear"));
     json_decref(report);
-    vision_close(&v);
 }
 
 int main(void)

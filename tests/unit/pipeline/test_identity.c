@@ -16,16 +16,13 @@ static const char *const modes[] = {"none", "grail", "full"};
 enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
 
 /* The selector's turn `i` takes another family and stored dtype each time. */
-TEST(a_sparsity_of_zero_changes_no_byte)
+LAB_TEST(a_sparsity_of_zero_changes_no_byte)
 {
-    lab l;
-    char output[LAB_PATH];
-    lab_open(&l);
     for (int mode = 0; mode < MODE_COUNT; mode++) {
         for (int i = 0; grail_selector_at(i) != NULL; i++) {
             const char *model = lab_golden(families[(mode + 3 * i) % FAMILY_COUNT]);
-            snprintf(output, sizeof output, "%s/same-%d-%d", l.directory, mode, i);
-            grail_compress_options options = lab_options(&l, model, output);
+            const char *output = lab_path_of(l, "same-%d-%d", mode, i);
+            grail_compress_options options = lab_options(l, model, output);
             options.amount.sparsity_ffn = 0.0;
             options.amount.sparsity_heads = 0.0;
             options.cut.selector = grail_selector_at(i);
@@ -34,15 +31,12 @@ TEST(a_sparsity_of_zero_changes_no_byte)
             assert_same_checkpoint(model, output);
         }
     }
-    lab_close(&l);
 }
 
-TEST(nothing_cut_needs_no_data_and_keeps_the_configuration)
+LAB_TEST(nothing_cut_needs_no_data_and_keeps_the_configuration)
 {
-    lab l;
-    lab_open(&l);
     const char *model = lab_golden("llama3-sharded");
-    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
     options.amount.sparsity_ffn = 0.0;
     options.amount.sparsity_heads = 0.0;
     options.read.text.path = NULL;
@@ -53,15 +47,12 @@ TEST(nothing_cut_needs_no_data_and_keeps_the_configuration)
     assert_true(json_equal(before, after));
     json_decref(before);
     json_decref(after);
-    lab_close(&l);
 }
 
-TEST(a_site_that_is_not_cut_keeps_its_bytes)
+LAB_TEST(a_site_that_is_not_cut_keeps_its_bytes)
 {
-    lab l;
-    lab_open(&l);
     const char *model = lab_golden("qwen2");
-    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
     options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
     for (int layer = 0; layer < 2; layer++) {
@@ -80,16 +71,13 @@ TEST(a_site_that_is_not_cut_keeps_its_bytes)
     }
     assert_true(same_tensor(model, options.output.path, "model.embed_tokens.weight"));
     assert_true(same_tensor(model, options.output.path, "model.norm.weight"));
-    lab_close(&l);
 }
 
 static grail_comparison prune_plainly(const lab *l, const char *golden, const char *output,
                                       grail_gqa_mode gqa)
 {
-    char model[LAB_PATH];
-    char path[LAB_PATH];
-    snprintf(model, sizeof model, "%s/%s", l->directory, golden);
-    snprintf(path, sizeof path, "%s/%s", l->directory, output);
+    const char *model = lab_path(l, golden);
+    const char *path = lab_path(l, output);
     grail_compress_options options = lab_options(l, model, path);
     options.fit.compensate = "none";
     options.cut.gqa = gqa;
@@ -97,33 +85,28 @@ static grail_comparison prune_plainly(const lab *l, const char *golden, const ch
     return compare_models(model, path, "cpu");
 }
 
-TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
+LAB_TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 {
     static const char *const models[] = {
         "llama3",    "llama-mha",  "mistral",  "qwen2",       "qwen3",      "gemma",
         "phi3",      "gpt2",       "gemma2",   "granite",     "glm",        "gpt-neox",
         "falcon",    "exaone4",    "nemotron", "cohere2",     "mixtral",    "qwen2-moe",
         "qwen3-moe", "granitemoe", "gpt-oss",  "deepseek-v2", "deepseek-v3"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         char output[64];
-        lab_f32(&l, models[i], models[i]);
+        lab_f32(l, models[i], models[i]);
         snprintf(output, sizeof output, "%s-out", models[i]);
-        const grail_comparison c = prune_plainly(&l, models[i], output, GRAIL_GQA_KV_GROUPS);
+        const grail_comparison c = prune_plainly(l, models[i], output, GRAIL_GQA_KV_GROUPS);
         assert_int_equal(c.identity_checked, 1);
         assert_near(c.identity_max_abs, 0.0, 1e-5);
         assert_true(c.max_abs > 0.01); /* the cut changes the outputs */
     }
-    lab_close(&l);
 }
 
 /* One family for each selector that keeps units. */
-TEST(every_selection_equals_zeroing_the_consumers_columns)
+LAB_TEST(every_selection_equals_zeroing_the_consumers_columns)
 {
     static const char *const models[] = {"llama3", "llama-mha", "mistral", "qwen2", "qwen3"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         char dense[32];
         char output[32];
@@ -135,7 +118,7 @@ TEST(every_selection_equals_zeroing_the_consumers_columns)
         snprintf(dense, sizeof dense, "dense-%d", i);
         snprintf(output, sizeof output, "out-%d", i);
         grail_compress_options options =
-            lab_options(&l, lab_f32(&l, models[i % 5], dense), lab_path(&l, output));
+            lab_options(l, lab_f32(l, models[i % 5], dense), lab_path(l, output));
         options.fit.compensate = "none";
         options.cut.selector = grail_selector_at(i);
         assert_ok(lab_compress(&options));
@@ -144,25 +127,22 @@ TEST(every_selection_equals_zeroing_the_consumers_columns)
         assert_true(facts.folds != 0 || c.identity_max_abs <= 1e-5);
         assert_true(c.max_abs > 0.01);
     }
-    lab_close(&l);
 }
 
-TEST(query_heads_of_every_group_can_be_pruned_alone)
+LAB_TEST(query_heads_of_every_group_can_be_pruned_alone)
 {
     static const char *const models[] = {"llama3", "llama-mqa", "qwen2", "qwen3"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         char output[64];
-        lab_f32(&l, models[i], models[i]);
+        lab_f32(l, models[i], models[i]);
         snprintf(output, sizeof output, "%s-out", models[i]);
-        const grail_comparison c = prune_plainly(&l, models[i], output, GRAIL_GQA_QUERY_PER_GROUP);
+        const grail_comparison c = prune_plainly(l, models[i], output, GRAIL_GQA_QUERY_PER_GROUP);
         assert_int_equal(c.identity_checked, 1);
         assert_near(c.identity_max_abs, 0.0, 1e-5);
         lab_model dense;
         lab_model narrow;
-        lab_read(&dense, lab_path(&l, models[i]));
-        lab_read(&narrow, lab_path(&l, output));
+        lab_read(&dense, lab_path(l, models[i]));
+        lab_read(&narrow, lab_path(l, output));
         const int64_t kv = lab_integer(&dense, "num_key_value_heads");
         assert_int_equal(lab_integer(&narrow, "num_key_value_heads"), kv);
         assert_int_equal(lab_integer(&narrow, "num_attention_heads"), 4);
@@ -171,7 +151,6 @@ TEST(query_heads_of_every_group_can_be_pruned_alone)
         lab_fini(&dense);
         lab_fini(&narrow);
     }
-    lab_close(&l);
 }
 
 /* Copies a narrow model with one weight of one tensor changed, and its report. */
@@ -189,40 +168,34 @@ static void write_damaged(const lab *l, const char *from, const char *to, const 
     json_decref(report);
 }
 
-TEST(the_identity_sees_a_damaged_tensor)
+LAB_TEST(the_identity_sees_a_damaged_tensor)
 {
     static const char *const parts[] = {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                         "self_attn.v_proj.weight", "self_attn.o_proj.weight",
                                         "mlp.gate_proj.weight",    "mlp.up_proj.weight",
                                         "mlp.down_proj.weight"};
-    lab l;
-    lab_open(&l);
-    lab_f32(&l, "llama3", "dense");
-    prune_plainly(&l, "dense", "narrow", GRAIL_GQA_KV_GROUPS);
+    lab_f32(l, "llama3", "dense");
+    prune_plainly(l, "dense", "narrow", GRAIL_GQA_KV_GROUPS);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        write_damaged(&l, lab_path(&l, "narrow"), parts[i], parts[i]);
+        write_damaged(l, lab_path(l, "narrow"), parts[i], parts[i]);
         const grail_comparison c =
-            compare_models(lab_path(&l, "dense"), lab_path(&l, parts[i]), "cpu");
+            compare_models(lab_path(l, "dense"), lab_path(l, parts[i]), "cpu");
         assert_int_equal(c.identity_checked, 1);
         assert_true(c.identity_max_abs > 1e-3);
     }
-    lab_close(&l);
 }
 
-TEST(the_identity_is_not_claimed_for_repaired_or_folded_models)
+LAB_TEST(the_identity_is_not_claimed_for_repaired_or_folded_models)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "dense");
-    grail_compress_options options = lab_options(&l, model, lab_path(&l, "repaired"));
+    const char *model = lab_f32(l, "llama3", "dense");
+    grail_compress_options options = lab_options(l, model, lab_path(l, "repaired"));
     assert_ok(lab_compress(&options));
     assert_int_equal(compare_models(model, options.output.path, "cpu").identity_checked, 0);
-    options.output.path = lab_path(&l, "folded");
+    options.output.path = lab_path(l, "folded");
     options.cut.selector = "fold";
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
     assert_int_equal(compare_models(model, options.output.path, "cpu").identity_checked, 0);
-    lab_close(&l);
 }
 
 /* As if the checkpoint kept each up_proj as 1 + w. */
@@ -237,14 +210,12 @@ static void read_with_offset(const grail_compression *c)
 }
 
 /* Rows of 1 + w that stay are stored as they were, although 1 + w lacks some of their bits. */
-TEST(rows_that_stay_keep_the_bits_behind_an_offset)
+LAB_TEST(rows_that_stay_keep_the_bits_behind_an_offset)
 {
-    lab l;
-    lab_open(&l);
     lab_model dense;
     lab_model narrow;
     grail_compression *c = NULL;
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "offset"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "offset"));
     assert_ok(grail_compression_open(&options, &c));
     read_with_offset(c);
     assert_ok(grail_compression_run(c));
@@ -264,5 +235,4 @@ TEST(rows_that_stay_keep_the_bits_behind_an_offset)
     assert_int_equal(found, after->shape[0]);
     lab_fini(&dense);
     lab_fini(&narrow);
-    lab_close(&l);
 }

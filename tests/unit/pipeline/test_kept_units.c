@@ -55,7 +55,7 @@ static void assert_repeated(grail_compress_options options, const char *named, c
 /* A selection, how it is repaired, and the selector that the plan names beside its units: one that
  * decides at the same place where maps before it are refitted, one of the same update with `own`.
  */
-TEST(the_units_of_a_selector_give_its_bytes_in_a_decoder)
+LAB_TEST(the_units_of_a_selector_give_its_bytes_in_a_decoder)
 {
     static const struct {
         const char *selector, *compensate, *named, *select;
@@ -65,26 +65,23 @@ TEST(the_units_of_a_selector_give_its_bytes_in_a_decoder)
                 {"flap", "full", "wanda", NULL},         {"wanda++", "own", "wanda++", NULL},
                 {"wanda++", "full", "wanda", NULL},      {"flap", "full", "random", "open"},
                 {"obs", "grail", "magnitude-l1", "open"}};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         char first[32];
         char again[32];
         snprintf(first, sizeof first, "first-%zu", i);
         snprintf(again, sizeof again, "again-%zu", i);
-        grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, first));
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, first));
         options.cut.selector = runs[i].selector;
         options.fit.compensate = runs[i].compensate;
         options.cut.select = runs[i].select;
         const bool full = strcmp(runs[i].compensate, "full") == 0;
         options.fit.refit = full ? "all" : NULL;
         options.fit.token_weights = NULL;
-        assert_repeated(options, runs[i].named, lab_path(&l, again));
+        assert_repeated(options, runs[i].named, lab_path(l, again));
     }
-    lab_close(&l);
 }
 
-TEST(the_units_of_a_selector_give_its_bytes_in_a_network_of_images)
+VISION_TEST(the_units_of_a_selector_give_its_bytes_in_a_network_of_images)
 {
     static const struct {
         const char *selector, *compensate, *named;
@@ -93,27 +90,24 @@ TEST(the_units_of_a_selector_give_its_bytes_in_a_network_of_images)
                 {"wanda", "full", "magnitude-l2", false, false},
                 {"gram-css", "full", "leverage", false, true},
                 {"leverage", "none", "wanda", false, true}};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         char first[32];
         char again[32];
         snprintf(first, sizeof first, "first-%zu", i);
         snprintf(again, sizeof again, "again-%zu", i);
-        grail_compress_options options = vision_options(&v, model, vision_path(&v, first));
+        grail_compress_options options = vision_options(v, model, vision_path(v, first));
         vision_cut(&options, 0.4);
         options.cut.selector = runs[i].selector;
         options.fit.compensate = runs[i].compensate;
         options.fit.open_loop = runs[i].open;
         options.fit.repair = runs[i].repair;
-        assert_repeated(options, runs[i].named, vision_path(&v, again));
+        assert_repeated(options, runs[i].named, vision_path(v, again));
     }
-    vision_close(&v);
 }
 
 /* Any units, cut plainly and without calibration data: the dense network without them. */
-TEST(other_units_are_kept_without_data)
+VISION_TEST(other_units_are_kept_without_data)
 {
     static const char text[] =
         "{\"grail_plan\": 1, \"compensation\": {\"enabled\": false}, \"sites\": ["
@@ -121,12 +115,10 @@ TEST(other_units_are_kept_without_data)
         "{\"site\": \"layer1.0.conv2\", \"selector\": \"gram-css\", \"kept_units\": [5]},"
         "{\"site\": \"fc\", \"kept_units\": [0, 4, 5, 11]}]}";
     static const int64_t stream[] = {1, 2, 7};
-    vision_lab v;
     vision_model dense;
     int64_t kept[4];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.amount.plan_text = text;
     options.read.images = NULL;
     assert_ok(lab_compress(&options));
@@ -134,27 +126,24 @@ TEST(other_units_are_kept_without_data)
     assert_memory_equal(kept, stream, sizeof stream);
     vision_make(&dense, VISION_BASIC);
     vision_zero_removed(&dense, model, options.output.path);
-    vision_write(&dense, vision_path(&v, "zeroed"));
-    assert_near(vision_difference(&v, options.output.path, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    vision_write(&dense, vision_path(v, "zeroed"));
+    assert_near(vision_difference(v, options.output.path, vision_path(v, "zeroed")), 0.0, 1e-5);
     vision_fini(&dense);
-    vision_close(&v);
 }
 
-TEST(a_run_goes_on_with_its_own_units_alone)
+LAB_TEST(a_run_goes_on_with_its_own_units_alone)
 {
     static const char text[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.1.mlp.down_proj\","
         " \"selector\": \"wanda\", \"kept_units\": [%d, 8, 9]}]}";
     char one[160];
     char other[160];
-    lab l;
-    lab_open(&l);
     snprintf(one, sizeof one, text, 3);
     snprintf(other, sizeof other, text, 4);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "whole"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "whole"));
     options.amount.plan_text = one;
     assert_ok(lab_compress(&options));
-    options.output.path = lab_path(&l, "parts");
+    options.output.path = lab_path(l, "parts");
     options.run.observer = vision_stop_behind_first_block;
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_CANCELLED);
     options.run.observer = NULL;
@@ -164,6 +153,5 @@ TEST(a_run_goes_on_with_its_own_units_alone)
                  "was started with other options or files: plan.sites[3].kept_units differs");
     options.amount.plan_text = one;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
-    lab_close(&l);
+    assert_same_checkpoint(lab_path(l, "whole"), lab_path(l, "parts"));
 }

@@ -38,9 +38,7 @@ static void assert_same_all_ways(const memory_lab *m, const grail_compress_optio
 static void assert_decoder_is_the_same(const lab *l, const char *golden, const char *quantize)
 {
     memory_lab m;
-    char output[LAB_PATH];
-    snprintf(output, sizeof output, "%s/%s-%s", l->directory, golden,
-             quantize == NULL ? "plain" : quantize);
+    const char *output = lab_path_of(l, "%s-%s", golden, quantize == NULL ? "plain" : quantize);
     const char *model = quantize == NULL ? lab_golden(golden) : lab_f32(l, golden, "model");
     grail_compress_options options = lab_options(l, model, output);
     options.fit.refit = "auto";
@@ -55,30 +53,22 @@ static void assert_decoder_is_the_same(const lab *l, const char *golden, const c
     memory_lab_close(&m);
 }
 
-TEST(language_models_in_memory_give_the_same_bytes)
+LAB_TEST(language_models_in_memory_give_the_same_bytes)
 {
     static const char *const golden[] = {"llama3", "gpt2"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
-        assert_decoder_is_the_same(&l, golden[i], NULL);
+        assert_decoder_is_the_same(l, golden[i], NULL);
     }
-    lab_close(&l);
 }
 
 /* With the tokenizer and the settings of generation that lie beside the demo's model. */
-TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
+LAB_TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
 {
-    lab l;
     memory_lab m;
-    char model[LAB_PATH];
-    char text[LAB_PATH];
-    char output[LAB_PATH];
-    lab_open(&l);
-    snprintf(model, sizeof model, "%s", lab_golden("../../../demo/model"));
-    snprintf(text, sizeof text, "%s", lab_golden("../../../demo/calibration.txt"));
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    grail_compress_options options = lab_options(&l, model, output);
+    const char *model = lab_golden("../../../demo/model");
+    const char *text = lab_golden("../../../demo/calibration.txt");
+    const char *output = lab_path(l, "out");
+    grail_compress_options options = lab_options(l, model, output);
     options.read.text.path = text;
     options.read.samples = 8;
     options.amount.sparsity_heads = 0.0;
@@ -86,15 +76,11 @@ TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
     memory_lab_open(&m, model);
     assert_same_all_ways(&m, &options, "memory");
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
-TEST(rounded_ones_too)
+LAB_TEST(rounded_ones_too)
 {
-    lab l;
-    lab_open(&l);
-    assert_decoder_is_the_same(&l, "llama3", "w4a16");
-    lab_close(&l);
+    assert_decoder_is_the_same(l, "llama3", "w4a16");
 }
 
 static const char preparation[] =
@@ -122,10 +108,9 @@ TEST(image_networks_in_memory_give_the_same_bytes)
             continue;
         }
         memory_lab m;
-        char output[LAB_PATH];
         const char *name = vision_family_name(f);
         const char *model = vision_network(&v, (vision_family)f, name);
-        snprintf(output, sizeof output, "%s/out-%d", v.l.directory, f);
+        const char *output = lab_path_of(&v.l, "out-%d", f);
         grail_compress_options options = vision_options(&v, model, output);
         options.fit.repair = f % 2;
         vision_cut(&options, 0.3);
@@ -169,9 +154,8 @@ TEST(image_networks_become_the_same_onnx_file)
 
 /* -- the way round ----------------------------------------------------------------------------- */
 
-TEST(a_result_in_memory_is_a_model_in_memory)
+LAB_TEST(a_result_in_memory_is_a_model_in_memory)
 {
-    lab l;
     memory_lab m;
     grail_session *session = NULL;
     grail_session *again = NULL;
@@ -181,14 +165,10 @@ TEST(a_result_in_memory_is_a_model_in_memory)
     grail_model *written = NULL;
     grail_model *kept = NULL;
     grail_comparison comparison = {0};
-    lab_open(&l);
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    char second[LAB_PATH];
-    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    snprintf(second, sizeof second, "%s/second", l.directory);
-    grail_compress_options options = lab_options(&l, model, output);
+    const char *model = lab_golden("llama3");
+    const char *output = lab_path(l, "out");
+    const char *second = lab_path(l, "second");
+    grail_compress_options options = lab_options(l, model, output);
     assert_ok(lab_compress(&options));
     assert_ok(grail_model_open(output, &written));
     memory_lab_open(&m, model);
@@ -217,5 +197,4 @@ TEST(a_result_in_memory_is_a_model_in_memory)
     grail_compression_close(c);
     grail_session_close(session);
     memory_lab_close(&m);
-    lab_close(&l);
 }

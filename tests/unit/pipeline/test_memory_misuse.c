@@ -89,8 +89,7 @@ static void assert_run_fails(const lab *l, const memory_lab *m, bool with_path, 
 {
     grail_session *session = NULL;
     grail_compression *c = NULL;
-    char output[LAB_PATH];
-    snprintf(output, sizeof output, "%s/failed", l->directory);
+    const char *output = lab_path(l, "failed");
     const grail_compress_options options = lab_options(l, NULL, with_path ? output : NULL);
     assert_fails(memory_lab_run(m, options, &session, &c), code, text);
     grail_compression_close(c);
@@ -98,16 +97,14 @@ static void assert_run_fails(const lab *l, const memory_lab *m, bool with_path, 
     assert_false(file_exists(output));
 }
 
-TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
+LAB_TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
 {
     static const float head[] = {1, NAN, 2};
     static const int64_t shape[] = {1, 3};
-    lab l;
     memory_lab m;
     grail_session *session = NULL;
     grail_compression *c = NULL;
     grail_memory_model result = {0};
-    lab_open(&l);
     memory_lab_open(&m, lab_golden("llama3"));
     assert_ok(memory_reserve(&m.tensors, (size_t)m.count + 1, sizeof m.tensors[0]));
     m.tensors[m.count++] = (grail_tensor){.name = "v_head.summary.weight",
@@ -118,13 +115,13 @@ TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
     m.memory.tensors = m.tensors;
     m.memory.tensor_count = m.count;
     for (int i = 0; i < 2; i++) {
-        assert_run_fails(&l, &m, i == 0, GRAIL_ERROR_NUMERIC,
+        assert_run_fails(l, &m, i == 0, GRAIL_ERROR_NUMERIC,
                          "memory: tensor 'v_head.summary.weight' holds a NaN or infinity at "
                          "element 1; the checkpoint is damaged; where nothing computes with the "
                          "tensor, it can be copied as it is");
         assert_string_equal(grail_error_fields(), "output.keep_non_finite");
     }
-    grail_compress_options options = lab_options(&l, NULL, NULL);
+    grail_compress_options options = lab_options(l, NULL, NULL);
     options.output.keep_non_finite = 1;
     assert_ok(memory_lab_run(&m, options, &session, &c));
     assert_ok(grail_compression_result(c, &result));
@@ -137,25 +134,20 @@ TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
     grail_compression_close(c);
     grail_session_close(session);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
 /* -- data of any alignment --------------------------------------------------------------------- */
 
-TEST(data_may_lie_at_odd_addresses)
+LAB_TEST(data_may_lie_at_odd_addresses)
 {
-    lab l;
     memory_lab m;
     grail_session *session = NULL;
     grail_compression *c = NULL;
     grail_memory_model result = {0};
-    char model[LAB_PATH];
-    char output[LAB_PATH];
     unsigned char **odd = NULL;
-    lab_open(&l);
-    snprintf(model, sizeof model, "%s", lab_golden("llama3-bf16"));
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    grail_compress_options options = lab_options(&l, model, output);
+    const char *model = lab_golden("llama3-bf16");
+    const char *output = lab_path(l, "out");
+    grail_compress_options options = lab_options(l, model, output);
     assert_ok(lab_compress(&options));
     memory_lab_open(&m, model);
     assert_ok(memory_new(&odd, (size_t)m.count, sizeof odd[0]));
@@ -176,17 +168,14 @@ TEST(data_may_lie_at_odd_addresses)
     }
     memory_free(odd);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
 /* -- a function that stops giving tensors ------------------------------------------------------ */
 
 /* At each of its calls in turn; `calls` of a run that succeeds. */
-TEST(every_failing_call_is_an_error_that_names_the_tensor)
+LAB_TEST(every_failing_call_is_an_error_that_names_the_tensor)
 {
-    lab l;
     memory_lab m;
-    lab_open(&l);
     memory_lab_open(&m, lab_golden("llama3"));
     memory_lab_load(&m);
     grail_status status = GRAIL_ERROR_IO;
@@ -197,7 +186,7 @@ TEST(every_failing_call_is_an_error_that_names_the_tensor)
         m.calls = 0;
         m.fails_at = n;
         m.answer = GRAIL_ERROR_UNSUPPORTED;
-        status = memory_lab_run(&m, lab_options(&l, NULL, NULL), &session, &c);
+        status = memory_lab_run(&m, lab_options(l, NULL, NULL), &session, &c);
         if (status != GRAIL_OK) {
             failed++;
             assert_int_equal(status, GRAIL_ERROR_UNSUPPORTED);
@@ -209,15 +198,11 @@ TEST(every_failing_call_is_an_error_that_names_the_tensor)
     }
     assert_true(failed > 3);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
 static int stop_behind_first_block(void *user, const grail_site_report *site, int block, int blocks,
                                    double left)
 {
-    (void)user;
-    (void)blocks;
-    (void)left;
     return site == NULL && block == 0;
 }
 
@@ -236,20 +221,15 @@ static void assert_goes_on(const memory_lab *m, grail_compress_options options, 
     grail_session_close(session);
 }
 
-TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
+LAB_TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
 {
-    lab l;
     memory_lab m;
     grail_session *session = NULL;
     grail_compression *c = NULL;
-    char model[LAB_PATH];
-    char whole[LAB_PATH];
-    char output[LAB_PATH];
-    lab_open(&l);
-    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
-    snprintf(whole, sizeof whole, "%s/whole", l.directory);
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    grail_compress_options options = lab_options(&l, model, whole);
+    const char *model = lab_golden("llama3");
+    const char *whole = lab_path(l, "whole");
+    const char *output = lab_path(l, "out");
+    grail_compress_options options = lab_options(l, model, whole);
     assert_ok(lab_compress(&options));
     memory_lab_open(&m, model);
     options.output.path = output;
@@ -266,20 +246,16 @@ TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
     assert_goes_on(&m, options, false);
     assert_same_checkpoint(whole, output);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
 /* -- results that are not there ---------------------------------------------------------------- */
 
-TEST(a_result_is_there_after_the_run_alone)
+LAB_TEST(a_result_is_there_after_the_run_alone)
 {
-    lab l;
     grail_compression *c = NULL;
     grail_memory_model result = {0};
-    char output[LAB_PATH];
-    lab_open(&l);
-    snprintf(output, sizeof output, "%s/out", l.directory);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    const char *output = lab_path(l, "out");
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     assert_ok(grail_compression_open(&options, &c));
     assert_fails(grail_compression_result(c, &result), GRAIL_ERROR_ARGUMENT,
                  "cannot take the result of this compression: it has not run yet");
@@ -306,7 +282,6 @@ TEST(a_result_is_there_after_the_run_alone)
     assert_ok(grail_compression_open(&options, &c));
     assert_fails(grail_compression_result(c, &result), GRAIL_ERROR_ARGUMENT, "dry_run");
     grail_compression_close(c);
-    lab_close(&l);
 }
 
 static grail_status take_once(void *context)
@@ -320,30 +295,24 @@ static grail_status take_once(void *context)
     return status;
 }
 
-TEST(every_failing_allocation_of_taking_a_result_is_survived)
+LAB_TEST(every_failing_allocation_of_taking_a_result_is_survived)
 {
-    lab l;
     grail_compression *c = NULL;
-    lab_open(&l);
-    const grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     support_fail_each_allocation(take_once, c);
     grail_compression_close(c);
-    lab_close(&l);
 }
 
 /* -- what else reads a model ------------------------------------------------------------------- */
 
-TEST(statistics_and_digest_are_those_of_the_files)
+LAB_TEST(statistics_and_digest_are_those_of_the_files)
 {
-    lab l;
     memory_lab m;
     grail_session *session = NULL;
     grail_model *model = NULL;
     char digests[2][65];
-    char path[LAB_PATH];
-    lab_open(&l);
     memory_lab_open(&m, lab_golden("llama3"));
     memory_lab_load(&m);
     assert_ok(grail_session_open_memory(&m.memory, NULL, &session));
@@ -351,42 +320,38 @@ TEST(statistics_and_digest_are_those_of_the_files)
     assert_ok(grail_model_digest(model, digests[0]));
     assert_ok(grail_model_digest(grail_session_model(session), digests[1]));
     assert_string_equal(digests[0], digests[1]);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%d.gguf", l.directory, i);
+        const char *path = lab_path_of(l, "%d.gguf", i);
         const grail_gram_options gram = {.path = path};
         options.read.session = i == 0 ? NULL : session;
         assert_ok(grail_gram_write(&options, &gram, NULL));
     }
-    assert_same_file(&l, "0.gguf", "1.gguf");
+    assert_same_file(l, "0.gguf", "1.gguf");
     grail_model_close(model);
     grail_session_close(session);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
-TEST(files_that_need_a_tokenizer_say_so)
+LAB_TEST(files_that_need_a_tokenizer_say_so)
 {
-    lab l;
     memory_lab m;
     grail_model *model = NULL;
-    lab_open(&l);
     memory_lab_open(&m, lab_golden("llama3"));
     assert_ok(grail_model_open_memory(&m.memory, NULL, &model));
-    assert_fails(grail_gguf_write(model, lab_path(&l, "a.gguf"), NULL, NULL),
+    assert_fails(grail_gguf_write(model, lab_path(l, "a.gguf"), NULL, NULL),
                  GRAIL_ERROR_UNSUPPORTED,
                  "memory: a GGUF file is made from a directory with the tokenizer's files, not "
                  "from a model in memory; write the model to a directory");
-    support_write_file(l.directory, "text.txt", "a text", 6);
-    const grail_text_source text = {.path = lab_path(&l, "text.txt")};
+    support_write_file(l->directory, "text.txt", "a text", 6);
+    const grail_text_source text = {.path = lab_path(l, "text.txt")};
     assert_fails(grail_logits_write(model, &text, &(grail_compute){.backend = "cpu"},
-                                    lab_path(&l, "a.safetensors")),
+                                    lab_path(l, "a.safetensors")),
                  GRAIL_ERROR_IO,
                  "memory: the model in memory has no document tokenizer.json; give it, or token "
                  "ids in place of text");
     grail_model_close(model);
     memory_lab_close(&m);
-    lab_close(&l);
 }
 
 /* -- two at once ------------------------------------------------------------------------------- */
@@ -409,17 +374,15 @@ static void *work(void *user)
     return NULL;
 }
 
-TEST(two_models_run_on_two_threads)
+LAB_TEST(two_models_run_on_two_threads)
 {
-    lab l;
     worker workers[2] = {{.golden = "llama3"}, {.golden = "gpt2"}};
     pthread_t threads[2];
-    lab_open(&l);
     for (int i = 0; i < 2; i++) {
         worker *w = &workers[i];
-        w->l = &l;
-        snprintf(w->expected, sizeof w->expected, "%s/%s", l.directory, w->golden);
-        const grail_compress_options options = lab_options(&l, lab_golden(w->golden), w->expected);
+        w->l = l;
+        snprintf(w->expected, sizeof w->expected, "%s/%s", l->directory, w->golden);
+        const grail_compress_options options = lab_options(l, lab_golden(w->golden), w->expected);
         assert_ok(lab_compress(&options));
         memory_lab_open(&w->m, lab_golden(w->golden));
         memory_lab_load(&w->m);
@@ -437,5 +400,4 @@ TEST(two_models_run_on_two_threads)
         grail_session_close(w->session);
         memory_lab_close(&w->m);
     }
-    lab_close(&l);
 }

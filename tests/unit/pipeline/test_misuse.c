@@ -80,8 +80,6 @@ TEST(a_run_is_done_and_finished_once)
 static int cancel_after(void *user, const grail_site_report *site, int block, int blocks,
                         double seconds_left)
 {
-    (void)blocks;
-    (void)seconds_left;
     return site == NULL && block == *(const int *)user;
 }
 

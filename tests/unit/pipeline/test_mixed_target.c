@@ -7,8 +7,6 @@
 #include "pipeline/request/consumer_tail.h"
 #include "support/matrices.h"
 
-#include <math.h>
-
 enum { LAYERS = 2, SITES = 2 * LAYERS };
 
 static const char *run(const lab *l, grail_compress_options options, const char *target)

@@ -80,14 +80,12 @@ static int check_shapes(const grail_compression *c)
     return count;
 }
 
-TEST(the_sites_of_a_decoder_are_narrow)
+LAB_TEST(the_sites_of_a_decoder_are_narrow)
 {
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l2"};
     static const char *const ways[] = {"full", "grail", "none"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < 3; i++) {
-        grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
         options.cut.selector = selectors[i];
         options.fit.compensate = ways[i];
         options.run.memory = i == 1 ? 1 : 0;
@@ -96,18 +94,15 @@ TEST(the_sites_of_a_decoder_are_narrow)
         assert_consumers_are_set_narrow(c);
         grail_compression_close(c);
     }
-    lab_close(&l);
 }
 
-TEST(streams_that_span_blocks_stay_wide)
+VISION_TEST(streams_that_span_blocks_stay_wide)
 {
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        const char *model = vision_network(&v, (vision_family)f, vision_family_name(f));
+        const char *model = vision_network(v, (vision_family)f, vision_family_name(f));
         for (int way = 0; way < 4; way++) {
-            grail_compress_options options = vision_options(&v, model, NULL);
+            grail_compress_options options = vision_options(v, model, NULL);
             vision_cut(&options, 0.4);
             options.cut.selector = selectors[(f + way) % 3];
             options.fit.compensate = way == 1 ? "none" : "full";
@@ -120,5 +115,4 @@ TEST(streams_that_span_blocks_stay_wide)
             grail_compression_close(c);
         }
     }
-    vision_close(&v);
 }

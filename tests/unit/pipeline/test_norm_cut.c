@@ -53,7 +53,7 @@ static void remove_heads(lab_model *m, int layer)
 
 /* Without channels that are always 0 the mean square of the others is n / K of what it was, in
  * every row: with the norm's weight times sqrt(n / K) nothing is lost. */
-TEST(units_that_are_always_zero_go_without_loss)
+LAB_TEST(units_that_are_always_zero_go_without_loss)
 {
     static const struct {
         const char *model, *norm;
@@ -66,8 +66,6 @@ TEST(units_that_are_always_zero_go_without_loss)
         {"olmo2", "self_attn.q_norm.weight", remove_heads, 16, 16, 0.0, 0.34, 1.2247448713915890},
         {"olmo2", "self_attn.k_norm.weight", remove_heads, 8, 8, 0.0, 0.34, 1.2247448713915890}};
     static const char *const modes[] = {"none", "grail", "full"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         lab_model m;
         lab_model narrow;
@@ -80,8 +78,8 @@ TEST(units_that_are_always_zero_go_without_loss)
             runs[i].remove(&m, layer);
         }
         assert_int_equal(json_object_set_new(m.config, "rms_norm_eps", json_real(1e-9)), 0);
-        lab_write(&m, lab_path(&l, name), GRAIL_DTYPE_F32);
-        grail_compress_options options = lab_options(&l, lab_path(&l, name), lab_path(&l, output));
+        lab_write(&m, lab_path(l, name), GRAIL_DTYPE_F32);
+        grail_compress_options options = lab_options(l, lab_path(l, name), lab_path(l, output));
         options.cut.selector = "magnitude-l2";
         options.amount.sparsity_ffn = 0.0;
         options.amount.sparsity_heads = runs[i].heads;
@@ -101,7 +99,6 @@ TEST(units_that_are_always_zero_go_without_loss)
         lab_fini(&m);
         lab_fini(&narrow);
     }
-    lab_close(&l);
 }
 
 static const char first_half[] =
@@ -110,12 +107,10 @@ static const char first_half[] =
 
 /* Channels that are there twice have the mean square of one set, so the norm stays; the fit adds up
  * what read them. */
-TEST(duplicates_go_without_loss_once_fitted)
+LAB_TEST(duplicates_go_without_loss_once_fitted)
 {
     static const char *const modes[] = {"grail", "full"};
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("deepseek-v2"));
     lab_tensor *a = lab_find(&m, 0, "self_attn.kv_a_proj_with_mqa.weight");
     lab_tensor *norm = lab_find(&m, 0, "self_attn.kv_a_layernorm.weight");
@@ -124,10 +119,10 @@ TEST(duplicates_go_without_loss_once_fitted)
                (size_t)a->shape[1] * sizeof a->values[0]);
         norm->values[10 + j] = norm->values[j];
     }
-    lab_write(&m, lab_path(&l, "model"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "model"), GRAIL_DTYPE_F32);
     for (int i = 0; i < 2; i++) {
         grail_compress_options options =
-            lab_options(&l, lab_path(&l, "model"), lab_path(&l, modes[i]));
+            lab_options(l, lab_path(l, "model"), lab_path(l, modes[i]));
         options.amount.plan_text = first_half;
         options.fit.compensate = modes[i];
         options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
@@ -144,7 +139,6 @@ TEST(duplicates_go_without_loss_once_fitted)
         assert_true(c.max_abs < 2e-3);
     }
     lab_fini(&m);
-    lab_close(&l);
 }
 
 /* -- what is written ----------------------------------------------------------------------------
@@ -169,12 +163,10 @@ static void assert_shape(lab_model *m, const char *part, int64_t rows, int64_t c
 }
 
 /* deepseek-v3: 6 heads of 10 + 6 features and values of 8, ranks 24 and 20, hidden width 48. */
-TEST(both_ranks_and_the_width_of_values_are_stated)
+LAB_TEST(both_ranks_and_the_width_of_values_are_stated)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
-    grail_compress_options options = attention_options(&l, "deepseek-v3", "out", 0.5, 0.25);
+    grail_compress_options options = attention_options(l, "deepseek-v3", "out", 0.5, 0.25);
     assert_ok(lab_compress(&options));
     lab_read(&m, options.output.path);
     assert_int_equal(lab_integer(&m, "q_lora_rank"), 12);
@@ -189,20 +181,17 @@ TEST(both_ranks_and_the_width_of_values_are_stated)
     assert_shape(&m, "self_attn.kv_b_proj.weight", 6 * (10 + 6), 10);
     assert_shape(&m, "self_attn.o_proj.weight", 48, 6 * 6);
     lab_fini(&m);
-    lab_close(&l);
 }
 
 /* Each head keeps its own channels, as many as the others. */
-TEST(values_alone_keep_the_identity)
+LAB_TEST(values_alone_keep_the_identity)
 {
     static const char *const selectors[] = {"obs", "wanda", "magnitude-l1", "flap", "random"};
-    lab l;
-    lab_open(&l);
-    lab_f32(&l, "deepseek-v3-free", "model"); /* 6 heads of 12 */
+    lab_f32(l, "deepseek-v3-free", "model"); /* 6 heads of 12 */
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         grail_compress_options options =
-            attention_options(&l, "deepseek-v3-free", selectors[i], 0.0, 0.5);
-        options.read.model = lab_path(&l, "model");
+            attention_options(l, "deepseek-v3-free", selectors[i], 0.0, 0.5);
+        options.read.model = lab_path(l, "model");
         options.cut.selector = selectors[i];
         options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
@@ -231,16 +220,13 @@ TEST(values_alone_keep_the_identity)
         assert_int_equal(found, 2);
         json_decref(report);
     }
-    lab_close(&l);
 }
 
 /* Every selector that has a rule, with every repair. */
-TEST(latents_and_heads_are_cut_by_all_selectors)
+LAB_TEST(latents_and_heads_are_cut_by_all_selectors)
 {
     static const char *const modes[] = {"none", "grail", "full"};
     static const char *const models[] = {"deepseek-v3", "olmo2", "olmo3", "olmoe"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *selector = grail_selector_at(i);
         const char *model = models[i % 4];
@@ -252,7 +238,7 @@ TEST(latents_and_heads_are_cut_by_all_selectors)
             continue;
         }
         snprintf(output, sizeof output, "out-%d", i);
-        grail_compress_options options = attention_options(&l, model, output, 0.4, 0.0);
+        grail_compress_options options = attention_options(l, model, output, 0.4, 0.0);
         options.amount.sparsity_latent = latent ? 0.4 : 0.0;
         options.amount.sparsity_heads = latent ? 0.0 : 0.34;
         options.cut.selector = selector;
@@ -269,43 +255,37 @@ TEST(latents_and_heads_are_cut_by_all_selectors)
         assert_true(c.max_abs > 0.001 && isfinite(c.mean_kl));
         assert_true(c.identity_checked == 0 && c.norm_is_cut == 1);
     }
-    lab_close(&l);
 }
 
 /* With a small memory every pass begins at the block, and computes the same. */
-TEST(what_is_kept_in_memory_changes_no_byte)
+LAB_TEST(what_is_kept_in_memory_changes_no_byte)
 {
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < 2; i++) {
         const char *model = i == 0 ? "deepseek-v3" : "olmo2";
         char output[2][32];
         for (int memory = 0; memory < 2; memory++) {
             snprintf(output[memory], sizeof output[memory], "out-%d-%d", i, memory);
             grail_compress_options options =
-                attention_options(&l, model, output[memory], i == 0 ? 0.5 : 0.0, 0.0);
+                attention_options(l, model, output[memory], i == 0 ? 0.5 : 0.0, 0.0);
             options.amount.sparsity_heads = i == 0 ? 0.0 : 0.34;
             options.amount.sparsity_ffn = 0.25;
             options.fit.refit = "all";
             options.run.memory = memory;
             assert_ok(lab_compress(&options));
         }
-        assert_same_checkpoint(lab_path(&l, output[0]), lab_path(&l, output[1]));
+        assert_same_checkpoint(lab_path(l, output[0]), lab_path(l, output[1]));
     }
-    lab_close(&l);
 }
 
 /* All kinds that go together, and one after another. */
-TEST(kinds_are_cut_together_and_one_after_another)
+LAB_TEST(kinds_are_cut_together_and_one_after_another)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = attention_options(&l, "deepseek-v3", "first", 0.5, 0.0);
+    grail_compress_options options = attention_options(l, "deepseek-v3", "first", 0.5, 0.0);
     options.amount.sparsity_heads = 0.5;
     options.amount.sparsity_ffn = 0.25;
     options.fit.refit = "all";
     assert_ok(lab_compress(&options));
-    grail_compress_options next = attention_options(&l, "deepseek-v3", "second", 0.0, 0.5);
+    grail_compress_options next = attention_options(l, "deepseek-v3", "second", 0.0, 0.5);
     next.read.model = options.output.path;
     assert_ok(lab_compress(&next));
     lab_model m;
@@ -316,18 +296,15 @@ TEST(kinds_are_cut_together_and_one_after_another)
     assert_shape(&m, "self_attn.kv_b_proj.weight", 3 * (10 + 4), 10);
     assert_shape(&m, "self_attn.o_proj.weight", 48, 3 * 4);
     lab_fini(&m);
-    lab_close(&l);
 }
 
 /* Layers of their own widths, which per_layer_config states and grail reads again. */
-TEST(layers_may_differ)
+LAB_TEST(layers_may_differ)
 {
     static const char plan[] =
         "{\"grail_plan\": 1, \"sites\": [{\"site\": \"model.layers.0.self_attn.kv_a_proj\","
         " \"kept\": 7}, {\"site\": \"model.layers.1.self_attn.v_proj\", \"kept\": 30}]}";
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = attention_options(&l, "deepseek-v2", "out", 0.0, 0.0);
+    grail_compress_options options = attention_options(l, "deepseek-v2", "out", 0.0, 0.0);
     options.amount.plan_text = plan;
     assert_ok(lab_compress(&options));
     json_t *config = read_json(options.output.path, "config.json");
@@ -339,7 +316,6 @@ TEST(layers_may_differ)
     assert_int_equal(json_integer_value(json_object_get(second, "v_head_dim")), 5);
     json_decref(config);
     (void)compare_models(options.read.model, options.output.path, "ref");
-    lab_close(&l);
 }
 
 /* -- what is refused ----------------------------------------------------------------------------
@@ -352,36 +328,33 @@ static grail_status with_plan(const lab *l, const char *model, const char *plan)
     return lab_compress(&options);
 }
 
-TEST(what_cannot_be_is_refused)
+LAB_TEST(what_cannot_be_is_refused)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = attention_options(&l, "deepseek-v2", "refused", 0.5, 0.0);
+    grail_compress_options options = attention_options(l, "deepseek-v2", "refused", 0.5, 0.0);
     options.fit.open_loop = 1;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "a norm runs over this width");
-    options = attention_options(&l, "deepseek-v2", "refused", 0.0, 0.5);
+    options = attention_options(l, "deepseek-v2", "refused", 0.0, 0.5);
     options.amount.sparsity_heads = 0.5;
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "cut the heads, and then the values of the result");
-    options = attention_options(&l, "deepseek-v2", "refused", 0.0, 0.5);
+    options = attention_options(l, "deepseek-v2", "refused", 0.0, 0.5);
     options.cut.selector = "fold";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "cannot be folded");
-    options = attention_options(&l, "llama3", "refused", 0.5, 0.5);
+    options = attention_options(l, "llama3", "refused", 0.5, 0.5);
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "no site of the requested kinds");
-    options = attention_options(&l, "deepseek-v2", "refused", 0.5, 0.0);
+    options = attention_options(l, "deepseek-v2", "refused", 0.5, 0.0);
     options.cut.selector = "magnitude-l1";
     options.fit.compensate = "none";
     options.read.text.path = NULL; /* the norm is rescaled by calibration, whoever chooses */
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "calibration");
-    options = attention_options(&l, "olmo2", "refused", 0.0, 0.0);
+    options = attention_options(l, "olmo2", "refused", 0.0, 0.0);
     options.amount.sparsity_heads = 0.34;
     options.output.quantize = "w8a16";
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "a norm runs over a width that is cut; cut other sites, such as ffn");
-    lab_close(&l);
 }
 
-TEST(plans_that_do_not_fit_are_refused)
+LAB_TEST(plans_that_do_not_fit_are_refused)
 {
     static const struct {
         const char *site, *message;
@@ -393,21 +366,18 @@ TEST(plans_that_do_not_fit_are_refused)
         {"\"model.layers.0.self_attn.v_proj\", \"kept\": 7", "v_proj"},
         {"\"model.layers.0.self_attn.v_proj\", \"kept\": 54", "v_proj"},
         {"\"model.layers.0.self_attn.v_proj\", \"kept_units\": [0, 1, 2, 3, 4, 5]", "v_proj"}};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char plan[256];
         snprintf(plan, sizeof plan, "{\"grail_plan\": 1, \"sites\": [{\"site\": %s}]}",
                  wrong[i].site);
-        const grail_status status = with_plan(&l, "deepseek-v2", plan);
+        const grail_status status = with_plan(l, "deepseek-v2", plan);
         assert_true(status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_ARGUMENT ||
                     status == GRAIL_ERROR_UNSUPPORTED);
         assert_non_null(strstr(grail_error_message(), wrong[i].message));
     }
-    lab_close(&l);
 }
 
-TEST(configurations_that_do_not_fit_are_refused)
+LAB_TEST(configurations_that_do_not_fit_are_refused)
 {
     static const struct {
         const char *key;
@@ -416,35 +386,29 @@ TEST(configurations_that_do_not_fit_are_refused)
                  {"v_head_dim", -1},     {"kv_lora_rank", 19}, {"kv_lora_rank", 21},
                  {"kv_lora_rank", 0},    {"q_lora_rank", 12},  {"q_lora_rank", 0},
                  {"v_head_dim", 1 << 25}};
-    lab l;
     lab_model m;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         char name[16];
         grail_model *model = NULL;
         snprintf(name, sizeof name, "wrong-%zu", i);
         lab_read(&m, lab_golden("deepseek-v3"));
         lab_set_integer(&m, wrong[i].key, wrong[i].value);
-        lab_write(&m, lab_path(&l, name), GRAIL_DTYPE_F32);
+        lab_write(&m, lab_path(l, name), GRAIL_DTYPE_F32);
         lab_fini(&m);
-        const grail_status status = grail_model_open(lab_path(&l, name), &model);
+        const grail_status status = grail_model_open(lab_path(l, name), &model);
         assert_true(status == GRAIL_ERROR_SHAPE || status == GRAIL_ERROR_FORMAT);
         assert_null(model);
     }
-    lab_close(&l);
 }
 
-TEST(a_norm_that_is_not_finite_is_refused)
+LAB_TEST(a_norm_that_is_not_finite_is_refused)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("deepseek-v2"));
     lab_find(&m, 1, "self_attn.kv_a_layernorm.weight")->values[3] = NAN;
-    lab_write(&m, lab_path(&l, "model"), GRAIL_DTYPE_F32);
+    lab_write(&m, lab_path(l, "model"), GRAIL_DTYPE_F32);
     lab_fini(&m);
-    grail_compress_options options = attention_options(&l, "deepseek-v2", "out", 0.5, 0.0);
-    options.read.model = lab_path(&l, "model");
+    grail_compress_options options = attention_options(l, "deepseek-v2", "out", 0.5, 0.0);
+    options.read.model = lab_path(l, "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC, "kv_a_layernorm");
-    lab_close(&l);
 }

@@ -11,7 +11,6 @@
 
 #include <grail/select.h>
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_ENDS = 8, MOST_EXPERTS = 16 };
@@ -502,16 +501,14 @@ static void run(const grail_compress_options *options)
     grail_compression_close(c);
 }
 
-TEST(every_selector_chooses_as_in_a_run_on_text)
+LAB_TEST(every_selector_chooses_as_in_a_run_on_text)
 {
-    lab l;
-    lab_open(&l);
     memset(&seen, 0, sizeof seen);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *name = grail_selector_at(i);
         const int before = seen.choices;
         grail_compress_options options =
-            lab_options(&l, lab_golden(lab_is_for_experts(name) ? "mixtral" : "llama3"), NULL);
+            lab_options(l, lab_golden(lab_is_for_experts(name) ? "mixtral" : "llama3"), NULL);
         if (lab_is_for_experts(name)) {
             options.amount.sparsity_ffn = 0.0;
             options.amount.sparsity_heads = 0.0;
@@ -521,7 +518,6 @@ TEST(every_selector_chooses_as_in_a_run_on_text)
         run(&options);
         assert_true(seen.choices > before);
     }
-    lab_close(&l);
 }
 
 TEST(every_selector_chooses_as_in_a_run_on_images)
@@ -554,7 +550,7 @@ TEST(every_selector_chooses_as_in_a_run_on_images)
     vision_close(&l);
 }
 
-TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
+LAB_TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
 {
     static const struct {
         const char *compensate, *target, *ridge_scale, *refit, *token_weights;
@@ -568,14 +564,12 @@ TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
         {"own", NULL, NULL, NULL, NULL, 0.0},
     };
     static const char *const selectors[] = {"obs", "fold", "slimgpt"};
-    lab l;
-    lab_open(&l);
-    const char *const models[] = {lab_golden("llama3"), lab_with_biases(&l, "llama3", "biases")};
+    const char *const models[] = {lab_golden("llama3"), lab_with_biases(l, "llama3", "biases")};
     memset(&seen, 0, sizeof seen);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const bool own = strcmp(cases[i].compensate, "own") == 0;
-            grail_compress_options options = lab_options(&l, models[i % 2], NULL);
+            grail_compress_options options = lab_options(l, models[i % 2], NULL);
             options.cut.selector = own && k == 1 ? "flap" : selectors[k];
             options.fit.compensate = cases[i].compensate;
             if (!own) {
@@ -593,7 +587,6 @@ TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
     assert_true(seen.fits > 20);
     assert_true(seen.refits + seen.drifts > 10);
     assert_true(seen.refits > 0 && seen.drifts > 0);
-    lab_close(&l);
 }
 
 TEST(convolutions_are_fitted_as_in_a_run)

@@ -6,7 +6,6 @@
 #include "pipeline/request/session.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What a run with these options keeps, as its report lists the units; json_decref. */
 static json_t *kept_units(grail_compress_options options, const char *output)
@@ -68,79 +67,66 @@ static bool assert_units_of_an_open_loop(const lab *l, grail_compress_options op
     return differs;
 }
 
-TEST(units_are_those_of_an_open_loop)
+LAB_TEST(units_are_those_of_an_open_loop)
 {
     static const char *const selectors[] = {"wanda", "obs", "flap"};
     int different = 0;
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
-        grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
         options.amount.sparsity_ffn = 0.5;
         options.fit.compensate = "grail";
         options.cut.selector = selectors[i];
         different +=
-            assert_units_of_an_open_loop(&l, options, "model.layers.1.mlp.down_proj.weight");
+            assert_units_of_an_open_loop(l, options, "model.layers.1.mlp.down_proj.weight");
     }
     assert_true(different >= 2);
-    lab_close(&l);
 }
 
 /* Residual streams, which end behind the blocks, and channels, whose norms know earlier cuts. */
-TEST(channels_are_those_of_an_open_loop)
+VISION_TEST(channels_are_those_of_an_open_loop)
 {
     static const char *const selectors[] = {"wanda", "gram-css", "obs"};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
-        grail_compress_options options = vision_options(&v, model, NULL);
+        grail_compress_options options = vision_options(v, model, NULL);
         vision_cut(&options, 0.5);
         options.fit.compensate = "grail";
         options.cut.selector = selectors[i];
-        (void)assert_units_of_an_open_loop(&v.l, options, "layer1.1.conv2.weight");
+        (void)assert_units_of_an_open_loop(&v->l, options, "layer1.1.conv2.weight");
     }
-    vision_close(&v);
 }
 
-TEST(rules_without_statistics_are_not_changed)
+LAB_TEST(rules_without_statistics_are_not_changed)
 {
     static const char *const selectors[] = {"random", "fold", "magnitude-l2"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
-        grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
         options.cut.selector = selectors[i];
         options.fit.compensate = "grail";
-        json_decref(kept_units(options, named(&l, selectors[i], "closed")));
+        json_decref(kept_units(options, named(l, selectors[i], "closed")));
         options.cut.select = "open";
-        json_decref(kept_units(options, named(&l, selectors[i], "open")));
-        assert_same_checkpoint(named(&l, selectors[i], "closed"), named(&l, selectors[i], "open"));
+        json_decref(kept_units(options, named(l, selectors[i], "open")));
+        assert_same_checkpoint(named(l, selectors[i], "closed"), named(l, selectors[i], "open"));
     }
-    lab_close(&l);
 }
 
 static int stop_in_second_block(void *user, int block, int blocks, double done)
 {
     int *calls = user;
-    (void)blocks;
-    (void)done;
     (*calls)++;
     return block == 1;
 }
 
 /* Stopped while the dense network runs, and behind the first block. */
-TEST(a_run_that_was_stopped_gives_the_same_bytes)
+LAB_TEST(a_run_that_was_stopped_gives_the_same_bytes)
 {
     int calls = 0;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "whole"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "whole"));
     options.cut.selector = "flap";
     options.fit.refit = "all";
     options.cut.select = "open";
     assert_ok(lab_compress(&options));
-    options.output.path = lab_path(&l, "parts");
+    options.output.path = lab_path(l, "parts");
     options.run.step_observer = stop_in_second_block;
     options.run.observer_user = &calls;
     assert_fails(lab_compress(&options), GRAIL_ERROR_CANCELLED, "cancelled in block 2 of 2");
@@ -155,16 +141,13 @@ TEST(a_run_that_was_stopped_gives_the_same_bytes)
                  "was started with other options or files: cut.select was \"open\"");
     options.cut.select = "open";
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "whole"), lab_path(&l, "parts"));
-    lab_close(&l);
+    assert_same_checkpoint(lab_path(l, "whole"), lab_path(l, "parts"));
 }
 
-TEST(what_has_no_meaning_is_refused)
+LAB_TEST(what_has_no_meaning_is_refused)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     options.cut.select = "open";
     options.cut.selector = "wanda++";
     assert_fails(
@@ -179,11 +162,10 @@ TEST(what_has_no_meaning_is_refused)
                  "unknown selection 'ajar'; expected one of closed, open");
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, "mlp.up_proj.weight")->values[3] = (float)NAN;
-    options.read.model = lab_path(&l, "damaged");
+    options.read.model = lab_path(l, "damaged");
     lab_write(&m, options.read.model, GRAIL_DTYPE_F32);
     lab_fini(&m);
     options.cut.select = "open";
     assert_fails(lab_compress(&options), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.1.mlp.up_proj.weight' holds a NaN or infinity at element 3");
-    lab_close(&l);
 }

@@ -64,18 +64,16 @@ static int64_t estimate(const grail_model *model, const grail_compress_options *
     return bytes;
 }
 
-TEST(the_estimate_grows_with_what_takes_memory)
+VISION_TEST(the_estimate_grows_with_what_takes_memory)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    const char *path = vision_network(v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
-    grail_compress_options o = cut_options(&v, path);
+    grail_compress_options o = cut_options(v, path);
     o.fit.compensate = "grail";
     const int64_t grail = estimate(model, &o);
     o.read.samples = 256; /* 128 by default */
     assert_true(estimate(model, &o) > grail);
-    o = cut_options(&v, path);
+    o = cut_options(v, path);
     /* full: every kernel position, and a second sample stream */
     assert_true(estimate(model, &o) > grail);
     o.fit.conv_fit = "channel";
@@ -83,7 +81,7 @@ TEST(the_estimate_grows_with_what_takes_memory)
     assert_true(estimate(model, &o) == grail);
     o.fit.open_loop = 1;
     assert_true(estimate(model, &o) > grail);
-    o = cut_options(&v, path);
+    o = cut_options(v, path);
     o.fit.compensate = "none";
     o.cut.selector = "magnitude-l1";
     const int64_t plain = estimate(model, &o);
@@ -108,7 +106,6 @@ TEST(the_estimate_grows_with_what_takes_memory)
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown healing 'head'; expected one of none, block, model, block,model");
     grail_model_close(model);
-    vision_close(&v);
 }
 
 /* The estimate for no samples at all, from that for one and for two. */
@@ -129,15 +126,13 @@ static int64_t estimate_of_samples(const grail_model *model, grail_compress_opti
     return more - estimate(model, &o);
 }
 
-TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
+VISION_TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
 {
-    vision_lab v;
     grail_model_facts facts = {0};
-    vision_open(&v);
-    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    const char *path = vision_network(v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
     assert_ok(grail_model_describe(model, &facts));
-    grail_compress_options o = cut_options(&v, path);
+    grail_compress_options o = cut_options(v, path);
     o.fit.compensate = "full";
     const int64_t of_two_streams = estimate_of_samples(model, o);
     o.fit.compensate = "none";
@@ -152,16 +147,13 @@ TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
     o.heal.what = "block";
     assert_in_range(estimate_without_samples(model, o) - plain, 1, copies - 1);
     grail_model_close(model);
-    vision_close(&v);
 }
 
-TEST(nothing_cut_takes_no_calibration)
+VISION_TEST(nothing_cut_takes_no_calibration)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    const char *path = vision_network(v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
-    grail_compress_options o = vision_options(&v, path, NULL);
+    grail_compress_options o = vision_options(v, path, NULL);
     o.read.samples = 1000000;
     const int64_t whole = estimate(model, &o);
     o.heal.what = "model"; /* a network in which nothing is cut has nothing to heal */
@@ -172,29 +164,26 @@ TEST(nothing_cut_takes_no_calibration)
     o.amount.sparsity_conv = 0.5;
     assert_true(estimate(model, &o) > whole);
     grail_model_close(model);
-    vision_close(&v);
 }
 
-TEST(a_run_and_its_accuracy_stay_below_the_estimate)
+VISION_TEST(a_run_and_its_accuracy_stay_below_the_estimate)
 {
     static const struct {
         const char *selector, *heal;
     } runs[] = {{"wanda", NULL},    {"fold", NULL},     {"leverage", NULL},
                 {"wanda", "block"}, {"wanda", "model"}, {"fold", "block,model"}};
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        const char *path = vision_network(&v, (vision_family)f, vision_family_name(f));
+        const char *path = vision_network(v, (vision_family)f, vision_family_name(f));
         grail_model *model = vision_model_open(path);
         grail_images *images = NULL;
-        assert_ok(grail_images_open(model, &v.images, &images));
+        assert_ok(grail_images_open(model, &v->images, &images));
         for (int s = 0; s < (int)(sizeof runs / sizeof runs[0]); s++) {
             if (!support_takes(f + s, 3)) {
                 continue;
             }
             grail_compression *c = NULL;
             grail_accuracy a = {0};
-            grail_compress_options o = cut_options(&v, path);
+            grail_compress_options o = cut_options(v, path);
             o.cut.selector = runs[s].selector;
             o.heal.what = runs[s].heal;
             o.heal.steps = 2;
@@ -210,25 +199,22 @@ TEST(a_run_and_its_accuracy_stay_below_the_estimate)
         grail_images_close(images);
         grail_model_close(model);
     }
-    vision_close(&v);
 }
 
 /* Networks of text, with longer and shorter windows, refitted, folded and healed. */
-TEST(a_run_on_text_and_its_perplexity_stay_below_the_estimate)
+LAB_TEST(a_run_on_text_and_its_perplexity_stay_below_the_estimate)
 {
     static const struct {
         const char *selector, *heal, *refit;
         int64_t context;
     } runs[] = {
         {"obs", NULL, "all", 32}, {"fold", NULL, "none", 16}, {"wanda", "block,model", NULL, 32}};
-    lab l;
     grail_model *model = NULL;
-    lab_open(&l);
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         grail_compression *c = NULL;
         grail_perplexity p = {0};
-        grail_compress_options o = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options o = lab_options(l, lab_golden("llama3"), NULL);
         o.cut.selector = runs[i].selector;
         o.heal.what = runs[i].heal;
         o.heal.steps = 2;
@@ -243,31 +229,27 @@ TEST(a_run_on_text_and_its_perplexity_stay_below_the_estimate)
         assert_in_range(grail_memory_peak() - before, 1, estimate(model, &o) - (1 << 30));
     }
     grail_model_close(model);
-    lab_close(&l);
 }
 
-TEST(what_cannot_be_estimated_is_refused)
+VISION_TEST(what_cannot_be_estimated_is_refused)
 {
-    vision_lab v;
     int64_t bytes = -1;
     const grail_site_sparsity single = {.site = "conv1", .sparsity = 0.5};
-    vision_open(&v);
-    const char *path = vision_network(&v, VISION_BASIC, "dense");
+    const char *path = vision_network(v, VISION_BASIC, "dense");
     grail_model *model = vision_model_open(path);
-    grail_compress_options o = cut_options(&v, path);
+    grail_compress_options o = cut_options(v, path);
     o.amount.plan = "plan.json";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
-    o = cut_options(&v, path);
+    o = cut_options(v, path);
     o.amount.site_sparsities = &single;
     o.amount.site_sparsity_count = 1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
                  "cannot estimate the memory for a plan or for sparsities of single sites");
-    o = cut_options(&v, path);
+    o = cut_options(v, path);
     o.cut.selector = "finest";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown selector");
     assert_true(bytes == -1);
     grail_model_close(model);
-    vision_close(&v);
 }

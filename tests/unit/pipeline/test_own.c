@@ -87,23 +87,20 @@ static double mean_difference(const vision_lab *v, const char *model, const char
     return largest;
 }
 
-TEST(flap_moves_the_bias_by_the_means_of_what_it_removed)
+VISION_TEST(flap_moves_the_bias_by_the_means_of_what_it_removed)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "own"));
+    const char *model = vision_network(v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "own"));
     vision_cut(&options, 0.5);
     options.cut.selector = "flap";
     options.fit.compensate = "own";
     assert_ok(lab_compress(&options));
-    assert_only_the_bias_moved(&v, model, options.output.path);
-    assert_near(mean_difference(&v, model, options.output.path), 0.0, 1e-5);
-    options.output.path = vision_path(&v, "none");
+    assert_only_the_bias_moved(v, model, options.output.path);
+    assert_near(mean_difference(v, model, options.output.path), 0.0, 1e-5);
+    options.output.path = vision_path(v, "none");
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_true(mean_difference(&v, model, options.output.path) > 1e-2);
-    vision_close(&v);
+    assert_true(mean_difference(v, model, options.output.path) > 1e-2);
 }
 
 /* H[width, width] = X^T X + lambda I with lambda = 0.01 of the mean diagonal, which is returned. */
@@ -143,17 +140,15 @@ static void second_order_update(const vision_tensor *w, const double *h, int64_t
     oracle_divide(features, inner, w->shape.shape[0], out);
 }
 
-TEST(ziplm_makes_the_second_order_update_of_all_features)
+VISION_TEST(ziplm_makes_the_second_order_update_of_all_features)
 {
     static double h[MOST * MOST];
     static double expected[MOST * MOST];
-    vision_lab v;
     vision_model dense;
     vision_model narrow;
     int64_t kept[MOST];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    const char *model = vision_network(v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     vision_cut(&options, 0.5);
     options.cut.selector = "ziplm";
     options.fit.compensate = "own";
@@ -163,7 +158,7 @@ TEST(ziplm_makes_the_second_order_update_of_all_features)
     const int count = vision_kept_units(options.output.path, "blocks.0.attn.proj", kept, MOST);
     const vision_tensor *w = vision_find(&dense, "blocks.0.attn.proj.weight");
     const vision_tensor *less = vision_find(&narrow, "blocks.0.attn.proj.weight");
-    vision_values x = vision_tap_input(&v, model, "blocks.0.attn.proj.weight");
+    vision_values x = vision_tap_input(v, model, "blocks.0.attn.proj.weight");
     assert_true(x.width <= MOST && w->shape.shape[0] <= MOST);
     const double lambda = damped_gram(&x, h);
     second_order_update(w, h, count * VISION_HEAD_DIM, kept, expected);
@@ -177,23 +172,19 @@ TEST(ziplm_makes_the_second_order_update_of_all_features)
     memory_free(x.data);
     vision_fini(&dense);
     vision_fini(&narrow);
-    vision_close(&v);
 }
 
 /* -- decoders -----------------------------------------------------------------------------------
  */
 
-TEST(a_decoder_with_biases_gets_new_ones)
+LAB_TEST(a_decoder_with_biases_gets_new_ones)
 {
     static const char *const selectors[] = {"flap", "flap-ifv", "flap-wifn"};
-    lab l;
     grail_site_report reports[2 * LAYERS];
-    lab_open(&l);
-    const char *model = lab_with_biases(&l, "llama3", "biased");
+    const char *model = lab_with_biases(l, "llama3", "biased");
     for (int i = 0; i < 3; i++) {
-        char plain[LAB_PATH];
-        snprintf(plain, sizeof plain, "%s/plain-%d", l.directory, i);
-        grail_compress_options options = own_options(&l, model, lab_path(&l, selectors[i]));
+        const char *plain = lab_path_of(l, "plain-%d", i);
+        grail_compress_options options = own_options(l, model, lab_path(l, selectors[i]));
         options.cut.selector = selectors[i];
         assert_int_equal(lab_compress_reports(&options, reports, 2 * LAYERS), 2 * LAYERS);
         for (int s = 0; s < 2 * LAYERS; s++) {
@@ -205,29 +196,25 @@ TEST(a_decoder_with_biases_gets_new_ones)
         options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
         /* of the first site, which both runs see alike */
-        const char *own = lab_path(&l, selectors[i]);
+        const char *own = lab_path(l, selectors[i]);
         assert_true(same_tensor(own, plain, "model.layers.0.self_attn.o_proj.weight"));
         assert_false(same_tensor(own, plain, "model.layers.0.self_attn.o_proj.bias"));
         assert_true(same_tensor(own, plain, "model.layers.0.self_attn.v_proj.bias"));
     }
-    lab_close(&l);
 }
 
 /* The choice is in the plan, whatever the options of the next run say. */
-TEST(a_plan_repeats_it)
+LAB_TEST(a_plan_repeats_it)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_with_biases(&l, "llama3", "biased");
-    grail_compress_options options = own_options(&l, model, lab_path(&l, "first"));
+    const char *model = lab_with_biases(l, "llama3", "biased");
+    grail_compress_options options = own_options(l, model, lab_path(l, "first"));
     assert_ok(lab_compress(&options));
     char plan[LAB_PATH];
     snprintf(plan, sizeof plan, "%s/plan.json", options.output.path);
-    grail_compress_options again = lab_options(&l, model, lab_path(&l, "again"));
+    grail_compress_options again = lab_options(l, model, lab_path(l, "again"));
     again.amount.plan = plan;
     assert_ok(lab_compress(&again));
     assert_same_checkpoint(options.output.path, again.output.path);
-    lab_close(&l);
 }
 
 static void write_plan(const lab *l, const char *first, const char *second)
@@ -243,38 +230,33 @@ static void write_plan(const lab *l, const char *first, const char *second)
 }
 
 /* The plan's selectors decide, not the one that the options name beside it. */
-TEST(it_is_that_of_the_selectors_of_the_plan)
+LAB_TEST(it_is_that_of_the_selectors_of_the_plan)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_with_biases(&l, "llama3", "biased");
-    grail_compress_options options = own_options(&l, model, lab_path(&l, "out"));
+    const char *model = lab_with_biases(l, "llama3", "biased");
+    grail_compress_options options = own_options(l, model, lab_path(l, "out"));
     options.cut.selector = "wanda";
-    options.amount.plan = lab_path(&l, "plan.json");
-    write_plan(&l, "flap", "flap-ifv");
+    options.amount.plan = lab_path(l, "plan.json");
+    write_plan(l, "flap", "flap-ifv");
     assert_ok(lab_compress(&options));
     json_t *report = read_json(options.output.path, "report.json");
     const json_t *how = json_object_get(json_object_get(report, "plan"), "compensation");
     assert_string_equal(json_string_value(json_object_get(how, "fit")), "bias-only");
     json_decref(report);
-    options.output.path = lab_path(&l, "next");
-    write_plan(&l, "flap", "wanda");
+    options.output.path = lab_path(l, "next");
+    write_plan(l, "flap", "wanda");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the selectors 'flap' and 'wanda' of the plan make different updates of their "
                  "own; choose none, grail or full");
-    write_plan(&l, "wanda", "wanda");
+    write_plan(l, "wanda", "wanda");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "selector 'wanda' has no update of its own");
-    lab_close(&l);
 }
 
-TEST(a_bias_needs_a_place)
+LAB_TEST(a_bias_needs_a_place)
 {
-    lab l;
-    lab_open(&l);
     grail_compression *c = NULL;
     grail_compress_options options =
-        own_options(&l, lab_f32(&l, "llama3", "dense"), lab_path(&l, "out"));
+        own_options(l, lab_f32(l, "llama3", "dense"), lab_path(l, "out"));
     options.output.dry_run = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
@@ -283,23 +265,18 @@ TEST(a_bias_needs_a_place)
     options.output.dry_run = 0;
     options.fit.bias = "auto"; /* where there is a place: nowhere */
     assert_ok(lab_compress(&options));
-    options.output.path = lab_path(&l, "plain");
+    options.output.path = lab_path(l, "plain");
     options.fit.bias = NULL;
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(lab_path(&l, "out"), options.output.path);
-    lab_close(&l);
+    assert_same_checkpoint(lab_path(l, "out"), options.output.path);
 }
 
-TEST(nothing_cut_changes_nothing)
+LAB_TEST(nothing_cut_changes_nothing)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options =
-        own_options(&l, lab_golden("llama3-bf16"), lab_path(&l, "out"));
+    grail_compress_options options = own_options(l, lab_golden("llama3-bf16"), lab_path(l, "out"));
     options.amount.sparsity_ffn = 0.0;
     options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(options.read.model, options.output.path);
-    lab_close(&l);
 }

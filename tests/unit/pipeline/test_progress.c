@@ -35,35 +35,28 @@ static grail_status run_watched(grail_compress_options options, int cancel_at, s
     return lab_compress(&options);
 }
 
-TEST(progress_moves_within_a_block)
+LAB_TEST(progress_moves_within_a_block)
 {
-    lab l;
     steps s;
-    lab_open(&l);
-    char kept[LAB_PATH];
-    snprintf(kept, sizeof kept, "%s/kept", l.directory);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), kept);
+    const char *kept = lab_path(l, "kept");
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), kept);
     assert_ok(run_watched(options, 0, &s));
     for (int b = 0; b < BLOCKS; b++) {
         assert_true(s.of_block[b] >= LEAST_STEPS);
     }
     assert_true(s.reached[0] == 1.0);
-    options.output.path = lab_path(&l, "recomputed"); /* passes begin at the begin of the block */
+    options.output.path = lab_path(l, "recomputed"); /* passes begin at the begin of the block */
     options.run.memory = 1;
     assert_ok(run_watched(options, 0, &s));
     assert_true(s.reached[0] == 1.0);
-    lab_close(&l);
 }
 
-TEST(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes)
+LAB_TEST(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes)
 {
-    lab l;
     steps s;
-    char whole[LAB_PATH];
     char output[LAB_PATH + 16];
-    lab_open(&l);
-    snprintf(whole, sizeof whole, "%s/whole", l.directory);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), whole);
+    const char *whole = lab_path(l, "whole");
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), whole);
     assert_ok(run_watched(options, 0, &s));
     const int calls = s.calls;
     options.output.path = output;
@@ -76,5 +69,4 @@ TEST(a_run_that_is_cancelled_within_a_block_continues_to_the_same_bytes)
         assert_ok(run_watched(options, 0, &s));
         assert_same_checkpoint(whole, output);
     }
-    lab_close(&l);
 }

@@ -24,8 +24,6 @@ typedef struct shared_run {
 static int cancel(void *user, const grail_site_report *site, int block, int blocks, double left)
 {
     const shared_run *run = user;
-    (void)blocks;
-    (void)left;
     return site == NULL && block + 1 == run->cancelled_after;
 }
 
@@ -64,10 +62,9 @@ static void same_bytes(const char *model, const char *selector, int64_t memory)
 {
     shared_run run = {.model = model, .selector = selector, .memory = memory};
     lab_open(&run.l);
-    char alone[LAB_PATH];
     run.alone = true;
     all_end(1, &run, "alone", GRAIL_OK);
-    snprintf(alone, sizeof alone, "%s", lab_path(&run.l, "alone"));
+    const char *alone = lab_path(&run.l, "alone");
     run.alone = false;
     for (int size = 1; size <= 5; size += size < 3 ? 1 : 2) {
         char name[32];
@@ -90,10 +87,9 @@ TEST(any_number_of_ranks_writes_the_same_bytes)
 TEST(a_cancelled_run_goes_on_with_other_ranks)
 {
     shared_run run = {.selector = "obs", .alone = true};
-    char alone[LAB_PATH];
     lab_open(&run.l);
     all_end(1, &run, "alone", GRAIL_OK);
-    snprintf(alone, sizeof alone, "%s", lab_path(&run.l, "alone"));
+    const char *alone = lab_path(&run.l, "alone");
     run.alone = false;
     run.cancelled_after = 1;
     all_end(3, &run, "cancelled", GRAIL_ERROR_CANCELLED);
@@ -308,7 +304,6 @@ TEST(a_broken_connection_ends_all)
 /* The first rank, for there may be one chunk only. */
 static int cancel_on_one_rank(void *user, const grail_eval_progress *progress)
 {
-    (void)progress;
     return *(const int *)user == 0;
 }
 

@@ -26,11 +26,9 @@ static const json_t *refit_of(const json_t *report, const char *map)
     return NULL;
 }
 
-TEST(maps_behind_a_cut_are_refitted_and_no_others)
+LAB_TEST(maps_behind_a_cut_are_refitted_and_no_others)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = refitting(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
     json_t *report = read_json(options.output.path, "report.json");
     static const char *const behind[] = {
@@ -49,19 +47,16 @@ TEST(maps_behind_a_cut_are_refitted_and_no_others)
         assert_true(after <= before);
     }
     json_decref(report);
-    lab_close(&l);
 }
 
 /* The first block's q, k and v read no drift, so their kept rows keep their bytes. */
-TEST(maps_before_the_first_cut_keep_their_bytes)
+LAB_TEST(maps_before_the_first_cut_keep_their_bytes)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "model");
-    grail_compress_options plain = lab_options(&l, model, lab_path(&l, "plain"));
+    const char *model = lab_f32(l, "llama3", "model");
+    grail_compress_options plain = lab_options(l, model, lab_path(l, "plain"));
     plain.amount.sparsity_ffn = 0.0;
     assert_ok(lab_compress(&plain));
-    grail_compress_options options = refitting(&l, model, lab_path(&l, "refitted"));
+    grail_compress_options options = refitting(l, model, lab_path(l, "refitted"));
     options.amount.sparsity_ffn = 0.0;
     assert_ok(lab_compress(&options));
     assert_true(same_tensor(plain.output.path, options.output.path,
@@ -72,19 +67,15 @@ TEST(maps_before_the_first_cut_keep_their_bytes)
     assert_true(same_tensor(plain.output.path, options.output.path, "model.norm.weight"));
     assert_false(
         same_tensor(plain.output.path, options.output.path, "model.layers.0.mlp.up_proj.weight"));
-    lab_close(&l);
 }
 
-TEST(a_network_that_is_not_cut_is_not_changed)
+LAB_TEST(a_network_that_is_not_cut_is_not_changed)
 {
-    lab l;
-    lab_open(&l);
-    const char *model = lab_f32(&l, "qwen2", "model");
-    grail_compress_options options = refitting(&l, model, lab_path(&l, "out"));
+    const char *model = lab_f32(l, "qwen2", "model");
+    grail_compress_options options = refitting(l, model, lab_path(l, "out"));
     options.amount.sparsity_ffn = options.amount.sparsity_heads = 0.0;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(model, options.output.path);
-    lab_close(&l);
 }
 
 static double divergence(const lab *l, const char *model, const char *selector, const char *refit)
@@ -184,15 +175,13 @@ static void assert_refitted(const vision_lab *v, const char *model, const char *
     memory_free(y.data);
 }
 
-TEST(maps_of_one_input_get_their_own_least_squares)
+VISION_TEST(maps_of_one_input_get_their_own_least_squares)
 {
     static const char *const parts[] = {"query", "key", "value"};
     static const double alpha = 0.01;
-    vision_lab v;
-    vision_open(&v);
     const grail_site_sparsity cut = {.site = "vit.encoder.layer.0.output.dense", .sparsity = 0.5};
-    const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    const char *model = vision_network(v, VISION_HUGGING_FACE_VIT, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
     options.run.backend = "ref";
     options.fit.refit = "all";
     options.fit.target = "dense";
@@ -201,16 +190,13 @@ TEST(maps_of_one_input_get_their_own_least_squares)
     options.amount.site_sparsity_count = 1;
     assert_ok(lab_compress(&options));
     for (int i = 0; i < 3; i++) {
-        assert_refitted(&v, model, options.output.path, parts[i], alpha);
+        assert_refitted(v, model, options.output.path, parts[i], alpha);
     }
-    vision_close(&v);
 }
 
-TEST(a_refit_needs_the_dense_target_in_a_closed_loop)
+LAB_TEST(a_refit_needs_the_dense_target_in_a_closed_loop)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = refitting(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = refitting(l, lab_golden("llama3"), lab_path(l, "out"));
     options.fit.compensate = "grail";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "needs the target 'dense' or 'mixed'");
@@ -221,5 +207,4 @@ TEST(a_refit_needs_the_dense_target_in_a_closed_loop)
     options.fit.open_loop = 0;
     options.fit.refit = "some";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "unknown refit 'some'");
-    lab_close(&l);
 }

@@ -4,7 +4,6 @@
 #include "exec/execution.h"
 #include "format/text/windows.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SITES = 4 }; /* of the golden models: o_proj and down_proj of two layers */
@@ -25,14 +24,12 @@ static void fit_errors(const lab *l, const char *compensate, const char *output,
     }
 }
 
-TEST(a_fit_towards_the_plain_consumer_is_at_least_as_close)
+LAB_TEST(a_fit_towards_the_plain_consumer_is_at_least_as_close)
 {
-    lab l;
     double before[2][SITES];
     double after[2][SITES];
-    lab_open(&l);
-    fit_errors(&l, "grail", "grail", before[0], after[0]);
-    fit_errors(&l, "full", "full", before[1], after[1]);
+    fit_errors(l, "grail", "grail", before[0], after[0]);
+    fit_errors(l, "full", "full", before[1], after[1]);
     /* the first site is the same problem in both; later ones see another sample stream */
     assert_near(before[0][0], before[1][0], 1e-12);
     assert_true(after[1][0] <= after[0][0]);
@@ -40,22 +37,18 @@ TEST(a_fit_towards_the_plain_consumer_is_at_least_as_close)
         assert_true(after[0][i] < before[0][i]);
         assert_true(after[1][i] < before[1][i]);
     }
-    lab_close(&l);
 }
 
-TEST(repair_brings_the_logits_closer)
+LAB_TEST(repair_brings_the_logits_closer)
 {
     static const char *const models[] = {"llama3",  "llama-mha", "llama-mqa",
                                          "mistral", "qwen2",     "qwen3"};
-    lab l;
-    lab_open(&l);
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         static const char *const modes[] = {"none", "grail", "full"};
         double kl[3];
         for (int mode = 0; mode < 3; mode++) {
-            char output[LAB_PATH];
-            snprintf(output, sizeof output, "%s/%s-%d", l.directory, models[i], mode);
-            grail_compress_options options = lab_options(&l, lab_golden(models[i]), output);
+            const char *output = lab_path_of(l, "%s-%d", models[i], mode);
+            grail_compress_options options = lab_options(l, lab_golden(models[i]), output);
             options.fit.compensate = modes[mode];
             options.amount.sparsity_heads = strcmp(models[i], "llama-mqa") == 0 ? 0.0 : 0.5;
             assert_ok(lab_compress(&options));
@@ -64,7 +57,6 @@ TEST(repair_brings_the_logits_closer)
         assert_true(kl[1] < kl[0]);
         assert_true(kl[2] < kl[0]);
     }
-    lab_close(&l);
 }
 
 /* -- order ----------------------------------------------------------------------------------- */
@@ -89,41 +81,34 @@ static grail_compress_options cut_only(const lab *l, const char *model, const ch
 /* Cutting one site after the other, each in the checkpoint that the run before wrote, is what one
  * run must do by itself: a later site sees the sample stream through the compressed sites before
  * it. */
-TEST(sites_are_fitted_in_order_on_the_compressed_stream)
+LAB_TEST(sites_are_fitted_in_order_on_the_compressed_stream)
 {
     static const double sparsity[SITES] = {0.5, 0.3, 0.25, 0.6};
-    lab l;
     grail_site_sparsity sites[SITES];
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    lab_open(&l);
-    snprintf(model, sizeof model, "%s", lab_golden("llama3-bf16"));
+    const char *model = lab_golden("llama3-bf16");
     for (int i = 0; i < SITES; i++) {
         sites[i] = (grail_site_sparsity){.site = order[i], .sparsity = sparsity[i]};
     }
-    const char *together = lab_path(&l, "together");
-    grail_compress_options options = cut_only(&l, model, together, sites, SITES);
+    const char *together = lab_path(l, "together");
+    grail_compress_options options = cut_only(l, model, together, sites, SITES);
     assert_ok(lab_compress(&options));
     for (int i = 0; i < SITES; i++) {
-        snprintf(output, sizeof output, "%s/after-%d", l.directory, i);
-        options = cut_only(&l, model, output, &sites[i], 1);
+        const char *output = lab_path_of(l, "after-%d", i);
+        options = cut_only(l, model, output, &sites[i], 1);
         assert_ok(lab_compress(&options));
-        snprintf(model, sizeof model, "%s", output);
+        model = output;
     }
-    assert_same_checkpoint(together, output);
-    lab_close(&l);
+    assert_same_checkpoint(together, model);
 }
 
-TEST(a_later_site_depends_on_an_earlier_one_and_not_the_reverse)
+LAB_TEST(a_later_site_depends_on_an_earlier_one_and_not_the_reverse)
 {
-    lab l;
-    lab_open(&l);
     const char *model = lab_golden("llama3");
     const grail_site_sparsity sites[2] = {{.site = order[1], .sparsity = 0.5},
                                           {.site = order[3], .sparsity = 0.5}};
-    grail_compress_options both = cut_only(&l, model, lab_path(&l, "both"), sites, 2);
-    grail_compress_options early = cut_only(&l, model, lab_path(&l, "early"), sites, 1);
-    grail_compress_options late = cut_only(&l, model, lab_path(&l, "late"), sites + 1, 1);
+    grail_compress_options both = cut_only(l, model, lab_path(l, "both"), sites, 2);
+    grail_compress_options early = cut_only(l, model, lab_path(l, "early"), sites, 1);
+    grail_compress_options late = cut_only(l, model, lab_path(l, "late"), sites + 1, 1);
     assert_ok(lab_compress(&both));
     assert_ok(lab_compress(&early));
     assert_ok(lab_compress(&late));
@@ -131,18 +116,15 @@ TEST(a_later_site_depends_on_an_earlier_one_and_not_the_reverse)
         same_tensor(both.output.path, early.output.path, "model.layers.0.mlp.down_proj.weight"));
     assert_false(
         same_tensor(both.output.path, late.output.path, "model.layers.1.mlp.down_proj.weight"));
-    lab_close(&l);
 }
 
 /* -- the memory option ------------------------------------------------------------------------ */
 
 static void assert_recomputing_changes_little(const lab *l, const char *selector, const char *mode)
 {
-    char kept[LAB_PATH];
-    char again[LAB_PATH];
     for (int exact = 0; exact < 2; exact++) {
-        snprintf(kept, sizeof kept, "%s/kept-%s-%s-%d", l->directory, selector, mode, exact);
-        snprintf(again, sizeof again, "%s/again-%s-%s-%d", l->directory, selector, mode, exact);
+        const char *kept = lab_path_of(l, "kept-%s-%s-%d", selector, mode, exact);
+        const char *again = lab_path_of(l, "again-%s-%s-%d", selector, mode, exact);
         grail_compress_options options = lab_options(l, lab_path(l, "dense"), kept);
         options.cut.selector = selector;
         options.fit.compensate = mode;
@@ -164,19 +146,16 @@ static void assert_recomputing_changes_little(const lab *l, const char *selector
     }
 }
 
-TEST(recomputing_what_was_not_kept_gives_the_same_answer)
+LAB_TEST(recomputing_what_was_not_kept_gives_the_same_answer)
 {
     static const char *const selectors[] = {"wanda", "fold"};
     static const char *const modes[] = {"grail", "full"};
-    lab l;
-    lab_open(&l);
-    lab_f32(&l, "llama3", "dense");
+    lab_f32(l, "llama3", "dense");
     for (int s = 0; s < 2; s++) {
         for (int m = 0; m < 2; m++) {
-            assert_recomputing_changes_little(&l, selectors[s], modes[m]);
+            assert_recomputing_changes_little(l, selectors[s], modes[m]);
         }
     }
-    lab_close(&l);
 }
 
 /* -- biases ----------------------------------------------------------------------------------- */
@@ -191,42 +170,36 @@ static grail_compress_options attention_options(const lab *l, const char *model,
     return options;
 }
 
-TEST(a_bias_is_fitted_where_there_is_one_and_when_asked)
+LAB_TEST(a_bias_is_fitted_where_there_is_one_and_when_asked)
 {
     static const char *const name = "model.layers.0.self_attn.o_proj.bias";
-    lab l;
     grail_site_report sites[SITES];
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama-mha", "dense");
-    grail_compress_options options = attention_options(&l, model, lab_path(&l, "off"), "off");
+    const char *model = lab_f32(l, "llama-mha", "dense");
+    grail_compress_options options = attention_options(l, model, lab_path(l, "off"), "off");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 0);
     assert_true(same_tensor(model, options.output.path, name));
-    options = attention_options(&l, model, lab_path(&l, "auto"), "auto");
+    options = attention_options(l, model, lab_path(l, "auto"), "auto");
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 1);
     assert_false(same_tensor(model, options.output.path, name));
     const char *automatic = options.output.path;
-    options = attention_options(&l, model, lab_path(&l, "on"), "on");
+    options = attention_options(l, model, lab_path(l, "on"), "on");
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(automatic, options.output.path);
-    lab_close(&l);
 }
 
-TEST(a_bias_is_not_invented)
+LAB_TEST(a_bias_is_not_invented)
 {
-    lab l;
     grail_site_report sites[SITES];
-    lab_open(&l);
     grail_compress_options options =
-        attention_options(&l, lab_golden("llama3"), lab_path(&l, "out"), "on");
+        attention_options(l, lab_golden("llama3"), lab_path(l, "out"), "on");
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': no parameter of the checkpoint can take "
                  "a fitted bias");
     options.fit.bias = "auto";
     assert_int_equal(lab_compress_reports(&options, sites, SITES), SITES);
     assert_int_equal(sites[0].fit.bias, 0);
-    lab_close(&l);
 }
 
 /* Mean over the calibration rows of what node `part`'s Linear of layer 0 gives. */
@@ -265,25 +238,21 @@ static void mean_output(const lab *l, const char *directory, const char *part, d
     grail_model_close(m);
 }
 
-TEST(with_a_bias_the_mean_output_is_that_of_the_target)
+LAB_TEST(with_a_bias_the_mean_output_is_that_of_the_target)
 {
     enum { OUTPUTS = 64 };
     static const char *const targets[] = {"local", "dense"};
-    lab l;
     double dense[OUTPUTS];
     double narrow[OUTPUTS];
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama-mha", "model");
-    mean_output(&l, model, "layers.0.self_attn.o_proj", dense);
+    const char *model = lab_f32(l, "llama-mha", "model");
+    mean_output(l, model, "layers.0.self_attn.o_proj", dense);
     for (int t = 0; t < 2; t++) {
-        grail_compress_options options =
-            attention_options(&l, model, lab_path(&l, targets[t]), "on");
+        grail_compress_options options = attention_options(l, model, lab_path(l, targets[t]), "on");
         options.fit.target = targets[t];
         assert_ok(lab_compress(&options));
-        mean_output(&l, options.output.path, "layers.0.self_attn.o_proj", narrow);
+        mean_output(l, options.output.path, "layers.0.self_attn.o_proj", narrow);
         for (int o = 0; o < OUTPUTS; o++) {
             assert_near(narrow[o], dense[o], 1e-5);
         }
     }
-    lab_close(&l);
 }

@@ -27,8 +27,6 @@ typedef struct interruption {
 static int observe(void *user, const grail_site_report *site, int block, int blocks,
                    double seconds_left)
 {
-    (void)block;
-    (void)seconds_left;
     interruption *i = user;
     assert_int_equal(blocks, BLOCKS);
     i->calls++;
@@ -78,12 +76,11 @@ static void assert_same_fits(const char *directory, const json_t *again)
 static void assert_resumes(const lab *l, const char *model, const char *selector,
                            const char *compensate, const char *refit, int64_t memory)
 {
-    char whole[LAB_PATH];
     char output[LAB_PATH + 16];
     interruption i;
     const bool trains = strcmp(selector, "wanda++") == 0;
-    snprintf(whole, sizeof whole, "%s/%s-%s-%s-%s-%d", l->directory, strrchr(model, '/') + 1,
-             selector, compensate, refit == NULL ? "" : refit, (int)memory);
+    const char *whole = lab_path_of(l, "%s-%s-%s-%s-%d", strrchr(model, '/') + 1, selector,
+                                    compensate, refit == NULL ? "" : refit, (int)memory);
     grail_compress_options options = lab_options(l, model, whole);
     options.cut.selector = selector;
     options.fit.compensate = compensate;
@@ -114,102 +111,78 @@ static void assert_resumes(const lab *l, const char *model, const char *selector
     }
 }
 
-TEST(a_pruning_continues_to_the_same_bytes)
+LAB_TEST(a_pruning_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3-sharded"), "wanda", "full", NULL, 0);
-    assert_resumes(&l, lab_golden("llama-mha"), "wanda", "full", NULL, 0);
-    assert_resumes(&l, lab_golden("qwen2"), "wanda", "none", NULL, 0);
-    assert_resumes(&l, lab_golden("qwen2"), "magnitude-l2", "none", NULL, 0);
-    assert_resumes(&l, lab_with_biases(&l, "llama3", "biased"), "flap", "own", NULL, 0);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("llama3-sharded"), "wanda", "full", NULL, 0);
+    assert_resumes(l, lab_golden("llama-mha"), "wanda", "full", NULL, 0);
+    assert_resumes(l, lab_golden("qwen2"), "wanda", "none", NULL, 0);
+    assert_resumes(l, lab_golden("qwen2"), "magnitude-l2", "none", NULL, 0);
+    assert_resumes(l, lab_with_biases(l, "llama3", "biased"), "flap", "own", NULL, 0);
 }
 
 /* Its weights are those of the records, its decisions are made before the walk meets the sites. */
-TEST(a_trained_block_continues_to_the_same_bytes)
+LAB_TEST(a_trained_block_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3"), "wanda++", "own", NULL, 0);
-    assert_resumes(&l, lab_golden("llama3"), "wanda++", "own", NULL, 1);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("llama3"), "wanda++", "own", NULL, 0);
+    assert_resumes(l, lab_golden("llama3"), "wanda++", "own", NULL, 1);
 }
 
 /* Neurons of the first layer that never fire; how the units were chosen is remembered. */
-TEST(a_tie_is_remembered)
+LAB_TEST(a_tie_is_remembered)
 {
-    lab l;
     lab_model m;
     grail_site_report reports[4];
-    lab_open(&l);
     lab_read(&m, lab_golden("llama3"));
     lab_tensor *gate = lab_find(&m, 0, "mlp.gate_proj.weight");
     memset(gate->values, 0, (size_t)lab_elements(gate) * sizeof gate->values[0]);
-    const char *model = lab_path(&l, "silent");
+    const char *model = lab_path(l, "silent");
     lab_write(&m, model, GRAIL_DTYPE_F32);
     lab_fini(&m);
-    grail_compress_options options = lab_options(&l, model, lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
     options.cut.selector = "flap-ifv";
     assert_int_equal(lab_compress_reports(&options, reports, 4), 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(reports[i].tied, i == 1);
     }
-    assert_resumes(&l, model, "flap-ifv", "full", NULL, 0);
-    lab_close(&l);
+    assert_resumes(l, model, "flap-ifv", "full", NULL, 0);
 }
 
-TEST(a_folding_continues_to_the_same_bytes)
+LAB_TEST(a_folding_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3"), "fold", "full", NULL, 0);
-    assert_resumes(&l, lab_golden("qwen3"), "fold", "none", NULL, 0);
-    assert_resumes(&l, lab_golden("mistral"), "fold", "grail", NULL, 0);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("llama3"), "fold", "full", NULL, 0);
+    assert_resumes(l, lab_golden("qwen3"), "fold", "none", NULL, 0);
+    assert_resumes(l, lab_golden("mistral"), "fold", "grail", NULL, 0);
 }
 
-TEST(a_run_that_recomputes_continues_to_the_same_bytes)
+LAB_TEST(a_run_that_recomputes_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("llama3"), "wanda", "full", NULL, 1);
-    assert_resumes(&l, lab_golden("llama3"), "fold", "grail", NULL, 1);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("llama3"), "wanda", "full", NULL, 1);
+    assert_resumes(l, lab_golden("llama3"), "fold", "grail", NULL, 1);
 }
 
-TEST(a_run_with_refits_continues_to_the_same_bytes)
+LAB_TEST(a_run_with_refits_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("qwen2"), "wanda", "full", "all", 0);
-    assert_resumes(&l, lab_golden("phi3"), "wanda", "full", "all", 0);
-    assert_resumes(&l, lab_golden("gpt2"), "fold", "full", "all", 0);
-    assert_resumes(&l, lab_golden("gemma"), "wanda", "full", "all", 0);
-    assert_resumes(&l, lab_golden("llama3"), "fold", "full", "all", 1);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("qwen2"), "wanda", "full", "all", 0);
+    assert_resumes(l, lab_golden("phi3"), "wanda", "full", "all", 0);
+    assert_resumes(l, lab_golden("gpt2"), "fold", "full", "all", 0);
+    assert_resumes(l, lab_golden("gemma"), "wanda", "full", "all", 0);
+    assert_resumes(l, lab_golden("llama3"), "fold", "full", "all", 1);
 }
 
 /* Norms over all heads are rescaled, and of finished blocks read back. */
-TEST(a_cut_norm_continues_to_the_same_bytes)
+LAB_TEST(a_cut_norm_continues_to_the_same_bytes)
 {
-    lab l;
-    lab_open(&l);
-    assert_resumes(&l, lab_golden("olmo2"), "wanda", "full", "all", 0);
-    assert_resumes(&l, lab_golden("olmo3"), "obs", "grail", NULL, 1);
-    lab_close(&l);
+    assert_resumes(l, lab_golden("olmo2"), "wanda", "full", "all", 0);
+    assert_resumes(l, lab_golden("olmo3"), "obs", "grail", NULL, 1);
 }
 
-TEST(resume_without_a_beginning_begins)
+LAB_TEST(resume_without_a_beginning_begins)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     options.output.resume = 1;
     assert_ok(lab_compress(&options));
-    assert_true(file_exists(lab_path(&l, "out/report.json")));
-    assert_false(file_exists(lab_path(&l, "out/grail-state.jsonl")));
-    lab_close(&l);
+    assert_true(file_exists(lab_path(l, "out/report.json")));
+    assert_false(file_exists(lab_path(l, "out/grail-state.jsonl")));
 }
 
 /* An interrupted run in "out.partial", stopped in the second block. */
@@ -309,13 +282,11 @@ static grail_status open_only(const grail_compress_options *options)
     return status;
 }
 
-TEST(every_option_that_decides_is_compared)
+LAB_TEST(every_option_that_decides_is_compared)
 {
-    lab l;
     interruption i;
-    lab_open(&l);
     grail_compress_options options =
-        lab_options(&l, lab_with_biases(&l, "llama3", "biased"), lab_path(&l, "out"));
+        lab_options(l, lab_with_biases(l, "llama3", "biased"), lab_path(l, "out"));
     options.read.samples = 12;
     options.heal.what = "block";
     options.heal.steps = 1;
@@ -346,28 +317,22 @@ TEST(every_option_that_decides_is_compared)
         }
     }
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
-    lab_close(&l);
 }
 
-TEST(what_a_default_stands_for_is_no_difference)
+LAB_TEST(what_a_default_stands_for_is_no_difference)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    grail_compress_options options = interrupted(l, lab_golden("llama3"));
     options.cut.select = "closed";
     options.fit.target = "mixed";
     options.fit.alpha.choice = GRAIL_NUMBER_CROSS_VALIDATED;
     options.heal.what = "none";
     options.run.precision = "f32";
     assert_ok(lab_compress(&options));
-    lab_close(&l);
 }
 
-TEST(other_data_and_threads_are_refused_by_name)
+LAB_TEST(other_data_and_threads_are_refused_by_name)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    const grail_compress_options options = interrupted(l, lab_golden("llama3"));
     grail_compress_options other = options;
     const int32_t ids[LAB_SAMPLES * LAB_LENGTH] = {0};
     const int threads = grail_threads();
@@ -377,24 +342,20 @@ TEST(other_data_and_threads_are_refused_by_name)
     other.read.model = lab_golden("llama3-bf16");
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "files");
     other = options;
-    lab_write_ids(&l, "other.npy", LAB_SAMPLES, LAB_LENGTH, ids);
-    other.read.text.path = lab_path(&l, "other.npy");
+    lab_write_ids(l, "other.npy", LAB_SAMPLES, LAB_LENGTH, ids);
+    other.read.text.path = lab_path(l, "other.npy");
     assert_fails(lab_compress(&other), GRAIL_ERROR_ARGUMENT, "calibration");
-    lab_close(&l);
 }
 
-TEST(a_model_that_changed_is_refused)
+LAB_TEST(a_model_that_changed_is_refused)
 {
-    lab l;
     char weights[LAB_PATH];
-    lab_open(&l);
-    const char *model = lab_f32(&l, "llama3", "dense");
-    const grail_compress_options options = interrupted(&l, model);
+    const char *model = lab_f32(l, "llama3", "dense");
+    const grail_compress_options options = interrupted(l, model);
     snprintf(weights, sizeof weights, "%s/model.safetensors", options.read.model);
     const struct timespec earlier[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
     assert_int_equal(utimensat(AT_FDCWD, weights, earlier, 0), 0);
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "files");
-    lab_close(&l);
 }
 
 static void read_state(const lab *l, buffer *text)
@@ -409,15 +370,13 @@ static void write_state(const lab *l, const void *bytes, size_t size)
 }
 
 /* An earlier release did not record them. */
-TEST(a_state_without_options_continues)
+LAB_TEST(a_state_without_options_continues)
 {
-    lab l;
     buffer text;
     buffer older;
     json_t *first = NULL;
-    lab_open(&l);
-    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
-    read_state(&l, &text);
+    grail_compress_options options = interrupted(l, lab_golden("llama3"));
+    read_state(l, &text);
     const size_t length =
         (size_t)((char *)memchr(text.bytes, '\n', text.size) - (char *)text.bytes);
     assert_ok(json_parse("state", text.bytes, length, &first));
@@ -426,7 +385,7 @@ TEST(a_state_without_options_continues)
     buffer_init(&older, text.size);
     assert_ok(record_append_line(record, &older));
     assert_ok(buffer_append(&older, text.bytes + length + 1, text.size - length - 1));
-    write_state(&l, older.bytes, older.size);
+    write_state(l, older.bytes, older.size);
     options.fit.target = "local";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "plan.compensation.target was");
     options.fit.target = NULL;
@@ -434,7 +393,6 @@ TEST(a_state_without_options_continues)
     json_decref(first);
     buffer_fini(&text);
     buffer_fini(&older);
-    lab_close(&l);
 }
 
 /* Flips a bit of a tensor in the unfinished files, where those of a finished result have it. */
@@ -464,107 +422,92 @@ static void damage_tensor(const lab *l, const char *finished, const char *unfini
     checkpoint_close(c);
 }
 
-TEST(a_torn_last_line_is_done_again)
+LAB_TEST(a_torn_last_line_is_done_again)
 {
     static const char torn[] = "{\"record\":{\"block\":1,\"sites\":[{\"site\":\"model.layers.1.sel";
-    lab l;
     buffer text;
     interruption i;
-    lab_open(&l);
-    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
-    read_state(&l, &text);
+    grail_compress_options options = interrupted(l, lab_golden("llama3"));
+    read_state(l, &text);
     assert_ok(buffer_append(&text, torn, sizeof torn - 1));
-    write_state(&l, text.bytes, text.size);
+    write_state(l, text.bytes, text.size);
     assert_fails(run_until(options, 1, &i), GRAIL_ERROR_CANCELLED, "block 2 of 2");
     assert_ok(run_until(options, 0, &i));
     assert_int_equal(i.blocks_done, 1);
     buffer_fini(&text);
 
     const char *whole = options.output.path;
-    options.output.path = lab_path(&l, "again");
+    options.output.path = lab_path(l, "again");
     options.output.resume = 0;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(whole, options.output.path);
-    lab_close(&l);
 }
 
-TEST(a_record_cut_short_is_done_again)
+LAB_TEST(a_record_cut_short_is_done_again)
 {
-    lab l;
     buffer text;
     interruption i;
-    lab_open(&l);
-    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
-    read_state(&l, &text);
-    write_state(&l, text.bytes, text.size - 10);
+    const grail_compress_options options = interrupted(l, lab_golden("llama3"));
+    read_state(l, &text);
+    write_state(l, text.bytes, text.size - 10);
     assert_fails(run_until(options, SITES_PER_BLOCK + 2, &i), GRAIL_ERROR_CANCELLED,
                  "block 2 of 2");
     assert_int_equal(i.blocks_done, 1);
     assert_ok(run_until(options, 0, &i)); /* what was recorded since is not lost in the torn line */
     assert_int_equal(i.blocks_done, 1);
     buffer_fini(&text);
-    lab_close(&l);
 }
 
 /* The first record is on disk before anything else is made. */
-TEST(a_state_that_lost_its_first_record_is_refused)
+LAB_TEST(a_state_that_lost_its_first_record_is_refused)
 {
-    lab l;
     buffer text;
-    lab_open(&l);
-    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
-    read_state(&l, &text);
-    write_state(&l, text.bytes, 20);
+    const grail_compress_options options = interrupted(l, lab_golden("llama3"));
+    read_state(l, &text);
+    write_state(l, text.bytes, 20);
     assert_fails(lab_compress(&options), GRAIL_ERROR_EXISTS,
                  "does not come from an interrupted run: it holds 'result' but no record of a run; "
                  "move it away, or choose another output");
-    assert_true(file_exists(lab_path(&l, "out.partial/result/model.safetensors")));
+    assert_true(file_exists(lab_path(l, "out.partial/result/model.safetensors")));
     buffer_fini(&text);
-    lab_close(&l);
 }
 
 /* Records with correct checksums, one of which does not belong there. */
-TEST(a_record_without_its_sites_is_refused)
+LAB_TEST(a_record_without_its_sites_is_refused)
 {
-    lab l;
     buffer text;
-    lab_open(&l);
-    const grail_compress_options options = interrupted(&l, lab_golden("llama3"));
-    read_state(&l, &text);
+    const grail_compress_options options = interrupted(l, lab_golden("llama3"));
+    read_state(l, &text);
     json_t *wrong = json_pack("{s:i, s:[], s:{}}", "block", 0, "sites", "tensors");
     assert_ok(record_append_line(wrong, &text));
-    write_state(&l, text.bytes, text.size);
+    write_state(l, text.bytes, text.size);
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                  "has no record of site 'model.layers.0.self_attn.o_proj'");
     json_decref(wrong);
     buffer_fini(&text);
-    lab_close(&l);
 }
 
-TEST(a_changed_bit_in_the_state_is_named)
+LAB_TEST(a_changed_bit_in_the_state_is_named)
 {
-    lab l;
     buffer text;
-    lab_open(&l);
-    grail_compress_options options = interrupted(&l, lab_golden("llama3"));
+    grail_compress_options options = interrupted(l, lab_golden("llama3"));
     char output[LAB_PATH];
     char model[LAB_PATH];
     snprintf(output, sizeof output, "%s", options.output.path); /* paths are used again */
     snprintf(model, sizeof model, "%s", options.read.model);
     options.output.path = output;
     options.read.model = model;
-    read_state(&l, &text);
+    read_state(l, &text);
     for (size_t at = 0; at < text.size; at += text.size / 50) {
         text.bytes[at] ^= 16;
-        write_state(&l, text.bytes, text.size);
+        write_state(l, text.bytes, text.size);
         assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                      "grail-state.jsonl' is damaged, or another version of grail wrote it: line ");
         text.bytes[at] ^= 16;
     }
-    write_state(&l, text.bytes, text.size);
+    write_state(l, text.bytes, text.size);
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
     buffer_fini(&text);
-    lab_close(&l);
 }
 
 TEST(a_changed_bit_in_a_finished_tensor_is_named)
@@ -590,11 +533,9 @@ TEST(a_changed_bit_in_a_finished_tensor_is_named)
     }
 }
 
-TEST(a_run_in_the_same_output_is_refused_while_one_goes_on)
+LAB_TEST(a_run_in_the_same_output_is_refused_while_one_goes_on)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     grail_compression *first = NULL;
     assert_ok(grail_compression_open(&options, &first));
     for (options.output.resume = 0; options.output.resume < 2; options.output.resume++) {
@@ -607,8 +548,7 @@ TEST(a_run_in_the_same_output_is_refused_while_one_goes_on)
                  "wait until it ends, or choose another output");
     assert_ok(grail_compression_finish(first));
     grail_compression_close(first);
-    assert_true(file_exists(lab_path(&l, "out/report.json")));
-    lab_close(&l);
+    assert_true(file_exists(lab_path(l, "out/report.json")));
 }
 
 /* -- memory ----------------------------------------------------------------------------------- */
@@ -623,34 +563,27 @@ static grail_status open_dry(void *context)
     return status;
 }
 
-TEST(every_failing_allocation_of_opening_is_survived)
+LAB_TEST(every_failing_allocation_of_opening_is_survived)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("qwen2"), lab_path(&l, "out"));
+    grail_compress_options options = lab_options(l, lab_golden("qwen2"), lab_path(l, "out"));
     support_fail_each_allocation(open_dry, &options);
-    lab_close(&l);
 }
 
 /* A complete run allocates too often to fail each time: every tenth or so, more sparsely later. */
-TEST(failing_allocations_of_a_run_are_survived)
+LAB_TEST(failing_allocations_of_a_run_are_survived)
 {
     if (!support_walks_failures()) {
         skip();
     }
     static const char *const selectors[] = {"wanda", "fold"};
-    lab l;
-    char model[LAB_PATH];
-    char output[LAB_PATH];
-    lab_open(&l);
-    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
+    const char *model = lab_golden("llama3");
     for (int s = 0; s < 2; s++) {
-        grail_compress_options options = lab_options(&l, model, output);
+        const char *output = lab_path(l, selectors[s]);
+        grail_compress_options options = lab_options(l, model, output);
         grail_status status = GRAIL_ERROR_MEMORY;
         options.cut.selector = selectors[s];
-        snprintf(output, sizeof output, "%s/%s", l.directory, selectors[s]);
         for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-            support_remove_tree(partial_of(&l, selectors[s]));
+            support_remove_tree(partial_of(l, selectors[s]));
             support_remove_tree(output); /* of a failure behind the last step that counts */
             memory_fail_after(n);
             status = lab_compress(&options);
@@ -659,7 +592,6 @@ TEST(failing_allocations_of_a_run_are_survived)
         }
         assert_true(file_exists(options.output.path));
     }
-    lab_close(&l);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -75,10 +75,6 @@ static void assert_same_weights(const char *left, const char *right, const char 
 static int stop_at(void *user, const grail_site_report *site, int block, int blocks, double left)
 {
     int *calls = user;
-    (void)site;
-    (void)block;
-    (void)blocks;
-    (void)left;
     return --*calls == 0;
 }
 
@@ -86,11 +82,9 @@ TEST(a_rounded_run_continues_to_the_same_bytes)
 {
     lab l;
     char model[LAB_PATH];
-    char whole[LAB_PATH];
-    char out[LAB_PATH];
     open_model(&l, model);
-    snprintf(whole, sizeof whole, "%s/whole", l.directory);
-    snprintf(out, sizeof out, "%s/out", l.directory);
+    const char *whole = lab_path(&l, "whole");
+    const char *out = lab_path(&l, "out");
     for (int t = 0; t < TYPES; t++) {
         grail_compress_options options = rounded_options(&l, model, types[t], whole);
         int stops = 0;
@@ -131,11 +125,10 @@ TEST(failing_allocations_of_a_rounded_run_are_survived)
 {
     lab l;
     char model[LAB_PATH];
-    char output[LAB_PATH];
     open_model(&l, model);
     for (int t = 0; t < TYPES; t++) {
         grail_status status = GRAIL_ERROR_MEMORY;
-        snprintf(output, sizeof output, "%s/%s", l.directory, types[t]);
+        const char *output = lab_path(&l, types[t]);
         grail_compress_options options = rounded_options(&l, model, types[t], output);
         for (int64_t n = support_walks_failures() ? 1 : -1; status != GRAIL_OK;
              n = support_next_failure(n)) {
@@ -148,7 +141,7 @@ TEST(failing_allocations_of_a_rounded_run_are_survived)
             memory_fail_after(-1);
             assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
         }
-        support_fail_each_allocation(open_result, output);
+        support_fail_each_allocation(open_result, (void *)(uintptr_t)output);
     }
     lab_close(&l);
 }

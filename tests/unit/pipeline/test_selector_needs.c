@@ -20,7 +20,6 @@ static struct {
 
 static unsigned declared(const site *s)
 {
-    (void)s;
     return seen.needs;
 }
 
@@ -114,17 +113,14 @@ static const unsigned sets[] = {
 };
 enum { SETS = sizeof sets / sizeof sets[0] };
 
-TEST(heads_and_gated_neurons_get_what_is_declared)
+LAB_TEST(heads_and_gated_neurons_get_what_is_declared)
 {
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < 3 * SETS; i++) {
-        grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
         options.fit.open_loop = i % 3 == 1;
         options.cut.select = i % 3 == 2 ? "open" : NULL;
         run_with(&options, sets[i / 3]);
     }
-    lab_close(&l);
 }
 
 TEST(channels_streams_and_plain_neurons_get_what_is_declared)
@@ -146,11 +142,9 @@ TEST(channels_streams_and_plain_neurons_get_what_is_declared)
 }
 
 /* Before the first cut the narrowed network is the dense one, so both say the same of its site. */
-TEST(dense_statistics_are_those_before_the_first_cut)
+LAB_TEST(dense_statistics_are_those_before_the_first_cut)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     run_with(&options, NEEDS_DIAGONAL);
     const double first = seen.diagonals[0][0];
     const double last = seen.diagonals[3][0];
@@ -158,24 +152,21 @@ TEST(dense_statistics_are_those_before_the_first_cut)
     assert_true(first > 0.0 && last > 0.0);
     assert_near(seen.diagonals[0][0], first, 1e-9 * first);
     assert_true(fabs(seen.diagonals[3][0] - last) > 1e-9 * last);
-    lab_close(&l);
 }
 
 /* The projection that begins the next stage included. */
-TEST(a_stream_is_seen_by_all_its_readers_in_the_dense_network)
+VISION_TEST(a_stream_is_seen_by_all_its_readers_in_the_dense_network)
 {
     static const char *const readers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                           "layer2.0.conv1.weight", "layer2.0.downsample.0.weight"};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, NULL);
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, NULL);
     vision_cut(&options, 0.5);
     options.fit.compensate = "none";   /* one feature for all taps of a channel */
     options.cut.selector = "leverage"; /* the run is prepared for one that looks at all readers */
     run_with(&options, NEEDS_DIAGONAL | NEEDS_ALL_CONSUMERS);
     for (int k = 0; k < 4; k++) {
-        vision_values x = vision_tap_input(&v, model, readers[k]);
+        vision_values x = vision_tap_input(v, model, readers[k]);
         double square = 0.0;
         double nearest = (double)INFINITY;
         for (int64_t t = 0; t < x.rows; t++) {
@@ -187,5 +178,4 @@ TEST(a_stream_is_seen_by_all_its_readers_in_the_dense_network)
         assert_true(square > 0.0 && nearest < 1e-5 * square);
         memory_free(x.data);
     }
-    vision_close(&v);
 }

@@ -385,25 +385,23 @@ static void write_tokenizer(const char *directory, const char *vocabulary)
 }
 
 /* Ids do not depend on tokenizers; text does, but not on how their files are written. */
-TEST(a_teacher_with_another_tokenizer_is_refused)
+VISION_TEST(a_teacher_with_another_tokenizer_is_refused)
 {
     static const char *const same = "\"a\":3,\"b\":4,\"c\":5,\"d\":6";
     static const char *const other = "\"a\":4,\"b\":3,\"c\":5,\"d\":6";
     char words[1024];
     char text[GRAIL_ERROR_TEXT_SIZE];
-    vision_lab v;
     networks n = {.count = 0};
-    vision_open(&v);
-    write_llama(&n, &v.l, "narrow", halve_ffn, GRAIL_DTYPE_F32);
-    write_llama(&n, &v.l, "teacher", NULL, GRAIL_DTYPE_F32);
+    write_llama(&n, &v->l, "narrow", halve_ffn, GRAIL_DTYPE_F32);
+    write_llama(&n, &v->l, "teacher", NULL, GRAIL_DTYPE_F32);
     for (size_t i = 0; i < sizeof words; i++) {
         words[i] = "abcd"[i * i % 7 % 4];
     }
-    support_write_file(v.l.directory, "words.txt", words, sizeof words);
+    support_write_file(v->l.directory, "words.txt", words, sizeof words);
     write_tokenizer(path_of(&n, "narrow"), same);
-    snprintf(v.l.calibration, sizeof v.l.calibration, "%s", lab_path(&v.l, "words.txt"));
+    snprintf(v->l.calibration, sizeof v->l.calibration, "%s", lab_path(&v->l, "words.txt"));
     grail_compress_options options =
-        pair_options(&v, path_of(&n, "narrow"), path_of(&n, "teacher"), false);
+        pair_options(v, path_of(&n, "narrow"), path_of(&n, "teacher"), false);
     options.heal.what = "block,model";
     assert_ok(heal_pair(options, text)); /* the teacher has none */
     write_tokenizer(options.heal.teacher, same);
@@ -414,10 +412,9 @@ TEST(a_teacher_with_another_tokenizer_is_refused)
     assert_names_both(&options, heal_pair(options, text), text);
     assert_non_null(strstr(text, "their tokenizers differ"));
     int32_t ids[16 * 32] = {0};
-    lab_write_ids(&v.l, "ids.npy", 16, 32, ids);
-    options.read.text.path = lab_path(&v.l, "ids.npy");
+    lab_write_ids(&v->l, "ids.npy", 16, 32, ids);
+    options.read.text.path = lab_path(&v->l, "ids.npy");
     assert_ok(heal_pair(options, text));
-    vision_close(&v);
 }
 
 static void write_preparation(const char *directory, double mean)
@@ -433,18 +430,16 @@ static void write_preparation(const char *directory, double mean)
 }
 
 /* What nothing says is no contradiction, and a preset that is named holds for both. */
-TEST(a_teacher_whose_images_are_prepared_otherwise_is_refused)
+VISION_TEST(a_teacher_whose_images_are_prepared_otherwise_is_refused)
 {
     char text[GRAIL_ERROR_TEXT_SIZE];
-    vision_lab v;
     networks n = {.count = 0};
-    vision_open(&v);
-    make_tower(&n, &v, "narrow", 8, VISION_SIDE);
-    make_tower(&n, &v, "teacher", 4, VISION_SIDE);
+    make_tower(&n, v, "narrow", 8, VISION_SIDE);
+    make_tower(&n, v, "teacher", 4, VISION_SIDE);
     grail_compress_options options =
-        pair_options(&v, path_of(&n, "narrow"), path_of(&n, "teacher"), true);
+        pair_options(v, path_of(&n, "narrow"), path_of(&n, "teacher"), true);
     options.heal.what = "model";
-    v.images.preset = NULL;
+    v->images.preset = NULL;
     write_preparation(options.read.model, 0.5);
     assert_ok(heal_pair(options, text)); /* the teacher's files say nothing */
     write_preparation(options.heal.teacher, 0.5);
@@ -453,7 +448,6 @@ TEST(a_teacher_whose_images_are_prepared_otherwise_is_refused)
     assert_names_both(&options, heal_pair(options, text), text);
     assert_non_null(strstr(text, "mean 0.5,0.5,0.5"));
     assert_non_null(strstr(text, "mean 0.4,0.5,0.5"));
-    v.images.preset = "cifar";
+    v->images.preset = "cifar";
     assert_ok(heal_pair(options, text));
-    vision_close(&v);
 }

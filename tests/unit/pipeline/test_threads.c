@@ -154,23 +154,18 @@ TEST(two_models_on_two_threads_give_the_same_bytes)
 }
 
 /* grail_set_threads is of the thread that calls it. */
-TEST(each_thread_has_its_own_number_of_threads)
+LAB_TEST(each_thread_has_its_own_number_of_threads)
 {
-    lab l;
-    lab_open(&l);
-    job jobs[2] = {{.options = fully(lab_options(&l, lab_golden("llama3"), NULL)), .threads = 1},
-                   {.options = fully(lab_options(&l, lab_golden("gpt2"), NULL)), .threads = 3}};
-    assert_same_bytes(&l, jobs);
-    lab_close(&l);
+    job jobs[2] = {{.options = fully(lab_options(l, lab_golden("llama3"), NULL)), .threads = 1},
+                   {.options = fully(lab_options(l, lab_golden("gpt2"), NULL)), .threads = 3}};
+    assert_same_bytes(l, jobs);
 }
 
 /* What went wrong on one thread is not said on another. */
-TEST(an_error_is_told_on_its_own_thread)
+LAB_TEST(an_error_is_told_on_its_own_thread)
 {
-    lab l;
     pthread_t thread;
-    lab_open(&l);
-    job wrong = {.options = lab_options(&l, lab_path(&l, "no-such-model"), lab_path(&l, "out"))};
+    job wrong = {.options = lab_options(l, lab_path(l, "no-such-model"), lab_path(l, "out"))};
     grail_reducer *none = NULL;
     assert_fails(grail_reducer_from_selection(3, 4, (const int64_t[]){0, 1, 2, 3}, &none),
                  GRAIL_ERROR_ARGUMENT, "4 of 3 units");
@@ -179,5 +174,4 @@ TEST(an_error_is_told_on_its_own_thread)
     assert_int_not_equal(wrong.status, GRAIL_OK);
     assert_non_null(strstr(wrong.message, "no-such-model"));
     assert_non_null(strstr(grail_error_message(), "4 of 3 units"));
-    lab_close(&l);
 }

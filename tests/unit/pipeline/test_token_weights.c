@@ -21,25 +21,22 @@ static const char *run(const lab *l, grail_compress_options options, const char 
 
 /* -- decoders --------------------------------------------------------------------------------- */
 
-TEST(weights_change_the_fit_and_it_still_repairs)
+LAB_TEST(weights_change_the_fit_and_it_still_repairs)
 {
     grail_site_report sites[2 * LAYERS];
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense"), NULL);
-    const char *open = run(&l, options, NULL, "open");
-    const char *none = run(&l, options, "none", "none");
-    const char *stream = run(&l, options, "stream", "stream");
+    grail_compress_options options = lab_options(l, lab_f32(l, "llama3", "dense"), NULL);
+    const char *open = run(l, options, NULL, "open");
+    const char *none = run(l, options, "none", "none");
+    const char *stream = run(l, options, "stream", "stream");
     assert_same_checkpoint(open, stream);
     assert_true(largest_weight_difference(none, stream) > 1e-3);
-    options.output.path = lab_path(&l, "again");
+    options.output.path = lab_path(l, "again");
     options.fit.token_weights = "stream";
     assert_int_equal(lab_compress_reports(&options, sites, 2 * LAYERS), 2 * LAYERS);
     for (int i = 0; i < 2 * LAYERS; i++) {
         assert_true(lab_is_repaired(&sites[i]));
     }
     assert_same_checkpoint(stream, options.output.path);
-    lab_close(&l);
 }
 
 /* Embeddings of +-4096 in the first half of the residual stream, to which no block adds anything:
@@ -67,15 +64,12 @@ static const char *write_equal_norms(const lab *l)
     return path;
 }
 
-TEST(rows_of_equal_norm_count_alike)
+LAB_TEST(rows_of_equal_norm_count_alike)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options options = lab_options(&l, write_equal_norms(&l), NULL);
-    const char *none = run(&l, options, "none", "none");
-    const char *stream = run(&l, options, "stream", "stream");
+    const grail_compress_options options = lab_options(l, write_equal_norms(l), NULL);
+    const char *none = run(l, options, "none", "none");
+    const char *stream = run(l, options, "stream", "stream");
     assert_true(largest_weight_difference(none, stream) < 1e-4);
-    lab_close(&l);
 }
 
 /* Every window begins with token 5, whose embedding is scaled: with 0 its rows are 0 in the entire
@@ -97,45 +91,39 @@ static const char *write_first_token(const lab *l, float scale, const char *name
     return path;
 }
 
-TEST(rows_of_almost_nothing_decide_nothing)
+LAB_TEST(rows_of_almost_nothing_decide_nothing)
 {
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < LAB_SAMPLES * LAB_LENGTH; i++) {
         ids[i] = i % LAB_LENGTH == 0 ? 5 : 6 + i * 31 % 89;
     }
-    lab_write_ids(&l, "first.npy", LAB_SAMPLES, LAB_LENGTH, ids);
-    grail_compress_options options = lab_options(&l, write_first_token(&l, 0.0F, "zero"), NULL);
-    options.read.text.path = lab_path(&l, "first.npy");
+    lab_write_ids(l, "first.npy", LAB_SAMPLES, LAB_LENGTH, ids);
+    grail_compress_options options = lab_options(l, write_first_token(l, 0.0F, "zero"), NULL);
+    options.read.text.path = lab_path(l, "first.npy");
     options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
-    const char *zero = run(&l, options, "stream", "of-zero");
-    options.read.model = write_first_token(&l, 1e-8F, "tiny");
-    const char *tiny = run(&l, options, "stream", "of-tiny");
+    const char *zero = run(l, options, "stream", "of-zero");
+    options.read.model = write_first_token(l, 1e-8F, "tiny");
+    const char *tiny = run(l, options, "stream", "of-tiny");
     assert_true(compare_models(zero, tiny, "cpu").max_abs < 1e-3);
-    lab_close(&l);
 }
 
 /* Two of the windows have other tokens than 5, so that the median is 0. */
-TEST(rows_of_zeros_have_no_weight)
+LAB_TEST(rows_of_zeros_have_no_weight)
 {
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
     grail_site_report sites[2 * LAYERS];
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < LAB_SAMPLES * LAB_LENGTH; i++) {
         ids[i] = i / LAB_LENGTH == 3 || i / LAB_LENGTH == 12 ? 6 + i * 31 % 89 : 5;
     }
-    lab_write_ids(&l, "zeros.npy", LAB_SAMPLES, LAB_LENGTH, ids);
-    grail_compress_options options = lab_options(&l, write_first_token(&l, 0.0F, "zero"), NULL);
-    options.read.text.path = lab_path(&l, "zeros.npy");
+    lab_write_ids(l, "zeros.npy", LAB_SAMPLES, LAB_LENGTH, ids);
+    grail_compress_options options = lab_options(l, write_first_token(l, 0.0F, "zero"), NULL);
+    options.read.text.path = lab_path(l, "zeros.npy");
     options.fit.token_weights = "stream";
-    options.output.path = lab_path(&l, "out");
+    options.output.path = lab_path(l, "out");
     assert_int_equal(lab_compress_reports(&options, sites, 2 * LAYERS), 2 * LAYERS);
     for (int i = 0; i < 2 * LAYERS; i++) {
         assert_true(lab_is_repaired(&sites[i]));
     }
-    lab_close(&l);
 }
 
 /* -- transformers of images ------------------------------------------------------------------- */
@@ -227,12 +215,9 @@ static void assert_weighted_means_are_kept(const vision_lab *v, const char *mode
     }
 }
 
-TEST(a_fitted_bias_keeps_the_weighted_mean_of_the_stream)
+VISION_TEST(a_fitted_bias_keeps_the_weighted_mean_of_the_stream)
 {
-    vision_lab v;
-    vision_open(&v);
-    assert_weighted_means_are_kept(&v, vision_network(&v, VISION_TIMM_VIT, "model"), 1e-5);
-    vision_close(&v);
+    assert_weighted_means_are_kept(v, vision_network(v, VISION_TIMM_VIT, "model"), 1e-5);
 }
 
 /* The class token begins some thousand times as long as the patches. */
@@ -250,13 +235,10 @@ static const char *write_massive(const vision_lab *v, const char *model)
     return path;
 }
 
-TEST(massive_rows_count_as_sixteen_times_as_long_as_others)
+VISION_TEST(massive_rows_count_as_sixteen_times_as_long_as_others)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = write_massive(&v, vision_network(&v, VISION_TIMM_VIT, "model"));
-    assert_weighted_means_are_kept(&v, model, 1e-5);
-    vision_close(&v);
+    const char *model = write_massive(v, vision_network(v, VISION_TIMM_VIT, "model"));
+    assert_weighted_means_are_kept(v, model, 1e-5);
 }
 
 /* -- the regression written out ---------------------------------------------------------------- */
@@ -333,23 +315,21 @@ static void solve_out(const written_out *w, double alpha, double *fit)
     oracle_divide(n, a, w->y.width, fit);
 }
 
-TEST(the_fit_is_the_weighted_least_squares_answer)
+VISION_TEST(the_fit_is_the_weighted_least_squares_answer)
 {
     static const grail_site_sparsity cut = {.site = "blocks.1.mlp.fc2", .sparsity = 0.5};
     static const double alpha = 0.01;
     double fit[OUTPUTS * (MOST + 1)];
-    vision_lab v;
     vision_model dense;
     vision_model narrow;
     written_out w;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
-    grail_compress_options options = image_options(&v, model);
+    const char *model = vision_network(v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = image_options(v, model);
     options.amount.site_sparsities = &cut;
     options.amount.site_sparsity_count = 1;
     options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, alpha};
     assert_ok(lab_compress(&options));
-    write_out(&v, model, options.output.path, cut.site, &w);
+    write_out(v, model, options.output.path, cut.site, &w);
     vision_read(&dense, model);
     vision_read(&narrow, options.output.path);
     w.dense_weight = vision_find(&dense, "blocks.1.mlp.fc2.weight")->values;
@@ -365,7 +345,6 @@ TEST(the_fit_is_the_weighted_least_squares_answer)
     vision_fini(&dense);
     vision_fini(&narrow);
     written_out_fini(&w);
-    vision_close(&v);
 }
 
 /* -- where rows count alike -------------------------------------------------------------------- */

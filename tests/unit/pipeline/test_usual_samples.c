@@ -40,17 +40,15 @@ TEST(experts_get_tokens_by_what_reaches_them)
     grail_model_close(model);
 }
 
-TEST(the_rule_decides_what_a_run_reads)
+LAB_TEST(the_rule_decides_what_a_run_reads)
 {
-    lab l;
     int32_t ids[LAB_SAMPLES * LAB_LENGTH];
-    lab_open(&l);
     for (int i = 0; i < LAB_SAMPLES * LAB_LENGTH; i++) {
         ids[i] = (i * 7) % 50;
     }
-    lab_write_ids(&l, "short.npy", LAB_SAMPLES * LAB_LENGTH / 2, 2, ids);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
-    options.read.text.path = lab_path(&l, "short.npy");
+    lab_write_ids(l, "short.npy", LAB_SAMPLES * LAB_LENGTH / 2, 2, ids);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
+    options.read.text.path = lab_path(l, "short.npy");
     options.read.text.context = 0;
     options.read.samples = 0;
     assert_ok(lab_compress(&options));
@@ -59,5 +57,4 @@ TEST(the_rule_decides_what_a_run_reads)
     /* 2560 windows of two tokens are wanted, and there are 256. */
     assert_int_equal(json_integer_value(json_object_get(calibration, "samples")), 256);
     json_decref(report);
-    lab_close(&l);
 }

@@ -5,7 +5,6 @@
 
 #include "../solve/oracle.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_SITES = 16, MOST_UNITS = 64 };
@@ -78,21 +77,18 @@ static void assert_kept_columns(const vision_lab *v, const char *model, const ch
     memory_free(narrow.data);
 }
 
-TEST(kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost)
+VISION_TEST(kept_channels_of_a_stream_are_the_dense_ones_where_nothing_is_lost)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = write_scaled(&v, VISION_BASIC);
-    grail_compress_options options = halve_exactly(&v, model, vision_path(&v, "narrow"));
+    const char *model = write_scaled(v, VISION_BASIC);
+    grail_compress_options options = halve_exactly(v, model, vision_path(v, "narrow"));
     assert_ok(lab_compress(&options));
     /* behind the stem: norm, relu; behind a block's last convolution: norm, add, relu */
-    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "conv1.weight", 2);
-    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "layer1.0.conv2.weight",
+    assert_kept_columns(v, model, options.output.path, "layer1.0.conv1", "conv1.weight", 2);
+    assert_kept_columns(v, model, options.output.path, "layer1.0.conv1", "layer1.0.conv2.weight",
                         3);
-    assert_kept_columns(&v, model, options.output.path, "layer1.0.conv1", "layer1.1.conv2.weight",
+    assert_kept_columns(v, model, options.output.path, "layer1.0.conv1", "layer1.1.conv2.weight",
                         3);
-    assert_kept_columns(&v, model, options.output.path, "fc", "layer2.0.conv2.weight", 3);
-    vision_close(&v);
+    assert_kept_columns(v, model, options.output.path, "fc", "layer2.0.conv2.weight", 3);
 }
 
 /* Cuts one site alone. */
@@ -138,27 +134,24 @@ static const char *write_affine(const vision_lab *v)
     return vision_path(v, "affine");
 }
 
-TEST(removed_affine_features_cost_nothing_with_a_bias)
+VISION_TEST(removed_affine_features_cost_nothing_with_a_bias)
 {
     static const grail_site_sparsity inner = {.site = "layer1.0.conv3", .sparsity = 0.5};
-    vision_lab v;
     grail_site_report sites[MOST_SITES];
-    vision_open(&v);
-    const char *model = write_affine(&v);
-    grail_compress_options options = cut_one(&v, model, vision_path(&v, "off"), &inner);
+    const char *model = write_affine(v);
+    grail_compress_options options = cut_one(v, model, vision_path(v, "off"), &inner);
     assert_ok(lab_compress(&options));
-    const double off = vision_difference(&v, model, options.output.path);
-    options.output.path = vision_path(&v, "auto");
+    const double off = vision_difference(v, model, options.output.path);
+    options.output.path = vision_path(v, "auto");
     options.fit.bias = "auto";
     lab_compress_reports(&options, sites, MOST_SITES);
-    assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-4);
+    assert_near(vision_difference(v, model, options.output.path), 0.0, 1e-4);
     assert_true(off > 1e-3);
     /* it went into the mean of the BatchNorm behind */
     assert_false(same_tensor(model, options.output.path, "layer1.0.bn3.running_mean"));
     assert_true(same_tensor(model, options.output.path, "layer1.0.bn3.bias"));
     assert_true(same_tensor(model, options.output.path, "layer1.0.bn3.running_var"));
-    assert_true(same_tensor(model, vision_path(&v, "off"), "layer1.0.bn3.running_mean"));
-    vision_close(&v);
+    assert_true(same_tensor(model, vision_path(v, "off"), "layer1.0.bn3.running_mean"));
 }
 
 /* Channels 1, 3, 5 in front of a 3 x 3 convolution become constants, which are removed. */
@@ -191,18 +184,16 @@ static bool is_border(int64_t row)
 
 /* For each kernel position the constant is the same everywhere, so the shares of all kernel
  * positions add up where the patch lies inside the image. */
-TEST(a_bias_fitted_by_channel_is_that_of_all_taps)
+VISION_TEST(a_bias_fitted_by_channel_is_that_of_all_taps)
 {
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = write_constant(&v);
-    grail_compress_options options = cut_one(&v, model, vision_path(&v, "narrow"), &inner);
+    const char *model = write_constant(v);
+    grail_compress_options options = cut_one(v, model, vision_path(v, "narrow"), &inner);
     options.fit.bias = "auto";
     options.fit.conv_fit = "channel";
     assert_ok(lab_compress(&options));
-    vision_values dense = vision_tap(&v, model, "layer1.0.conv2.weight", 1);
-    vision_values narrow = vision_tap(&v, options.output.path, "layer1.0.conv2.weight", 1);
+    vision_values dense = vision_tap(v, model, "layer1.0.conv2.weight", 1);
+    vision_values narrow = vision_tap(v, options.output.path, "layer1.0.conv2.weight", 1);
     for (int64_t i = 0; i < dense.rows * dense.width; i++) {
         if (!is_border(i / dense.width)) {
             assert_near(narrow.data[i], dense.data[i], 1e-4);
@@ -211,7 +202,6 @@ TEST(a_bias_fitted_by_channel_is_that_of_all_taps)
     assert_true(vision_distance(&dense, &narrow) > 1e-3); /* at the border it cannot be right */
     memory_free(dense.data);
     memory_free(narrow.data);
-    vision_close(&v);
 }
 
 /* -- means ------------------------------------------------------------------------------------ */
@@ -531,23 +521,18 @@ static void assert_is_fitted(const vision_lab *v, const char *model, const grail
     }
 }
 
-TEST(every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels)
+VISION_TEST(every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels)
 {
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        char path[LAB_PATH];
         grail_site_list *sites = NULL;
-        snprintf(path, sizeof path, "%s",
-                 vision_network(&v, (vision_family)f, vision_family_name(f)));
+        const char *path = vision_network(v, (vision_family)f, vision_family_name(f));
         grail_model *m = vision_model_open(path);
         assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
         for (int i = 0; i < grail_site_list_count(sites); i++) {
             const grail_site_facts facts = grail_site_list_at(sites, i);
-            assert_is_fitted(&v, path, &facts, support_takes(i + f, 4) ? 2 : 1);
+            assert_is_fitted(v, path, &facts, support_takes(i + f, 4) ? 2 : 1);
         }
         grail_site_list_free(sites);
         grail_model_close(m);
     }
-    vision_close(&v);
 }

@@ -32,11 +32,10 @@ static const char *write_doubled(const vision_lab *v, vision_family family, bool
 static void assert_lossless(vision_family family, bool repair, bool open)
 {
     vision_lab v;
-    char output[LAB_PATH];
     vision_open(&v);
     const char *model = write_doubled(&v, family, repair);
     for (int mode = 0; mode < MODES; mode++) {
-        snprintf(output, sizeof output, "%s/%s", v.l.directory, modes[mode]);
+        const char *output = lab_path(&v.l, modes[mode]);
         grail_compress_options options = vision_options(&v, model, output);
         vision_cut(&options, 0.5);
         options.cut.selector = "fold";
@@ -80,14 +79,12 @@ TEST(also_with_norms_repaired)
 
 /* All rows and columns of a site become those of its first unit; only the BatchNorm tells the pairs
  * apart. */
-TEST(units_are_told_apart_by_their_norm_too)
+VISION_TEST(units_are_told_apart_by_their_norm_too)
 {
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    write_doubled(&v, VISION_BASIC, false);
-    vision_read(&m, vision_path(&v, "doubled"));
+    write_doubled(v, VISION_BASIC, false);
+    vision_read(&m, vision_path(v, "doubled"));
     vision_tensor *rows = vision_find(&m, "layer1.0.conv1.weight");
     vision_tensor *columns = vision_find(&m, "layer1.0.conv2.weight");
     const int64_t units = rows->shape.shape[0];
@@ -102,29 +99,25 @@ TEST(units_are_told_apart_by_their_norm_too)
         vision_find(&m, "layer1.0.bn1.running_mean")->values[j] = 0.1F;
         vision_find(&m, "layer1.0.bn1.running_var")->values[j] = 0.5F;
     }
-    vision_write(&m, vision_path(&v, "alike"));
+    vision_write(&m, vision_path(v, "alike"));
     vision_fini(&m);
-    const char *model = vision_path(&v, "alike");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    const char *model = vision_path(v, "alike");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.amount.site_sparsities = &inner;
     options.amount.site_sparsity_count = 1;
     options.cut.selector = "fold";
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    assert_near(vision_difference(&v, model, options.output.path), 0.0, 2e-4);
-    vision_close(&v);
+    assert_near(vision_difference(v, model, options.output.path), 0.0, 2e-4);
 }
 
-TEST(units_fold_at_random_too)
+VISION_TEST(units_fold_at_random_too)
 {
-    vision_lab v;
     grail_site_report sites[16];
-    char output[LAB_PATH];
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        const char *model = vision_network(&v, (vision_family)f, vision_family_name(f));
-        snprintf(output, sizeof output, "%s/%s-out", v.l.directory, vision_family_name(f));
-        grail_compress_options options = vision_options(&v, model, output);
+        const char *model = vision_network(v, (vision_family)f, vision_family_name(f));
+        const char *output = lab_path_of(&v->l, "%s-out", vision_family_name(f));
+        grail_compress_options options = vision_options(v, model, output);
         vision_cut(&options, 0.4);
         options.cut.selector = "random-fold";
         options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
@@ -136,5 +129,4 @@ TEST(units_fold_at_random_too)
             }
         }
     }
-    vision_close(&v);
 }

@@ -5,7 +5,6 @@
 #include "heal_lab.h"
 #include "support/guarded.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,10 +47,9 @@ static void assert_is_healed(const vision_lab *v, vision_family family, const ch
     const int blocks = block_count(model);
     const double before = divergence(v, model, plain->output.path);
     for (int i = 0; i < 2; i++) {
-        char output[LAB_PATH];
         heal_watch w = {0};
         grail_compress_options options = *plain;
-        snprintf(output, sizeof output, "%s/healed%d-%d", v->l.directory, way, i);
+        const char *output = lab_path_of(&v->l, "healed%d-%d", way, i);
         options.output.path = output;
         options.heal.what = kinds[i];
         assert_ok(heal_run(options, &w));
@@ -78,8 +76,7 @@ TEST(healing_brings_networks_nearer_to_the_dense_ones)
         const char *model = vision_network(&v, (vision_family)f, "model");
         const int ways = vision_family_is_tower((vision_family)f) ? 1 : 2;
         for (int way = 0; way < ways; way++) {
-            char output[LAB_PATH];
-            snprintf(output, sizeof output, "%s/plain%d", v.l.directory, way);
+            const char *output = lab_path_of(&v.l, "plain%d", way);
             const grail_compress_options options = halved(&v, model, output, way == 1);
             assert_ok(lab_compress(&options));
             print_message("%s%s\n", vision_family_name((vision_family)f),
@@ -97,10 +94,9 @@ TEST(every_parameter_but_moments_is_trained)
         vision_lab v;
         vision_model before;
         char plain[LAB_PATH]; /* paths are used again */
-        char healed[LAB_PATH];
         vision_open(&v);
         snprintf(plain, sizeof plain, "%s/plain", v.l.directory);
-        snprintf(healed, sizeof healed, "%s/healed", v.l.directory);
+        const char *healed = lab_path(&v.l, "healed");
         const char *model = vision_network(&v, (vision_family)f, "model");
         grail_compress_options options = halved(&v, model, plain, false);
         assert_ok(lab_compress(&options));
@@ -243,14 +239,12 @@ TEST(a_network_narrowed_earlier_is_healed_as_in_one_run)
     }
 }
 
-TEST(teachers_that_do_not_fit_are_refused)
+VISION_TEST(teachers_that_do_not_fit_are_refused)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    const char *other = vision_network(&v, VISION_BOTTLENECK, "other");
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    const char *other = vision_network(v, VISION_BOTTLENECK, "other");
     grail_compress_options options =
-        taught(&v, model, lab_golden("llama3"), vision_path(&v, "out"), "model");
+        taught(v, model, lab_golden("llama3"), vision_path(v, "out"), "model");
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the model reads images, the teacher text");
     options.heal.teacher = other;
@@ -262,13 +256,12 @@ TEST(teachers_that_do_not_fit_are_refused)
     vision_make(&m, VISION_BASIC);
     vision_find(&m, "fc.weight")->shape.shape[0] = VISION_CLASSES - 1;
     vision_find(&m, "fc.bias")->shape.shape[0] = VISION_CLASSES - 1;
-    vision_write(&m, vision_path(&v, "fewer"));
+    vision_write(&m, vision_path(v, "fewer"));
     vision_fini(&m);
-    options.heal.teacher = vision_path(&v, "fewer");
+    options.heal.teacher = vision_path(v, "fewer");
     options.heal.what = "model";
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT,
                  "the model has 5 classes, the teacher 4");
-    vision_close(&v);
 }
 
 /* -- runs that stop and go on ------------------------------------------------------------------ */
@@ -289,19 +282,16 @@ TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
     }
 }
 
-TEST(so_does_one_with_a_cut_stream_stored_for_torch)
+VISION_TEST(so_does_one_with_a_cut_stream_stored_for_torch)
 {
-    vision_lab v;
-    vision_open(&v);
-    vision_write_torch(vision_network(&v, VISION_BASIC, "model"), vision_path(&v, "torch"));
+    vision_write_torch(vision_network(v, VISION_BASIC, "model"), vision_path(v, "torch"));
     grail_compress_options options =
-        halved(&v, vision_path(&v, "torch"), vision_path(&v, "out"), true);
+        halved(v, vision_path(v, "torch"), vision_path(v, "out"), true);
     options.fit.repair = 1;
     heal_briefly(&options, "block,model");
     options.heal.steps = 3;
     options.read.samples = 8;
     assert_heals_on(options, 20);
-    vision_close(&v);
 }
 
 /* -- on a backend of its own memory -------------------------------------------------------------

@@ -4,21 +4,16 @@
 
 #include "base/file.h"
 
-#include <string.h>
-
 static const char *const modes[] = {"none", "grail", "full"};
 enum { MODES = sizeof modes / sizeof modes[0] };
 
-TEST(a_sparsity_of_zero_changes_no_byte)
+VISION_TEST(a_sparsity_of_zero_changes_no_byte)
 {
-    vision_lab v;
-    char output[LAB_PATH];
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        const char *model = vision_network(&v, (vision_family)f, vision_family_name(f));
+        const char *model = vision_network(v, (vision_family)f, vision_family_name(f));
         for (int i = 0; grail_selector_at(i) != NULL; i++) {
-            snprintf(output, sizeof output, "%s/same-%d-%d", v.l.directory, f, i);
-            grail_compress_options options = vision_options(&v, model, output);
+            const char *output = lab_path_of(&v->l, "same-%d-%d", f, i);
+            grail_compress_options options = vision_options(v, model, output);
             options.cut.selector = grail_selector_at(i);
             options.fit.compensate = modes[(f + i) % MODES];
             options.fit.repair = (f + i) / MODES % 2;
@@ -27,44 +22,37 @@ TEST(a_sparsity_of_zero_changes_no_byte)
             assert_same_checkpoint(model, output);
         }
     }
-    vision_close(&v);
 }
 
-TEST(nor_does_it_in_a_torch_file)
+VISION_TEST(nor_does_it_in_a_torch_file)
 {
-    vision_lab v;
     char model[LAB_PATH];
-    vision_open(&v);
-    vision_network(&v, VISION_BASIC, "safe");
-    vision_write_torch(vision_path(&v, "safe"), vision_path(&v, "torch"));
-    snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    vision_network(v, VISION_BASIC, "safe");
+    vision_write_torch(vision_path(v, "safe"), vision_path(v, "torch"));
+    snprintf(model, sizeof model, "%s/model.pth", vision_path(v, "torch"));
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.fit.repair = 1;
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(vision_path(&v, "torch"), options.output.path);
-    assert_same_checkpoint(vision_path(&v, "safe"), options.output.path);
-    assert_true(file_exists(vision_path(&v, "out/model.pth")));
-    vision_close(&v);
+    assert_same_checkpoint(vision_path(v, "torch"), options.output.path);
+    assert_same_checkpoint(vision_path(v, "safe"), options.output.path);
+    assert_true(file_exists(vision_path(v, "out/model.pth")));
 }
 
-TEST(a_torch_file_is_narrowed_like_a_safetensors_file)
+VISION_TEST(a_torch_file_is_narrowed_like_a_safetensors_file)
 {
-    vision_lab v;
     char model[LAB_PATH];
-    vision_open(&v);
-    vision_network(&v, VISION_BASIC, "safe");
-    vision_write_torch(vision_path(&v, "safe"), vision_path(&v, "torch"));
+    vision_network(v, VISION_BASIC, "safe");
+    vision_write_torch(vision_path(v, "safe"), vision_path(v, "torch"));
     grail_compress_options options =
-        vision_options(&v, vision_path(&v, "safe"), vision_path(&v, "narrow-safe"));
+        vision_options(v, vision_path(v, "safe"), vision_path(v, "narrow-safe"));
     vision_cut(&options, 0.5);
     options.fit.repair = 1;
     assert_ok(lab_compress(&options));
-    snprintf(model, sizeof model, "%s/model.pth", vision_path(&v, "torch"));
+    snprintf(model, sizeof model, "%s/model.pth", vision_path(v, "torch"));
     options.read.model = model;
-    options.output.path = vision_path(&v, "narrow-torch");
+    options.output.path = vision_path(v, "narrow-torch");
     assert_ok(lab_compress(&options));
-    assert_same_checkpoint(vision_path(&v, "narrow-safe"), options.output.path);
-    vision_close(&v);
+    assert_same_checkpoint(vision_path(v, "narrow-safe"), options.output.path);
 }
 
 /* Prunes a third of everything plainly; the removed columns of the dense network set to zero must
@@ -119,12 +107,10 @@ static void prune_half(const vision_lab *v, vision_family family, vision_model *
     vision_read(narrow, options.output.path);
 }
 
-TEST(streams_and_inner_channels_have_the_planned_shapes)
+VISION_TEST(streams_and_inner_channels_have_the_planned_shapes)
 {
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    prune_half(&v, VISION_BASIC, &m);
+    prune_half(v, VISION_BASIC, &m);
     assert_shape(&m, "conv1.weight", 4, 4, 3, 3);
     assert_shape(&m, "bn1.running_var", 1, 4, 0, 0);
     assert_shape(&m, "bn1.num_batches_tracked", 0, 0, 0, 0);
@@ -136,34 +122,28 @@ TEST(streams_and_inner_channels_have_the_planned_shapes)
     assert_shape(&m, "fc.weight", 2, VISION_CLASSES, 6, 0);
     assert_shape(&m, "fc.bias", 1, VISION_CLASSES, 0, 0);
     vision_fini(&m);
-    vision_close(&v);
 }
 
-TEST(padded_streams_stay_and_inner_channels_are_cut)
+VISION_TEST(padded_streams_stay_and_inner_channels_are_cut)
 {
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    prune_half(&v, VISION_PADDED, &m);
+    prune_half(v, VISION_PADDED, &m);
     assert_shape(&m, "conv1.weight", 4, 8, 3, 3);
     assert_shape(&m, "layer1.0.conv1.weight", 4, 3, 8, 3);
     assert_shape(&m, "layer2.0.conv2.weight", 4, 12, 5, 3);
     assert_shape(&m, "linear.weight", 2, VISION_CLASSES, 12, 0);
     vision_fini(&m);
-    vision_close(&v);
 }
 
 /* One of three heads is kept: rows 0..7 of each of q, k and v, one after another. */
-TEST(a_fused_tensor_holds_three_narrowed_parts)
+VISION_TEST(a_fused_tensor_holds_three_narrowed_parts)
 {
     enum { D = VISION_HEAD_DIM, WIDTH = 3 * D };
-    vision_lab v;
     vision_model dense;
     vision_model m;
     int64_t kept[3];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "dense");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    const char *model = vision_network(v, VISION_TIMM_VIT, "dense");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
     options.amount.sparsity_heads = 0.6;
     options.amount.sparsity_ffn = 0.25;
     options.fit.compensate = "none";
@@ -196,16 +176,13 @@ TEST(a_fused_tensor_holds_three_narrowed_parts)
     assert_shape(&m, "pos_embed", 3, 1, 17, WIDTH);
     vision_fini(&dense);
     vision_fini(&m);
-    vision_close(&v);
 }
 
-TEST(a_configuration_says_the_new_widths)
+VISION_TEST(a_configuration_says_the_new_widths)
 {
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    prune_half(&v, VISION_HUGGING_FACE_VIT, &m);
-    json_t *config = read_json(vision_path(&v, "narrow"), "config.json");
+    prune_half(v, VISION_HUGGING_FACE_VIT, &m);
+    json_t *config = read_json(vision_path(v, "narrow"), "config.json");
     assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 10);
     assert_int_equal(json_integer_value(json_object_get(config, "num_attention_heads")), 2);
     assert_int_equal(json_integer_value(json_object_get(config, "head_dim")), VISION_HEAD_DIM);
@@ -214,16 +191,13 @@ TEST(a_configuration_says_the_new_widths)
     assert_shape(&m, "vit.encoder.layer.1.attention.attention.value.weight", 2, 16, 24, 0);
     assert_shape(&m, "vit.encoder.layer.1.attention.output.dense.weight", 2, 24, 16, 0);
     vision_fini(&m);
-    vision_close(&v);
 }
 
-TEST(widths_can_be_multiples)
+VISION_TEST(widths_can_be_multiples)
 {
-    vision_lab v;
     grail_compression *c = NULL;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "dense");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    const char *model = vision_network(v, VISION_BASIC, "dense");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
     vision_cut(&options, 0.3);
     options.cut.align = 4;
     options.output.dry_run = 1;
@@ -242,5 +216,4 @@ TEST(widths_can_be_multiples)
         assert_int_equal(s.kept, nearest);
     }
     grail_compression_close(c);
-    vision_close(&v);
 }

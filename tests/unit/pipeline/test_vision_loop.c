@@ -31,10 +31,9 @@ TEST(a_session_of_several_ratios_gives_the_bytes_of_separate_runs)
     static const char *const selectors[] = {"wanda", "fold", "magnitude-l1"};
     vision_lab v;
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        char model[LAB_PATH];
         grail_session *session = NULL;
         vision_open(&v);
-        snprintf(model, sizeof model, "%s", vision_network(&v, (vision_family)f, "model"));
+        const char *model = vision_network(&v, (vision_family)f, "model");
         const grail_compress_options own = vision_options(&v, model, NULL);
         assert_ok(grail_session_open(model, own.read.reading, &session));
         for (int r = 0; r < 3; r++) {
@@ -86,11 +85,9 @@ TEST(images_in_memory_give_the_bytes_of_files)
 {
     for (int f = 0; f < 2; f++) {
         vision_lab v;
-        char model[LAB_PATH];
         grail_model *opened = NULL;
         vision_open(&v);
-        snprintf(model, sizeof model, "%s",
-                 vision_network(&v, f == 0 ? VISION_BASIC : VISION_TIMM_VIT, "model"));
+        const char *model = vision_network(&v, f == 0 ? VISION_BASIC : VISION_TIMM_VIT, "model");
         grail_compress_options options = vision_options(&v, model, vision_path(&v, "files"));
         assert_ok(grail_model_open_with(model, options.read.reading, &opened));
         grail_pixels pixels = pixels_of(&v, opened, f == 1);
@@ -108,18 +105,16 @@ TEST(images_in_memory_give_the_bytes_of_files)
     }
 }
 
-TEST(images_in_memory_are_measured_as_files_are)
+VISION_TEST(images_in_memory_are_measured_as_files_are)
 {
-    vision_lab v;
     grail_model *model = NULL;
     grail_images *of_files = NULL;
     grail_images *of_memory = NULL;
     grail_accuracy a;
     grail_accuracy b;
-    vision_open(&v);
-    assert_ok(grail_model_open(vision_network(&v, VISION_BASIC, "model"), &model));
-    grail_pixels pixels = pixels_of(&v, model, false);
-    grail_image_source source = v.images;
+    assert_ok(grail_model_open(vision_network(v, VISION_BASIC, "model"), &model));
+    grail_pixels pixels = pixels_of(v, model, false);
+    grail_image_source source = v->images;
     source.split = "train";
     assert_ok(grail_images_open(model, &source, &of_files));
     assert_ok(grail_images_open(model, &(grail_image_source){.pixels = &pixels}, &of_memory));
@@ -132,7 +127,6 @@ TEST(images_in_memory_are_measured_as_files_are)
     memory_free((void *)(uintptr_t)pixels.values);
     memory_free((void *)(uintptr_t)pixels.labels);
     grail_model_close(model);
-    vision_close(&v);
 }
 
 /* Rows that the dense statistics of all nodes count, and where they lie. */
@@ -150,24 +144,22 @@ static int64_t counted(const grail_session *session, const grail_statistics **fi
     return rows;
 }
 
-TEST(the_dense_network_is_run_once)
+VISION_TEST(the_dense_network_is_run_once)
 {
     /* conv2 of three blocks, conv1 and downsample behind residual streams, fc */
     static const int64_t rows = 4 * 32 * 32 + 3 * 16 * 16 + 1;
-    vision_lab v;
     const grail_statistics *first = NULL;
     const grail_statistics *again = NULL;
     grail_session *session = NULL;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     assert_ok(grail_session_open(model, NULL, &session));
-    run_open(&v, model, session, "wanda", 0.5, "half");
+    run_open(v, model, session, "wanda", 0.5, "half");
     assert_int_equal(counted(session, &first), VISION_IMAGES * rows);
-    run_open(&v, model, session, "fold", 0.25, "quarter");
+    run_open(v, model, session, "fold", 0.25, "quarter");
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
     /* a run that needs no data leaves the statistics in the session */
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
+    grail_compress_options options = vision_options(v, model, vision_path(v, "plain"));
     vision_cut(&options, 0.5);
     options.fit.compensate = "none";
     options.fit.open_loop = 1;
@@ -176,7 +168,7 @@ TEST(the_dense_network_is_run_once)
     assert_int_equal(counted(session, &again), VISION_IMAGES * rows);
     assert_ptr_equal(first, again);
     /* other samples need other statistics */
-    options = vision_options(&v, model, vision_path(&v, "fewer"));
+    options = vision_options(v, model, vision_path(v, "fewer"));
     vision_cut(&options, 0.5);
     options.read.session = session;
     options.fit.open_loop = 1;
@@ -184,17 +176,14 @@ TEST(the_dense_network_is_run_once)
     assert_ok(lab_compress(&options));
     assert_int_equal(counted(session, &again), 20 * rows);
     grail_session_close(session);
-    vision_close(&v);
 }
 
-TEST(the_samples_are_read_once)
+VISION_TEST(the_samples_are_read_once)
 {
-    vision_lab v;
     grail_session *session = NULL;
     calibration *c[5] = {NULL};
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, NULL);
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, NULL);
     grail_image_source images = *options.read.images;
     options.read.images = &images;
     assert_ok(grail_session_open(model, NULL, &session));
@@ -214,26 +203,23 @@ TEST(the_samples_are_read_once)
     for (int i = 0; i < 5; i++) {
         calibration_release(c[i]);
     }
-    vision_close(&v);
 }
 
 /* Held-out batches show the same kinds of images as the others, whatever the order of the set. */
-TEST(the_samples_are_mixed)
+VISION_TEST(the_samples_are_mixed)
 {
     enum { IMAGE = VISION_SIDE * VISION_SIDE * 3 };
-    vision_lab v;
     image_set *set = NULL;
     float *images = NULL;
     int64_t indices[VISION_IMAGES];
     calibration *c = NULL;
     bool found[VISION_IMAGES] = {false};
     int in_place = 0;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     grail_model *m = vision_model_open(model);
-    const grail_compress_options options = vision_options(&v, model, NULL);
+    const grail_compress_options options = vision_options(v, model, NULL);
     assert_ok(calibration_read(m, &options, NULL, &c));
-    assert_ok(image_set_open(&v.images, &set));
+    assert_ok(image_set_open(&v->images, &set));
     assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
     assert_ok(memory_new(&images, (size_t)VISION_IMAGES * IMAGE, sizeof images[0]));
     assert_ok(image_set_load(set, VISION_IMAGES, indices, images));
@@ -254,7 +240,6 @@ TEST(the_samples_are_mixed)
     memory_free(images);
     calibration_release(c);
     grail_model_close(m);
-    vision_close(&v);
 }
 
 /* Two runs that need different statistics, both open at once in one session. */
@@ -283,16 +268,14 @@ static void assert_runs_apart(grail_compress_options left, grail_compress_option
     grail_session_close(session);
 }
 
-TEST(runs_of_a_session_keep_their_statistics_apart)
+VISION_TEST(runs_of_a_session_keep_their_statistics_apart)
 {
-    vision_lab v;
     char outputs[4][LAB_PATH];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (int i = 0; i < 4; i++) {
-        snprintf(outputs[i], sizeof outputs[i], "%s-%d", vision_path(&v, "out"), i);
+        snprintf(outputs[i], sizeof outputs[i], "%s-%d", vision_path(v, "out"), i);
     }
-    grail_compress_options left = vision_options(&v, model, outputs[0]);
+    grail_compress_options left = vision_options(v, model, outputs[0]);
     vision_cut(&left, 0.5);
     left.fit.open_loop = 1;
     grail_compress_options right = left;
@@ -300,14 +283,14 @@ TEST(runs_of_a_session_keep_their_statistics_apart)
     right.read.samples = 20;
     assert_runs_apart(left, right);
     left.output.path = outputs[2];
+    left.read.samples = 8;
     right = left;
     right.output.path = outputs[3];
     right.run.backend = "ref";
     assert_runs_apart(left, right);
-    vision_close(&v);
 }
 
-TEST(the_open_loop_sees_the_dense_network_upstream)
+VISION_TEST(the_open_loop_sees_the_dense_network_upstream)
 {
     static const grail_site_sparsity late = {.site = "layer2.0.conv2", .sparsity = 0.5};
     vision_lab v;
@@ -315,24 +298,23 @@ TEST(the_open_loop_sees_the_dense_network_upstream)
     const char *model = vision_network(&v, VISION_BASIC, "model");
     for (int open = 0; open < 2; open++) {
         grail_compress_options options =
-            vision_options(&v, model, vision_path(&v, open ? "open" : "closed"));
+            vision_options(v, model, vision_path(v, open ? "open" : "closed"));
         options.amount.sparsity_conv = 0.5;
         options.fit.open_loop = open;
         options.fit.target = "local";
         options.fit.bias = "off";
         options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
         assert_ok(lab_compress(&options));
-        options.output.path = vision_path(&v, open ? "open-late" : "closed-late");
+        options.output.path = vision_path(v, open ? "open-late" : "closed-late");
         options.amount.sparsity_conv = 0.0;
         options.amount.site_sparsities = &late;
         options.amount.site_sparsity_count = 1;
         assert_ok(lab_compress(&options));
     }
     static const char *const name = "layer2.0.conv2.weight";
-    assert_true(same_tensor(vision_path(&v, "open"), vision_path(&v, "open-late"), name));
-    assert_false(same_tensor(vision_path(&v, "closed"), vision_path(&v, "closed-late"), name));
-    assert_false(same_tensor(vision_path(&v, "closed"), vision_path(&v, "open"), name));
-    vision_close(&v);
+    assert_true(same_tensor(vision_path(v, "open"), vision_path(v, "open-late"), name));
+    assert_false(same_tensor(vision_path(v, "closed"), vision_path(v, "closed-late"), name));
+    assert_false(same_tensor(vision_path(v, "closed"), vision_path(v, "open"), name));
 }
 
 /* -- repeating -------------------------------------------------------------------------------- */
@@ -452,6 +434,9 @@ TEST(an_interrupted_run_is_continued_to_the_same_bytes)
     static const char *const modes[] = {"grail", "full"};
     for (int f = 0; f < VISION_FAMILIES; f++) {
         for (int i = 0; i < 4; i++) {
+            if (!support_takes(i + f, 3)) {
+                continue;
+            }
             assert_resumed((vision_family)f, selectors[i % 2], modes[i / 2], false, false);
         }
         if (!vision_family_is_tower((vision_family)f)) {

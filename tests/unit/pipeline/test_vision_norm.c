@@ -89,21 +89,19 @@ static void assert_finite(const vision_lab *v, const char *output)
     memory_free(y.data);
 }
 
-TEST(a_channel_that_does_not_vary_keeps_its_variance)
+VISION_TEST(a_channel_that_does_not_vary_keeps_its_variance)
 {
-    vision_lab v;
     vision_model dense;
     vision_model narrow;
-    vision_open(&v);
-    write_dead_and_silent(&v, false);
+    write_dead_and_silent(v, false);
     grail_compress_options options =
-        vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
+        vision_options(v, vision_path(v, "model"), vision_path(v, "out"));
     const grail_site_sparsity far = {.site = "layer2.0.conv2", .sparsity = 0.5};
     options.amount.site_sparsities = &far;
     options.amount.site_sparsity_count = 1;
     options.fit.repair = 1;
     assert_ok(lab_compress(&options));
-    vision_read(&dense, vision_path(&v, "model"));
+    vision_read(&dense, vision_path(v, "model"));
     vision_read(&narrow, options.output.path);
     const float *before = vision_find(&dense, "layer1.0.bn1.running_var")->values;
     const float *after = vision_find(&narrow, "layer1.0.bn1.running_var")->values;
@@ -112,7 +110,6 @@ TEST(a_channel_that_does_not_vary_keeps_its_variance)
     assert_true(vision_find(&narrow, "layer1.0.bn1.running_mean")->values[2] == 0.0F);
     vision_fini(&dense);
     vision_fini(&narrow);
-    vision_close(&v);
 }
 
 TEST(dead_and_silent_channels_make_no_nan)
@@ -145,14 +142,12 @@ TEST(dead_and_silent_channels_make_no_nan)
 
 /* A BatchNorm that switches a channel off cannot bring the drift there back: the fit does not try,
  * however large the drift becomes in its units. */
-TEST(the_drift_behind_a_silent_norm_is_left_alone)
+VISION_TEST(the_drift_behind_a_silent_norm_is_left_alone)
 {
-    vision_lab v;
     vision_model narrow;
-    vision_open(&v);
-    write_dead_and_silent(&v, false);
+    write_dead_and_silent(v, false);
     grail_compress_options options =
-        vision_options(&v, vision_path(&v, "model"), vision_path(&v, "out"));
+        vision_options(v, vision_path(v, "model"), vision_path(v, "out"));
     options.amount.sparsity_conv = 0.5;
     options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-4};
     assert_ok(lab_compress(&options));
@@ -162,5 +157,4 @@ TEST(the_drift_behind_a_silent_norm_is_left_alone)
         assert_true(fabs((double)t->values[i]) < 100.0);
     }
     vision_fini(&narrow);
-    vision_close(&v);
 }

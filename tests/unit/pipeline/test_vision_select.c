@@ -97,35 +97,32 @@ static void write_misleading(const vision_lab *v, vision_model *m, const int64_t
 
 /* The stem reads pixels; the block's first convolution reads the residual stream that the stem
  * makes, of which only the kept channels count. */
-TEST(wanda_weighs_rows_by_the_input_that_is_left)
+VISION_TEST(wanda_weighs_rows_by_the_input_that_is_left)
 {
     static const char *const outputs[] = {"closed", "open"};
-    vision_lab v;
     vision_model m;
     double norms[MOST];
     double scores[MOST];
     int64_t stream[MOST];
     int64_t kept[MOST];
-    vision_open(&v);
     vision_make(&m, VISION_BASIC);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    cut_by_wanda(&v, model, "first", false);
-    const int count = vision_kept_units(vision_path(&v, "first"), "layer1.0.conv1", stream, MOST);
-    input_norms(&v, model, "conv1.weight", NULL, 0, norms);
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    cut_by_wanda(v, model, "first", false);
+    const int count = vision_kept_units(vision_path(v, "first"), "layer1.0.conv1", stream, MOST);
+    input_norms(v, model, "conv1.weight", NULL, 0, norms);
     weighted_rows(vision_find(&m, "conv1.weight"), norms, scores);
     assert_best_are_kept(scores, 8, stream, count);
-    write_misleading(&v, &m, stream, count);
-    model = vision_path(&v, "misleading");
+    write_misleading(v, &m, stream, count);
+    model = vision_path(v, "misleading");
     for (int open = 0; open < 2; open++) {
-        cut_by_wanda(&v, model, outputs[open], open);
-        input_norms(&v, model, "layer1.0.conv1.weight", stream, count, norms);
+        cut_by_wanda(v, model, outputs[open], open);
+        input_norms(v, model, "layer1.0.conv1.weight", stream, count, norms);
         weighted_rows(vision_find(&m, "layer1.0.conv1.weight"), norms, scores);
         const int inner =
-            vision_kept_units(vision_path(&v, outputs[open]), "layer1.0.conv2", kept, MOST);
+            vision_kept_units(vision_path(v, outputs[open]), "layer1.0.conv2", kept, MOST);
         assert_best_are_kept(scores, 6, kept, inner);
     }
     vision_fini(&m);
-    vision_close(&v);
 }
 
 /* The site before `consumer` is scored by the rows of `producer`, weighted by the dense norms of
@@ -150,16 +147,14 @@ static void assert_scored_by_weighted(const vision_lab *v, vision_model *m, cons
 
 /* As the paper's code does it: in the dense network the last convolution of a stage's first block
  * has run. */
-TEST(wanda_scores_the_branch_by_the_dense_network)
+VISION_TEST(wanda_scores_the_branch_by_the_dense_network)
 {
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
     for (int open = 0; open < 2; open++) {
         grail_compress_options options =
-            vision_options(&v, model, vision_path(&v, open ? "loop" : "select"));
+            vision_options(v, model, vision_path(v, open ? "loop" : "select"));
         vision_cut(&options, 0.5);
         options.cut.selector = "wanda";
         options.cut.stream_score = "branch";
@@ -168,15 +163,14 @@ TEST(wanda_scores_the_branch_by_the_dense_network)
         options.fit.compensate = "grail";
         assert_ok(lab_compress(&options));
         const char *output = options.output.path;
-        assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv1", "conv1", NULL);
-        assert_scored_by_weighted(&v, &m, model, output, "layer1.0.conv2", "layer1.0.conv1",
+        assert_scored_by_weighted(v, &m, model, output, "layer1.0.conv1", "conv1", NULL);
+        assert_scored_by_weighted(v, &m, model, output, "layer1.0.conv2", "layer1.0.conv1",
                                   "layer1.0.conv1");
-        assert_scored_by_weighted(&v, &m, model, output, "layer2.0.conv2", "layer2.0.conv1",
+        assert_scored_by_weighted(v, &m, model, output, "layer2.0.conv2", "layer2.0.conv1",
                                   "layer1.0.conv1");
-        assert_scored_by_weighted(&v, &m, model, output, "fc", "layer2.0.conv2", "layer2.0.conv2");
+        assert_scored_by_weighted(v, &m, model, output, "fc", "layer2.0.conv2", "layer2.0.conv2");
     }
     vision_fini(&m);
-    vision_close(&v);
 }
 
 /* scores_j += sum |W_j|^p */
@@ -188,23 +182,21 @@ static void add_rows(const vision_tensor *w, double power, double *scores)
     }
 }
 
-TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
+VISION_TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
 {
     static const char *const producers[] = {"conv1.weight", "layer1.0.conv2.weight",
                                             "layer1.1.conv2.weight"};
     static const char *const selectors[] = {"magnitude-l1", "magnitude-l2"};
-    vision_lab v;
     vision_model m;
     int64_t kept[2][MOST];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
     for (int s = 0; s < 2; s++) {
         for (int all = 0; all < 2; all++) {
             double scores[MOST] = {0.0};
             char output[32];
             snprintf(output, sizeof output, "out-%d-%d", s, all);
-            grail_compress_options options = vision_options(&v, model, vision_path(&v, output));
+            grail_compress_options options = vision_options(v, model, vision_path(v, output));
             options.amount.sparsity_stream = 0.5;
             options.cut.selector = selectors[s];
             options.cut.stream_score = all ? "all" : "first";
@@ -220,7 +212,6 @@ TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
         assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
     }
     vision_fini(&m);
-    vision_close(&v);
 }
 
 /* Kept units of a stream that this producer's rows score by magnitude-l1. */
@@ -235,42 +226,37 @@ static void assert_scored_by(const vision_lab *v, vision_model *m, const char *o
     assert_best_are_kept(scores, (int)w->shape.shape[0], kept, count);
 }
 
-TEST(the_branch_scores_where_a_projection_begins_a_stream)
+VISION_TEST(the_branch_scores_where_a_projection_begins_a_stream)
 {
     static const char *const outputs[] = {"first", "branch"};
     static const char *const producers[] = {"layer2.0.downsample.0.weight",
                                             "layer2.0.conv2.weight"};
-    vision_lab v;
     vision_model m;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
     for (int i = 0; i < 2; i++) {
-        grail_compress_options options = vision_options(&v, model, vision_path(&v, outputs[i]));
+        grail_compress_options options = vision_options(v, model, vision_path(v, outputs[i]));
         options.amount.sparsity_stream = 0.5;
         options.cut.selector = "magnitude-l1";
         options.cut.stream_score = outputs[i];
         options.fit.compensate = "none";
         assert_ok(lab_compress(&options));
-        assert_scored_by(&v, &m, outputs[i], "layer1.0.conv1", "conv1.weight");
-        assert_scored_by(&v, &m, outputs[i], "fc", producers[i]);
+        assert_scored_by(v, &m, outputs[i], "layer1.0.conv1", "conv1.weight");
+        assert_scored_by(v, &m, outputs[i], "fc", producers[i]);
     }
-    assert_false(same_tensor(vision_path(&v, "first"), vision_path(&v, "branch"), "fc.weight"));
+    assert_false(same_tensor(vision_path(v, "first"), vision_path(v, "branch"), "fc.weight"));
     vision_fini(&m);
-    vision_close(&v);
 }
 
-TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
+VISION_TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
 {
-    vision_lab v;
     vision_model m;
     double squares[MOST];
     double scores[MOST] = {0.0};
     int64_t kept[MOST];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
+    const char *model = vision_network(v, VISION_HUGGING_FACE_VIT, "model");
     vision_make(&m, VISION_HUGGING_FACE_VIT);
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "l1"));
+    grail_compress_options options = vision_options(v, model, vision_path(v, "l1"));
     options.amount.sparsity_ffn = 0.5;
     options.cut.selector = "magnitude-l1";
     options.fit.compensate = "none";
@@ -279,11 +265,11 @@ TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
     int count =
         vision_kept_units(options.output.path, "vit.encoder.layer.1.output.dense", kept, MOST);
     assert_best_are_kept(scores, 20, kept, count);
-    options.output.path = vision_path(&v, "wanda");
+    options.output.path = vision_path(v, "wanda");
     options.cut.selector = "wanda";
     assert_ok(lab_compress(&options));
     const vision_tensor *down = vision_find(&m, "vit.encoder.layer.0.output.dense.weight");
-    vision_values x = vision_tap_input(&v, model, down->shape.name);
+    vision_values x = vision_tap_input(v, model, down->shape.name);
     column_squares(&x, squares);
     memset(scores, 0, sizeof scores);
     for (int64_t i = 0; i < vision_elements(down); i++) {
@@ -293,19 +279,16 @@ TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
     count = vision_kept_units(options.output.path, "vit.encoder.layer.0.output.dense", kept, MOST);
     assert_best_are_kept(scores, 20, kept, count);
     vision_fini(&m);
-    vision_close(&v);
 }
 
 /* One draw per stage, others at other sites, and others for another seed. */
-TEST(random_channels_are_drawn_for_every_site)
+VISION_TEST(random_channels_are_drawn_for_every_site)
 {
-    vision_lab v;
     int64_t kept[3][MOST];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (int seed = 0; seed < 2; seed++) {
         grail_compress_options options =
-            vision_options(&v, model, vision_path(&v, seed == 0 ? "zero" : "one"));
+            vision_options(v, model, vision_path(v, seed == 0 ? "zero" : "one"));
         vision_cut(&options, 0.5);
         options.cut.selector = "random";
         options.read.seed = (uint64_t)seed;
@@ -315,10 +298,7 @@ TEST(random_channels_are_drawn_for_every_site)
                          4);
     }
     assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
-    assert_int_equal(vision_kept_units(vision_path(&v, "zero"), "layer1.0.conv2", kept[0], MOST),
-                     3);
-    assert_int_equal(vision_kept_units(vision_path(&v, "zero"), "layer1.1.conv2", kept[1], MOST),
-                     3);
+    assert_int_equal(vision_kept_units(vision_path(v, "zero"), "layer1.0.conv2", kept[0], MOST), 3);
+    assert_int_equal(vision_kept_units(vision_path(v, "zero"), "layer1.1.conv2", kept[1], MOST), 3);
     assert_memory_not_equal(kept[0], kept[1], 3 * sizeof kept[0][0]);
-    vision_close(&v);
 }

@@ -21,30 +21,27 @@ static bool weights_differ(const char *a, const char *b, const char *name)
     return differ;
 }
 
-TEST(every_consumer_of_a_stream_is_fitted)
+VISION_TEST(every_consumer_of_a_stream_is_fitted)
 {
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                             "layer2.0.conv1.weight", "layer2.0.downsample.0.weight",
                                             "fc.weight"};
     static const char *const others[] = {"conv1.weight", "layer1.0.conv2.weight",
                                          "layer2.0.conv2.weight"};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "plain"));
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "plain"));
     options.amount.sparsity_stream = 0.5;
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output.path = vision_path(&v, "fitted");
+    options.output.path = vision_path(v, "fitted");
     options.fit.compensate = "grail";
     assert_ok(lab_compress(&options));
     for (size_t i = 0; i < sizeof consumers / sizeof consumers[0]; i++) {
-        assert_true(weights_differ(vision_path(&v, "plain"), options.output.path, consumers[i]));
+        assert_true(weights_differ(vision_path(v, "plain"), options.output.path, consumers[i]));
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        assert_false(weights_differ(vision_path(&v, "plain"), options.output.path, others[i]));
+        assert_false(weights_differ(vision_path(v, "plain"), options.output.path, others[i]));
     }
-    vision_close(&v);
 }
 
 /* The report of a residual stream is the mean over its consumers, each measured on the network that
@@ -55,9 +52,6 @@ static int remember(void *user, const grail_site_report *site_report, int block,
                     double left)
 {
     double *sum = user;
-    (void)block;
-    (void)blocks;
-    (void)left;
     if (site_report != NULL && site_report->kept < site_report->units) {
         sum[0] += site_report->fit.fit_after;
         sum[1] += 1.0;
@@ -65,14 +59,12 @@ static int remember(void *user, const grail_site_report *site_report, int block,
     return 0;
 }
 
-TEST(a_stream_is_reported_once)
+VISION_TEST(a_stream_is_reported_once)
 {
-    vision_lab v;
     double told[2] = {0.0, 0.0};
     grail_site_report sites[16];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.amount.sparsity_stream = 0.5;
     options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
     options.run.observer = remember;
@@ -88,18 +80,15 @@ TEST(a_stream_is_reported_once)
     }
     assert_near(told[1], 2.0, 0.0); /* two stages */
     assert_near(told[0], sum, 1e-12);
-    vision_close(&v);
 }
 
-TEST(a_stream_reports_every_consumer)
+VISION_TEST(a_stream_reports_every_consumer)
 {
     static const char *const consumers[] = {"layer1.0.conv1.weight", "layer1.1.conv1.weight",
                                             "layer2.0.downsample.0.weight",
                                             "layer2.0.conv1.weight"};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "out"));
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.amount.sparsity_stream = 0.5;
     assert_ok(lab_compress(&options));
     json_t *report = read_json(options.output.path, "report.json");
@@ -114,7 +103,6 @@ TEST(a_stream_reports_every_consumer)
     }
     assert_near(json_real_value(json_object_get(one, "held_error_after")), sum, 1e-12);
     json_decref(report);
-    vision_close(&v);
 }
 
 static double fit_error_before(const char *output, const char *name)
@@ -128,16 +116,14 @@ static double fit_error_before(const char *output, const char *name)
 
 /* The rows of layer1.0.conv2 that the residual stream loses are made large; the error of the fit
  * counts only the others. */
-TEST(errors_are_those_of_outputs_that_stay)
+VISION_TEST(errors_are_those_of_outputs_that_stay)
 {
     static const char *const name = "layer1.0.conv2.weight";
-    vision_lab v;
     vision_model m;
     int64_t kept[64];
     double errors[2];
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "small"));
+    const char *model = vision_network(v, VISION_BASIC, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "small"));
     options.amount.sparsity_conv = options.amount.sparsity_stream = 0.5;
     options.fit.compensate = "grail";
     assert_ok(lab_compress(&options));
@@ -154,16 +140,15 @@ TEST(errors_are_those_of_outputs_that_stay)
             t->values[o * row + i] *= 30.0F;
         }
     }
-    vision_write(&m, vision_path(&v, "loud"));
+    vision_write(&m, vision_path(v, "loud"));
     vision_fini(&m);
     errors[0] = fit_error_before(options.output.path, "layer1.0.conv2");
-    options.read.model = vision_path(&v, "loud");
-    options.output.path = vision_path(&v, "large");
+    options.read.model = vision_path(v, "loud");
+    options.output.path = vision_path(v, "large");
     assert_ok(lab_compress(&options));
     errors[1] = fit_error_before(options.output.path, "layer1.0.conv2");
     assert_true(errors[0] > 0.01);
     assert_near(errors[0], errors[1], 1e-6);
-    vision_close(&v);
 }
 
 /* Narrowing residual streams and inner channels in one run: later sites see the earlier ones

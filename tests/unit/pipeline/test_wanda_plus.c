@@ -34,7 +34,6 @@ static struct {
 
 static unsigned needs_all(const site *s)
 {
-    (void)s;
     return NEEDS_DIAGONAL | NEEDS_GRADIENTS;
 }
 
@@ -105,21 +104,19 @@ static bool read_line(FILE *file, char name[NAME_SIZE], int *units, double *scor
     return true;
 }
 
-TEST(scores_are_those_of_torch)
+LAB_TEST(scores_are_those_of_torch)
 {
     static const double tolerance = 1e-4;
     char name[NAME_SIZE];
     double expected[MOST_UNITS];
     int units = 0;
     int sites = 0;
-    lab l;
-    lab_open(&l);
-    write_golden_ids(&l);
+    write_golden_ids(l);
     FILE *file = fopen(GRAIL_SOURCE_DIR "/tests/golden/wanda_plus/llama3.txt", "r");
     assert_non_null(file);
     for (; read_line(file, name, &units, expected); sites++) {
         for (int b = 0; b < 2; b++) {
-            decide_alone(&l, backends[b], name);
+            decide_alone(l, backends[b], name);
             for (int j = 0; j < units; j++) {
                 assert_true(relative(seen.scores[j], expected[j]) < tolerance);
                 /* what is tested is not lost beside the norms */
@@ -129,7 +126,6 @@ TEST(scores_are_those_of_torch)
     }
     assert_int_equal(sites, 4);
     fclose(file);
-    lab_close(&l);
 }
 
 /* -- gradients --------------------------------------------------------------------------------- */
@@ -210,14 +206,12 @@ static void assert_differences(const calibration_network *n, const region *r, in
 }
 
 /* They are those of the second block, behind a narrowed one. */
-TEST(gradients_are_those_of_finite_differences)
+LAB_TEST(gradients_are_those_of_finite_differences)
 {
     enum { BLOCK = 1 };
-    lab l;
     region r;
     int consumers = 0;
-    lab_open(&l);
-    grail_compression *c = wait_before(&l, lab_golden("llama3"), BLOCK);
+    grail_compression *c = wait_before(l, lab_golden("llama3"), BLOCK);
     calibration_network *n = c->network;
     const graph *g = c->request->graph;
     assert_ok(region_init(c->request, BLOCK, &r));
@@ -234,7 +228,6 @@ TEST(gradients_are_those_of_finite_differences)
     assert_null(regional_gradients_of(n, 0));
     region_fini(&r);
     grail_compression_close(c);
-    lab_close(&l);
 }
 
 /* -- regional optimisation --------------------------------------------------------------------- */
@@ -275,15 +268,13 @@ static void assert_silent(const regional_training *t, int index)
     host_view_drop(&v);
 }
 
-TEST(every_round_lowers_the_loss)
+LAB_TEST(every_round_lowers_the_loss)
 {
-    lab l;
     regional_training t;
     double loss = 0.0;
     double less = 0.0;
     int sites = 0;
-    lab_open(&l);
-    grail_compression *c = open_training(&l, 1, &t);
+    grail_compression *c = open_training(l, 1, &t);
     assert_ok(regional_training_loss(&t, &loss));
     assert_true(loss == 0.0);
     assert_ok(regional_training_decide(&t));
@@ -304,7 +295,6 @@ TEST(every_round_lowers_the_loss)
         assert_ok(regional_training_decide(&t));
     }
     close_training(c, &t);
-    lab_close(&l);
 }
 
 /* The gradient of one element by differences of the loss. */
@@ -332,18 +322,16 @@ static double element_of(matrix m, int64_t element)
 
 /* With one sample a round is one step. The moments are 0.01 g^2, then 0.0199 g^2, as g hardly
  * changes. */
-TEST(steps_are_those_of_rmsprop)
+LAB_TEST(steps_are_those_of_rmsprop)
 {
     int32_t ids[LAB_LENGTH];
-    lab l;
     regional_training t;
     int tried = 0;
-    lab_open(&l);
     for (int i = 0; i < LAB_LENGTH; i++) {
         ids[i] = (5 * i * i + i + 3) % VOCABULARY;
     }
-    lab_write_ids(&l, "ids.npy", 1, LAB_LENGTH, ids);
-    grail_compression *c = open_training(&l, 0, &t);
+    lab_write_ids(l, "ids.npy", 1, LAB_LENGTH, ids);
+    grail_compression *c = open_training(l, 0, &t);
     assert_int_equal(t.region.sample_count, 1);
     assert_ok(regional_training_decide(&t));
     const int count = c->request->graph->parameter_count;
@@ -376,7 +364,6 @@ TEST(steps_are_those_of_rmsprop)
     memory_free(slopes);
     memory_free(before);
     close_training(c, &t);
-    lab_close(&l);
 }
 
 static json_t *kept_units(const char *output, size_t index)
@@ -391,21 +378,19 @@ static json_t *kept_units(const char *output, size_t index)
 
 /* Both keep the same units of the first block, which has the same input for both; the weights
  * differ by no more than all steps together. */
-TEST(own_keeps_the_trained_weights)
+LAB_TEST(own_keeps_the_trained_weights)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), lab_path(&l, "none"));
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "none"));
     options.cut.selector = "wanda++";
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output.path = lab_path(&l, "own");
+    options.output.path = lab_path(l, "own");
     options.fit.compensate = "own";
     options.fit.refit = options.fit.token_weights = NULL; /* nothing is fitted */
     assert_ok(lab_compress(&options));
     for (size_t i = 0; i < 2; i++) {
-        json_t *plain = kept_units(lab_path(&l, "none"), i);
-        json_t *trained = kept_units(lab_path(&l, "own"), i);
+        json_t *plain = kept_units(lab_path(l, "none"), i);
+        json_t *trained = kept_units(lab_path(l, "own"), i);
         assert_true(json_equal(plain, trained));
         json_decref(plain);
         json_decref(trained);
@@ -416,13 +401,13 @@ TEST(own_keeps_the_trained_weights)
     for (size_t i = 0; i < sizeof moved / sizeof moved[0]; i++) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "model.layers.0.%s.weight", moved[i]);
-        assert_false(same_tensor(lab_path(&l, "none"), lab_path(&l, "own"), name));
+        assert_false(same_tensor(lab_path(l, "none"), lab_path(l, "own"), name));
     }
-    assert_true(same_tensor(lab_path(&l, "none"), lab_path(&l, "own"), "lm_head.weight"));
+    assert_true(same_tensor(lab_path(l, "none"), lab_path(l, "own"), "lm_head.weight"));
     lab_model a;
     lab_model b;
-    lab_read(&a, lab_path(&l, "none"));
-    lab_read(&b, lab_path(&l, "own"));
+    lab_read(&a, lab_path(l, "none"));
+    lab_read(&b, lab_path(l, "own"));
     const lab_tensor *left = lab_find(&a, 0, "self_attn.o_proj.weight");
     const lab_tensor *right = lab_find(&b, 0, "self_attn.o_proj.weight");
     for (int64_t i = 0; i < lab_elements(left); i++) {
@@ -431,17 +416,14 @@ TEST(own_keeps_the_trained_weights)
     }
     lab_fini(&a);
     lab_fini(&b);
-    lab_close(&l);
 }
 
 /* The training is most of what such a run takes, so a run that forgot it would tell less than half.
  */
-TEST(seconds_tell_of_the_training)
+LAB_TEST(seconds_tell_of_the_training)
 {
     grail_compression *c = NULL;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     options.cut.selector = "wanda++";
     options.fit.compensate = "own";
     options.fit.refit = options.fit.token_weights = NULL;
@@ -454,26 +436,22 @@ TEST(seconds_tell_of_the_training)
     assert_true(told.compensate_seconds + told.calibrate_seconds > elapsed / 2.0);
     assert_true(told.compensate_seconds + told.calibrate_seconds <= elapsed);
     grail_compression_close(c);
-    lab_close(&l);
 }
 
-TEST(towers_are_trained_too)
+VISION_TEST(towers_are_trained_too)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_TIMM_VIT, "model");
-    grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
+    const char *model = vision_network(v, VISION_TIMM_VIT, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "none"));
     vision_cut(&options, 0.5);
     options.cut.selector = "wanda++";
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
-    options.output.path = vision_path(&v, "own");
+    options.output.path = vision_path(v, "own");
     options.fit.compensate = "own";
     options.fit.refit = options.fit.token_weights = NULL; /* nothing is fitted */
     assert_ok(lab_compress(&options));
     assert_false(
-        same_tensor(vision_path(&v, "none"), options.output.path, "blocks.0.attn.qkv.weight"));
-    vision_close(&v);
+        same_tensor(vision_path(v, "none"), options.output.path, "blocks.0.attn.qkv.weight"));
 }
 
 static grail_status measure_once(void *context)
@@ -495,43 +473,35 @@ out:
     return status;
 }
 
-TEST(every_failing_allocation_is_survived)
+LAB_TEST(every_failing_allocation_is_survived)
 {
     int32_t ids[LAB_LENGTH] = {0};
-    lab l;
-    lab_open(&l);
-    lab_write_ids(&l, "ids.npy", 1, LAB_LENGTH, ids);
-    grail_compression *c = wait_before(&l, lab_golden("llama3"), 0);
+    lab_write_ids(l, "ids.npy", 1, LAB_LENGTH, ids);
+    grail_compression *c = wait_before(l, lab_golden("llama3"), 0);
     support_fail_each_allocation(measure_once, c);
     assert_ok(regional_gradients_measure(c->network, 0));
     support_fail_each_allocation(train_once, c);
     grail_compression_close(c);
-    lab_close(&l);
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-TEST(an_open_loop_has_no_gradients)
+LAB_TEST(an_open_loop_has_no_gradients)
 {
     grail_compression *c = NULL;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     options.cut.selector = "wanda++";
     options.fit.open_loop = 1;
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_UNSUPPORTED,
                  "site 'model.layers.0.self_attn.o_proj': selector 'wanda++' needs the gradients "
                  "of the network as narrowed so far, which an open loop does not run; use a closed "
                  "loop");
-    lab_close(&l);
 }
 
-TEST(training_goes_with_gradients_and_without_a_fit)
+LAB_TEST(training_goes_with_gradients_and_without_a_fit)
 {
     grail_compression *c = NULL;
-    lab l;
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     options.amount.plan_text = "{\"grail_plan\": 1, \"compensation\": {\"enabled\": true, "
                                "\"regional_training\": true}, \"sites\": [{\"site\": "
                                "\"model.layers.0.mlp.down_proj\", \"selector\": \"wanda++\", "
@@ -546,5 +516,4 @@ TEST(training_goes_with_gradients_and_without_a_fit)
     assert_fails(grail_compression_open(&options, &c), GRAIL_ERROR_ARGUMENT,
                  "site 'model.layers.0.mlp.down_proj': regional training goes with a selector that "
                  "scores units by regional gradients, wanda++, but this site has 'wanda'");
-    lab_close(&l);
 }

@@ -421,9 +421,6 @@ void vision_cut(grail_compress_options *options, double sparsity)
 int vision_stop_behind_first_block(void *user, const grail_site_report *one, int block, int blocks,
                                    double left)
 {
-    (void)user;
-    (void)blocks;
-    (void)left;
     return one == NULL && block == 0;
 }
 

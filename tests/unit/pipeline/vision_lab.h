@@ -66,6 +66,8 @@ typedef struct vision_lab {
 
 void vision_open(vision_lab *v);
 void vision_close(vision_lab *v);
+/** VISION_TEST(what_holds) { ... }: a test with a laboratory of its own, `vision_lab *v`. */
+#define VISION_TEST(name) TEST_OF(vision_lab, v, vision_open, vision_close, name)
 /** Path of `name` in the laboratory. */
 const char *vision_path(const vision_lab *v, const char *name);
 /** Makes a network of a family and writes it under `name`; returns its path. */

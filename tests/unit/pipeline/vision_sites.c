@@ -1,6 +1,5 @@
 #include "vision_sites.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int64_t taps_of(const graph_parameter *p)

@@ -8,7 +8,6 @@
 
 #include <grail/plan.h>
 
-#include <stdio.h>
 #include <string.h>
 
 /* Sites of a plan: o_proj of layer 0, down_proj of layer 0, then those of layer 1. */
@@ -52,14 +51,12 @@ static const char *scaled(const lab *l, const char *name, const char *const part
     return path;
 }
 
-TEST(what_adds_little_goes_as_a_whole)
+LAB_TEST(what_adds_little_goes_as_a_whole)
 {
     static const char *const budgets[] = {"error", "search"};
-    lab l;
-    lab_open(&l);
     const char *model =
-        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
-    const grail_compress_options run = lab_options(&l, model, NULL);
+        scaled(l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(l, model, NULL);
     for (int b = 0; b < 2; b++) {
         int64_t kept[SITES];
         grail_plan_options options = dropping(&run, budgets[b], 0.8);
@@ -71,20 +68,17 @@ TEST(what_adds_little_goes_as_a_whole)
         assert_true(f.cost <= f.most && f.cost > 0.75 * f.dense_cost);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }
 
 /* What a sublayer leaves goes to the others where errors want it: as if it had always been worth
  * nothing. */
-TEST(the_others_share_what_it_leaves)
+LAB_TEST(the_others_share_what_it_leaves)
 {
-    lab l;
     int64_t without[SITES];
     int64_t with[SITES];
-    lab_open(&l);
     const char *model =
-        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
-    const grail_compress_options run = lab_options(&l, model, NULL);
+        scaled(l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(l, model, NULL);
     grail_plan_options options = dropping(&run, "error", 0.6);
     grail_plan *p = made(&options);
     widths_of(p, without);
@@ -98,17 +92,14 @@ TEST(the_others_share_what_it_leaves)
     assert_true(without[0] >= with[0] && without[1] >= with[1] && without[3] >= with[3]);
     assert_true(without[1] + without[3] > with[1] + with[3]);
     assert_true(without[0] + without[1] + without[3] < 2 * (with[0] + with[1] + with[3]));
-    lab_close(&l);
 }
 
 /* The run that takes the plan has the parameters and the divergence that it promises. */
-TEST(a_run_keeps_what_the_plan_promises)
+LAB_TEST(a_run_keeps_what_the_plan_promises)
 {
-    lab l;
-    lab_open(&l);
     const char *model =
-        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
-    grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
+        scaled(l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    grail_compress_options run = lab_options(l, model, lab_path(l, "out"));
     const grail_plan_options options = dropping(&run, "error", 0.8);
     grail_plan *p = made(&options);
     run.amount.plan_text = grail_plan_text(p);
@@ -119,17 +110,14 @@ TEST(a_run_keeps_what_the_plan_promises)
                 grail_plan_facts_get(p).cost);
     json_decref(report);
     grail_plan_free(p);
-    lab_close(&l);
 }
 
-TEST(a_search_that_may_drop_is_never_worse)
+LAB_TEST(a_search_that_may_drop_is_never_worse)
 {
     enum { OPENINGS = 10 };
     static const char *const models[] = {"llama3", "qwen2", "mistral"};
-    lab l;
-    lab_open(&l);
     for (int i = 0; i < 3; i++) {
-        const grail_compress_options run = lab_options(&l, lab_golden(models[i]), NULL);
+        const grail_compress_options run = lab_options(l, lab_golden(models[i]), NULL);
         grail_plan_options options = dropping(&run, "search", 0.7);
         options.tries = 24;
         grail_plan *with = made(&options);
@@ -143,7 +131,6 @@ TEST(a_search_that_may_drop_is_never_worse)
         grail_plan_free(with);
         grail_plan_free(without);
     }
-    lab_close(&l);
 }
 
 typedef struct trials {
@@ -183,14 +170,12 @@ static int note_costs(void *user, const grail_plan_trial *t)
     return note_drops(user, t);
 }
 
-TEST(sublayers_are_tried_without_and_taken_back)
+LAB_TEST(sublayers_are_tried_without_and_taken_back)
 {
-    lab l;
     trials n = {0};
-    lab_open(&l);
     const char *model =
-        scaled(&l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
-    const grail_compress_options run = lab_options(&l, model, NULL);
+        scaled(l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+    const grail_compress_options run = lab_options(l, model, NULL);
     grail_plan_options options = dropping(&run, "search", 0.5);
     options.budget = "error";
     options.drop_sublayers = 0;
@@ -215,18 +200,15 @@ TEST(sublayers_are_tried_without_and_taken_back)
     grail_plan_free(without);
     grail_plan_free(first);
     grail_plan_free(second);
-    lab_close(&l);
 }
 
 /* What heads of one width cost together is not what the heads of a layer cost. */
-TEST(a_sublayer_costs_its_part_of_a_width_that_is_shared)
+LAB_TEST(a_sublayer_costs_its_part_of_a_width_that_is_shared)
 {
-    lab l;
     spaced s, again;
     drop_space alone = {0};
     drop_space shared = {0};
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     spaced_open(&run, SHARE_NONE, &s);
     assert_ok(drop_space_init(&s.space, s.curves, &alone));
     assert_int_equal(alone.blocks, 2);
@@ -244,15 +226,12 @@ TEST(a_sublayer_costs_its_part_of_a_width_that_is_shared)
     drop_space_fini(&shared);
     spaced_close(&again);
     spaced_close(&s);
-    lab_close(&l);
 }
 
-TEST(what_costs_nothing_stays)
+LAB_TEST(what_costs_nothing_stays)
 {
-    lab l;
     trials n = {0};
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = dropping(&run, "search", 0.5);
     options.limit = "kv-bytes";
     options.tries = 24;
@@ -263,18 +242,15 @@ TEST(what_costs_nothing_stays)
     assert_int_equal(n.ffns, 0);
     assert_int_equal(n.blocks, 0); /* with one sublayer that may go they are that sublayer */
     grail_plan_free(p);
-    lab_close(&l);
 }
 
 /* Then what is left is a network of fewer layers, which stock loaders open. */
-TEST(with_uniform_widths_whole_layers_go)
+LAB_TEST(with_uniform_widths_whole_layers_go)
 {
     static const char *const parts[] = {"self_attn.o_proj.weight", "mlp.down_proj.weight", NULL};
-    lab l;
     int64_t kept[SITES];
-    lab_open(&l);
-    const char *model = scaled(&l, "model", parts, 1e-3F);
-    grail_compress_options run = lab_options(&l, model, lab_path(&l, "out"));
+    const char *model = scaled(l, "model", parts, 1e-3F);
+    grail_compress_options run = lab_options(l, model, lab_path(l, "out"));
     grail_plan_options options = dropping(&run, "error", 0.6);
     options.uniform_widths = 1;
     grail_plan *p = made(&options);
@@ -290,7 +266,7 @@ TEST(with_uniform_widths_whole_layers_go)
     json_decref(report);
     grail_plan_free(p);
     options.compress.read.model =
-        scaled(&l, "half", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
+        scaled(l, "half", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     options.ratio = 0.8;
     p = made(&options); /* the FFN matters */
     widths_of(p, kept);
@@ -300,7 +276,6 @@ TEST(with_uniform_widths_whole_layers_go)
     options.kinds = "ffn"; /* attentions stay, so no layer can go */
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
                  "of a block that can go with all of them");
-    lab_close(&l);
 }
 
 TEST(what_cannot_drop_is_refused)
@@ -326,13 +301,10 @@ TEST(what_cannot_drop_is_refused)
     vision_close(&v);
 }
 
-TEST(failing_allocations_are_survived)
+LAB_TEST(failing_allocations_are_survived)
 {
-    lab l;
-    lab_open(&l);
-    char model[LAB_PATH];
-    snprintf(model, sizeof model, "%s", lab_golden("llama3"));
-    const grail_compress_options run = lab_options(&l, model, NULL);
+    const char *model = lab_golden("llama3");
+    const grail_compress_options run = lab_options(l, model, NULL);
     grail_plan_options options = dropping(&run, "search", 0.5);
     grail_status status = GRAIL_ERROR_MEMORY;
     options.compress.read.samples = 4;
@@ -345,5 +317,4 @@ TEST(failing_allocations_are_survived)
         assert_int_equal(p != NULL, status == GRAIL_OK);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }

@@ -221,17 +221,14 @@ static void assert_texts_refused(grail_option_at at, const void *good, size_t si
     }
 }
 
-TEST(fields_of_a_compression)
+LAB_TEST(fields_of_a_compression)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options good = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    const grail_compress_options good = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_described_refused(grail_compress_option_at, &good, sizeof good, use_compress);
     assert_texts_refused(grail_compress_option_at, &good, sizeof good);
     assert_all_refused(compress_fields, COUNT(compress_fields), &good, sizeof good, use_compress);
     assert_false(file_exists(good.output.path));
     assert_ok(use_compress(&good));
-    lab_close(&l);
 }
 
 static grail_status use_plan(const void *options)
@@ -242,7 +239,7 @@ static grail_status use_plan(const void *options)
     return status;
 }
 
-TEST(fields_of_a_plan)
+LAB_TEST(fields_of_a_plan)
 {
     static const bad_field fields[] = {
         REAL(grail_plan_options, ratio, 2.0),
@@ -253,18 +250,15 @@ TEST(fields_of_a_plan)
          NULL},
         {"run.memory", offsetof(grail_plan_options, compress.run.memory), LONG_INTEGER, -1, NULL},
     };
-    lab l;
     grail_plan_options good;
-    lab_open(&l);
     grail_plan_options_init(&good);
-    good.compress = lab_options(&l, lab_golden("llama3"), NULL);
+    good.compress = lab_options(l, lab_golden("llama3"), NULL);
     good.budget = "uniform";
     good.ratio = 0.8;
     assert_described_refused(grail_plan_option_at, &good, sizeof good, use_plan);
     assert_texts_refused(grail_plan_option_at, &good, sizeof good);
     assert_all_refused(fields, COUNT(fields), &good, sizeof good, use_plan);
     assert_ok(use_plan(&good));
-    lab_close(&l);
 }
 
 static grail_status use_model(const void *options)
@@ -310,7 +304,7 @@ static grail_status use_images(const void *source)
     return status;
 }
 
-TEST(fields_of_image_networks)
+VISION_TEST(fields_of_image_networks)
 {
     static const bad_field source_fields[] = {
         NAME(grail_image_source, path, NULL),
@@ -319,40 +313,36 @@ TEST(fields_of_image_networks)
         LONG_WHOLE(grail_image_source, size, 16),
     };
     grail_image_source coloured;
-    vision_lab v;
     const grail_onnx_options good = {0};
-    vision_open(&v);
-    grail_model *model = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
+    grail_model *model = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
     current = model;
-    written = vision_path(&v, "network.onnx");
+    written = vision_path(v, "network.onnx");
     assert_described_refused(grail_onnx_option_at, &good, sizeof good, use_onnx);
     assert_texts_refused(grail_onnx_option_at, &good, sizeof good);
     assert_false(file_exists(written));
     assert_ok(use_onnx(&good));
-    assert_described_refused(grail_image_option_at, &v.images, sizeof v.images, use_images);
-    assert_texts_refused(grail_image_option_at, &v.images, sizeof v.images);
-    assert_all_refused(source_fields, COUNT(source_fields), &v.images, sizeof v.images, use_images);
-    coloured = v.images;
+    assert_described_refused(grail_image_option_at, &v->images, sizeof v->images, use_images);
+    assert_texts_refused(grail_image_option_at, &v->images, sizeof v->images);
+    assert_all_refused(source_fields, COUNT(source_fields), &v->images, sizeof v->images,
+                       use_images);
+    coloured = v->images;
     coloured.mean = (grail_colour){1, {0.5, NAN, 0.5}};
     assert_refused_about(use_images(&coloured), "mean");
     coloured.mean = (grail_colour){1, {0.5, 0.5, 0.5}};
     coloured.deviation = (grail_colour){1, {0.5, 0.5, 0.0}};
     assert_refused_about(use_images(&coloured), "deviation");
-    assert_ok(use_images(&v.images));
+    assert_ok(use_images(&v->images));
     grail_model_close(model);
-    vision_close(&v);
 }
 
 /* -- counts of measurements -------------------------------------------------------------------- */
 
-TEST(counts_of_windows)
+LAB_TEST(counts_of_windows)
 {
-    lab l;
     grail_model *m = NULL;
     grail_perplexity p = {.windows = -7};
     grail_comparison c = {.compared = -7};
-    lab_open(&l);
-    const grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
     assert_ok(grail_model_open(lab_golden("llama3"), &m));
     assert_refused_about(grail_perplexity_measure(m, &text, -1, NULL, NULL, NULL, &p), "windows");
     assert_refused_about(grail_perplexity_measure(m, &text, 1 << 20, NULL, NULL, NULL, &p),
@@ -362,28 +352,24 @@ TEST(counts_of_windows)
     assert_refused_about(grail_verify(m, m, &text, -1, NULL, NULL, NULL, &c), "windows");
     assert_true(p.windows == -7 && c.compared == -7);
     grail_model_close(m);
-    lab_close(&l);
 }
 
-TEST(counts_of_images)
+VISION_TEST(counts_of_images)
 {
-    vision_lab v;
     grail_images *images = NULL;
     grail_accuracy a = {.images = -7};
     grail_comparison c = {.compared = -7};
-    vision_open(&v);
-    grail_model *m = vision_model_open(vision_network(&v, VISION_BASIC, "dense"));
-    assert_ok(grail_images_open(m, &v.images, &images));
+    grail_model *m = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    assert_ok(grail_images_open(m, &v->images, &images));
     assert_refused_about(grail_accuracy_measure(m, images, -1, NULL, NULL, NULL, &a), "count");
     assert_refused_about(grail_accuracy_measure(m, images, VISION_IMAGES + 1, NULL, NULL, NULL, &a),
                          "count");
     assert_refused_about(grail_accuracy_measure(m, images, INT64_MIN, NULL, NULL, NULL, &a),
                          "count");
-    assert_refused_about(grail_verify_images(m, m, &v.images, -1, NULL, NULL, NULL, &c), "images");
+    assert_refused_about(grail_verify_images(m, m, &v->images, -1, NULL, NULL, NULL, &c), "images");
     assert_true(a.images == -7 && c.compared == -7);
     grail_images_close(images);
     grail_model_close(m);
-    vision_close(&v);
 }
 
 /* -- observers --------------------------------------------------------------------------------- */
@@ -396,31 +382,22 @@ static int answer(const void *user)
 
 static int answer_of_measurement(void *user, const grail_eval_progress *p)
 {
-    (void)p;
     return answer(user);
 }
 
 static int answer_of_site(void *user, const grail_site_report *one, int block, int blocks,
                           double left)
 {
-    (void)one;
-    (void)block;
-    (void)blocks;
-    (void)left;
     return answer(user);
 }
 
 static int answer_of_step(void *user, int block, int blocks, double done)
 {
-    (void)block;
-    (void)blocks;
-    (void)done;
     return answer(user);
 }
 
 static int answer_of_healing(void *user, const grail_healing *now)
 {
-    (void)now;
     return answer(user);
 }
 
@@ -435,18 +412,16 @@ static grail_status run_in_memory(const grail_compress_options *options)
     return status;
 }
 
-TEST(every_answer_but_zero_cancels)
+LAB_TEST(every_answer_but_zero_cancels)
 {
     static const int answers[] = {1, -1, INT_MIN, 1 << 8};
-    lab l;
     grail_model *m = NULL;
     grail_perplexity p;
-    lab_open(&l);
-    const grail_text_source text = {.path = l.calibration, .context = LAB_LENGTH};
+    const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
     assert_ok(grail_model_open(lab_golden("llama3"), &m));
     for (size_t i = 0; i < COUNT(answers); i++) {
         int given = answers[i];
-        grail_compress_options o = lab_options(&l, lab_golden("llama3"), NULL);
+        grail_compress_options o = lab_options(l, lab_golden("llama3"), NULL);
         o.run.observer_user = &given;
         o.run.observer = answer_of_site;
         assert_fails(run_in_memory(&o), GRAIL_ERROR_CANCELLED, "cancelled");
@@ -462,5 +437,4 @@ TEST(every_answer_but_zero_cancels)
                      GRAIL_ERROR_CANCELLED, "cancelled");
     }
     grail_model_close(m);
-    lab_close(&l);
 }

@@ -49,6 +49,8 @@ static void place_close(place *p)
     lab_close(&p->text);
 }
 
+#define PLACE_TEST(name) TEST_OF(place, p, place_open, place_close, name)
+
 /* -- whole runs -------------------------------------------------------------------------------- */
 
 /* A reader of samples, alone as far as that can be. What is NULL is "none", or "closed". */
@@ -176,25 +178,20 @@ static void assert_sees_none_that_judge(const place *p, const reader *r)
     }
 }
 
-TEST(no_reader_sees_the_samples_that_judge)
+PLACE_TEST(no_reader_sees_the_samples_that_judge)
 {
-    place p;
-    place_open(&p);
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
-        assert_sees_none_that_judge(&p, &readers[i]);
+        assert_sees_none_that_judge(p, &readers[i]);
     }
-    assert_sees_none_that_judge(&p, &of_open_loop);
-    assert_sees_none_that_judge(&p, &of_refits);
-    place_close(&p);
+    assert_sees_none_that_judge(p, &of_open_loop);
+    assert_sees_none_that_judge(p, &of_refits);
 }
 
 /* Statistics that a session keeps are of a run that judges, or of one that does not. */
-TEST(a_session_keeps_apart_what_was_counted)
+PLACE_TEST(a_session_keeps_apart_what_was_counted)
 {
-    place p;
     char hashes[3][HASH_TEXT_SIZE];
-    place_open(&p);
-    grail_compress_options o = options_of(&p, &of_open_loop);
+    grail_compress_options o = options_of(p, &of_open_loop);
     assert_ok(grail_session_open(o.read.model, o.read.reading, &o.read.session));
     for (int run = 0; run < 3; run++) {
         grail_compression *c = NULL;
@@ -207,7 +204,6 @@ TEST(a_session_keeps_apart_what_was_counted)
     assert_string_equal(hashes[0], hashes[2]);
     assert_string_not_equal(hashes[0], hashes[1]);
     grail_session_close(o.read.session);
-    place_close(&p);
 }
 
 /* -- plans ------------------------------------------------------------------------------------- */
@@ -241,14 +237,12 @@ static void hash_curves(const grail_compress_options *o, bool judges, bool chang
     request_close(request);
 }
 
-TEST(loss_curves_are_without_the_samples_that_judge)
+PLACE_TEST(loss_curves_are_without_the_samples_that_judge)
 {
-    place p;
-    place_open(&p);
     for (int of_text = 0; of_text < 2; of_text++) {
         const reader nothing = {
             .selector = "obs", .compensate = "full", .refit = "none", .of_text = of_text == 1};
-        const grail_compress_options o = options_of(&p, &nothing);
+        const grail_compress_options o = options_of(p, &nothing);
         for (int judges = 0; judges < 2; judges++) {
             char first[HASH_TEXT_SIZE];
             char second[HASH_TEXT_SIZE];
@@ -257,7 +251,6 @@ TEST(loss_curves_are_without_the_samples_that_judge)
             assert_int_equal(strcmp(first, second) == 0, judges);
         }
     }
-    place_close(&p);
 }
 
 enum { TRIALS = 2 };
@@ -298,18 +291,15 @@ static trials search(const grail_compress_options *run, bool changed)
 }
 
 /* Units of different convolutions cost differently, so other widths have another cost. */
-TEST(a_search_judges_by_samples_that_its_curves_do_not_know)
+PLACE_TEST(a_search_judges_by_samples_that_its_curves_do_not_know)
 {
-    place p;
-    place_open(&p);
-    const grail_compress_options run = vision_options(&p.images, p.network, NULL);
+    const grail_compress_options run = vision_options(&p->images, p->network, NULL);
     const trials first = search(&run, false);
     const trials second = search(&run, true);
     for (int i = 0; i < TRIALS; i++) {
         assert_true(first.cost[i] == second.cost[i]);
         assert_true(first.divergence[i] != second.divergence[i]);
     }
-    place_close(&p);
 }
 
 /* -- passes ------------------------------------------------------------------------------------ */
@@ -337,13 +327,11 @@ static void assert_holds_every_batch(const sample_stream *s)
 }
 
 /* No visitor sees them, and the sample streams carry them on for the judgement. */
-TEST(samples_that_judge_are_carried_without_a_visit)
+PLACE_TEST(samples_that_judge_are_carried_without_a_visit)
 {
-    place p;
-    place_open(&p);
     for (int keeps = 0; keeps < 2; keeps++) {
         grail_compression *c = NULL;
-        grail_compress_options o = options_of(&p, &of_refits);
+        grail_compress_options o = options_of(p, &of_refits);
         o.run.memory = keeps == 1 ? 0 : 1;
         assert_ok(grail_compression_open(&o, &c));
         c->request->judges = true;
@@ -378,5 +366,4 @@ TEST(samples_that_judge_are_carried_without_a_visit)
         assert_holds_every_batch(&c->network->dense.stream);
         grail_compression_close(c);
     }
-    place_close(&p);
 }

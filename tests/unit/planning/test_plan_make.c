@@ -22,13 +22,11 @@ static int64_t kept_of(const json_t *document, size_t i)
     return json_integer_value(json_object_get(one, "kept"));
 }
 
-TEST(every_budget_stays_below_every_limit)
+LAB_TEST(every_budget_stays_below_every_limit)
 {
     static const char *const models[] = {"llama3", "qwen2"};
-    lab l;
-    lab_open(&l);
     for (int m = 0; m < 2; m++) {
-        grail_compress_options run = lab_options(&l, lab_golden(models[m]), NULL);
+        grail_compress_options run = lab_options(l, lab_golden(models[m]), NULL);
         run.cut.gqa = m == 0 ? GRAIL_GQA_KV_GROUPS : GRAIL_GQA_QUERY_PER_GROUP;
         for (int b = 0; grail_budget_at(b) != NULL; b++) {
             for (int limit = 0; grail_limit_at(limit) != NULL; limit++) {
@@ -48,15 +46,12 @@ TEST(every_budget_stays_below_every_limit)
             }
         }
     }
-    lab_close(&l);
 }
 
 /* A selector without losses of its own, and a folding. */
-TEST(every_selector_can_be_planned_for)
+LAB_TEST(every_selector_can_be_planned_for)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         grail_plan_options options = plan_for(&run, "search", 0.8);
         if (lab_is_for_experts(grail_selector_at(i))) {
@@ -68,19 +63,16 @@ TEST(every_selector_can_be_planned_for)
         assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }
 
 /* The run has exactly the parameters that the plan promises. */
-TEST(a_run_takes_the_widths_of_a_plan)
+LAB_TEST(a_run_takes_the_widths_of_a_plan)
 {
-    lab l;
-    lab_open(&l);
-    grail_compress_options run = lab_options(&l, lab_golden("llama3"), lab_path(&l, "out"));
+    grail_compress_options run = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     const grail_plan_options options = plan_for(&run, "error", 0.85);
     grail_plan *p = made(&options);
     const grail_plan_facts f = grail_plan_facts_get(p);
-    const char *path = lab_path(&l, "plan.json");
+    const char *path = lab_path(l, "plan.json");
     assert_ok(grail_plan_write(p, path));
     assert_fails(grail_plan_write(p, path), GRAIL_ERROR_EXISTS, "plan.json");
     assert_fails(grail_plan_write(p, "plan.gguf"), GRAIL_ERROR_ARGUMENT, "ends in .json");
@@ -93,11 +85,10 @@ TEST(a_run_takes_the_widths_of_a_plan)
     json_decref(report);
     run.amount.plan = NULL;
     run.amount.plan_text = grail_plan_text(p);
-    run.output.path = lab_path(&l, "from-text");
+    run.output.path = lab_path(l, "from-text");
     assert_ok(lab_compress(&run));
-    assert_same_checkpoint(lab_path(&l, "out"), run.output.path);
+    assert_same_checkpoint(lab_path(l, "out"), run.output.path);
     grail_plan_free(p);
-    lab_close(&l);
 }
 
 /* The removed share of all heads (every head costs the same), and that of all neurons. */
@@ -119,13 +110,11 @@ static void removed_shares(const grail_plan *p, double *heads, double *neurons)
 }
 
 /* FLAP's structures with a split by hand: UL-MM and AL-MM. */
-TEST(the_share_of_heads_can_be_given)
+LAB_TEST(the_share_of_heads_can_be_given)
 {
     static const char *const budgets[] = {"uniform", "flap", "error"};
     static const double shares[] = {0.0, 0.25, 0.5};
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama-mha"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama-mha"), NULL);
     for (int i = 0; i < 9; i++) {
         if (!support_takes(i + i / 3, 3)) { /* another share for each budget */
             continue;
@@ -141,15 +130,12 @@ TEST(the_share_of_heads_can_be_given)
         assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }
 
-TEST(a_share_of_heads_is_refused_where_the_budget_chooses_it)
+LAB_TEST(a_share_of_heads_is_refused_where_the_budget_chooses_it)
 {
-    lab l;
     grail_plan *p = NULL;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "search", 0.8);
     options.heads_removed = (grail_number){GRAIL_NUMBER_GIVEN, 0.25};
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
@@ -158,7 +144,6 @@ TEST(a_share_of_heads_is_refused_where_the_budget_chooses_it)
     options.heads_removed = (grail_number){GRAIL_NUMBER_GIVEN, 1.0};
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
                  "the share of heads to remove is 1");
-    lab_close(&l);
 }
 
 typedef struct trials {
@@ -185,11 +170,9 @@ static int note(void *user, const grail_plan_trial *t)
     return n->count == n->stop_at;
 }
 
-TEST(a_search_keeps_the_best_of_its_trials)
+LAB_TEST(a_search_keeps_the_best_of_its_trials)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "search", 0.8);
     trials n = {0};
     options.observer = note;
@@ -201,23 +184,18 @@ TEST(a_search_keeps_the_best_of_its_trials)
     assert_true(f.divergence == n.best && f.uniform_divergence == n.first);
     assert_true(f.divergence <= f.uniform_divergence);
     grail_plan_free(p);
-    lab_close(&l);
 }
 
 static int never_heals(void *user, const grail_healing *now)
 {
-    (void)user;
-    (void)now;
     fail_msg("a trial was healed");
     return 0;
 }
 
 /* Widths are judged by the closed form, also where the run will heal it. */
-TEST(a_search_heals_no_trial)
+LAB_TEST(a_search_heals_no_trial)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "search", 0.8);
     options.tries = 3;
     grail_plan *plain = made(&options);
@@ -230,14 +208,11 @@ TEST(a_search_heals_no_trial)
     options.compress.heal.what = "everything";
     assert_fails(grail_plan_make(&options, &healed), GRAIL_ERROR_ARGUMENT,
                  "unknown healing 'everything'");
-    lab_close(&l);
 }
 
-TEST(a_search_repeats_and_ends_when_told)
+LAB_TEST(a_search_repeats_and_ends_when_told)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("qwen2"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("qwen2"), NULL);
     grail_plan_options options = plan_for(&run, "search", 0.8);
     options.tries = 6;
     grail_plan *first = made(&options);
@@ -256,14 +231,11 @@ TEST(a_search_repeats_and_ends_when_told)
     grail_plan_free(second);
     grail_plan_free(stopped);
     grail_plan_free(hurried);
-    lab_close(&l);
 }
 
-TEST(uniform_widths_are_one_for_each_kind)
+LAB_TEST(uniform_widths_are_one_for_each_kind)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     for (int b = 3; b < 5; b++) {
         grail_plan_options options = plan_for(&run, grail_budget_at(b), 0.8);
         options.uniform_widths = 1;
@@ -276,14 +248,11 @@ TEST(uniform_widths_are_one_for_each_kind)
         json_decref(document);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }
 
-TEST(uniform_heads_let_ffns_alone_differ)
+LAB_TEST(uniform_heads_let_ffns_alone_differ)
 {
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "error", 0.7);
     options.uniform_heads = 1;
     options.compress.cut.align = 1;
@@ -296,7 +265,6 @@ TEST(uniform_heads_let_ffns_alone_differ)
     options.budget = "slimgpt";
     assert_int_equal(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT);
     assert_string_equal(grail_error_fields(), "uniform_heads budget");
-    lab_close(&l);
 }
 
 /* What one more step of all sites of a kind costs; huge where they keep everything. */
@@ -317,12 +285,10 @@ static double step_cost(const grail_site_list *sites, const json_t *document, co
 }
 
 /* As near below the limit as steps of the widths allow: one more would be beyond it. */
-TEST(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow)
+LAB_TEST(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow)
 {
     static const double ratios[] = {0.95, 0.8, 0.7, 0.66, 0.6};
-    lab l;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_model *m = NULL;
     grail_site_list *sites = NULL;
     assert_ok(grail_model_open(run.read.model, &m));
@@ -344,22 +310,19 @@ TEST(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow)
     }
     grail_site_list_free(sites);
     grail_model_close(m);
-    lab_close(&l);
 }
 
 /* A site that is worth nothing loses its units first. */
-TEST(the_least_error_spares_what_matters)
+LAB_TEST(the_least_error_spares_what_matters)
 {
-    lab l;
     lab_model m;
-    lab_open(&l);
     lab_read(&m, lab_golden("llama3"));
     lab_tensor *down = lab_find(&m, 0, "mlp.down_proj.weight");
     for (int64_t i = 0; i < lab_elements(down); i++) {
         down->values[i] *= 1e-3F;
     }
-    lab_write(&m, lab_path(&l, "quiet"), GRAIL_DTYPE_F32);
-    const grail_compress_options run = lab_options(&l, lab_path(&l, "quiet"), NULL);
+    lab_write(&m, lab_path(l, "quiet"), GRAIL_DTYPE_F32);
+    const grail_compress_options run = lab_options(l, lab_path(l, "quiet"), NULL);
     grail_plan_options options = plan_for(&run, "error", 0.85);
     options.kinds = "ffn";
     grail_plan *p = made(&options);
@@ -368,17 +331,14 @@ TEST(the_least_error_spares_what_matters)
     json_decref(document);
     grail_plan_free(p);
     lab_fini(&m);
-    lab_close(&l);
 }
 
 /* The head reads a stream, so it is fitted to the dense network's output, which has run to its end
  * when the widths are judged. */
-TEST(widths_of_streams_are_judged_behind_a_fitted_head)
+VISION_TEST(widths_of_streams_are_judged_behind_a_fitted_head)
 {
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "resnet");
-    const grail_compress_options run = vision_options(&v, model, NULL);
+    const char *model = vision_network(v, VISION_BASIC, "resnet");
+    const grail_compress_options run = vision_options(v, model, NULL);
     grail_plan_options options = plan_for(&run, "search", 0.6);
     options.kinds = "conv,stream";
     options.tries = 3;
@@ -386,17 +346,14 @@ TEST(widths_of_streams_are_judged_behind_a_fitted_head)
     const grail_plan_facts f = grail_plan_facts_get(p);
     assert_true(f.divergence > 0.0 && f.divergence <= f.uniform_divergence);
     grail_plan_free(p);
-    vision_close(&v);
 }
 
-TEST(image_networks_have_plans_too)
+VISION_TEST(image_networks_have_plans_too)
 {
-    vision_lab v;
     static const vision_family families[] = {VISION_PADDED, VISION_TIMM_VIT};
-    vision_open(&v);
     for (int i = 0; i < 2; i++) {
-        const char *model = vision_network(&v, families[i], i == 0 ? "resnet" : "vit");
-        const grail_compress_options run = vision_options(&v, model, NULL);
+        const char *model = vision_network(v, families[i], i == 0 ? "resnet" : "vit");
+        const grail_compress_options run = vision_options(v, model, NULL);
         grail_plan_options options = plan_for(&run, "search", 0.9);
         options.limit = "macs";
         options.tries = 4;
@@ -411,15 +368,12 @@ TEST(image_networks_have_plans_too)
                          "ranks neurons and heads");
         }
     }
-    vision_close(&v);
 }
 
-TEST(what_cannot_be_met_is_refused_with_the_least)
+LAB_TEST(what_cannot_be_met_is_refused_with_the_least)
 {
-    lab l;
     grail_plan *p = NULL;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "error", 0.01);
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
                  "cannot be met: with the least widths of all sites");
@@ -451,5 +405,4 @@ TEST(what_cannot_be_met_is_refused_with_the_least)
     options.compress.fit.compensate = "grail";
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "needs a closed loop");
     assert_null(p);
-    lab_close(&l);
 }

@@ -37,6 +37,8 @@ static void place_close(place *p)
     lab_close(&p->text);
 }
 
+#define PLACE_TEST(name) TEST_OF(place, p, place_open, place_close, name)
+
 /* What changes between two plans of a session. */
 typedef struct change {
     const char *name;
@@ -46,98 +48,81 @@ typedef struct change {
 
 static void nothing(const place *p, grail_compress_options *o)
 {
-    (void)p;
-    (void)o;
 }
 
 static void other_selector(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->cut.selector = "wanda";
 }
 
 static void other_seed(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->read.seed = 7;
 }
 
 static void other_samples(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->read.samples = 12;
 }
 
 static void other_gqa(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->cut.gqa = GRAIL_GQA_QUERY_PER_GROUP;
 }
 
 static void no_repair(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.compensate = "none";
     o->fit.refit = o->fit.token_weights = NULL;
 }
 
 static void repair_of_the_paper(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.compensate = "grail";
 }
 
 static void other_target(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.target = "local";
 }
 
 static void other_bias(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.bias = "off";
 }
 
 static void other_conv_fit(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.conv_fit = "channel";
 }
 
 static void other_alpha(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.125};
 }
 
 static void other_refit(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.refit = "all";
 }
 
 static void other_token_weights(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.token_weights = "stream";
 }
 
 static void batch_norms(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->fit.repair = 1;
 }
 
 static void other_precision(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->run.precision = "bf16";
 }
 
 static void backend_of_tests(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->run.backend = "ref";
 }
 
@@ -156,20 +141,17 @@ static void other_statistics(const place *p, grail_compress_options *o)
 /* A plan heals nothing. */
 static void healing(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->heal.what = "block,model";
 }
 
 static void other_align(const place *p, grail_compress_options *o)
 {
-    (void)p;
     o->cut.align = 8;
 }
 
 static void deviation(const place *p, grail_compress_options *o)
 {
     static grail_image_source other;
-    (void)p;
     other = *o->read.images;
     other.deviation = (grail_colour){1, {0.5, 0.5, 0.5}};
     o->read.images = &other;
@@ -287,24 +269,19 @@ static grail_compress_options image_options(const place *p)
     return o;
 }
 
-TEST(curves_are_shared_where_they_follow_from_the_same)
+PLACE_TEST(curves_are_shared_where_they_follow_from_the_same)
 {
-    place p;
-    place_open(&p);
-    const grail_compress_options text = text_options(&p);
-    const grail_compress_options images = image_options(&p);
-    walk_curves(&p, &text, of_text, sizeof of_text / sizeof of_text[0]);
-    walk_curves(&p, &images, of_images, sizeof of_images / sizeof of_images[0]);
-    place_close(&p);
+    const grail_compress_options text = text_options(p);
+    const grail_compress_options images = image_options(p);
+    walk_curves(p, &text, of_text, sizeof of_text / sizeof of_text[0]);
+    walk_curves(p, &images, of_images, sizeof of_images / sizeof of_images[0]);
 }
 
-TEST(curves_of_other_threads_are_others)
+PLACE_TEST(curves_of_other_threads_are_others)
 {
-    place p;
     char hash[HASH_TEXT_SIZE];
     bool shared = false;
-    place_open(&p);
-    grail_compress_options o = text_options(&p);
+    grail_compress_options o = text_options(p);
     assert_ok(grail_session_open(o.read.model, NULL, &o.read.session));
     const int threads = grail_threads();
     for (int i = 0; i < 3; i++) {
@@ -314,7 +291,6 @@ TEST(curves_of_other_threads_are_others)
     }
     grail_set_threads(threads);
     grail_session_close(o.read.session);
-    place_close(&p);
 }
 
 /* -- trials ------------------------------------------------------------------------------------ */
@@ -364,15 +340,12 @@ static void walk_plans(const place *p, const grail_compress_options *base, const
     }
 }
 
-TEST(trials_are_shared_where_they_follow_from_the_same)
+PLACE_TEST(trials_are_shared_where_they_follow_from_the_same)
 {
-    place p;
-    place_open(&p);
-    const grail_compress_options text = text_options(&p);
-    const grail_compress_options images = image_options(&p);
-    walk_plans(&p, &text, of_text, sizeof of_text / sizeof of_text[0]);
-    walk_plans(&p, &images, of_images, sizeof of_images / sizeof of_images[0]);
-    place_close(&p);
+    const grail_compress_options text = text_options(p);
+    const grail_compress_options images = image_options(p);
+    walk_plans(p, &text, of_text, sizeof of_text / sizeof of_text[0]);
+    walk_plans(p, &images, of_images, sizeof of_images / sizeof of_images[0]);
 }
 
 /* -- sweeps of plans --------------------------------------------------------------------------- */
@@ -384,17 +357,15 @@ static grail_plan_options in_session(const place *p, const char *budget, double 
     return o;
 }
 
-TEST(ratios_and_budgets_share_one_pass)
+PLACE_TEST(ratios_and_budgets_share_one_pass)
 {
     static const char *const budgets[] = {"error", "divergence"};
     static const double ratios[] = {0.9, 0.8, 0.7};
-    place p;
     grail_session *session = NULL;
     int passes = 0;
-    place_open(&p);
-    assert_ok(grail_session_open(p.biased, NULL, &session));
+    assert_ok(grail_session_open(p->biased, NULL, &session));
     for (int i = 0; i < 6; i++) {
-        grail_plan_options o = in_session(&p, budgets[i / 3], ratios[i % 3]);
+        grail_plan_options o = in_session(p, budgets[i / 3], ratios[i % 3]);
         grail_plan *alone = made(&o);
         o.compress.read.session = session;
         grail_plan *together = made(&o);
@@ -406,18 +377,15 @@ TEST(ratios_and_budgets_share_one_pass)
     }
     assert_int_equal(passes, 1);
     grail_session_close(session);
-    place_close(&p);
 }
 
 /* The trials of single slots are the same for a search and for weights alone, and the openings are
  * those of a longer search. */
-TEST(a_search_goes_on_where_others_were)
+PLACE_TEST(a_search_goes_on_where_others_were)
 {
-    place p;
-    place_open(&p);
-    grail_plan_options o = in_session(&p, "divergence", 0.8);
+    grail_plan_options o = in_session(p, "divergence", 0.8);
     o.compress.read.samples = 4;
-    assert_ok(grail_session_open(p.biased, NULL, &o.compress.read.session));
+    assert_ok(grail_session_open(p->biased, NULL, &o.compress.read.session));
     grail_plan_free(made(&o));
     const int64_t alone = kept_count(&o) - 1;
     assert_true(alone > 1);
@@ -431,7 +399,6 @@ TEST(a_search_goes_on_where_others_were)
     assert_as_alone(&o, "a longer search");
     assert_in_range(kept_count(&o), alone + 1 + tried + 2, alone + 1 + tried + 3);
     grail_session_close(o.compress.read.session);
-    place_close(&p);
 }
 
 /* -- other files, ends and failures ------------------------------------------------------------ */
@@ -448,22 +415,19 @@ static void change_text(const place *p)
 }
 
 /* A file that has changed when it is read again gives other samples under the same options. */
-TEST(samples_are_told_apart_by_what_they_hold)
+PLACE_TEST(samples_are_told_apart_by_what_they_hold)
 {
-    place p;
-    place_open(&p);
-    grail_plan_options o = in_session(&p, "search", 0.8);
+    grail_plan_options o = in_session(p, "search", 0.8);
     o.tries = 2;
-    assert_ok(grail_session_open(p.biased, NULL, &o.compress.read.session));
+    assert_ok(grail_session_open(p->biased, NULL, &o.compress.read.session));
     grail_plan_free(made(&o));
-    change_text(&p);
+    change_text(p);
     o.compress.read.samples = 12;
     assert_as_alone(&o, "more samples");
     o.compress.read.samples = 8;
     assert_as_alone(&o, "another text");
     assert_int_equal(kept_count(&o), 3 * (1 + 2));
     grail_session_close(o.compress.read.session);
-    place_close(&p);
 }
 
 static int stop(void *user, const grail_plan_trial *t)
@@ -472,13 +436,11 @@ static int stop(void *user, const grail_plan_trial *t)
     return t->tried >= *at;
 }
 
-TEST(a_plan_that_was_stopped_leaves_what_it_measured)
+PLACE_TEST(a_plan_that_was_stopped_leaves_what_it_measured)
 {
-    place p;
     int at = 2;
-    place_open(&p);
-    grail_plan_options o = in_session(&p, "search", 0.8);
-    assert_ok(grail_session_open(p.biased, NULL, &o.compress.read.session));
+    grail_plan_options o = in_session(p, "search", 0.8);
+    assert_ok(grail_session_open(p->biased, NULL, &o.compress.read.session));
     o.observer = stop;
     o.observer_user = &at;
     grail_plan_free(made(&o));
@@ -486,20 +448,17 @@ TEST(a_plan_that_was_stopped_leaves_what_it_measured)
     o.observer = NULL;
     assert_as_alone(&o, "a whole search");
     grail_session_close(o.compress.read.session);
-    place_close(&p);
 }
 
 /* A session in which allocations have failed at any place gives the plan of a new one. */
-TEST(failures_leave_nothing_half_made)
+PLACE_TEST(failures_leave_nothing_half_made)
 {
-    place p;
-    place_open(&p);
-    grail_plan_options o = in_session(&p, "search", 0.8);
+    grail_plan_options o = in_session(p, "search", 0.8);
     o.tries = 2;
     o.compress.read.samples = 4;
     grail_plan *alone = made(&o);
     grail_status status = GRAIL_ERROR_MEMORY;
-    assert_ok(grail_session_open(p.biased, NULL, &o.compress.read.session));
+    assert_ok(grail_session_open(p->biased, NULL, &o.compress.read.session));
     for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
         grail_plan *again = NULL;
         memory_fail_after(n);
@@ -515,16 +474,13 @@ TEST(failures_leave_nothing_half_made)
     assert_int_equal(kept_count(&o), 1 + 2);
     grail_plan_free(alone);
     grail_session_close(o.compress.read.session);
-    place_close(&p);
 }
 
 /* What is cut in the options is no part of a plan, and of a network with a teacher nothing is. */
-TEST(curves_are_of_the_whole_network)
+PLACE_TEST(curves_are_of_the_whole_network)
 {
-    place p;
     grail_plan *again = NULL;
-    place_open(&p);
-    grail_plan_options o = in_session(&p, "error", 0.8);
+    grail_plan_options o = in_session(p, "error", 0.8);
     grail_plan *plain = made(&o);
     for (int k = 0; grail_site_kind_at(k) != NULL; k++) {
         *grail_compress_sparsity(&o.compress, grail_site_kind_at(k)) = 0.25;
@@ -533,8 +489,7 @@ TEST(curves_are_of_the_whole_network)
     assert_string_equal(grail_plan_text(again), grail_plan_text(plain));
     grail_plan_free(again);
     grail_plan_free(plain);
-    o.compress.heal.teacher = p.biased;
+    o.compress.heal.teacher = p->biased;
     assert_fails(grail_plan_make(&o, &again), GRAIL_ERROR_ARGUMENT, "leave out the teacher");
     assert_string_equal(grail_error_fields(), "heal.teacher");
-    place_close(&p);
 }

@@ -121,13 +121,11 @@ static int begin_of(const grail_model *model, int block)
 
 /* Trials in the order of the blocks begin before theirs; others, and those that need the dense
  * network's statistics first, before node 0. */
-TEST(a_trial_begins_before_the_block_that_it_cuts)
+LAB_TEST(a_trial_begins_before_the_block_that_it_cuts)
 {
-    lab l;
     int64_t units[64] = {0};
     grail_session *session = NULL;
-    lab_open(&l);
-    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     assert_ok(grail_session_open(run.read.model, NULL, &session));
     run.read.session = session;
     run.amount.sparsity_ffn = run.amount.sparsity_heads = 0.0;
@@ -151,18 +149,15 @@ TEST(a_trial_begins_before_the_block_that_it_cuts)
     }
     spaced_close(&s);
     grail_session_close(session);
-    lab_close(&l);
 }
 
-TEST(slots_after_a_stop_get_the_mean)
+LAB_TEST(slots_after_a_stop_get_the_mean)
 {
-    lab l;
     spaced s = {0};
     trials n = {.stop_at = 2};
     double weights[64];
     slot_trials tried = {0};
-    lab_open(&l);
-    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     run.cut.selector = "obs";
     spaced_open(&run, SHARE_NONE, &s);
     assert_ok(measure(&run, &s, &n, weights, &tried));
@@ -173,33 +168,27 @@ TEST(slots_after_a_stop_get_the_mean)
         assert_near(weights[slot], 0.5 * (weights[0] + weights[1]), 1e-12 * weights[slot]);
     }
     spaced_close(&s);
-    lab_close(&l);
 }
 
 /* One trial for all sites of a kind that get the same width. */
-TEST(sites_of_one_width_are_cut_together)
+LAB_TEST(sites_of_one_width_are_cut_together)
 {
-    lab l;
     spaced s = {0};
     trials n = {0};
     double weights[64];
     slot_trials tried = {0};
-    lab_open(&l);
-    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     run.cut.selector = "obs";
     spaced_open(&run, SHARE_ALL, &s);
     assert_ok(measure(&run, &s, &n, weights, &tried));
     assert_int_equal(tried.count, 2);
     spaced_close(&s);
-    lab_close(&l);
 }
 
-TEST(a_plan_repeats_and_counts_its_trials)
+LAB_TEST(a_plan_repeats_and_counts_its_trials)
 {
-    lab l;
     trials n = {0};
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("qwen2"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("qwen2"), NULL);
     grail_plan_options options = plan_for(&run, "divergence", 0.8);
     grail_plan *first = made(&options);
     options.observer = note;
@@ -212,7 +201,6 @@ TEST(a_plan_repeats_and_counts_its_trials)
     assert_true(n.count > 0 && facts.cost <= facts.most && isnan(facts.divergence));
     grail_plan_free(first);
     grail_plan_free(second);
-    lab_close(&l);
 }
 
 /* The trials of a search, in order. */
@@ -236,14 +224,12 @@ static int hear(void *user, const grail_plan_trial *t)
 }
 
 /* A search whose trials are many beside those of single slots weighs the slots. */
-TEST(a_search_weighs_slots_where_that_costs_little)
+LAB_TEST(a_search_weighs_slots_where_that_costs_little)
 {
-    lab l;
     /* 60 slots by 12 of 32 windows take as long as 2.8 trials. */
     assert_true(width_search_weighs(12, slot_weights_compressions(60, 12.0 / 32.0)));
     assert_false(width_search_weighs(11, slot_weights_compressions(60, 12.0 / 32.0)));
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     for (int i = 0; i < 3; i++) {
         heard h = {.stop_alone = i == 2 ? 2 : 0};
         grail_plan_options options = plan_for(&run, "search", 0.8);
@@ -256,15 +242,12 @@ TEST(a_search_weighs_slots_where_that_costs_little)
         assert_int_equal(grail_plan_facts_get(p).tried, i == 0 ? 1 : i == 1 ? 3 : 2);
         grail_plan_free(p);
     }
-    lab_close(&l);
 }
 
-TEST(what_cannot_be_judged_is_refused)
+LAB_TEST(what_cannot_be_judged_is_refused)
 {
-    lab l;
     grail_plan *p = NULL;
-    lab_open(&l);
-    const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "divergence", 0.8);
     options.compress.read.samples = 2;
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "expected 4 or more");
@@ -279,5 +262,4 @@ TEST(what_cannot_be_judged_is_refused)
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT,
                  "sublayers are dropped by the budgets search and error");
     assert_null(p);
-    lab_close(&l);
 }
