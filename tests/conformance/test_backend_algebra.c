@@ -71,24 +71,21 @@ BACKEND_TEST(test_a_scaled_matrix_of_either_type_is_added)
     for_each_shape(b, check_add_scaled);
 }
 
-TEST(test_a_scaled_row_is_added_to_every_row)
+BACKEND_TEST(test_a_scaled_row_is_added_to_every_row)
 {
     enum { ROWS = 9, COLUMNS = 4 };
-    FOR_EACH_BACKEND(b)
-    {
-        double *x = normal_doubles(COLUMNS, 3);
-        double *y = normal_doubles(ROWS * COLUMNS, 4);
-        double *expected = doubles(ROWS * COLUMNS, 0.0);
-        for (int i = 0; i < ROWS * COLUMNS; i++) {
-            expected[i] = y[i] + 2.5 * x[i % COLUMNS];
-        }
-        matrix row = f64_of(b, 1, COLUMNS, x);
-        matrix all = f64_of(b, ROWS, COLUMNS, y);
-        assert_ok(matrix_add_scaled(2.5, matrix_repeat_row(row, ROWS), all));
-        assert_matrix_near("add_scaled of a repeated row", all, expected, 8.0 * DBL_EPSILON);
-        free_blocks(x, y, expected);
-        free_matrices(&row, &all);
+    double *x = normal_doubles(COLUMNS, 3);
+    double *y = normal_doubles(ROWS * COLUMNS, 4);
+    double *expected = doubles(ROWS * COLUMNS, 0.0);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        expected[i] = y[i] + 2.5 * x[i % COLUMNS];
     }
+    matrix row = f64_of(b, 1, COLUMNS, x);
+    matrix all = f64_of(b, ROWS, COLUMNS, y);
+    assert_ok(matrix_add_scaled(2.5, matrix_repeat_row(row, ROWS), all));
+    assert_matrix_near("add_scaled of a repeated row", all, expected, 8.0 * DBL_EPSILON);
+    free_blocks(x, y, expected);
+    free_matrices(&row, &all);
 }
 
 static void check_add_outer_of(backend *b, bool lower, int64_t rows, int64_t columns,
@@ -403,35 +400,29 @@ static void check_cholesky_multiply(backend *b, int64_t rows, int64_t n, int64_t
     free_matrices(&bl, &bx);
 }
 
-TEST(test_cholesky_multiply_is_the_product_with_the_factored_matrix)
+BACKEND_TEST(test_cholesky_multiply_is_the_product_with_the_factored_matrix)
 {
     static const int64_t sizes[][2] = {{0, 5}, {1, 1}, {1, 40}, {3, 129}, {61, 64}, {30, 33}};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 0);
-            check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 2);
-        }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 0);
+        check_cholesky_multiply(b, sizes[i][0], sizes[i][1], 2);
     }
 }
 
 /* B (L L^T) (L L^T)^-1 = B */
-TEST(test_cholesky_solve_undoes_cholesky_multiply)
+BACKEND_TEST(test_cholesky_solve_undoes_cholesky_multiply)
 {
     enum { ROWS = 17, N = 70 };
-    FOR_EACH_BACKEND(b)
-    {
-        double *l = normal_doubles(N * N, 19);
-        double *x = normal_doubles(ROWS * N, 20);
-        for (int i = 0; i < N * N; i++) {
-            l[i] = i % N == i / N ? 3.0 : 0.1 * l[i];
-        }
-        matrix bl = f64_of(b, N, N, l);
-        matrix bx = f64_of(b, ROWS, N, x);
-        assert_ok(matrix_cholesky_multiply(bl, bx));
-        assert_ok(matrix_cholesky_solve(bl, bx));
-        assert_matrix_near("multiplied and solved", bx, x, 1e-12);
-        free_blocks(l, x);
-        free_matrices(&bl, &bx);
+    double *l = normal_doubles(N * N, 19);
+    double *x = normal_doubles(ROWS * N, 20);
+    for (int i = 0; i < N * N; i++) {
+        l[i] = i % N == i / N ? 3.0 : 0.1 * l[i];
     }
+    matrix bl = f64_of(b, N, N, l);
+    matrix bx = f64_of(b, ROWS, N, x);
+    assert_ok(matrix_cholesky_multiply(bl, bx));
+    assert_ok(matrix_cholesky_solve(bl, bx));
+    assert_matrix_near("multiplied and solved", bx, x, 1e-12);
+    free_blocks(l, x);
+    free_matrices(&bl, &bx);
 }

@@ -130,7 +130,7 @@ TEST(test_operands_may_have_any_digits)
     free_blocks(v, k, q);
 }
 
-TEST(test_attention_is_the_causal_softmax)
+BACKEND_TEST(test_attention_is_the_causal_softmax)
 {
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},    {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
@@ -140,15 +140,12 @@ TEST(test_attention_is_the_causal_softmax)
         {1, 128, 2, 1, 8, 0, false, 0, 0.0, 0},  {1, 513, 2, 2, 33, 0, false, 0, 0.0, 0},
         {1, 1000, 2, 1, 8, 0, false, 0, 0.0, 0}, {1, 1031, 1, 1, 128, 0, false, 0, 0.0, 0},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_random(b, shapes[i], 1.0);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_random(b, shapes[i], 1.0);
     }
 }
 
-TEST(test_a_row_may_see_those_behind_it)
+BACKEND_TEST(test_a_row_may_see_those_behind_it)
 {
     static const attention_shape shapes[] = {
         {0, 5, 2, 2, 4, 0, true, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, true, 0, 0.0, 0},
@@ -156,12 +153,9 @@ TEST(test_a_row_may_see_those_behind_it)
         {5, 50, 3, 3, 64, 0, true, 0, 0.0, 0}, {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0},
         {1, 385, 1, 1, 9, 0, true, 0, 0.0, 0}, {1, 800, 2, 1, 8, 0, true, 0, 0.0, 0},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_random(b, shapes[i], 1.0);
-            check_random(b, shapes[i], 30.0);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_random(b, shapes[i], 1.0);
+        check_random(b, shapes[i], 30.0);
     }
 }
 
@@ -172,15 +166,12 @@ BACKEND_TEST(test_query_heads_read_their_groups_keys)
     check_random(b, (attention_shape){1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}, 1.0);
 }
 
-TEST(test_a_window_hides_distant_keys)
+BACKEND_TEST(test_a_window_hides_distant_keys)
 {
     static const int64_t windows[] = {1, 2, 63, 128, 129, 300, 512, 699, 700, 5000};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0, 0}, 1.0);
-            check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], true, 0, 0.0, 0}, 1.0);
-        }
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], false, 0, 0.0, 0}, 1.0);
+        check_random(b, (attention_shape){2, 700, 2, 1, 6, windows[i], true, 0, 0.0, 0}, 1.0);
     }
 }
 
@@ -221,28 +212,22 @@ TEST(test_the_running_maximum_may_move_or_stay)
 }
 
 /* Below, among and far above the scores, over several blocks of keys. */
-TEST(test_sinks_take_a_part_of_the_weights)
+BACKEND_TEST(test_sinks_take_a_part_of_the_weights)
 {
     static const float sinks[] = {-3.0F, 0.25F, 40.0F, -200.0F};
-    FOR_EACH_BACKEND(b)
-    {
-        check_sinks(b, (attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, sinks, 1.0);
-        check_sinks(b, (attention_shape){1, 900, 4, 4, 6, 0, false, 0, 0.0, 0}, sinks, 2.0);
-        check_sinks(b, (attention_shape){1, 700, 4, 1, 6, 63, false, 0, 0.0, 0}, sinks, 1.0);
-        check_sinks(b, (attention_shape){3, 40, 4, 2, 5, 0, true, 0, 2.0, 0}, sinks, 1.0);
-    }
+    check_sinks(b, (attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, sinks, 1.0);
+    check_sinks(b, (attention_shape){1, 900, 4, 4, 6, 0, false, 0, 0.0, 0}, sinks, 2.0);
+    check_sinks(b, (attention_shape){1, 700, 4, 1, 6, 63, false, 0, 0.0, 0}, sinks, 1.0);
+    check_sinks(b, (attention_shape){3, 40, 4, 2, 5, 0, true, 0, 2.0, 0}, sinks, 1.0);
 }
 
-TEST(test_values_may_be_wider_or_narrower_than_keys)
+BACKEND_TEST(test_values_may_be_wider_or_narrower_than_keys)
 {
     static const float sinks[] = {0.5F, -1.0F, 2.0F, 0.0F};
-    FOR_EACH_BACKEND(b)
-    {
-        check_random(b, (attention_shape){2, 300, 4, 2, 12, 0, false, 0, 0.0, 5}, 1.0);
-        check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.0, 40}, 1.0);
-        check_sinks(b, (attention_shape){2, 500, 4, 4, 48, 0, false, 0, 0.0, 32}, sinks, 1.0);
-        check_random(b, (attention_shape){1, 30, 2, 2, 3, 0, true, 0, 0.0, 1}, 1.0);
-    }
+    check_random(b, (attention_shape){2, 300, 4, 2, 12, 0, false, 0, 0.0, 5}, 1.0);
+    check_random(b, (attention_shape){1, 700, 2, 1, 6, 63, false, 0, 0.0, 40}, 1.0);
+    check_sinks(b, (attention_shape){2, 500, 4, 4, 48, 0, false, 0, 0.0, 32}, sinks, 1.0);
+    check_random(b, (attention_shape){1, 30, 2, 2, 3, 0, true, 0, 0.0, 1}, 1.0);
 }
 
 typedef struct small_attention {

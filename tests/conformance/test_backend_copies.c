@@ -143,46 +143,39 @@ static gather_case copy_case(int64_t rows, int64_t columns)
         .in_rows = rows, .in_columns = columns, .out_rows = rows, .out_columns = columns};
 }
 
-TEST(test_a_copy_has_the_values_in_the_type_of_the_output)
+BACKEND_TEST(test_a_copy_has_the_values_in_the_type_of_the_output)
 {
     static const int64_t shapes[][2] = {{0, 4}, {4, 0}, {1, 1}, {1, 7}, {13, 1}, {5, 6}, {70, 900}};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_gathers(b, copy_case(shapes[i][0], shapes[i][1]));
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_gathers(b, copy_case(shapes[i][0], shapes[i][1]));
     }
 }
 
-TEST(test_a_gather_takes_the_listed_rows_and_columns)
+BACKEND_TEST(test_a_gather_takes_the_listed_rows_and_columns)
 {
     static const int64_t rows[] = {4, 0, 6, 6};
     static const int64_t columns[] = {8, 2, 2, 0, 1};
     enum { ROWS = sizeof rows / sizeof rows[0], COLUMNS = sizeof columns / sizeof columns[0] };
-    FOR_EACH_BACKEND(b)
-    {
-        check_gathers(b, (gather_case){.in_rows = 7,
-                                       .in_columns = 9,
-                                       .out_rows = ROWS,
-                                       .out_columns = COLUMNS,
-                                       .rows = rows,
-                                       .columns = columns});
-        check_gathers(
-            b,
-            (gather_case){
-                .in_rows = 7, .in_columns = 9, .out_rows = ROWS, .out_columns = 9, .rows = rows});
-        check_gathers(b, (gather_case){.in_rows = 7,
-                                       .in_columns = 9,
-                                       .out_rows = 7,
-                                       .out_columns = COLUMNS,
-                                       .columns = columns});
-        check_gathers(b, (gather_case){.in_rows = 7,
-                                       .in_columns = 9,
-                                       .out_rows = 0,
-                                       .out_columns = COLUMNS,
-                                       .rows = rows,
-                                       .columns = columns});
-    }
+    check_gathers(b, (gather_case){.in_rows = 7,
+                                   .in_columns = 9,
+                                   .out_rows = ROWS,
+                                   .out_columns = COLUMNS,
+                                   .rows = rows,
+                                   .columns = columns});
+    check_gathers(
+        b, (gather_case){
+               .in_rows = 7, .in_columns = 9, .out_rows = ROWS, .out_columns = 9, .rows = rows});
+    check_gathers(b, (gather_case){.in_rows = 7,
+                                   .in_columns = 9,
+                                   .out_rows = 7,
+                                   .out_columns = COLUMNS,
+                                   .columns = columns});
+    check_gathers(b, (gather_case){.in_rows = 7,
+                                   .in_columns = 9,
+                                   .out_rows = 0,
+                                   .out_columns = COLUMNS,
+                                   .rows = rows,
+                                   .columns = columns});
 }
 
 BACKEND_TEST(test_a_gather_without_lists_takes_the_first_rows_and_columns)
@@ -260,21 +253,18 @@ static void check_gather_in_place(backend *b, grail_dtype type, const int64_t *r
     matrix_free(&m);
 }
 
-TEST(test_a_gather_may_narrow_a_matrix_in_place)
+BACKEND_TEST(test_a_gather_may_narrow_a_matrix_in_place)
 {
     static const int64_t rows[] = {0, 1, 5, 6, 7, 20, 38, 39};
     static const int64_t columns[] = {1, 2, 5, 8};
     enum { ALL_ROWS = 40, ALL_COLUMNS = 9, ROWS = 8, COLUMNS = 4 };
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            check_gather_in_place(b, types[t], rows, ROWS, columns, COLUMNS, COLUMNS);
-            check_gather_in_place(b, types[t], rows, ROWS, NULL, ALL_COLUMNS, ALL_COLUMNS);
-            check_gather_in_place(b, types[t], NULL, ALL_ROWS, columns, COLUMNS, COLUMNS);
-            check_gather_in_place(b, types[t], NULL, ALL_ROWS, NULL, 6, 6);
-            check_gather_in_place(b, types[t], rows, ROWS, columns, COLUMNS, ALL_COLUMNS);
-            check_gather_in_place(b, types[t], NULL, ALL_ROWS, columns, COLUMNS, COLUMNS + 2);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        check_gather_in_place(b, types[t], rows, ROWS, columns, COLUMNS, COLUMNS);
+        check_gather_in_place(b, types[t], rows, ROWS, NULL, ALL_COLUMNS, ALL_COLUMNS);
+        check_gather_in_place(b, types[t], NULL, ALL_ROWS, columns, COLUMNS, COLUMNS);
+        check_gather_in_place(b, types[t], NULL, ALL_ROWS, NULL, 6, 6);
+        check_gather_in_place(b, types[t], rows, ROWS, columns, COLUMNS, ALL_COLUMNS);
+        check_gather_in_place(b, types[t], NULL, ALL_ROWS, columns, COLUMNS, COLUMNS + 2);
     }
 }
 

@@ -51,7 +51,7 @@ static void check_gemm(backend *b, bool ta, bool tb, gemm_shape s)
     free_matrices(&bx, &by, &bc);
 }
 
-TEST(test_gemm_takes_transposes_strides_and_factors)
+BACKEND_TEST(test_gemm_takes_transposes_strides_and_factors)
 {
     static const gemm_shape shapes[] = {
         {0, 3, 4, 1.0, 0.0},     {3, 0, 4, 1.0, 1.0},      {3, 4, 0, 1.0, 0.5},
@@ -59,12 +59,9 @@ TEST(test_gemm_takes_transposes_strides_and_factors)
         {31, 17, 64, 0.5, -2.0}, {130, 257, 67, 1.0, 0.0}, {1, 1500, 9, 1.0, 1.0},
         {1500, 1, 9, 1.0, 1.0},  {8, 1500, 67, 0.5, 1.0},  {9, 600, 70, 1.0, 0.5},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            for (int flags = 0; flags < 4; flags++) {
-                check_gemm(b, (flags & 1) != 0, (flags & 2) != 0, shapes[i]);
-            }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int flags = 0; flags < 4; flags++) {
+            check_gemm(b, (flags & 1) != 0, (flags & 2) != 0, shapes[i]);
         }
     }
 }
@@ -165,16 +162,13 @@ static void check_empty_cholesky(backend *b)
     matrix_free(&nothing);
 }
 
-TEST(test_cholesky_reproduces_the_matrix_from_its_lower_triangle)
+BACKEND_TEST(test_cholesky_reproduces_the_matrix_from_its_lower_triangle)
 {
     static const int64_t orders[] = {1, 2, 3, 31, 63, 64, 65, 127, 128, 129, 300, 577};
-    FOR_EACH_BACKEND(b)
-    {
-        check_empty_cholesky(b);
-        for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-            check_cholesky(b, orders[i], NAN);  /* would spread when read */
-            check_cholesky(b, orders[i], -7.0); /* would change when written */
-        }
+    check_empty_cholesky(b);
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        check_cholesky(b, orders[i], NAN);  /* would spread when read */
+        check_cholesky(b, orders[i], -7.0); /* would change when written */
     }
 }
 
@@ -189,17 +183,14 @@ static int64_t pivot_after(backend *b, int64_t n, int64_t at, double value)
     return pivot;
 }
 
-TEST(test_cholesky_names_the_pivot_that_fails)
+BACKEND_TEST(test_cholesky_names_the_pivot_that_fails)
 {
     static const int64_t places[] = {0, 1, 63, 64, 150, 299};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-            assert_int_equal(pivot_after(b, 300, places[i], -1.0), places[i]);
-            assert_int_equal(pivot_after(b, 300, places[i], 0.0), places[i]);
-            assert_int_equal(pivot_after(b, 300, places[i], NAN), places[i]);
-            assert_int_equal(pivot_after(b, 300, places[i], INFINITY), places[i]);
-        }
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        assert_int_equal(pivot_after(b, 300, places[i], -1.0), places[i]);
+        assert_int_equal(pivot_after(b, 300, places[i], 0.0), places[i]);
+        assert_int_equal(pivot_after(b, 300, places[i], NAN), places[i]);
+        assert_int_equal(pivot_after(b, 300, places[i], INFINITY), places[i]);
     }
 }
 
@@ -251,15 +242,12 @@ static void check_solve(backend *b, int64_t rows, int64_t n)
     free_matrices(&bl, &bx);
 }
 
-TEST(test_cholesky_solve_leaves_no_residual)
+BACKEND_TEST(test_cholesky_solve_leaves_no_residual)
 {
     static const int64_t shapes[][2] = {{0, 5},    {1, 1},    {1, 40},  {3, 129},
                                         {131, 64}, {300, 65}, {70, 300}};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_solve(b, shapes[i][0], shapes[i][1]);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_solve(b, shapes[i][0], shapes[i][1]);
     }
 }
 

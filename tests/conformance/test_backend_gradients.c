@@ -75,18 +75,15 @@ static void check_product(backend *b, bool transpose_a, bool transpose_b, produc
     free_matrices(&bx, &bw, &by);
 }
 
-TEST(test_a_product_takes_either_factor_transposed)
+BACKEND_TEST(test_a_product_takes_either_factor_transposed)
 {
     static const product_shape shapes[] = {
         {0, 3, 2},   {3, 0, 2},     {1, 1, 1},     {5, 7, 0},     {3, 5, 7},    {67, 33, 19},
         {300, 1, 5}, {1, 300, 130}, {261, 70, 50}, {2100, 3, 67}, {67, 3, 2100}};
     static const double betas[] = {0.0, 1.0, -0.5};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            for (int way = 0; way < 12; way++) {
-                check_product(b, (way & 1) != 0, (way & 2) != 0, shapes[i], betas[way / 4]);
-            }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        for (int way = 0; way < 12; way++) {
+            check_product(b, (way & 1) != 0, (way & 2) != 0, shapes[i], betas[way / 4]);
         }
     }
 }
@@ -259,7 +256,7 @@ static void check_norm(backend *b, const norm_kind *kind, norm_case c)
     free_blocks(x, weight, bias, dy);
 }
 
-TEST(test_rms_norm_gradients_are_the_slopes)
+BACKEND_TEST(test_rms_norm_gradients_are_the_slopes)
 {
     static const norm_case cases[] = {
         {1, 1, 1, 1.0, 0.0, true, true, true, false, false},
@@ -269,15 +266,12 @@ TEST(test_rms_norm_gradients_are_the_slopes)
         {3, 4099, 4099, 1e-5, 0.5, true, true, true, false, false},
         {900, 40, 8, 1e-5, 0.0, true, true, true, false, true},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            check_norm(b, &rms, cases[i]);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_norm(b, &rms, cases[i]);
     }
 }
 
-TEST(test_layer_norm_gradients_are_the_slopes)
+BACKEND_TEST(test_layer_norm_gradients_are_the_slopes)
 {
     static const norm_case cases[] = {
         {7, 13, 13, 1e-5, 0.0, true, true, true, true, false},
@@ -290,15 +284,12 @@ TEST(test_layer_norm_gradients_are_the_slopes)
         {3, 4099, 4099, 1e-5, 0.5, true, true, true, true, true},
         {2500, 19, 19, 1e-5, 0.0, true, true, true, true, false},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            check_norm(b, &layer, cases[i]);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_norm(b, &layer, cases[i]);
     }
 }
 
-TEST(test_batch_norm_gradients_are_the_slopes)
+BACKEND_TEST(test_batch_norm_gradients_are_the_slopes)
 {
     static const norm_case cases[] = {
         {1, 1, 1, 1e-5, 0.0, true, true, true, true, false},
@@ -310,15 +301,12 @@ TEST(test_batch_norm_gradients_are_the_slopes)
         {4, 1031, 1031, 1e-5, 0.0, true, true, true, true, true},
         {2500, 19, 19, 1e-5, 0.0, true, true, true, true, false},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            check_norm(b, &batch, cases[i]);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_norm(b, &batch, cases[i]);
     }
 }
 
-TEST(test_unit_length_gradients_are_the_slopes)
+BACKEND_TEST(test_unit_length_gradients_are_the_slopes)
 {
     static const norm_case cases[] = {
         {7, 13, 13, 0.0, 0.0, false, true, false, false, false},
@@ -326,48 +314,39 @@ TEST(test_unit_length_gradients_are_the_slopes)
         {2, 4099, 4099, 0.0, 0.3, false, true, false, false, false},
         {900, 40, 40, 0.0, 0.0, false, true, false, false, true},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            check_norm(b, &unit, cases[i]);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_norm(b, &unit, cases[i]);
     }
 }
 
 /* Where the length is below its bound the row is only scaled. */
-TEST(test_unit_length_scales_a_vanishing_row)
+BACKEND_TEST(test_unit_length_scales_a_vanishing_row)
 {
     static const float x[] = {0.0F, 0.0F, 1e-20F, 0.0F};
     static const float dy[] = {1e-10F, -3e-10F, 2e-10F, 1e-10F};
-    FOR_EACH_BACKEND(b)
-    {
-        matrix bx = values_of(b, 2, 2, x);
-        matrix g = values_of(b, 2, 2, dy);
-        assert_ok(matrix_unit_length_gradient(bx, g, g));
-        double expected[4];
-        for (int i = 0; i < 4; i++) {
-            expected[i] = (double)dy[i] * 1e12;
-        }
-        assert_matrix_near("unit_length", g, expected, 300.0 * 8.0 * rounding(b));
-        free_matrices(&bx, &g);
+    matrix bx = values_of(b, 2, 2, x);
+    matrix g = values_of(b, 2, 2, dy);
+    assert_ok(matrix_unit_length_gradient(bx, g, g));
+    double expected[4];
+    for (int i = 0; i < 4; i++) {
+        expected[i] = (double)dy[i] * 1e12;
     }
+    assert_matrix_near("unit_length", g, expected, 300.0 * 8.0 * rounding(b));
+    free_matrices(&bx, &g);
 }
 
 /* No rows: parameters' gradients stay as they are. */
-TEST(test_norms_of_nothing_add_nothing)
+BACKEND_TEST(test_norms_of_nothing_add_nothing)
 {
     static const norm_kind *const kinds[] = {&rms, &layer, &batch, &unit};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-            const norm_case c = {0, 5, 5, 1e-5, 0.0, true, true, true, kinds[i]->has_bias, false};
-            const float none[5] = {0.0F};
-            const double before[] = {2.5, 2.5, 2.5, 2.5, 2.5};
-            norm_run r = norm_run_new(b, &c, none, none, none);
-            assert_ok(kinds[i]->gradient(&c, &r));
-            assert_matrix_near(kinds[i]->name, r.dweight, before, 0.0);
-            norm_run_free(&r);
-        }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const norm_case c = {0, 5, 5, 1e-5, 0.0, true, true, true, kinds[i]->has_bias, false};
+        const float none[5] = {0.0F};
+        const double before[] = {2.5, 2.5, 2.5, 2.5, 2.5};
+        norm_run r = norm_run_new(b, &c, none, none, none);
+        assert_ok(kinds[i]->gradient(&c, &r));
+        assert_matrix_near(kinds[i]->name, r.dweight, before, 0.0);
+        norm_run_free(&r);
     }
 }
 
@@ -421,19 +400,16 @@ static grail_status run_kernel(void *context)
     return k->kind->gradient(&k->c, &k->r);
 }
 
-TEST(test_norm_gradients_report_lack_of_memory)
+BACKEND_TEST(test_norm_gradients_report_lack_of_memory)
 {
     static const norm_kind *const kinds[] = {&rms, &layer, &batch};
     const float some[4] = {1.0F, 2.0F, 3.0F, -1.0F};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-            kernel_run k = {.kind = kinds[i],
-                            .c = {2, 2, 2, 1e-5, 0.0, true, true, true, kinds[i]->has_bias, false}};
-            k.r = norm_run_new(b, &k.c, some, some, some);
-            support_fail_each_allocation(run_kernel, &k);
-            norm_run_free(&k.r);
-        }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        kernel_run k = {.kind = kinds[i],
+                        .c = {2, 2, 2, 1e-5, 0.0, true, true, true, kinds[i]->has_bias, false}};
+        k.r = norm_run_new(b, &k.c, some, some, some);
+        support_fail_each_allocation(run_kernel, &k);
+        norm_run_free(&k.r);
     }
 }
 
@@ -550,17 +526,14 @@ TEST(test_divergence_and_its_gradient)
 }
 
 /* Probabilities that vanish: the target's add nothing, the other's cost what the logits say. */
-TEST(test_divergence_survives_extreme_logits)
+BACKEND_TEST(test_divergence_survives_extreme_logits)
 {
     static const float target[] = {0.0F, -2000.0F, -INFINITY, 1.0F, 1e4F,
                                    0.0F, 0.0F,     -1e4F,     1.0F, 2.0F};
     static const float logits[] = {0.0F,  1000.0F, -INFINITY, -500.0F,  2.0F,
                                    -1e4F, 1e4F,    0.0F,      -3000.0F, 0.0F};
-    FOR_EACH_BACKEND(b)
-    {
-        check_divergence(b, 2, 5, target, logits, GRADIENT_APART);
-        check_divergence(b, 2, 5, target, logits, GRADIENT_OVER_LOGITS);
-    }
+    check_divergence(b, 2, 5, target, logits, GRADIENT_APART);
+    check_divergence(b, 2, 5, target, logits, GRADIENT_OVER_LOGITS);
 }
 
 /* -- descent ----------------------------------------------------------------------------------- */

@@ -364,7 +364,7 @@ static void check_pool_gradient(backend *b, const conv_shape *s)
     free_matrices(&bx, &bdy, &dx);
 }
 
-TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
+BACKEND_TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
 {
     static const struct {
         int64_t samples;
@@ -377,13 +377,10 @@ TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
         {5, {9, 9}, 133, {3, 3, 1, 1, 1}},  {2, {10, 11}, 4, {3, 2, 2, 1, 2}},
         {2, {7, 8}, 6, {2, 2, 3, 0, 1}},    {2, {4, 5}, 3, {1, 3, 1, 1, 1}},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
-            const conv_shape s = shape_of(pools[i].samples, pools[i].in, pools[i].channels,
-                                          pools[i].channels, pools[i].window);
-            check_pool_gradient(b, &s);
-        }
+    for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
+        const conv_shape s = shape_of(pools[i].samples, pools[i].in, pools[i].channels,
+                                      pools[i].channels, pools[i].window);
+        check_pool_gradient(b, &s);
     }
 }
 
@@ -424,7 +421,7 @@ static void check_adjoint(backend *b, const position_shape *s, int64_t channels)
     free_matrices(&bx, &by, &made, &back);
 }
 
-TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
+BACKEND_TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
 {
     static const struct {
         int64_t samples;
@@ -434,20 +431,17 @@ TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
         {0, {4, 4}, 2, 1, 3}, {1, {1, 1}, 1, 0, 1}, {1, {1, 1}, 3, 2, 5},    {2, {8, 6}, 2, 4, 8},
         {3, {7, 9}, 2, 3, 5}, {2, {9, 7}, 3, 0, 4}, {5, {33, 31}, 2, 8, 16}, {2, {5, 4}, 1, 2, 3},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
-            const extent in = shortcuts[i].in;
-            const int64_t stride = shortcuts[i].stride;
-            const position_shape s = {
-                .samples = shortcuts[i].samples,
-                .in = in,
-                .out = {(in.height - 1) / stride + 1, (in.width - 1) / stride + 1},
-                .window = {1, 1, stride, 0, 1},
-                .pad = shortcuts[i].pad,
-            };
-            check_adjoint(b, &s, shortcuts[i].channels);
-        }
+    for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
+        const extent in = shortcuts[i].in;
+        const int64_t stride = shortcuts[i].stride;
+        const position_shape s = {
+            .samples = shortcuts[i].samples,
+            .in = in,
+            .out = {(in.height - 1) / stride + 1, (in.width - 1) / stride + 1},
+            .window = {1, 1, stride, 0, 1},
+            .pad = shortcuts[i].pad,
+        };
+        check_adjoint(b, &s, shortcuts[i].channels);
     }
 }
 

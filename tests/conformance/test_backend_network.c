@@ -3,20 +3,17 @@
 
 #include <string.h>
 
-TEST(test_conversion_is_exact_both_ways)
+BACKEND_TEST(test_conversion_is_exact_both_ways)
 {
     const float values[] = {0.0F, -0.0F, 1.0F, -3.25F, 1e-40F, 3.4e38F, INFINITY, 0.1F};
     enum { COUNT = sizeof values / sizeof values[0] };
-    FOR_EACH_BACKEND(b)
-    {
-        matrix x = blank_values(b, 2, COUNT / 2);
-        float back[COUNT];
-        assert_ok(matrix_upload_f32(x, values));
-        assert_ok(matrix_download_f32(x, back));
-        assert_memory_equal(back, values, sizeof values);
-        assert_ok(matrix_download_f32(matrix_rows(x, 1, 0), NULL));
-        matrix_free(&x);
-    }
+    matrix x = blank_values(b, 2, COUNT / 2);
+    float back[COUNT];
+    assert_ok(matrix_upload_f32(x, values));
+    assert_ok(matrix_download_f32(x, back));
+    assert_memory_equal(back, values, sizeof values);
+    assert_ok(matrix_download_f32(matrix_rows(x, 1, 0), NULL));
+    matrix_free(&x);
 }
 
 /* expected = X W^T + bias and scale = |X| |W|^T + |bias|, the size that rounding errors have. */
@@ -54,17 +51,14 @@ static void check_linear(backend *b, int64_t rows, int64_t in, int64_t out, bool
     free_matrices(&bx, &bw, &bbias, &by);
 }
 
-TEST(test_linear_matches_its_formula_in_every_shape)
+BACKEND_TEST(test_linear_matches_its_formula_in_every_shape)
 {
     static const int64_t shapes[][3] = {
         {0, 3, 4},    {3, 4, 0},      {2, 0, 3},     {1, 1, 1},      {1, 7, 5},     {3, 64, 1},
         {17, 31, 13}, {129, 257, 67}, {1, 33, 2100}, {1100, 5, 131}, {300, 16, 700}};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_linear(b, shapes[i][0], shapes[i][1], shapes[i][2], false);
-            check_linear(b, shapes[i][0], shapes[i][1], shapes[i][2], true);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_linear(b, shapes[i][0], shapes[i][1], shapes[i][2], false);
+        check_linear(b, shapes[i][0], shapes[i][1], shapes[i][2], true);
     }
 }
 
@@ -227,78 +221,69 @@ BACKEND_TEST(test_activations_match_their_formulas)
 }
 
 /* tanh is bounded by its argument and by 1. */
-TEST(test_a_soft_cap_bounds_values)
+BACKEND_TEST(test_a_soft_cap_bounds_values)
 {
     enum { SPECIAL = 7, COUNT = 3001 };
     static const float special[SPECIAL] = {0.0F, 1e-20F, -1e-20F, 50.0F, -50.0F, 1e30F, NAN};
     static const double caps[] = {0.5, 30.0};
-    FOR_EACH_BACKEND(b)
-    {
-        for (int c = 0; c < 2; c++) {
-            float *x = normals(COUNT, 7, 3.0);
-            double *expected = doubles(COUNT, 0.0);
-            double *scale = doubles(COUNT, 0.0);
-            memcpy(x, special, (SPECIAL - 1) * sizeof x[0]);
-            for (int64_t i = 0; i < COUNT; i++) {
-                expected[i] = caps[c] * tanh((double)x[i] / caps[c]);
-                scale[i] = fabs(expected[i]);
-            }
-            matrix bx = values_of(b, 1, COUNT, x);
-            assert_ok(matrix_soft_cap(caps[c], bx, bx));
-            double *y = results_of(bx);
-            assert_all_near(b, "soft_cap", COUNT, y, expected, scale, 8.0 * rounding(b));
-            matrix nan = values_of(b, 1, 1, &special[SPECIAL - 1]);
-            float found = 0.0F;
-            assert_ok(matrix_soft_cap(caps[c], nan, nan));
-            assert_ok(matrix_download_f32(nan, &found));
-            assert_true(isnan(found));
-            free_blocks(x, expected, scale, y);
-            free_matrices(&bx, &nan);
+    for (int c = 0; c < 2; c++) {
+        float *x = normals(COUNT, 7, 3.0);
+        double *expected = doubles(COUNT, 0.0);
+        double *scale = doubles(COUNT, 0.0);
+        memcpy(x, special, (SPECIAL - 1) * sizeof x[0]);
+        for (int64_t i = 0; i < COUNT; i++) {
+            expected[i] = caps[c] * tanh((double)x[i] / caps[c]);
+            scale[i] = fabs(expected[i]);
         }
+        matrix bx = values_of(b, 1, COUNT, x);
+        assert_ok(matrix_soft_cap(caps[c], bx, bx));
+        double *y = results_of(bx);
+        assert_all_near(b, "soft_cap", COUNT, y, expected, scale, 8.0 * rounding(b));
+        matrix nan = values_of(b, 1, 1, &special[SPECIAL - 1]);
+        float found = 0.0F;
+        assert_ok(matrix_soft_cap(caps[c], nan, nan));
+        assert_ok(matrix_download_f32(nan, &found));
+        assert_true(isnan(found));
+        free_blocks(x, expected, scale, y);
+        free_matrices(&bx, &nan);
     }
 }
 
-TEST(test_a_clamp_bounds_values_and_adds)
+BACKEND_TEST(test_a_clamp_bounds_values_and_adds)
 {
     enum { COUNT = 40001 };
     static const clamp_attributes bounds[] = {{-0.5, 2.0, 1.0}, {-HUGE_VAL, 0.25, 0.0}};
     const float nan = NAN;
-    FOR_EACH_BACKEND(b)
-    {
-        for (int c = 0; c < 2; c++) {
-            float *x = normals(COUNT, 7, 3.0);
-            double *expected = doubles(COUNT, 0.0);
-            for (int64_t i = 0; i < COUNT; i++) {
-                expected[i] = fmin(fmax((double)x[i], bounds[c].low), bounds[c].high);
-                expected[i] += bounds[c].offset;
-            }
-            matrix bx = values_of(b, 1, COUNT, x);
-            matrix by = values_of(b, 1, 1, &nan);
-            float found = 0.0F;
-            assert_ok(matrix_clamp(&bounds[c], bx, bx));
-            assert_matrix_near("clamp", bx, expected, 4.0 * rounding(b));
-            assert_ok(matrix_clamp(&bounds[c], by, by));
-            assert_ok(matrix_download_f32(by, &found));
-            assert_true(isnan(found));
-            free_blocks(x, expected);
-            free_matrices(&bx, &by);
+    for (int c = 0; c < 2; c++) {
+        float *x = normals(COUNT, 7, 3.0);
+        double *expected = doubles(COUNT, 0.0);
+        for (int64_t i = 0; i < COUNT; i++) {
+            expected[i] = fmin(fmax((double)x[i], bounds[c].low), bounds[c].high);
+            expected[i] += bounds[c].offset;
         }
+        matrix bx = values_of(b, 1, COUNT, x);
+        matrix by = values_of(b, 1, 1, &nan);
+        float found = 0.0F;
+        assert_ok(matrix_clamp(&bounds[c], bx, bx));
+        assert_matrix_near("clamp", bx, expected, 4.0 * rounding(b));
+        assert_ok(matrix_clamp(&bounds[c], by, by));
+        assert_ok(matrix_download_f32(by, &found));
+        assert_true(isnan(found));
+        free_blocks(x, expected);
+        free_matrices(&bx, &by);
     }
 }
 
-TEST(test_activations_pass_nan_on)
+BACKEND_TEST(test_activations_pass_nan_on)
 {
     const float nan = NAN;
-    FOR_EACH_BACKEND(b)
-    {
-        for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
-            matrix x = values_of(b, 1, 1, &nan);
-            float y = 0.0F;
-            assert_ok(matrix_activate((activation_kind)kind, x, x));
-            assert_ok(matrix_download_f32(x, &y));
-            assert_true(isnan(y));
-            matrix_free(&x);
-        }
+    for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
+        matrix x = values_of(b, 1, 1, &nan);
+        float y = 0.0F;
+        assert_ok(matrix_activate((activation_kind)kind, x, x));
+        assert_ok(matrix_download_f32(x, &y));
+        assert_true(isnan(y));
+        matrix_free(&x);
     }
 }
 
@@ -336,17 +321,14 @@ static void check_arithmetic(backend *b, arithmetic operation, int64_t rows, int
     free_matrices(&bx, &by, &apart);
 }
 
-TEST(test_arithmetic_may_overwrite_either_operand)
+BACKEND_TEST(test_arithmetic_may_overwrite_either_operand)
 {
     static const int64_t shapes[][2] = {{0, 3}, {1, 1}, {1, 17}, {1, 65539}, {7, 9363}};
     enum { SHAPES = sizeof shapes / sizeof shapes[0], ALIASES = 3 };
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < SHAPES * ALIASES * ARITHMETICS; i++) {
-            const int64_t *shape = shapes[i / (ALIASES * ARITHMETICS)];
-            check_arithmetic(b, arithmetics[i % ARITHMETICS], shape[0], shape[1],
-                             (aliasing)(i / ARITHMETICS % ALIASES));
-        }
+    for (int i = 0; i < SHAPES * ALIASES * ARITHMETICS; i++) {
+        const int64_t *shape = shapes[i / (ALIASES * ARITHMETICS)];
+        check_arithmetic(b, arithmetics[i % ARITHMETICS], shape[0], shape[1],
+                         (aliasing)(i / ARITHMETICS % ALIASES));
     }
 }
 
@@ -557,7 +539,7 @@ static void check_cross_entropy(backend *b, entropy_case c, const float *x)
     matrix_free(&bx);
 }
 
-TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
+BACKEND_TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
 {
     static const entropy_case cases[] = {
         {0, 5, 5, 1.0},
@@ -569,13 +551,10 @@ TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
         {5, 40009, 40009, 1000.0}, /* overflows unless the maximum is taken out */
         {5, 40009, 4096, 1000.0},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            float *x = normals(cases[i].rows * cases[i].vocabulary, 10, cases[i].size);
-            check_cross_entropy(b, cases[i], x);
-            memory_free(x);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        float *x = normals(cases[i].rows * cases[i].vocabulary, 10, cases[i].size);
+        check_cross_entropy(b, cases[i], x);
+        memory_free(x);
     }
 }
 
@@ -614,18 +593,15 @@ static int64_t find_at(backend *b, int64_t rows, int64_t columns, int64_t at, fl
     return found;
 }
 
-TEST(test_find_non_finite_gives_the_first_index)
+BACKEND_TEST(test_find_non_finite_gives_the_first_index)
 {
     enum { ROWS = 11, COLUMNS = 9091, COUNT = ROWS * COLUMNS };
     static const int64_t places[] = {-1, 0, 1, 15, 16, 40000, COUNT - 1};
-    FOR_EACH_BACKEND(b)
-    {
-        assert_int_equal(find_at(b, 0, 4, -1, 0.0F), -1);
-        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], NAN), places[i]);
-            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], -INFINITY), places[i]);
-            assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], 3.4e38F), -1);
-        }
+    assert_int_equal(find_at(b, 0, 4, -1, 0.0F), -1);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], NAN), places[i]);
+        assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], -INFINITY), places[i]);
+        assert_int_equal(find_at(b, ROWS, COLUMNS, places[i], 3.4e38F), -1);
     }
 }
 

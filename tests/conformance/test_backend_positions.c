@@ -47,7 +47,7 @@ static void check_shortcut(backend *b, const position_shape *s, int64_t channels
     free_matrices(&bx, &by);
 }
 
-TEST(test_a_shortcut_takes_every_stride_th_position_between_zeros)
+BACKEND_TEST(test_a_shortcut_takes_every_stride_th_position_between_zeros)
 {
     static const struct {
         int64_t samples;
@@ -57,13 +57,10 @@ TEST(test_a_shortcut_takes_every_stride_th_position_between_zeros)
         {0, {4, 4}, 2, 1, 3}, {1, {1, 1}, 1, 0, 1}, {1, {1, 1}, 3, 2, 5},    {2, {8, 6}, 2, 4, 8},
         {3, {7, 9}, 2, 3, 5}, {2, {9, 7}, 3, 0, 4}, {5, {33, 31}, 2, 8, 16}, {2, {5, 4}, 1, 2, 3},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            const position_shape s =
-                shortcut_shape(cases[i].samples, cases[i].in, cases[i].stride, cases[i].pad);
-            check_shortcut(b, &s, cases[i].channels);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const position_shape s =
+            shortcut_shape(cases[i].samples, cases[i].in, cases[i].stride, cases[i].pad);
+        check_shortcut(b, &s, cases[i].channels);
     }
 }
 
@@ -102,7 +99,7 @@ static void check_windows(backend *b, const position_shape *s, int64_t channels)
     free_matrices(&bx, &by, &sequence);
 }
 
-TEST(test_windows_hold_their_positions_one_after_another)
+BACKEND_TEST(test_windows_hold_their_positions_one_after_another)
 {
     static const struct {
         int64_t samples;
@@ -114,12 +111,9 @@ TEST(test_windows_hold_their_positions_one_after_another)
         {2, {9, 10}, 2, 2, 3, 7}, {7, {12, 1}, 3, 1, 2, 6}, {4, {32, 28}, 4, 4, 4, 3},
         {2, {5, 12}, 1, 4, 2, 2},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-            const position_shape s = window_shape(cases[i].samples, cases[i].in, cases[i].height,
-                                                  cases[i].width, cases[i].stride);
-            check_windows(b, &s, cases[i].channels);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const position_shape s = window_shape(cases[i].samples, cases[i].in, cases[i].height,
+                                              cases[i].width, cases[i].stride);
+        check_windows(b, &s, cases[i].channels);
     }
 }

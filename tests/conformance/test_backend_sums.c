@@ -74,18 +74,15 @@ static void check_gram(backend *b, int64_t rows, int64_t width, int64_t stride)
     free_matrices(&bx, &bg);
 }
 
-TEST(test_gram_adds_to_the_lower_triangle_alone)
+BACKEND_TEST(test_gram_adds_to_the_lower_triangle_alone)
 {
     static const int64_t shapes[][3] = {
         {0, 5, 5},      {3, 0, 0},      {1, 1, 1},       {1, 7, 9},
         {7, 5, 5},      {13, 31, 40},   {100, 127, 127}, {2049, 3, 3},
         {9001, 17, 20}, {33, 768, 768}, {50, 769, 769},  {61, 1601, 1610},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_gram(b, shapes[i][0], shapes[i][1], shapes[i][2]);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_gram(b, shapes[i][0], shapes[i][1], shapes[i][2]);
     }
 }
 
@@ -95,27 +92,24 @@ BACKEND_TEST(test_gram_of_many_rows_in_several_tiles)
 }
 
 /* All products are 1.1 * 1.1 or so, the worst case for a running f32 sum, which is off by 1e-6. */
-TEST(test_gram_totals_are_f64)
+BACKEND_TEST(test_gram_totals_are_f64)
 {
     enum { ROWS = 1000000, WIDTH = 3 };
-    FOR_EACH_BACKEND(b)
-    {
-        float *x = normals(ROWS * WIDTH, 2, 1e-3);
-        for (int64_t i = 0; i < ROWS * WIDTH; i++) {
-            x[i] += 1.1F;
-        }
-        static const double zeros[WIDTH * WIDTH] = {0.0};
-        matrix bx = values_of(b, ROWS, WIDTH, x);
-        matrix bg = matrix_of(b, GRAIL_DTYPE_F64, WIDTH, WIDTH, zeros);
-        assert_ok(matrix_gram(bx, bg));
-        double *g = results_of(bg);
-        double size = 0.0;
-        take_as_summed(b, ROWS * WIDTH, x);
-        const double sum = naive_product(ROWS, x, WIDTH, 2, x, WIDTH, 1, &size);
-        assert_near(g[2 * WIDTH + 1] / sum, 1.0, 1e-7);
-        free_blocks(g, x);
-        free_matrices(&bx, &bg);
+    float *x = normals(ROWS * WIDTH, 2, 1e-3);
+    for (int64_t i = 0; i < ROWS * WIDTH; i++) {
+        x[i] += 1.1F;
     }
+    static const double zeros[WIDTH * WIDTH] = {0.0};
+    matrix bx = values_of(b, ROWS, WIDTH, x);
+    matrix bg = matrix_of(b, GRAIL_DTYPE_F64, WIDTH, WIDTH, zeros);
+    assert_ok(matrix_gram(bx, bg));
+    double *g = results_of(bg);
+    double size = 0.0;
+    take_as_summed(b, ROWS * WIDTH, x);
+    const double sum = naive_product(ROWS, x, WIDTH, 2, x, WIDTH, 1, &size);
+    assert_near(g[2 * WIDTH + 1] / sum, 1.0, 1e-7);
+    free_blocks(g, x);
+    free_matrices(&bx, &bg);
 }
 
 static void check_cross(backend *b, int64_t rows, int64_t m, int64_t y_stride, int64_t n,
@@ -142,7 +136,7 @@ static void check_cross(backend *b, int64_t rows, int64_t m, int64_t y_stride, i
     free_matrices(&by, &bx, &bc);
 }
 
-TEST(test_cross_adds_products_of_columns)
+BACKEND_TEST(test_cross_adds_products_of_columns)
 {
     static const int64_t shapes[][5] = {
         {0, 2, 2, 3, 3},          {4, 0, 1, 3, 3},        {4, 3, 3, 0, 1},
@@ -150,11 +144,8 @@ TEST(test_cross_adds_products_of_columns)
         {100, 31, 31, 127, 130},  {20, 1, 1, 1700, 1700}, {30, 1543, 1550, 2, 2},
         {40, 800, 801, 900, 911},
     };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
-            check_cross(b, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], shapes[i][4]);
-        }
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        check_cross(b, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], shapes[i][4]);
     }
 }
 
@@ -335,19 +326,16 @@ static grail_status run_cross(void *context)
     return matrix_cross(c->x, c->x, c->out);
 }
 
-TEST(test_sums_report_lack_of_memory)
+BACKEND_TEST(test_sums_report_lack_of_memory)
 {
     static const int64_t widths[] = {5, 900};
-    FOR_EACH_BACKEND(b)
-    {
-        for (int i = 0; i < 2; i++) {
-            float *x = normals(3 * widths[i], 6, 1.0);
-            sums_case c = {values_of(b, 3, widths[i], x),
-                           blank_of(b, GRAIL_DTYPE_F64, widths[i], widths[i])};
-            support_fail_each_allocation(run_gram, &c);
-            support_fail_each_allocation(run_cross, &c);
-            free_matrices(&c.x, &c.out);
-            memory_free(x);
-        }
+    for (int i = 0; i < 2; i++) {
+        float *x = normals(3 * widths[i], 6, 1.0);
+        sums_case c = {values_of(b, 3, widths[i], x),
+                       blank_of(b, GRAIL_DTYPE_F64, widths[i], widths[i])};
+        support_fail_each_allocation(run_gram, &c);
+        support_fail_each_allocation(run_cross, &c);
+        free_matrices(&c.x, &c.out);
+        memory_free(x);
     }
 }

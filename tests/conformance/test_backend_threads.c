@@ -367,32 +367,28 @@ static void *call_repeatedly(void *context)
 }
 
 /* Each run from all callers at once, and next to other runs. */
-TEST(test_callers_do_not_disturb_each_other)
+BACKEND_TEST(test_callers_do_not_disturb_each_other)
 {
     enum { CALLERS = 4, RUNS = sizeof runs / sizeof runs[0] };
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < RUNS; i++) {
-            if (!support_takes((int64_t)i, 2)) {
-                continue; /* the next run takes its turn beside the one before */
-            }
-            pthread_t threads[CALLERS];
-            caller callers[CALLERS] = {0};
-            for (size_t t = 0; t < CALLERS; t++) {
-                callers[t] = (caller){.b = b, .run = runs[(i + t / 2) % RUNS]};
-                assert_int_equal(pthread_create(&threads[t], NULL, call_repeatedly, &callers[t]),
-                                 0);
-            }
-            for (size_t t = 0; t < CALLERS; t++) {
-                assert_int_equal(pthread_join(threads[t], NULL), 0);
-            }
-            for (size_t t = 0; t < CALLERS; t++) {
-                int64_t count = 0;
-                double *alone = run_with(b, callers[t].run, 1, &count);
-                assert_memory_equal(alone, callers[t].out, (size_t)count * sizeof *alone);
-                memory_free(alone);
-                memory_free(callers[t].out);
-            }
+    for (size_t i = 0; i < RUNS; i++) {
+        if (!support_takes((int64_t)i, 2)) {
+            continue; /* the next run takes its turn beside the one before */
+        }
+        pthread_t threads[CALLERS];
+        caller callers[CALLERS] = {0};
+        for (size_t t = 0; t < CALLERS; t++) {
+            callers[t] = (caller){.b = b, .run = runs[(i + t / 2) % RUNS]};
+            assert_int_equal(pthread_create(&threads[t], NULL, call_repeatedly, &callers[t]), 0);
+        }
+        for (size_t t = 0; t < CALLERS; t++) {
+            assert_int_equal(pthread_join(threads[t], NULL), 0);
+        }
+        for (size_t t = 0; t < CALLERS; t++) {
+            int64_t count = 0;
+            double *alone = run_with(b, callers[t].run, 1, &count);
+            assert_memory_equal(alone, callers[t].out, (size_t)count * sizeof *alone);
+            memory_free(alone);
+            memory_free(callers[t].out);
         }
     }
 }

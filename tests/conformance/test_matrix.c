@@ -57,20 +57,17 @@ BACKEND_TEST(test_a_new_matrix_is_packed_and_counted)
     }
 }
 
-TEST(test_a_new_matrix_may_hold_zeros)
+BACKEND_TEST(test_a_new_matrix_may_hold_zeros)
 {
     static const double zeros[35] = {0.0};
-    FOR_EACH_BACKEND(b)
-    {
-        for (int t = 0; t < TYPES; t++) {
-            matrix m = {0};
-            assert_ok(matrix_new_zero(b, types[t], 7, 5, &m));
-            host_view v = {0};
-            assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
-            assert_memory_equal(v.values, zeros, sizeof zeros);
-            assert_ok(host_view_close(&v));
-            matrix_free(&m);
-        }
+    for (int t = 0; t < TYPES; t++) {
+        matrix m = {0};
+        assert_ok(matrix_new_zero(b, types[t], 7, 5, &m));
+        host_view v = {0};
+        assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
+        assert_memory_equal(v.values, zeros, sizeof zeros);
+        assert_ok(host_view_close(&v));
+        matrix_free(&m);
     }
 }
 
@@ -215,18 +212,15 @@ BACKEND_TEST(test_f32_values_are_kept_exactly_in_both_types)
     }
 }
 
-TEST(test_downloads_as_f32_round_to_nearest)
+BACKEND_TEST(test_downloads_as_f32_round_to_nearest)
 {
     const double values[] = {1.0 / 3.0, 0.1, 1.0 + 0x1p-24, 1.0 + 0x1.8p-24, 1e300, -1e-60};
     const float rounded[] = {1.0F / 3.0F, 0.1F, 1.0F, 1.0F + 0x1p-23F, INFINITY, -0.0F};
-    FOR_EACH_BACKEND(b)
-    {
-        matrix m = matrix_of(b, GRAIL_DTYPE_F64, 2, 3, values);
-        float back[6];
-        assert_ok(matrix_download_f32(m, back));
-        assert_memory_equal(back, rounded, sizeof rounded);
-        matrix_free(&m);
-    }
+    matrix m = matrix_of(b, GRAIL_DTYPE_F64, 2, 3, values);
+    float back[6];
+    assert_ok(matrix_download_f32(m, back));
+    assert_memory_equal(back, rounded, sizeof rounded);
+    matrix_free(&m);
 }
 
 /* -- views of the host ---------------------------------------------------------------------------
@@ -394,18 +388,15 @@ BACKEND_TEST(test_host_values_are_borrowed_or_copied)
     }
 }
 
-TEST(test_an_empty_import_works)
+BACKEND_TEST(test_an_empty_import_works)
 {
     static const float nothing = 0.0F;
-    FOR_EACH_BACKEND(b)
-    {
-        matrix m = {0};
-        assert_ok(matrix_import(b, GRAIL_DTYPE_F32, 0, 4, 6, &nothing, &m));
-        assert_true(matrix_exists(m));
-        assert_int_equal(m.rows, 0);
-        assert_int_equal(m.columns, 4);
-        matrix_free(&m);
-    }
+    matrix m = {0};
+    assert_ok(matrix_import(b, GRAIL_DTYPE_F32, 0, 4, 6, &nothing, &m));
+    assert_true(matrix_exists(m));
+    assert_int_equal(m.rows, 0);
+    assert_int_equal(m.columns, 4);
+    matrix_free(&m);
 }
 
 BACKEND_TEST(test_a_shrunk_matrix_keeps_its_first_elements)
@@ -435,7 +426,7 @@ BACKEND_TEST(test_a_shrunk_matrix_keeps_its_first_elements)
 /* -- failures ------------------------------------------------------------------------------------
  */
 
-TEST(test_a_matrix_that_no_address_reaches_is_refused)
+BACKEND_TEST(test_a_matrix_that_no_address_reaches_is_refused)
 {
     static const int64_t sizes[][2] = {{INT64_MAX, INT64_MAX},
                                        {INT64_MAX, 2},
@@ -443,16 +434,13 @@ TEST(test_a_matrix_that_no_address_reaches_is_refused)
                                        {INT64_C(1) << 32, INT64_C(1) << 31},
                                        {-1, 4},
                                        {4, -1}};
-    FOR_EACH_BACKEND(b)
-    {
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            matrix m = {0};
-            assert_fails(matrix_new(b, GRAIL_DTYPE_F32, sizes[i][0], sizes[i][1], &m),
-                         GRAIL_ERROR_MEMORY, "is too large to address");
-            assert_fails(matrix_new_zero(b, GRAIL_DTYPE_F64, sizes[i][0], sizes[i][1], &m),
-                         GRAIL_ERROR_MEMORY, "is too large to address");
-            assert_false(matrix_exists(m));
-        }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        matrix m = {0};
+        assert_fails(matrix_new(b, GRAIL_DTYPE_F32, sizes[i][0], sizes[i][1], &m),
+                     GRAIL_ERROR_MEMORY, "is too large to address");
+        assert_fails(matrix_new_zero(b, GRAIL_DTYPE_F64, sizes[i][0], sizes[i][1], &m),
+                     GRAIL_ERROR_MEMORY, "is too large to address");
+        assert_false(matrix_exists(m));
     }
 }
 
