@@ -11,6 +11,14 @@ typedef struct place {
 int support_place_open(void **state, const char *name);
 int support_place_close(void **state);
 
+/** A test of a `place *p` whose file has this name. */
+#define PLACE_TEST_OF(file, name)                                                                  \
+    static int name##_opens(void **state)                                                          \
+    {                                                                                              \
+        return support_place_open(state, file);                                                    \
+    }                                                                                              \
+    TEST_GIVEN(place, p, name##_opens, support_place_close, name)
+
 /** The file at `path` holds exactly this text. */
 void assert_contents(const char *path, const char *expected);
 

@@ -1,5 +1,6 @@
 #include "support/support.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,18 @@ void support_write_file(const char *directory, const char *name, const void *byt
     assert_int_equal(fwrite(bytes, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
     memory_free(path);
+}
+
+int support_names_in(const char *directory)
+{
+    int count = 0;
+    DIR *list = opendir(directory);
+    assert_non_null(list);
+    while (readdir(list) != NULL) {
+        count++;
+    }
+    closedir(list);
+    return count - 2;
 }
 
 const char *support_shared_data(const char *name)

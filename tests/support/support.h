@@ -89,6 +89,9 @@ int support_close_directory(void **state);
 /** Writes a file for a test. */
 void support_write_file(const char *directory, const char *name, const void *bytes, size_t size);
 
+/** How many names a directory holds. */
+int support_names_in(const char *directory);
+
 /** Path of a file in ../shared/data (or $GRAIL_SHARED_DATA), or NULL when it is absent: then print
  * the test's name and skip(). The string is static. */
 const char *support_shared_data(const char *name);

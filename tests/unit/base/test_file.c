@@ -10,12 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_place(void **state)
-{
-    return support_place_open(state, "file");
-}
-
-#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+#define PLACE_TEST(name) PLACE_TEST_OF("file", name)
 
 PLACE_TEST(test_a_map_shows_the_bytes)
 {

@@ -15,12 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int open_place(void **state)
-{
-    return support_place_open(state, "out");
-}
-
-#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+#define PLACE_TEST(name) PLACE_TEST_OF("out", name)
 
 /* A path below the place; the string is static. */
 static const char *in(const place *p, const char *name)

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/output_file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,24 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_place(void **state)
-{
-    return support_place_open(state, "file");
-}
-
-#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
-
-static int names_in(const char *directory)
-{
-    int count = 0;
-    DIR *list = opendir(directory);
-    assert_non_null(list);
-    while (readdir(list) != NULL) {
-        count++;
-    }
-    closedir(list);
-    return count - 2;
-}
+#define PLACE_TEST(name) PLACE_TEST_OF("file", name)
 
 PLACE_TEST(test_a_file_appears_with_its_commit)
 {
@@ -39,11 +21,11 @@ PLACE_TEST(test_a_file_appears_with_its_commit)
     assert_ok(output_file_open(p->path, false, &f));
     assert_ok(file_write_at(f.descriptor, f.path, "whole", 5, 0));
     assert_false(file_exists(p->path));
-    assert_int_equal(names_in(p->directory), f.is_nameless ? 0 : 1);
+    assert_int_equal(support_names_in(p->directory), f.is_nameless ? 0 : 1);
     assert_ok(output_file_commit(&f));
     output_file_fini(&f);
     assert_contents(p->path, "whole");
-    assert_int_equal(names_in(p->directory), 1);
+    assert_int_equal(support_names_in(p->directory), 1);
 }
 
 PLACE_TEST(test_what_is_not_committed_leaves_nothing)
@@ -52,7 +34,7 @@ PLACE_TEST(test_what_is_not_committed_leaves_nothing)
     assert_ok(output_file_open(p->path, false, &f));
     assert_ok(file_write_at(f.descriptor, f.path, "half", 4, 0));
     output_file_fini(&f);
-    assert_int_equal(names_in(p->directory), 0);
+    assert_int_equal(support_names_in(p->directory), 0);
 }
 
 PLACE_TEST(test_only_a_replacing_file_takes_the_place_of_another)
@@ -66,7 +48,7 @@ PLACE_TEST(test_only_a_replacing_file_takes_the_place_of_another)
     assert_contents(p->path, "new one");
     assert_ok(output_file_write(p->path, "", 0));
     assert_contents(p->path, "");
-    assert_int_equal(names_in(p->directory), 1);
+    assert_int_equal(support_names_in(p->directory), 1);
 }
 
 PLACE_TEST(test_what_appears_meanwhile_stays)
@@ -77,7 +59,7 @@ PLACE_TEST(test_what_appears_meanwhile_stays)
     assert_fails(output_file_commit(&f), GRAIL_ERROR_EXISTS, p->path);
     output_file_fini(&f);
     assert_contents(p->path, "theirs");
-    assert_int_equal(names_in(p->directory), 1);
+    assert_int_equal(support_names_in(p->directory), 1);
 }
 
 PLACE_TEST(test_a_link_stays_a_link)
@@ -140,7 +122,7 @@ PLACE_TEST(test_what_a_killed_run_left_is_removed)
     assert_int_equal(close(descriptor), 0);
     assert_ok(output_file_write(p->path, "newer", 5));
     assert_false(file_exists(paths[LOCKED]));
-    assert_int_equal(names_in(p->directory), NAMES - LEFT - LOCKED + 1);
+    assert_int_equal(support_names_in(p->directory), NAMES - LEFT - LOCKED + 1);
     for (int i = 0; i < NAMES; i++) {
         memory_free(paths[i]);
     }
@@ -161,7 +143,7 @@ PLACE_TEST(test_a_full_disk_keeps_the_old_contents)
     signal(SIGXFSZ, previous);
     assert_fails(status, GRAIL_ERROR_SPACE, "cannot write");
     assert_contents(p->path, "old");
-    assert_int_equal(names_in(p->directory), 1);
+    assert_int_equal(support_names_in(p->directory), 1);
 }
 
 PLACE_TEST(test_a_directory_is_renamed_to_a_new_name_only)
@@ -182,7 +164,7 @@ static grail_status write_file(void *context)
 {
     const place *p = context;
     const grail_status status = output_file_write(p->path, "bytes", 5);
-    assert_int_equal(names_in(p->directory), status == GRAIL_OK ? 1 : file_exists(p->path));
+    assert_int_equal(support_names_in(p->directory), status == GRAIL_OK ? 1 : file_exists(p->path));
     return status;
 }
 

@@ -3,22 +3,9 @@
 
 #include "base/scratch.h"
 
-#include <dirent.h>
 #include <string.h>
 
 enum { SIZE = 3 << 20 };
-
-static int names_in(const char *directory)
-{
-    int count = 0;
-    DIR *list = opendir(directory);
-    assert_non_null(list);
-    while (readdir(list) != NULL) {
-        count++;
-    }
-    closedir(list);
-    return count - 2;
-}
 
 DIRECTORY_TEST(memory_is_zeroed_and_keeps_what_is_written)
 {
@@ -41,7 +28,7 @@ DIRECTORY_TEST(no_file_is_left)
 {
     void *memory = NULL;
     assert_ok(scratch_map(directory, SIZE, &memory));
-    assert_int_equal(names_in(directory), 0);
+    assert_int_equal(support_names_in(directory), 0);
     scratch_unmap(memory, SIZE);
 }
 

@@ -13,12 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_place(void **state)
-{
-    return support_place_open(state, "model.safetensors");
-}
-
-#define PLACE_TEST(name) TEST_GIVEN(place, p, open_place, support_place_close, name)
+#define PLACE_TEST(name) PLACE_TEST_OF("model.safetensors", name)
 
 static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_t a, int64_t b)
 {
