@@ -86,9 +86,8 @@ TEST(hugging_faces_bottlenecks_give_the_reference_logits)
                   "{\"model_type\": \"resnet\", \"downsample_in_bottleneck\": true}", 64);
 }
 
-static void directories_of_hugging_face_give_the_reference_logits(void **state)
+TEST(directories_of_hugging_face_give_the_reference_logits)
 {
-    (void)state;
     assert_vision_directory("hf-resnet-basic", "", "");
     assert_vision_directory("hf-resnet-bottleneck", "", "");
 }

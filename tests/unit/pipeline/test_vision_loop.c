@@ -293,9 +293,7 @@ VISION_TEST(runs_of_a_session_keep_their_statistics_apart)
 VISION_TEST(the_open_loop_sees_the_dense_network_upstream)
 {
     static const grail_site_sparsity late = {.site = "layer2.0.conv2", .sparsity = 0.5};
-    vision_lab v;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     for (int open = 0; open < 2; open++) {
         grail_compress_options options =
             vision_options(v, model, vision_path(v, open ? "open" : "closed"));
