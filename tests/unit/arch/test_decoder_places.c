@@ -9,11 +9,9 @@
 #include <string.h>
 
 /* q, k and v one after another, and gate before up. */
-static const decoder_family fused = {.qkv = "attention.qkv",
-                                     .gate_up = "mlp.gate_up",
-                                     .default_context = 64};
-static const decoder_family plain = {
-    .default_context = 64};
+static const decoder_family fused = {
+    .qkv = "attention.qkv", .gate_up = "mlp.gate_up", .default_context = 64};
+static const decoder_family plain = {.default_context = 64};
 static const decoder_family biased = {.qkv = "attention.qkv",
                                       .gate_up = "mlp.gate_up",
                                       .default_context = 64,
