@@ -62,6 +62,7 @@ static grail_status add_class(image_folder *folder, const char *name)
     for (size_t i = 0; i < list.count; i++) {
         bool is_folder = false;
         memory_free(relative);
+        relative = NULL;
         TRY(path_join(&relative, name, list.names[i]));
         TRY(add_file(folder, &relative, folder->classes, &is_folder));
         if (is_folder) {
@@ -252,6 +253,7 @@ grail_status image_folder_open(const char *path, const char *labels, image_folde
     for (size_t i = 0; i < list.count; i++) {
         bool is_folder = false;
         memory_free(name);
+        name = NULL;
         TRY(memory_copy_string(&name, list.names[i]));
         TRY(add_file(&folder, &name, -1, &is_folder));
         TRY(is_folder ? add_class(&folder, name) : GRAIL_OK);

@@ -355,6 +355,7 @@ static grail_status refuse_shard(const checkpoint *c, const char *name)
     for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
         memory_free(path);
         json_decref(document);
+        path = NULL;
         document = NULL;
         TRY(path_find(&path, c->directory, indexes[i]));
         if (path == NULL) {

@@ -77,8 +77,9 @@ static grail_status search(const char *directory, char **usual, bool *is_index, 
     for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
         char *path = NULL;
         CHECK(path_find(&path, directory, usual_names[i].name));
+        const bool exists = path != NULL;
         memory_free(path);
-        if (path != NULL) {
+        if (exists) {
             *is_index = usual_names[i].is_index;
             return memory_copy_string(usual, usual_names[i].name);
         }
