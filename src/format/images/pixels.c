@@ -45,7 +45,6 @@ static grail_status check_source(const grail_image_source *s)
 static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
 {
     size_t all = sizeof(float);
-    CHECK(OPTION_ROOM_OF(grail_pixels, p));
     const bool fits = p->count > 0 && p->side > 0 && p->side <= IMAGE_LARGEST_SIDE &&
                       size_multiply(all, values_of(p), &all) &&
                       size_multiply(all, (size_t)p->count, &all);
@@ -88,6 +87,7 @@ static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
 grail_status pixels_check(const grail_image_source *source, int64_t side, int64_t *classes)
 {
     CHECK(check_source(source));
+    CHECK(OPTION_ROOM_OF(grail_pixels, source->pixels));
     const grail_status status = check(source->pixels, side, classes);
     return status == GRAIL_OK ? GRAIL_OK : error_about(status, "pixels");
 }
