@@ -85,8 +85,8 @@ both decoder-heal-group compress "$demo/model" "${text[@]}" -o OUT --sparsity 0.
 both decoder-bf16 compress "$demo/model" "${text[@]}" -o OUT --sparsity 0.3 --precision bf16
 both decoder-ref compress "$llama" "${ids[@]}" -o OUT --sparsity 0.5 --align 1 --backend ref
 both decoder-sharded compress "$golden/llama3-sharded" "${ids[@]}" -o OUT --sparsity 0.5 --align 1
-for rounded in w4a16 w8a16 q8_0 q4_k; do
-    both decoder-$rounded compress "$demo/model" "${text[@]}" -o OUT --sparsity 0.3 --quantize $rounded
+for rounded in w4a16 w8a16 q8_0 q5_0; do
+    both decoder-$rounded compress "$demo/model" "${text[@]}" -o OUT --sparsity ffn=0.3 --quantize $rounded
     both quantize-$rounded quantize "$demo/model" "${text[@]}" -o OUT --type $rounded
 done
 for budget in uniform flap slimgpt error divergence search; do
