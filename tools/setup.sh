@@ -17,7 +17,7 @@ if [[ ${1-} == python ]]; then
     packages+=(python3-dev python3-venv)
 fi
 if [[ ${1-} == wheel ]]; then
-    packages=("${packages[@]/blis-openmp/blis-pthread}" python3-dev python3-venv patchelf)
+    packages=("${packages[@]/blis-openmp/blis-pthread}" python3-dev python3-venv)
 fi
 
 # Several processes (docs/scale.md): left out where they cannot be installed, with the tests of them.
