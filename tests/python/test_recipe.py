@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grail._native import lib
+from grail.options import COMPRESS, names_of
+from grail.study import recipe
 from grail.study.errors import StudyError
 from grail.study.recipe import Recipe
 from grail.study.results import Settings, read_results
@@ -137,3 +140,18 @@ def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
         Recipe(str(path))
     with pytest.raises(StudyError, match="cannot open"):
         Recipe(str(tmp_path / "none.json"))
+
+
+def test_the_schema_names_what_the_library_has() -> None:
+    file = Path(recipe.__file__).with_name("recipe.schema.json")
+    definitions = json.loads(file.read_text())["$defs"].items()
+    words = {name: one["enum"] for name, one in definitions if "enum" in one}
+    assert sorted(words["selector"]) == sorted(names_of(lib.grail_selector_at))
+    assert sorted(words["site"]) == sorted(names_of(lib.grail_site_kind_at))
+    assert words["budget"] == names_of(lib.grail_budget_at)
+    assert words["limit"] == names_of(lib.grail_limit_at)
+    ours = {"compensate", "precision"}  # a recipe has repair beside, and computes no f64
+    shared = [one for one in COMPRESS if one.words and one.keyword in words.keys() - ours]
+    assert len(shared) > 10
+    for option in shared:
+        assert sorted(words[option.keyword]) == sorted(option.words), option.keyword
