@@ -30,7 +30,7 @@ C_LIBRARY = set(
     sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/types.h time.h unistd.h""".split()
 )
 
-# The library leaves signals to its caller; it sends one to a program that it has started itself.
+# The library leaves signals to its caller.
 FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 
 # Libraries, and the folders (or files) of src that wrap them.
@@ -45,12 +45,8 @@ WRAPPED = {
     "omp.h": "base/parallel.c",
     "pcre2.h": "format/text/",
     "png.h": "format/images/image_png.c",
-    "poll.h": "base/child_output.c",
     "setjmp.h": ("format/images/image_jpeg.c", "format/images/image_png.c"),
     "sha2.h": "base/hash.c",
-    "signal.h": "base/child_output.c",
-    "spawn.h": "base/child_output.c",
-    "sys/wait.h": "base/child_output.c",
     "utf8proc.h": "format/text/",
     "zlib.h": ("base/checksum.c", "format/"),
 }

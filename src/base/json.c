@@ -114,12 +114,6 @@ grail_status json_append_text(const json_t *value, buffer *out)
     return append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(17), out);
 }
 
-grail_status json_append_line(const json_t *value, buffer *out)
-{
-    CHECK(append_text(value, JSON_COMPACT | JSON_REAL_PRECISION(15), out));
-    return buffer_append_string(out, "\n");
-}
-
 grail_status json_append_indented(const json_t *value, buffer *out)
 {
     /* 16 digits keep a decimal such as 1e-06 as it was written; 17 would show its binary value */

@@ -20,14 +20,10 @@ typedef grail_status (*json_reader)(const char *path, size_t maximum, json_t **o
 grail_status json_find_file(const char *directory, const char *name, size_t maximum,
                             json_reader read, json_t **out) GRAIL_MUST_CHECK;
 
-/** Appends compact JSON, keys in insertion order. The text of this function and of the next three
+/** Appends compact JSON, keys in insertion order. The text of this function and of the next one
  * holds no control characters and no direction marks (GRAIL_ESCAPE_JSON), so it can be shown on a
  * terminal. */
 grail_status json_append_text(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
-
-/** Does the same on one line, with numbers in 15 digits: numbers that people wrote stay as they
- * are, and every number reads back within a relative error of 1e-15. */
-grail_status json_append_line(const json_t *value, buffer *out) GRAIL_MUST_CHECK;
 
 /** Does the same with indentation, for people. */
 grail_status json_append_indented(const json_t *value, buffer *out) GRAIL_MUST_CHECK;

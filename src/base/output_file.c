@@ -281,15 +281,3 @@ void output_file_fini(output_file *f)
     memory_free(f->path);
     f->path = NULL;
 }
-
-grail_status output_file_write(const char *path, const void *bytes, size_t size)
-{
-    grail_status status = GRAIL_OK;
-    output_file f = {.descriptor = -1};
-    TRY(output_file_open(path, true, &f));
-    TRY(file_write_at(f.descriptor, f.path, bytes, size, 0));
-    TRY(output_file_commit(&f));
-out:
-    output_file_fini(&f);
-    return status;
-}

@@ -32,9 +32,6 @@ grail_status output_file_commit(output_file *file) GRAIL_MUST_CHECK;
 /** Removes the temporary file if it was not committed. */
 void output_file_fini(output_file *file);
 
-/** Writes these bytes as the file `path`, replacing a regular file. */
-grail_status output_file_write(const char *path, const void *bytes, size_t size) GRAIL_MUST_CHECK;
-
 /** Like rename(2) below two directories, but never replaces anything: errno is EEXIST instead. On
  * file systems without such a rename it checks first. */
 int rename_to_new(int from_directory, const char *from, int to_directory, const char *to);

@@ -1,10 +1,10 @@
 #include "stats/row_squares.h"
 
 #include "backend/operations.h"
-#include "base/median.h"
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* of the median squared norm */
@@ -37,6 +37,13 @@ out:
     return status;
 }
 
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
 grail_status median_of(int64_t count, const double *values, double *out)
 {
     grail_status status = GRAIL_OK;
@@ -47,7 +54,7 @@ grail_status median_of(int64_t count, const double *values, double *out)
     }
     TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
     memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
-    median_sort(sorted, count);
+    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
     *out = sorted[count / 2];
 out:
     memory_free(sorted);

@@ -15,6 +15,19 @@
 
 #define PLACE_TEST(name) PLACE_TEST_OF("file", name)
 
+/* Replaces a regular file. */
+static grail_status replace_file(const char *path, const void *bytes, size_t size)
+{
+    grail_status status = GRAIL_OK;
+    output_file f = {.descriptor = -1};
+    TRY(output_file_open(path, true, &f));
+    TRY(file_write_at(f.descriptor, f.path, bytes, size, 0));
+    TRY(output_file_commit(&f));
+out:
+    output_file_fini(&f);
+    return status;
+}
+
 PLACE_TEST(test_a_file_appears_with_its_commit)
 {
     output_file f;
@@ -44,9 +57,9 @@ PLACE_TEST(test_only_a_replacing_file_takes_the_place_of_another)
     assert_fails(output_file_open(p->path, false, &f), GRAIL_ERROR_EXISTS, "remove it or give");
     output_file_fini(&f);
     assert_contents(p->path, "old");
-    assert_ok(output_file_write(p->path, "new one", 7));
+    assert_ok(replace_file(p->path, "new one", 7));
     assert_contents(p->path, "new one");
-    assert_ok(output_file_write(p->path, "", 0));
+    assert_ok(replace_file(p->path, "", 0));
     assert_contents(p->path, "");
     assert_int_equal(support_names_in(p->directory), 1);
 }
@@ -69,23 +82,23 @@ PLACE_TEST(test_a_link_stays_a_link)
     assert_ok(path_join(&link, p->directory, "link"));
     support_write_file(p->directory, "file", "old", 3);
     assert_int_equal(symlink("file", link), 0);
-    assert_ok(output_file_write(link, "new", 3));
+    assert_ok(replace_file(link, "new", 3));
     assert_contents(p->path, "new");
     assert_int_equal(lstat(link, &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     assert_int_equal(unlink(p->path), 0);
-    assert_fails(output_file_write(link, "new", 3), GRAIL_ERROR_IO, "cannot follow the link");
+    assert_fails(replace_file(link, "new", 3), GRAIL_ERROR_IO, "cannot follow the link");
     memory_free(link);
 }
 
 PLACE_TEST(test_what_is_not_a_file_is_not_replaced)
 {
     struct stat info;
-    assert_fails(output_file_write(p->directory, "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
-    assert_fails(output_file_write("/dev/null", "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
+    assert_fails(replace_file(p->directory, "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
+    assert_fails(replace_file("/dev/null", "x", 1), GRAIL_ERROR_EXISTS, "not a regular file");
     assert_int_equal(stat("/dev/null", &info), 0);
     assert_true(S_ISCHR(info.st_mode));
-    assert_fails(output_file_write("/nonexistent/x", "x", 1), GRAIL_ERROR_IO, "/nonexistent/x");
+    assert_fails(replace_file("/nonexistent/x", "x", 1), GRAIL_ERROR_IO, "/nonexistent/x");
 }
 
 PLACE_TEST(test_a_neighbour_of_any_name_is_left_alone)
@@ -93,7 +106,7 @@ PLACE_TEST(test_a_neighbour_of_any_name_is_left_alone)
     char *neighbour = NULL;
     assert_ok(path_join(&neighbour, p->directory, "file.tmp"));
     support_write_file(p->directory, "file.tmp", "mine", 4);
-    assert_ok(output_file_write(p->path, "new", 3));
+    assert_ok(replace_file(p->path, "new", 3));
     assert_contents(neighbour, "mine");
     memory_free(neighbour);
 }
@@ -115,12 +128,12 @@ PLACE_TEST(test_what_a_killed_run_left_is_removed)
     assert_true(descriptor >= 0);
     assert_ok(file_lock(descriptor, paths[LOCKED], &taken));
     assert_false(taken);
-    assert_ok(output_file_write(p->path, "new", 3));
+    assert_ok(replace_file(p->path, "new", 3));
     for (int i = 0; i < NAMES; i++) {
         assert_int_equal(file_exists(paths[i]), i >= LEFT);
     }
     assert_int_equal(close(descriptor), 0);
-    assert_ok(output_file_write(p->path, "newer", 5));
+    assert_ok(replace_file(p->path, "newer", 5));
     assert_false(file_exists(paths[LOCKED]));
     assert_int_equal(support_names_in(p->directory), NAMES - LEFT - LOCKED + 1);
     for (int i = 0; i < NAMES; i++) {
@@ -132,13 +145,13 @@ PLACE_TEST(test_a_full_disk_keeps_the_old_contents)
 {
     static const char large[1 << 17];
     struct rlimit before;
-    assert_ok(output_file_write(p->path, "old", 3));
+    assert_ok(replace_file(p->path, "old", 3));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit small = before;
     small.rlim_cur = 1 << 16;
     void (*previous)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    const grail_status status = output_file_write(p->path, large, sizeof large);
+    const grail_status status = replace_file(p->path, large, sizeof large);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, previous);
     assert_fails(status, GRAIL_ERROR_SPACE, "cannot write");
@@ -163,7 +176,7 @@ PLACE_TEST(test_a_directory_is_renamed_to_a_new_name_only)
 static grail_status write_file(void *context)
 {
     const place *p = context;
-    const grail_status status = output_file_write(p->path, "bytes", 5);
+    const grail_status status = replace_file(p->path, "bytes", 5);
     assert_int_equal(support_names_in(p->directory), status == GRAIL_OK ? 1 : file_exists(p->path));
     return status;
 }
