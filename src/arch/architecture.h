@@ -18,6 +18,7 @@ typedef struct loader_verdict {
     char reason[LOADER_REASON_SIZE];
     char lines[LOADER_LINES_SIZE]; /* arch/loader_lines.h; "" where it cannot be said in general */
     bool lines_need_tensors;       /* of the weights file, in "tensors" */
+    bool reads_names;              /* of tensors, which must be those of its class */
 } loader_verdict;
 
 enum { LOADER_COUNT = 3 };
@@ -135,6 +136,8 @@ void judge_loaders_of_any_width(loader_verdict *verdicts);
 /** Fills the last verdict: what reads the weights file that is written for `weights`, in the format
  * that they have. Lines of the others that need its tensors are completed. */
 void judge_weights_file(const checkpoint *weights, loader_verdict *verdicts);
+/** Changes the verdicts of a result whose network lies behind a prefix that its class has not. */
+void judge_foreign_names(const char *prefix, loader_verdict *verdicts);
 /** Changes the verdicts of a decoder's result whose weights are those of compressed-tensors. */
 void judge_packed_weights(loader_verdict *verdicts);
 

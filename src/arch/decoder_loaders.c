@@ -307,6 +307,7 @@ static grail_status judge_llama_cpp(const architecture *self, const json_t *conf
         refuse(v, "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
                decoder_keys_of(family)->hidden);
     } else {
+        v->reads_names = true;
         judge_quantisations("after convert_hf_to_gguf",
                             find_odd_layer(narrowed, 256) == GRAPH_NONE
                                 ? ""
@@ -322,7 +323,7 @@ grail_status decoder_judge_loaders(const architecture *self, const json_t *confi
                                    loader_verdict *verdicts)
 {
     verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
-    verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true};
+    verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true, .reads_names = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
     judge_transformers(self, config, narrowed, &verdicts[0]);
     judge_vllm(self->family, config, narrowed, &verdicts[1]);

@@ -50,12 +50,14 @@ static bool is_plain(const char *text)
 
 void loader_lines_pretrained(const char *class_name, loader_verdict *v)
 {
+    v->reads_names = true;
     set_lines(v, "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\")\n",
               class_name);
 }
 
 void loader_lines_trusted(const char *class_name, loader_verdict *v)
 {
+    v->reads_names = true;
     set_lines(v,
               "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\", "
               "trust_remote_code=True)\n",
@@ -74,6 +76,7 @@ void loader_lines_saved_class(const json_t *config, loader_verdict *v)
 
 void loader_lines_timm_directory(loader_verdict *v)
 {
+    v->reads_names = true;
     set_lines(v, "import timm\nmodel = timm.create_model(\"local-dir:DIR\", pretrained=True)\n");
 }
 
@@ -146,6 +149,18 @@ void loader_lines_complete(const loader_verdict *weights, loader_verdict *v)
         v->lines[0] = 0;
         if (weights->lines[0] != 0) {
             set_lines(v, "%s%s", weights->lines, own);
+        }
+    }
+}
+
+void judge_foreign_names(const char *prefix, loader_verdict *verdicts)
+{
+    for (int i = 0; i < LOADER_COUNT; i++) {
+        if (verdicts[i].loads && verdicts[i].reads_names) {
+            refuse(&verdicts[i],
+                   "its class does not know tensors whose names begin with '%.80s'; save that "
+                   "network by itself",
+                   prefix);
         }
     }
 }

@@ -2,6 +2,7 @@
 #include "arch/model.h"
 
 #include "arch/activation_names.h"
+#include "arch/model_config.h"
 #include "arch/model_preparation.h"
 #include "graph/operators.h"
 #include "tensor/packed.h"
@@ -91,13 +92,22 @@ grail_dtype model_written_dtype(const grail_model *model, const tensor_view *ten
     return model->written_blocks == GRAIL_DTYPE_COUNT ? GRAIL_DTYPE_F32 : model->written_blocks;
 }
 
+bool model_names_its_class(const grail_model *model)
+{
+    return model->config_name != NULL && strcmp(model->config_name, MODEL_CONFIG_NAME) == 0;
+}
+
 grail_status model_result_name(const grail_model *model, int64_t i, char **out, size_t *begin)
 {
     const checkpoint *c = model->checkpoint;
     const architecture *a = model->architecture;
     if (!model->is_text_tower) {
-        *begin = checkpoint_own_begin(c, i);
-        return memory_copy_string(out, checkpoint_at(c, i)->name);
+        /* from_pretrained knows no names of wrappers */
+        const char *plain = checkpoint_plain_name(c, i);
+        const bool to_class = model_names_its_class(model) && checkpoint_index_of(c, plain) == i;
+        *begin =
+            to_class ? (size_t)(checkpoint_own_name(c, i) - plain) : checkpoint_own_begin(c, i);
+        return memory_copy_string(out, to_class ? plain : checkpoint_at(c, i)->name);
     }
     const char *base = checkpoint_is_inside(c, i) ? a->base(a) : "";
     *begin = strlen(base);

@@ -23,7 +23,8 @@ struct grail_model {
     int64_t outside_parameters, outside_bytes; /* of tensors that the graph does not read */
     bool *left_out;                            /* [checkpoint_count]: what results lack, too */
     bool is_text_tower;                        /* of a larger network; results are it alone */
-    char **notices;                            /* [notice_count], owned */
+    bool has_foreign_names; /* the class that config.json names has others; results keep them */
+    char **notices;         /* [notice_count], owned */
     int notice_count;
     int64_t context;                       /* 0 for images */
     struct model_preparation *preparation; /* arch/model_preparation.h; owned; NULL for text */
@@ -39,7 +40,11 @@ struct grail_site_list {
 grail_status model_add_notice(grail_model *model, const char *format, ...)
     GRAIL_PRINTF(2, 3) GRAIL_MUST_CHECK;
 
-/** The name that tensor i of the checkpoint has in results, and where in it comes what
+/** Whether config.json names a class, which then opens results by the names of its tensors. */
+bool model_names_its_class(const grail_model *model);
+
+/** The name that tensor i of the checkpoint has in results: its own, without those of wrappers
+ * where a class is named; and where in it comes what
  * checkpoint_own_name has. *out is owned. */
 grail_status model_result_name(const grail_model *model, int64_t i, char **out,
                                size_t *begin) GRAIL_MUST_CHECK;

@@ -504,6 +504,7 @@ static grail_status note_place(const opening *o)
     if (prefix[0] == 0 || strcmp(prefix, usual) == 0 || is_of_class || m->is_text_tower) {
         return GRAIL_OK;
     }
+    m->has_foreign_names = model_names_its_class(m);
     return model_add_notice(
         m, "its network is the one whose tensors begin with '%.200s'; results keep the names",
         prefix);

@@ -283,6 +283,30 @@ says "llama.cpp     yes  as a GGUF file that grail export writes (llama); Q4_K w
 runs "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" --sparsity 0 --dry-run
 says "widths: nothing is cut" stdout
 
+check "names of wrappers are left out of the result of a class; those of a larger network stay, and the class does not open them"
+for begin in module language_model; do
+    copy_model "$tiny" "wrapped"
+    python3 - "$begin" <<'END'
+import json, sys
+with open("wrapped/model.safetensors", "rb") as file:
+    size = int.from_bytes(file.read(8), "little")
+    header, data = json.loads(file.read(size)), file.read()
+header = {name if name[0] == "_" else f"{sys.argv[1]}.{name}": tensor for name, tensor in header.items()}
+text = json.dumps(header).encode()
+with open("wrapped/model.safetensors", "wb") as file:
+    file.write(len(text).to_bytes(8, "little") + text + data)
+END
+    runs "${compress[@]/$tiny/wrapped}" -o "out-$begin" --sparsity 0.5 --quiet
+    mv stdout "said-$begin"
+done
+says "  transformers  yes  as llama" said-module
+says "  transformers  no   its class does not know tensors whose names begin with 'language_model.model.'; save that network by itself" said-language_model
+says "  llama.cpp     yes" said-language_model
+grep -q '"module\.' out-module/model.safetensors && fail "the result names a wrapper"
+grep -q '"language_model\.model\.' out-language_model/model.safetensors || fail "the result has other names"
+runs "$grail" eval out-module --data ids.npy
+rm -r out-module out-language_model
+
 check "a plan with other widths in each layer: the result brings classes that open it"
 cat >plan.json <<END
 {"grail_plan": 1, "sites": [

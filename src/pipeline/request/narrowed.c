@@ -85,6 +85,9 @@ static grail_status judge(const grail_model *model, narrowed_model *n)
         CHECK(family != NULL ? GRAIL_OK : gguf_family_of_narrowed(model, n->graph, &family));
         gguf_judge_loaders(family, model->config, n->graph, n->verdicts);
     }
+    if (model->has_foreign_names) {
+        judge_foreign_names(checkpoint_prefix(model->checkpoint), n->verdicts);
+    }
     if (n->graph->input_kind == INPUT_IMAGES) {
         judge_weights_file(model->checkpoint, n->verdicts);
     }

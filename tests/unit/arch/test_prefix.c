@@ -180,6 +180,17 @@ static void assert_decoder(const char *begin, const char *head, const char *noti
     if (notice != NULL) {
         assert_notice(m, 0, notice);
     }
+    assert_true(m->has_foreign_names == (notice != NULL));
+    const size_t length = notice == NULL ? 0 : strlen(begin);
+    for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
+        char *name = NULL;
+        size_t own = 0;
+        assert_ok(model_result_name(m, i, &name, &own));
+        assert_null(strstr(name, "wrapped"));
+        assert_string_equal(name + own, checkpoint_own_name(m->checkpoint, i));
+        assert_true(!checkpoint_is_inside(m->checkpoint, i) || strncmp(name, begin, length) == 0);
+        memory_free(name);
+    }
     grail_model_close(m);
     lab_fini(&l);
     support_remove_tree(directory);
