@@ -20,17 +20,6 @@ typedef struct given_fit {
     double *bias;  /* owned; NULL without one */
 } given_fit;
 
-static void given_fit_fini(given_fit *f)
-{
-    given_sums_fini(&f->sums);
-    memory_free(f->prior);
-    regression_fini(&f->fit);
-    regression_fini(&f->held);
-    memory_free(f->judged);
-    matrix_free(&f->weight);
-    memory_free(f->bias);
-}
-
 static grail_status check_width(int64_t found, int64_t units, int64_t features)
 {
     if (features <= 0 || found % features != 0 || found / features != units) {
@@ -84,19 +73,6 @@ static grail_status find_shape(const grail_statistics *s, const grail_reducer *r
     return GRAIL_OK;
 }
 
-/* Also of what goes: a target of its own is made of it. */
-static grail_status check_consumer(int64_t outputs, int64_t width, const float *consumer)
-{
-    for (int64_t i = 0; i < outputs * width; i++) {
-        if (!isfinite(consumer[i])) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "compensate: the weight of output %lld and feature %lld is not finite",
-                             (long long)(i / width), (long long)(i % width));
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status make_prior(const grail_reducer *reducer, bool exchangeable, int64_t features,
                                const float *consumer, given_fit *f)
 {
@@ -108,7 +84,14 @@ static grail_status make_prior(const grail_reducer *reducer, bool exchangeable, 
                          "compensate: %lld outputs of %lld features are too many",
                          (long long)f->outputs, (long long)wide);
     }
-    CHECK(check_consumer(f->outputs, wide, consumer));
+    /* Also of what goes: a target of its own is made of it. */
+    for (int64_t i = 0; i < f->outputs * wide; i++) {
+        if (!isfinite(consumer[i])) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "compensate: the weight of output %lld and feature %lld is not finite",
+                             (long long)(i / wide), (long long)(i % wide));
+        }
+    }
     count = (size_t)(f->outputs * f->width);
     CHECK(memory_new_unset(&f->prior, count, sizeof f->prior[0]));
     if (reducer == NULL) {
@@ -125,36 +108,19 @@ static grail_status derive(grail_statistics *s, const float *consumer, given_fit
     return regression_derive(NULL, s, f->map, f->features, f->outputs, consumer, f->prior, out);
 }
 
-static grail_status solve(const float *consumer, given_fit *f, ridge_result *found)
-{
-    CHECK(derive(f->sums.fit, consumer, f, &f->fit));
-    CHECK(derive(f->sums.held, consumer, f, &f->held));
-    CHECK(matrix_new(f->fit.gram.owner, GRAIL_DTYPE_F64, f->outputs, f->width, &f->weight));
-    if (f->options.bias) {
-        CHECK(memory_new(&f->bias, (size_t)f->outputs, sizeof f->bias[0]));
-    }
-    return ridge_solve(&f->fit, &f->held, f->prior, &f->options, f->weight, f->bias, found);
-}
-
-static grail_status check_range(matrix fitted, const double *values)
-{
-    for (int64_t i = 0; i < matrix_count(fitted); i++) {
-        if (!isfinite((float)values[i])) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "compensate: weight %g of output %lld is outside the range of f32",
-                             values[i], (long long)(i / fitted.columns));
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status round_weights(matrix fitted, float *out)
 {
     grail_status status = GRAIL_OK;
     host_view view = {.values = NULL};
     TRY(host_view_open(fitted, GRAIL_DTYPE_F64, HOST_READS, &view));
     const double *values = view.values;
-    TRY(check_range(fitted, values));
+    for (int64_t i = 0; i < matrix_count(fitted); i++) {
+        if (!isfinite((float)values[i])) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "compensate: weight %g of output %lld is outside the range of f32", values[i],
+                 (long long)(i / fitted.columns));
+        }
+    }
     for (int64_t i = 0; i < matrix_count(fitted); i++) {
         out[i] = (float)values[i];
     }
@@ -182,13 +148,25 @@ grail_status grail_compensate(const grail_statistics *fit, const grail_statistic
     if (f.map != NULL && f.sums.fit->outputs == 0 && reducer_is_identity(reducer)) {
         f.options.ridge = RIDGE_PRIOR; /* it has no error that a ridge could lower */
     }
-    TRY(solve(consumer, &f, &found));
+    TRY(derive(f.sums.fit, consumer, &f, &f.fit));
+    TRY(derive(f.sums.held, consumer, &f, &f.held));
+    TRY(matrix_new(f.fit.gram.owner, GRAIL_DTYPE_F64, f.outputs, f.width, &f.weight));
+    if (f.options.bias) {
+        TRY(memory_new(&f.bias, (size_t)f.outputs, sizeof f.bias[0]));
+    }
+    TRY(ridge_solve(&f.fit, &f.held, f.prior, &f.options, f.weight, f.bias, &found));
     TRY(round_weights(f.weight, weight));
     if (f.bias != NULL) {
         memcpy(bias_change, f.bias, (size_t)outputs * sizeof bias_change[0]);
     }
     *result = given_options_result(&found, f.sums.dense_share);
 out:
-    given_fit_fini(&f);
+    given_sums_fini(&f.sums);
+    memory_free(f.prior);
+    regression_fini(&f.fit);
+    regression_fini(&f.held);
+    memory_free(f.judged);
+    matrix_free(&f.weight);
+    memory_free(f.bias);
     return status;
 }

@@ -25,13 +25,6 @@ typedef struct measured_part {
     double *mixed; /* [m] w F w^T */
 } measured_part;
 
-static void drifted_map_fini(drifted_map *m)
-{
-    matrix_free(&m->rows);
-    memory_free(m->prior);
-    memory_free(m->judged);
-}
-
 static void measured_part_fini(measured_part *p)
 {
     matrix_free(&p->cross);
@@ -52,36 +45,6 @@ static grail_status widen_rows(const drifted_map *m, int64_t first, int64_t step
 out:
     matrix_free(&given);
     return status;
-}
-
-static grail_status pick_measured(const bool *judged, backend *b, drifted_map *m)
-{
-    m->step = regression_measured_stride(m->outputs);
-    m->measured = (m->outputs + m->step - 1) / m->step;
-    CHECK(matrix_new(b, GRAIL_DTYPE_F64, m->measured, m->width, &m->rows));
-    CHECK(widen_rows(m, 0, m->step, m->rows));
-    CHECK(memory_new_unset(&m->prior, (size_t)(m->measured * m->width), sizeof m->prior[0]));
-    CHECK(matrix_download_f32(m->rows, m->prior));
-    if (judged != NULL) {
-        CHECK(memory_new(&m->judged, (size_t)m->measured, sizeof m->judged[0]));
-    }
-    for (int64_t i = 0; judged != NULL && i < m->measured; i++) {
-        m->judged[i] = judged[i * m->step];
-    }
-    return GRAIL_OK;
-}
-
-static grail_status measure_part(const drifted_map *m, const drift_sums *s, measured_part *out)
-{
-    const size_t count = (size_t)m->measured;
-    CHECK(matrix_new(m->rows.owner, GRAIL_DTYPE_F64, m->measured, m->width, &out->cross));
-    CHECK(memory_new_unset(&out->gap, count, sizeof out->gap[0]));
-    CHECK(memory_new_unset(&out->own, count, sizeof out->own[0]));
-    CHECK(memory_new_unset(&out->mixed, count, sizeof out->mixed[0]));
-    CHECK(matrix_gemm(false, false, 1.0, m->rows, s->input->cross, 0.0, out->cross));
-    CHECK(quadratic_forms(s->square, m->rows, out->gap));
-    CHECK(quadratic_forms(s->input->gram, m->rows, out->own));
-    return row_products(out->cross, m->rows, out->mixed);
 }
 
 static void add_gap(const drifted_map *m, const measured_part *p, target_gap *into)
@@ -183,16 +146,6 @@ out:
     return status;
 }
 
-/* I[n, n]; owned. */
-static grail_status make_identity(int64_t n, float **out)
-{
-    CHECK(memory_new(out, (size_t)(n * n), sizeof **out));
-    for (int64_t i = 0; i < n; i++) {
-        (*out)[i * n + i] = 1.0F;
-    }
-    return GRAIL_OK;
-}
-
 /* T[H, H] and its bias[H] of both parts with the alpha that was chosen. */
 static grail_status fit_input(const drift_sums *const parts[2], double share,
                               const ridge_options *options, const ridge_result *chosen, matrix map,
@@ -207,7 +160,11 @@ static grail_status fit_input(const drift_sums *const parts[2], double share,
     own.judged = NULL;
     own.alpha_count = 0;
     own.alpha = options->keeps_weights ? options->alpha : chosen->alpha;
-    TRY(make_identity(map.rows, &identity));
+    /* I[n, n]; owned. */
+    TRY(memory_new(&identity, (size_t)(map.rows * map.rows), sizeof *identity));
+    for (int64_t i = 0; i < map.rows; i++) {
+        identity[i * map.rows + i] = 1.0F;
+    }
     TRY(input_regression(parts[0], share, &all));
     TRY(input_regression(parts[1], share, &held));
     TRY(regression_add(&all, &held));
@@ -253,19 +210,6 @@ out:
     return status;
 }
 
-/* fitted = W T and bias_change = W bias, each rank some of the outputs. */
-static grail_status apply_to_map(const drifted_map *m, const grail_comm *comm, matrix map,
-                                 const double *bias, float *fitted, double *bias_change)
-{
-    map_panel p = {.of = m, .map = map, .bias = bias, .fitted = fitted, .bias_change = bias_change};
-    const shared_rows rows = shared_rows_of(comm, m->outputs);
-    CHECK(shared_rows_gather_bytes(&rows, apply_to_own(&rows, &p), fitted,
-                                   (size_t)m->width * sizeof fitted[0]));
-    return bias == NULL
-               ? GRAIL_OK
-               : shared_rows_gather_bytes(&rows, GRAIL_OK, bias_change, sizeof bias_change[0]);
-}
-
 /* The fit of all outputs, as it was chosen for those measured. */
 static grail_status fit_outputs(const drifted_map *m, const drift_sums *const parts[2],
                                 double share, const ridge_options *options,
@@ -279,20 +223,18 @@ static grail_status fit_outputs(const drifted_map *m, const drift_sums *const pa
         TRY(memory_new_unset(&bias, (size_t)m->width, sizeof bias[0]));
     }
     TRY(fit_input(parts, share, options, chosen, map, bias));
-    TRY(apply_to_map(m, options->comm, map, bias, fitted, bias_change));
+    /* fitted = W T and bias_change = W bias, each rank some of the outputs. */
+    map_panel p = {.of = m, .map = map, .bias = bias, .fitted = fitted, .bias_change = bias_change};
+    const shared_rows rows = shared_rows_of(options->comm, m->outputs);
+    TRY(shared_rows_gather_bytes(&rows, apply_to_own(&rows, &p), fitted,
+                                 (size_t)m->width * sizeof fitted[0]));
+    TRY(bias == NULL
+            ? GRAIL_OK
+            : shared_rows_gather_bytes(&rows, GRAIL_OK, bias_change, sizeof bias_change[0]));
 out:
     matrix_free(&map);
     memory_free(bias);
     return status;
-}
-
-/* W as it is. */
-static void keep_map(const drifted_map *m, float *fitted, double *bias_change)
-{
-    memcpy(fitted, m->weight, (size_t)(m->outputs * m->width) * sizeof fitted[0]);
-    if (bias_change != NULL) {
-        memset(bias_change, 0, (size_t)m->outputs * sizeof bias_change[0]);
-    }
 }
 
 static double find_share(const drifted_map *m, const measured_part measured[2])
@@ -312,19 +254,44 @@ grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t 
     const drift_sums *const parts[2] = {fit, held};
     measured_part measured[2] = {0};
     drifted_map m = {.outputs = outputs, .width = fit->input->width, .weight = weight};
-    TRY(pick_measured(options->judged, fit->input->owner, &m));
+    m.step = regression_measured_stride(m.outputs);
+    m.measured = (m.outputs + m.step - 1) / m.step;
+    TRY(matrix_new(fit->input->owner, GRAIL_DTYPE_F64, m.measured, m.width, &m.rows));
+    TRY(widen_rows(&m, 0, m.step, m.rows));
+    TRY(memory_new_unset(&m.prior, (size_t)(m.measured * m.width), sizeof m.prior[0]));
+    TRY(matrix_download_f32(m.rows, m.prior));
+    if (options->judged != NULL) {
+        TRY(memory_new(&m.judged, (size_t)m.measured, sizeof m.judged[0]));
+    }
+    for (int64_t i = 0; options->judged != NULL && i < m.measured; i++) {
+        m.judged[i] = options->judged[i * m.step];
+    }
     for (int i = 0; i < 2; i++) {
-        TRY(measure_part(&m, parts[i], &measured[i]));
+        const size_t count = (size_t)m.measured;
+        TRY(matrix_new(m.rows.owner, GRAIL_DTYPE_F64, m.measured, m.width, &measured[i].cross));
+        TRY(memory_new_unset(&measured[i].gap, count, sizeof measured[i].gap[0]));
+        TRY(memory_new_unset(&measured[i].own, count, sizeof measured[i].own[0]));
+        TRY(memory_new_unset(&measured[i].mixed, count, sizeof measured[i].mixed[0]));
+        TRY(matrix_gemm(false, false, 1.0, m.rows, parts[i]->input->cross, 0.0, measured[i].cross));
+        TRY(quadratic_forms(parts[i]->square, m.rows, measured[i].gap));
+        TRY(quadratic_forms(parts[i]->input->gram, m.rows, measured[i].own));
+        TRY(row_products(measured[i].cross, m.rows, measured[i].mixed));
     }
     *share = mixes ? find_share(&m, measured) : 1.0;
     TRY(choose_fit(&m, parts, measured, *share, options, result));
     if (result->fallback == RIDGE_FALLBACK_PLAIN) {
-        keep_map(&m, fitted, bias_change);
+        /* W as it is. */
+        memcpy(fitted, m.weight, (size_t)(m.outputs * m.width) * sizeof fitted[0]);
+        if (bias_change != NULL) {
+            memset(bias_change, 0, (size_t)m.outputs * sizeof bias_change[0]);
+        }
     } else {
         TRY(fit_outputs(&m, parts, *share, options, result, fitted, bias_change));
     }
 out:
-    drifted_map_fini(&m);
+    matrix_free(&m.rows);
+    memory_free(m.prior);
+    memory_free(m.judged);
     measured_part_fini(&measured[0]);
     measured_part_fini(&measured[1]);
     return status;

@@ -6,18 +6,6 @@
 
 static const double damping = 0.01;
 
-static void take_costs(const double *pivots, int64_t n, float *costs)
-{
-    double most = pivots[0];
-    for (int64_t k = 1; k < n; k++) {
-        most = pivots[k] > most ? pivots[k] : most;
-    }
-    for (int64_t k = 0; k < n; k++) {
-        const double root = pivots[k] / most;
-        costs[k] = (float)(root * root);
-    }
-}
-
 grail_status feedback_init(matrix *gram, feedback *out)
 {
     grail_status status = GRAIL_OK;
@@ -34,7 +22,14 @@ grail_status feedback_init(matrix *gram, feedback *out)
     TRY(matrix_diagonal(out->lower, pivots));
     TRY(matrix_divide_columns(pivots, out->lower));
     TRY(matrix_download(pivots, host));
-    take_costs(host, n, out->costs);
+    double most = host[0];
+    for (int64_t k = 1; k < n; k++) {
+        most = host[k] > most ? host[k] : most;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        const double root = host[k] / most;
+        out->costs[k] = (float)(root * root);
+    }
 out:
     matrix_free(&pivots);
     memory_free(host);
@@ -97,31 +92,6 @@ static void move(const rounding *r, float error, int64_t first, int64_t at, floa
     add_scaled(at - first, error, factor + first, values + first);
 }
 
-/* Elements `first` to `end` of the panel as they would be best, if they were not rounded, after all
- * those behind them: each is off by what then makes up for those. */
-static void continue_row(const rounding *r, int64_t first, int64_t end, const row_part *row,
-                         float *best)
-{
-    for (int64_t k = first; k < end; k++) {
-        best[k] = row->values[k];
-    }
-    for (int64_t k = end - 1; k > first; k--) {
-        move(r, row->weights[k] - best[k], first, k, best);
-    }
-}
-
-/* Rounds element j of the block that begins at column `first` of the panel. */
-static void round_element(const rounding *r, const block_grid *grid, int64_t first, int j,
-                          unsigned char *block, row_part *row)
-{
-    const int64_t at = first + j;
-    const int q = block_nearest(grid, j, row->values[at]);
-    const float error = row->weights[at] - (grid->step[j] * (float)q + grid->least[j]);
-    block_put(r->dtype, block, j, q);
-    row->errors[at] = error;
-    move(r, error, 0, at, row->values);
-}
-
 static bool round_row(const rounding *r, row_part *row)
 {
     float best[PANEL];
@@ -129,13 +99,27 @@ static bool round_row(const rounding *r, row_part *row)
     for (int64_t first = r->at.columns - r->block; first >= 0; first -= r->block) {
         unsigned char *block = row->stored + (size_t)(first / r->block) * r->bytes;
         const float *costs = r->f->costs + r->at.first + first;
-        continue_row(r, first, first + r->block, row, best);
+        /* Elements `first` to `end` of the panel as they would be best, if they were not rounded,
+         * after all those behind them: each is off by what then makes up for those. */
+        const int64_t end = first + r->block;
+        for (int64_t k = first; k < end; k++) {
+            best[k] = row->values[k];
+        }
+        for (int64_t k = end - 1; k > first; k--) {
+            move(r, row->weights[k] - best[k], first, k, best);
+        }
         if (block_fit_factors(r->dtype, best + first, costs, block) != GRAIL_OK) {
             return false;
         }
         block_read_grid(r->dtype, block, &grid);
         for (int j = (int)r->block - 1; j >= 0; j--) {
-            round_element(r, &grid, first, j, block, row);
+            /* Rounds element j of the block that begins at column `first` of the panel. */
+            const int64_t at = first + j;
+            const int q = block_nearest(&grid, j, row->values[at]);
+            const float error = row->weights[at] - (grid.step[j] * (float)q + grid.least[j]);
+            block_put(r->dtype, block, j, q);
+            row->errors[at] = error;
+            move(r, error, 0, at, row->values);
         }
         blocks_to_f32(r->dtype, block, 1, row->weights + first);
     }
@@ -161,17 +145,6 @@ static void round_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-static grail_status check_rows(const rounding *r)
-{
-    for (int64_t i = 0; i < r->rows; i++) {
-        if (r->too_large[i]) {
-            return error_set(GRAIL_ERROR_NUMERIC, "row %lld has values that are too large for %s",
-                             (long long)i, grail_dtype_name(r->dtype));
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* errors[rows, columns] <- those of the panel, whose columns `moves` are read. */
 static grail_status round_panel(rounding *r, matrix moves, matrix errors)
 {
@@ -183,22 +156,18 @@ static grail_status round_panel(rounding *r, matrix moves, matrix errors)
     TRY(host_view_open(moves, GRAIL_DTYPE_F32, HOST_READS, &p->moves));
     TRY(host_view_open(errors, GRAIL_DTYPE_F32, HOST_WRITES, &p->errors));
     parallel_for(r->rows, 4, round_rows, r);
-    TRY(check_rows(r));
+    for (int64_t i = 0; i < r->rows; i++) {
+        if (r->too_large[i]) {
+            FAIL(GRAIL_ERROR_NUMERIC, "row %lld has values that are too large for %s", (long long)i,
+                 grail_dtype_name(r->dtype));
+        }
+    }
     TRY(host_view_close(&p->errors));
 out:
     host_view_drop(&p->factor);
     host_view_drop(&p->moves);
     host_view_drop(&p->errors);
     return status;
-}
-
-/* M[rows, 0 .. first] += E L[panel, 0 .. first], divided as `lower` is */
-static grail_status pass_on(const rounding *r, matrix errors, matrix moves)
-{
-    const panel *p = &r->at;
-    const matrix lower = matrix_rows(r->f->lower, p->first, p->columns);
-    return matrix_gemm(false, false, 1.0, errors, matrix_columns(lower, 0, p->first), 1.0,
-                       matrix_columns(moves, 0, p->first));
 }
 
 static grail_status round_panels(rounding *r)
@@ -214,7 +183,11 @@ static grail_status round_panels(rounding *r)
         const matrix part = matrix_columns(errors, 0, columns);
         r->at = (panel){.first = end - columns, .columns = columns};
         TRY(round_panel(r, matrix_columns(moves, r->at.first, columns), part));
-        TRY(pass_on(r, part, moves));
+        /* M[rows, 0 .. first] += E L[panel, 0 .. first], divided as `lower` is */
+        const panel *p = &r->at;
+        const matrix lower = matrix_rows(r->f->lower, p->first, p->columns);
+        TRY(matrix_gemm(false, false, 1.0, part, matrix_columns(lower, 0, p->first), 1.0,
+                        matrix_columns(moves, 0, p->first)));
     }
 out:
     matrix_free(&moves);

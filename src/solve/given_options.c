@@ -47,25 +47,6 @@ grail_status grail_compensate_options_named(const char *compensate, const char *
     return GRAIL_OK;
 }
 
-static grail_status check_alphas(const grail_compensate_options *o)
-{
-    CHECK(option_number("alpha", "alpha", o->alpha, isfinite(o->alpha) && o->alpha >= 0.0,
-                        "0 or more"));
-    CHECK(option_flag("cross_validate", "alpha is cross-validated", o->cross_validate));
-    if ((o->alphas == NULL) != (o->alpha_count == 0) || o->alpha_count < 0) {
-        return error_about(
-            error_set(GRAIL_ERROR_ARGUMENT,
-                      "there are %d candidates for alpha at %s; give both or neither",
-                      o->alpha_count, o->alphas == NULL ? "NULL" : "an array"),
-            "alphas");
-    }
-    for (int i = 0; i < o->alpha_count; i++) {
-        CHECK(option_number("alphas", "a candidate for alpha", o->alphas[i],
-                            isfinite(o->alphas[i]) && o->alphas[i] >= 0.0, "0 or more"));
-    }
-    return GRAIL_OK;
-}
-
 grail_status given_options_check(const grail_compensate_options *o, const float *consumer,
                                  const float *weight, const double *bias_change,
                                  const grail_compensate_result *result)
@@ -94,7 +75,21 @@ grail_status given_options_check(const grail_compensate_options *o, const float 
             error_set(GRAIL_ERROR_ARGUMENT, "compensate: bias_only fits nothing without bias"),
             "bias_only bias");
     }
-    return check_alphas(o);
+    CHECK(option_number("alpha", "alpha", o->alpha, isfinite(o->alpha) && o->alpha >= 0.0,
+                        "0 or more"));
+    CHECK(option_flag("cross_validate", "alpha is cross-validated", o->cross_validate));
+    if ((o->alphas == NULL) != (o->alpha_count == 0) || o->alpha_count < 0) {
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "there are %d candidates for alpha at %s; give both or neither",
+                      o->alpha_count, o->alphas == NULL ? "NULL" : "an array"),
+            "alphas");
+    }
+    for (int i = 0; i < o->alpha_count; i++) {
+        CHECK(option_number("alphas", "a candidate for alpha", o->alphas[i],
+                            isfinite(o->alphas[i]) && o->alphas[i] >= 0.0, "0 or more"));
+    }
+    return GRAIL_OK;
 }
 
 grail_status given_options_solve(const grail_compensate_options *o, int64_t outputs, bool **judged,

@@ -241,20 +241,6 @@ static grail_status take_norms(const grail_site *given, const selector *rule, un
     return GRAIL_OK;
 }
 
-static grail_status take_routed(const grail_site *given, const selector *rule, given_site *s)
-{
-    if (given->routed_norms == NULL || given->routed_rows == NULL) {
-        return missing(rule, "what its experts made of the rows that were routed to them",
-                       "routed_norms routed_rows");
-    }
-    CHECK(memory_new(&s->routed, (size_t)given->units, sizeof s->routed[0]));
-    for (int64_t e = 0; e < given->units; e++) {
-        s->routed[e] = (routed_sum){given->routed_norms[e], given->routed_rows[e]};
-    }
-    s->view.routed = s->routed;
-    return GRAIL_OK;
-}
-
 /* Statistics of consumer k, as its fit takes them. */
 static grail_status take_sums(const grail_site *given, int k, unsigned needs, given_site *s,
                               input_statistics *out)
@@ -379,7 +365,15 @@ grail_status given_site_init(const grail_site *given, const selector *rule, int6
     CHECK(add_ends(given, out));
     CHECK(take_norms(given, rule, needs, out));
     if ((needs & NEEDS_ROUTED) != 0) {
-        CHECK(take_routed(given, rule, out));
+        if (given->routed_norms == NULL || given->routed_rows == NULL) {
+            return missing(rule, "what its experts made of the rows that were routed to them",
+                           "routed_norms routed_rows");
+        }
+        CHECK(memory_new(&out->routed, (size_t)given->units, sizeof out->routed[0]));
+        for (int64_t e = 0; e < given->units; e++) {
+            out->routed[e] = (routed_sum){given->routed_norms[e], given->routed_rows[e]};
+        }
+        out->view.routed = out->routed;
     }
     return take_inputs(given, rule, needs, out);
 }

@@ -29,21 +29,17 @@ grail_status given_sums_check(const grail_statistics *fit, const grail_statistic
     return GRAIL_OK;
 }
 
-static void drop_target(grail_statistics *s)
-{
-    matrix_free(&s->cross);
-    matrix_free(&s->target_sum);
-    matrix_free(&s->target_square);
-    s->outputs = 0;
-}
-
 static grail_status copy_part(const grail_statistics *like, const grail_statistics *part,
                               bool keeps_target, grail_statistics **out)
 {
     CHECK(part != NULL ? statistics_copy(part, out)
                        : statistics_create(like->owner, like->width, like->outputs, out));
     if (!keeps_target) {
-        drop_target(*out);
+        grail_statistics *s = *out;
+        matrix_free(&s->cross);
+        matrix_free(&s->target_sum);
+        matrix_free(&s->target_square);
+        s->outputs = 0;
     }
     return statistics_settle(*out);
 }

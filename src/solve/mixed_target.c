@@ -70,16 +70,6 @@ typedef struct panel_products {
     double *local;  /* w s */
 } panel_products;
 
-/* C <- beta C + (1 - beta) W G for a panel of outputs, W[rows, H] in f64. */
-static grail_status mix_cross(const grail_statistics *s, double share, const double *sums,
-                              matrix weights, matrix cross, const panel_products *out)
-{
-    CHECK(row_products(cross, weights, out->before));
-    CHECK(matrix_gemm(false, false, 1.0 - share, weights, s->gram, share, cross));
-    CHECK(row_products(cross, weights, out->after));
-    return vector_products(weights, sums, out->local);
-}
-
 static void mix_sums(double share, int64_t count, const panel_products *p, double *sums,
                      double *squares)
 {
@@ -108,7 +98,12 @@ static grail_status mix_panels(const grail_statistics *s, const float *consumer,
         const int64_t left = s->outputs - first;
         const matrix panel = matrix_rows(weights, 0, left < most ? left : most);
         TRY(matrix_copy(matrix_rows(given, first, panel.rows), panel));
-        TRY(mix_cross(s, share, feature_sums, panel, matrix_rows(s->cross, first, panel.rows), &p));
+        /* C <- beta C + (1 - beta) W G for a panel of outputs, W[rows, H] in f64. */
+        const matrix cross = matrix_rows(s->cross, first, panel.rows);
+        TRY(row_products(cross, panel, p.before));
+        TRY(matrix_gemm(false, false, 1.0 - share, panel, s->gram, share, cross));
+        TRY(row_products(cross, panel, p.after));
+        TRY(vector_products(panel, feature_sums, p.local));
         mix_sums(share, panel.rows, &p, sums + first, squares + first);
     }
 out:

@@ -106,15 +106,6 @@ static int64_t panel_width(int64_t features)
     return features < FEATURE_PANEL ? features : FEATURE_PANEL;
 }
 
-static void free_sums(grail_statistics *s)
-{
-    matrix_free(&s->gram);
-    matrix_free(&s->sum);
-    matrix_free(&s->cross);
-    matrix_free(&s->target_sum);
-    matrix_free(&s->target_square);
-}
-
 /* A panel of removed features; weights[a panel of outputs, of R] is scratch. */
 typedef struct removed_panel {
     const int64_t *removed;
@@ -155,13 +146,6 @@ out:
     matrix_free(&weights);
     matrix_free(&products);
     return status;
-}
-
-static grail_status add_removed_cross(const derivation *d, matrix cross)
-{
-    const shared_rows rows = shared_rows_of(d->comm, d->consumer.rows);
-    return shared_rows_gather(&rows, add_own_removed(&d->sums, d->map, &rows, d->consumer, cross),
-                              cross);
 }
 
 /* residual_sum = W_R s_R, a panel of outputs at a time, so that every sum runs over all of R. */
@@ -240,32 +224,6 @@ out:
     return status;
 }
 
-/* target_square_o = w G w^T = w_R G_RR w_R^T + 2 E_o w_P^T + w_P A w_P^T for measured outputs. */
-static grail_status measure_own_output(matrix prior, regression *r)
-{
-    grail_status status = GRAIL_OK;
-    matrix weights = no_matrix; /* [m, K] */
-    double *forms = NULL;       /* [m] */
-    double *mixed = NULL;       /* [m] */
-    const matrix measured = measured_rows(prior);
-    const int64_t step = regression_measured_stride(prior.rows);
-    TRY(matrix_new(prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
-    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
-    TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
-    TRY(matrix_copy(measured, weights));
-    TRY(quadratic_forms(r->gram, weights, forms));
-    TRY(row_products(measured_rows(r->cross), weights, mixed));
-    for (int64_t i = 0; i < measured.rows; i++) {
-        const int64_t o = i * step;
-        r->target_square[o] = r->residual_square[o] + 2.0 * mixed[i] + forms[i];
-    }
-out:
-    matrix_free(&weights);
-    memory_free(forms);
-    memory_free(mixed);
-    return status;
-}
-
 /* Moves the projected sums of the features to the regression; s stays in the statistics too. */
 static grail_status take_sums(derivation *d, regression *r)
 {
@@ -286,11 +244,35 @@ static grail_status residual_of_removed(derivation *d, regression *r)
     CHECK(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
     CHECK(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
     CHECK(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    CHECK(add_removed_cross(d, r->cross));
+    const shared_rows rows = shared_rows_of(d->comm, d->consumer.rows);
+    CHECK(shared_rows_gather(&rows, add_own_removed(&d->sums, d->map, &rows, d->consumer, r->cross),
+                             r->cross));
     CHECK(sum_removed(s, d->map, d->consumer, r->residual_sum));
     CHECK(measure_removed(s, d->map, d->consumer, r->residual_square));
     CHECK(take_sums(d, r));
-    return measure_own_output(d->prior_rows, r);
+    /* target_square_o = w G w^T = w_R G_RR w_R^T + 2 E_o w_P^T + w_P A w_P^T for measured outputs.
+     */
+    grail_status status = GRAIL_OK;
+    matrix weights = no_matrix; /* [m, K] */
+    double *forms = NULL;       /* [m] */
+    double *mixed = NULL;       /* [m] */
+    const matrix measured = measured_rows(d->prior_rows);
+    const int64_t step = regression_measured_stride(d->prior_rows.rows);
+    TRY(matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
+    TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
+    TRY(matrix_copy(measured, weights));
+    TRY(quadratic_forms(r->gram, weights, forms));
+    TRY(row_products(measured_rows(r->cross), weights, mixed));
+    for (int64_t i = 0; i < measured.rows; i++) {
+        const int64_t o = i * step;
+        r->target_square[o] = r->residual_square[o] + 2.0 * mixed[i] + forms[i];
+    }
+out:
+    matrix_free(&weights);
+    memory_free(forms);
+    memory_free(mixed);
+    return status;
 }
 
 /* q_o = w_o G w_o^T of the measured outputs, 0 of the others. */
@@ -394,22 +376,6 @@ static grail_status subtract_panel(int64_t begin, int64_t end, void *context)
     return GRAIL_OK;
 }
 
-/* cross holds C and residual_sum t before; A has both triangles. */
-static grail_status subtract_prior(const derivation *d, regression *r)
-{
-    residual_panel panel = {.prior = d->prior_rows, .r = r};
-    const shared_rows rows = shared_rows_of(d->comm, r->outputs);
-    grail_status status =
-        matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64,
-                   r->outputs < SHARED_PANEL ? r->outputs : SHARED_PANEL, r->width, &panel.weights);
-    if (status == GRAIL_OK) {
-        status = shared_rows_each(&rows, subtract_panel, &panel);
-    }
-    matrix_free(&panel.weights);
-    CHECK(shared_rows_gather(&rows, status, r->cross));
-    return shared_rows_gather_bytes(&rows, GRAIL_OK, r->residual_sum, sizeof r->residual_sum[0]);
-}
-
 /* The residual of a target in the sums: of one that was given, or of the consumer's own output. */
 static grail_status residual_of_target(derivation *d, regression *r)
 {
@@ -424,7 +390,18 @@ static grail_status residual_of_target(derivation *d, regression *r)
     CHECK(download_row(s->target_sum, &r->residual_sum));
     memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
     CHECK(subtract_measured(d->prior, r));
-    CHECK(subtract_prior(d, r));
+    /* cross holds C and residual_sum t before; A has both triangles. */
+    residual_panel panel = {.prior = d->prior_rows, .r = r};
+    const shared_rows rows = shared_rows_of(d->comm, r->outputs);
+    grail_status status =
+        matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64,
+                   r->outputs < SHARED_PANEL ? r->outputs : SHARED_PANEL, r->width, &panel.weights);
+    if (status == GRAIL_OK) {
+        status = shared_rows_each(&rows, subtract_panel, &panel);
+    }
+    matrix_free(&panel.weights);
+    CHECK(shared_rows_gather(&rows, status, r->cross));
+    CHECK(shared_rows_gather_bytes(&rows, GRAIL_OK, r->residual_sum, sizeof r->residual_sum[0]));
     return subtract_measured(d->prior, r);
 }
 
@@ -438,24 +415,6 @@ static grail_status mean_diagonal(matrix gram, double *out)
 out:
     memory_free(diagonal);
     return status;
-}
-
-/* A folding has only its merged features: its `full_diagonal` is that of A. */
-static grail_status derive(derivation *d, regression *r)
-{
-    const bool folds = d->map != NULL && d->map->shares != NULL;
-    CHECK(memory_new(&r->residual_square, (size_t)r->outputs, sizeof *r->residual_square));
-    CHECK(mean_diagonal(d->sums.gram, &r->full_diagonal));
-    CHECK(matrix_fill_upper(d->sums.gram));
-    if (d->sums.outputs == 0 && !folds) {
-        CHECK(residual_of_removed(d, r));
-    } else {
-        CHECK(residual_of_target(d, r));
-    }
-    if (folds) {
-        CHECK(mean_diagonal(r->gram, &r->full_diagonal));
-    }
-    return GRAIL_OK;
 }
 
 static grail_status check_statistics(const grail_statistics *s, const grail_reducer *reducer,
@@ -511,12 +470,28 @@ grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
         TRY(import_weights(d.sums.owner, outputs, d.sums.width, consumer, &d.consumer));
     }
     TRY(import_weights(d.sums.owner, outputs, r.width, prior, &d.prior_rows));
-    TRY(derive(&d, &r));
+    /* A folding has only its merged features: its `full_diagonal` is that of A. */
+    const bool folds = d.map != NULL && d.map->shares != NULL;
+    TRY(memory_new(&r.residual_square, (size_t)r.outputs, sizeof *r.residual_square));
+    TRY(mean_diagonal(d.sums.gram, &r.full_diagonal));
+    TRY(matrix_fill_upper(d.sums.gram));
+    if (d.sums.outputs == 0 && !folds) {
+        TRY(residual_of_removed(&d, &r));
+    } else {
+        TRY(residual_of_target(&d, &r));
+    }
+    if (folds) {
+        TRY(mean_diagonal(r.gram, &r.full_diagonal));
+    }
     *out = r;
     r = (regression){0};
 out:
     regression_fini(&r);
-    free_sums(&d.sums);
+    matrix_free(&d.sums.gram);
+    matrix_free(&d.sums.sum);
+    matrix_free(&d.sums.cross);
+    matrix_free(&d.sums.target_sum);
+    matrix_free(&d.sums.target_square);
     matrix_free(&d.consumer);
     matrix_free(&d.prior_rows);
     projection_fini(&map);

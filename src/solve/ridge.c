@@ -92,23 +92,6 @@ static grail_status check_regression(const char *part, const regression *r)
     return check_vector(part, "the target sum of output", r->outputs, r->target_square);
 }
 
-static grail_status check_options(const ridge_options *options)
-{
-    for (int i = 0; i < options->alpha_count; i++) {
-        if (!(options->alphas[i] >= 0.0) || !isfinite(options->alphas[i])) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "ridge: alpha is %g, expected a finite number of 0 or more",
-                             options->alphas[i]);
-        }
-    }
-    if (options->alpha_count == 0 && (!(options->alpha >= 0.0) || !isfinite(options->alpha))) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "ridge: alpha is %g, expected a finite number of 0 or more",
-                         options->alpha);
-    }
-    return GRAIL_OK;
-}
-
 static grail_status check_parts(const regression *fit, const regression *held)
 {
     CHECK(check_regression("ridge", fit));
@@ -131,18 +114,6 @@ static void candidate_fini(candidate *c)
     memory_free(c->shift);
 }
 
-static void problem_fini(ridge_problem *p)
-{
-    ridge_system_fini(&p->system);
-    shared_trials_fini(&p->trials);
-    matrix_free(&p->prior_rows);
-    candidate_fini(&p->tried);
-    candidate_fini(&p->best);
-    memory_free(p->products.forms);
-    memory_free(p->products.cross);
-    memory_free(p->products.sum);
-}
-
 /* The outputs whose errors count; NULL = all, also where no measured output is judged. */
 static const bool *judged_outputs(const ridge_problem *p)
 {
@@ -158,14 +129,6 @@ static const bool *judged_outputs(const ridge_problem *p)
 static bool is_judged(const ridge_problem *p, int64_t output)
 {
     return p->judged == NULL || p->judged[output];
-}
-
-static grail_status allocate_products(int64_t rows, change_products *products)
-{
-    const size_t count = (size_t)rows;
-    CHECK(memory_new_unset(&products->forms, count, sizeof *products->forms));
-    CHECK(memory_new_unset(&products->cross, count, sizeof *products->cross));
-    return memory_new_unset(&products->sum, count, sizeof *products->sum);
 }
 
 /* For the measured outputs. */
@@ -187,7 +150,10 @@ static grail_status problem_allocate(ridge_problem *p)
     CHECK(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
     CHECK(allocate_candidate(p, &p->tried));
     CHECK(allocate_candidate(p, &p->best));
-    return allocate_products(p->measured, &p->products);
+    const size_t count = (size_t)p->measured;
+    CHECK(memory_new_unset(&p->products.forms, count, sizeof *p->products.forms));
+    CHECK(memory_new_unset(&p->products.cross, count, sizeof *p->products.cross));
+    return memory_new_unset(&p->products.sum, count, sizeof *p->products.sum);
 }
 
 /* Factors for this alpha, which the options may relate to all features before the cut. */
@@ -258,18 +224,6 @@ static grail_status shift_candidate(const ridge_problem *p, candidate *c)
                               : 0.0;
     }
     return GRAIL_OK;
-}
-
-/* Solves for the outputs of a candidate on the fit part. */
-static grail_status solve_candidate(ridge_problem *p, candidate *c)
-{
-    if (keeps_weights(c)) {
-        CHECK(matrix_zero(c->change));
-    } else {
-        CHECK(factor(p, c->alpha));
-        CHECK(solve_outputs(p, 0, c->step, c->change));
-    }
-    return shift_candidate(p, c);
 }
 
 static grail_status multiply_change(const ridge_problem *p, const regression *part,
@@ -394,7 +348,14 @@ static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, dou
 {
     p->tried.alpha = alpha;
     p->tried.bias = bias;
-    CHECK(solve_candidate(p, &p->tried));
+    /* Solves for the outputs of a candidate on the fit part. */
+    if (keeps_weights(&p->tried)) {
+        CHECK(matrix_zero(p->tried.change));
+    } else {
+        CHECK(factor(p, p->tried.alpha));
+        CHECK(solve_outputs(p, 0, p->tried.step, p->tried.change));
+    }
+    CHECK(shift_candidate(p, &p->tried));
     return changed_error(p, p->held, &p->tried, error);
 }
 
@@ -515,18 +476,6 @@ static ridge_fallback fallback_of(const ridge_problem *p)
                                      : RIDGE_FALLBACK_PLAIN;
 }
 
-/* D of all outputs, each rank some of them. */
-static grail_status solve_shared(const ridge_problem *p, matrix change)
-{
-    const shared_rows rows = shared_rows_of(p->options->comm, change.rows);
-    const int64_t count = rows.end - rows.begin;
-    return shared_rows_gather(
-        &rows,
-        count > 0 ? solve_outputs(p, rows.begin, 1, matrix_rows(change, rows.begin, count))
-                  : GRAIL_OK,
-        change);
-}
-
 /* Writes D and d of all outputs to weight[O, K] and bias_change[O], as the best candidate is made,
  * and to the result how. */
 static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_change,
@@ -541,7 +490,14 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
         CHECK(matrix_zero(weight));
     } else {
         CHECK(factor(p, all.alpha));
-        CHECK(solve_shared(p, weight));
+        /* D of all outputs, each rank some of them. */
+        const shared_rows rows = shared_rows_of(p->options->comm, weight.rows);
+        const int64_t count = rows.end - rows.begin;
+        CHECK(shared_rows_gather(
+            &rows,
+            count > 0 ? solve_outputs(p, rows.begin, 1, matrix_rows(weight, rows.begin, count))
+                      : GRAIL_OK,
+            weight));
     }
     CHECK(shift_candidate(p, &all));
     result->alpha = result->lambda = all.alpha;
@@ -555,25 +511,6 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
     return GRAIL_OK;
 }
 
-/* Without a held-out part the final fit itself is measured. */
-static grail_status measure_final(ridge_problem *p, matrix weight, ridge_result *result)
-{
-    trial_errors errors = {0};
-    CHECK(matrix_copy(matrix_every_row(weight, p->step), p->best.change));
-    CHECK(shift_candidate(p, &p->best));
-    CHECK(measure_best(p, &errors));
-    report_errors(p, errors, result);
-    return GRAIL_OK;
-}
-
-/* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */
-static void add_prior(int64_t n, const float *w0, double *row)
-{
-    for (int64_t k = 0; k < n; k++) {
-        row[k] = row[k] == 0.0 ? (double)w0[k] : (double)w0[k] + row[k];
-    }
-}
-
 /* weight <- W0 + D */
 static grail_status finish(const ridge_problem *p, matrix weight)
 {
@@ -583,7 +520,11 @@ static grail_status finish(const ridge_problem *p, matrix weight)
     TRY(host_view_open(weight, GRAIL_DTYPE_F64, HOST_UPDATES, &view));
     for (int64_t o = 0; o < p->fit->outputs; o++) {
         double *row = (double *)view.values + o * n;
-        add_prior(n, p->prior + o * n, row);
+        /* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */
+        const float *w0 = p->prior + o * n;
+        for (int64_t k = 0; k < n; k++) {
+            row[k] = row[k] == 0.0 ? (double)w0[k] : (double)w0[k] + row[k];
+        }
         if (first_non_finite(n, row) >= 0) {
             TRY(not_finite("ridge", "the fitted weight of output", o));
         }
@@ -602,7 +543,16 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
     ridge_result found = {.fallback = RIDGE_FALLBACK_NONE};
     regression *judge = held != NULL && held->weight > 0.0 ? held : NULL;
     ridge_problem p = {.options = options, .fit = fit, .held = judge, .prior = prior};
-    TRY(check_options(options));
+    for (int i = 0; i < options->alpha_count; i++) {
+        if (!(options->alphas[i] >= 0.0) || !isfinite(options->alphas[i])) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "ridge: alpha is %g, expected a finite number of 0 or more",
+                 options->alphas[i]);
+        }
+    }
+    if (options->alpha_count == 0 && (!(options->alpha >= 0.0) || !isfinite(options->alpha))) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "ridge: alpha is %g, expected a finite number of 0 or more",
+             options->alpha);
+    }
     TRY(check_parts(fit, judge));
     TRY(problem_allocate(&p));
     p.best.alpha = alpha_without_validation(options);
@@ -613,11 +563,23 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
     }
     TRY(solve_all(&p, weight, bias_change, &found));
     if (judge == NULL) {
-        TRY(measure_final(&p, weight, &found));
+        /* Without a held-out part the final fit itself is measured. */
+        trial_errors errors = {0};
+        TRY(matrix_copy(matrix_every_row(weight, p.step), p.best.change));
+        TRY(shift_candidate(&p, &p.best));
+        TRY(measure_best(&p, &errors));
+        report_errors(&p, errors, &found);
     }
     TRY(finish(&p, weight));
     *result = found;
 out:
-    problem_fini(&p);
+    ridge_system_fini(&p.system);
+    shared_trials_fini(&p.trials);
+    matrix_free(&p.prior_rows);
+    candidate_fini(&p.tried);
+    candidate_fini(&p.best);
+    memory_free(p.products.forms);
+    memory_free(p.products.cross);
+    memory_free(p.products.sum);
     return status;
 }

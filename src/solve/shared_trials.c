@@ -30,15 +30,6 @@ void shared_trials_fini(shared_trials *t)
     *t = (shared_trials){0};
 }
 
-static int place_of(const shared_trials *t, double alpha)
-{
-    int i = 0;
-    while (i < t->count - 1 && t->of[i].alpha != alpha) {
-        i++;
-    }
-    return i;
-}
-
 /* Which trial a rank takes beside the one that is asked for: of those not known yet the nearest,
  * the larger one first; -1 where there are not as many. */
 static int place_for_rank(const shared_trials *t, int asked, int rank)
@@ -89,7 +80,10 @@ static grail_status gather(shared_trials *t, int asked)
 grail_status shared_trials_ask(shared_trials *t, double alpha, trial_work work, void *context,
                                trial_errors *out)
 {
-    const int asked = place_of(t, alpha);
+    int asked = 0;
+    while (asked < t->count - 1 && t->of[asked].alpha != alpha) {
+        asked++;
+    }
     if (!t->of[asked].known) {
         CHECK(comm_settle(t->comm, try_own(t, asked, work, context)));
         CHECK(gather(t, asked));

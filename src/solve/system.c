@@ -33,19 +33,6 @@ static bool is_dead(const damped_gram *d, int64_t i)
     return d->varying[i] <= negligible_share * d->scale;
 }
 
-/* S = diag(A_c) / scale. A variance of next to nothing says little about a feature's scale, so its
- * share is 1. */
-static grail_status measure_shares(ridge_system *s)
-{
-    const damped_gram *d = &s->damped;
-    const int64_t n = s->r->width;
-    const grail_status status = memory_new_unset(&s->share, (size_t)n, sizeof *s->share);
-    for (int64_t i = 0; status == GRAIL_OK && i < n; i++) {
-        s->share[i] = is_dead(d, i) ? 1.0 : d->varying[i] / d->scale;
-    }
-    return status;
-}
-
 grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, ridge_scale penalty)
 {
     *s = (ridge_system){.r = r};
@@ -55,7 +42,15 @@ grail_status ridge_system_init(ridge_system *s, regression *r, bool centred, rid
         s->dead = s->dead || is_dead(&s->damped, i);
     }
     if (penalty == RIDGE_SCALE_DIAGONAL) {
-        CHECK(measure_shares(s));
+        /* S = diag(A_c) / scale. A variance of next to nothing says little about a feature's scale,
+         * so its share is 1. */
+        const damped_gram *d = &s->damped;
+        const int64_t n = s->r->width;
+        const grail_status status = memory_new_unset(&s->share, (size_t)n, sizeof *s->share);
+        for (int64_t i = 0; status == GRAIL_OK && i < n; i++) {
+            s->share[i] = is_dead(d, i) ? 1.0 : d->varying[i] / d->scale;
+        }
+        CHECK(status);
         s->damped.share = s->share;
     }
     return GRAIL_OK;
@@ -81,14 +76,6 @@ out:
     return status;
 }
 
-static void forget_factor(ridge_system *s)
-{
-    matrix_free(&s->eigenvectors);
-    memory_free(s->eigenvalues);
-    s->eigenvalues = NULL;
-    s->fallback = RIDGE_FALLBACK_NONE;
-}
-
 grail_status ridge_system_factor(ridge_system *s, double alpha)
 {
     damped_gram *d = &s->damped;
@@ -96,7 +83,10 @@ grail_status ridge_system_factor(ridge_system *s, double alpha)
     const double floor = s->dead ? dead_floor * d->scale : 0.0;
     const double lambda = wanted > floor ? wanted : floor;
     int64_t failing = -1;
-    forget_factor(s);
+    matrix_free(&s->eigenvectors);
+    memory_free(s->eigenvalues);
+    s->eigenvalues = NULL;
+    s->fallback = RIDGE_FALLBACK_NONE;
     d->lambda = lambda;
     d->raises = 0;
     if (d->scale == 0.0) {
@@ -221,23 +211,18 @@ static double normalise(int64_t n, double *x)
     return norm;
 }
 
-static void random_direction(int64_t n, double *x)
-{
-    random_state random;
-    random_seed(&random, 1, 0);
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = random_normal(&random);
-    }
-    normalise(n, x);
-}
-
 /* *norm = ||M x|| of the last step, where every step is x <- M x / ||M x|| from a random direction:
  * M = A_c + lambda S, or its inverse. row[1, n] and x[n] are scratch. */
 static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix row, double *x,
                             double *norm)
 {
     const matrix factor = s->r->gram;
-    random_direction(row.columns, x);
+    random_state random;
+    random_seed(&random, 1, 0);
+    for (int64_t i = 0; i < row.columns; i++) {
+        x[i] = random_normal(&random);
+    }
+    normalise(row.columns, x);
     for (int i = 0; i < steps; i++) {
         CHECK(matrix_upload(row, x));
         CHECK(inverse ? matrix_cholesky_solve(factor, row) : matrix_cholesky_multiply(factor, row));

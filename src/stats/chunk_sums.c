@@ -35,14 +35,6 @@ chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *to
     return s;
 }
 
-/* The first chunk becomes the total, whose zeros the next one is added to. */
-static void exchange(matrix *a, matrix *b)
-{
-    const matrix held = *a;
-    *a = *b;
-    *b = held;
-}
-
 enum { PANEL = 256 };
 
 /* At most `count` rows of a matrix; of a lower triangle as wide as the last of them. */
@@ -62,24 +54,21 @@ static grail_status add_and_clear(matrix part, matrix total, bool lower)
     return GRAIL_OK;
 }
 
-static grail_status fold_matrices(const chunk_sums *s)
-{
-    for (int i = 0; i < s->matrices; i++) {
-        if (*s->total_rows == 0) {
-            exchange(s->part[i], s->total[i]);
-        } else {
-            CHECK(add_and_clear(*s->part[i], *s->total[i], s->lower[i]));
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status chunk_sums_fold(const chunk_sums *s)
 {
     if (*s->part_rows == 0) {
         return GRAIL_OK;
     }
-    CHECK(fold_matrices(s));
+    for (int i = 0; i < s->matrices; i++) {
+        if (*s->total_rows == 0) {
+            /* The first chunk becomes the total, whose zeros the next one is added to. */
+            const matrix held = *s->part[i];
+            *s->part[i] = *s->total[i];
+            *s->total[i] = held;
+        } else {
+            CHECK(add_and_clear(*s->part[i], *s->total[i], s->lower[i]));
+        }
+    }
     for (int i = 0; i < s->numbers; i++) {
         *s->total_number[i] += *s->part_number[i];
         *s->part_number[i] = 0.0;
@@ -152,13 +141,6 @@ static grail_status make_room(const grail_comm *c, const chunk_sums *s, turn_roo
     CHECK(memory_new(&room->of, (size_t)c->size, sizeof room->of[0]));
     CHECK(memory_new_unset(&room->sent, most, sizeof room->sent[0]));
     return memory_new_unset(&room->received, (size_t)c->size, most * sizeof room->received[0]);
-}
-
-static void free_room(turn_room *room)
-{
-    memory_free(room->of);
-    memory_free(room->sent);
-    memory_free(room->received);
 }
 
 /* The piece of a rank among those from row `first` on; without rows where the matrix ends before.
@@ -250,49 +232,6 @@ static grail_status clear_part(const turn *t)
     return GRAIL_OK;
 }
 
-/* What fails in adding is told with the next exchange, after this one. */
-static grail_status fold_turn(const turn *t, grail_status *added)
-{
-    for (int64_t first = 0; first < t->part.rows; first += t->step * t->comm->size) {
-        CHECK(exchange_pieces(t, first));
-        *added = *added == GRAIL_OK ? add_pieces(t, first) : *added;
-    }
-    return t->room->of[t->comm->rank].rows > 0 ? clear_part(t) : GRAIL_OK;
-}
-
-/* of[ranks] on all of them; those behind the first `count` have nothing. */
-static grail_status gather_summaries(const grail_comm *c, int count, const chunk_sums *s,
-                                     summary *of)
-{
-    summary own = {.rows = *s->part_rows};
-    for (int i = 0; i < s->numbers; i++) {
-        own.number[i] = *s->part_number[i];
-    }
-    of[c->rank] = own;
-    if (c->rank != 0) {
-        CHECK(c->rank < count ? comm_send(c, 0, &own, sizeof own) : GRAIL_OK);
-    }
-    for (int rank = 1; c->rank == 0 && rank < count; rank++) {
-        CHECK(comm_receive(c, rank, &of[rank], sizeof of[rank]));
-    }
-    return comm_broadcast_next(c, 0, of, (size_t)c->size * sizeof of[0]);
-}
-
-static void add_summaries(const grail_comm *c, const summary *of, const chunk_sums *s)
-{
-    const bool had_rows = *s->part_rows > 0;
-    for (int rank = 0; rank < c->size; rank++) {
-        for (int i = 0; of[rank].rows > 0 && i < s->numbers; i++) {
-            *s->total_number[i] += of[rank].number[i];
-        }
-        *s->total_rows += of[rank].rows;
-    }
-    for (int i = 0; had_rows && i < s->numbers; i++) {
-        *s->part_number[i] = 0.0;
-    }
-    *s->part_rows = 0;
-}
-
 static bool any_rows(const grail_comm *c, const summary *of)
 {
     int64_t rows = 0;
@@ -311,15 +250,44 @@ grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks, const chunk_s
         return chunk_sums_fold(s);
     }
     TRY(comm_settle(c, make_room(c, s, &room)));
-    TRY(gather_summaries(c, ranks, s, room.of));
+    /* of[ranks] on all of them; those behind the first `ranks` have nothing. */
+    summary own = {.rows = *s->part_rows};
+    for (int i = 0; i < s->numbers; i++) {
+        own.number[i] = *s->part_number[i];
+    }
+    room.of[c->rank] = own;
+    if (c->rank != 0) {
+        TRY(c->rank < ranks ? comm_send(c, 0, &own, sizeof own) : GRAIL_OK);
+    }
+    for (int rank = 1; c->rank == 0 && rank < ranks; rank++) {
+        TRY(comm_receive(c, rank, &room.of[rank], sizeof room.of[rank]));
+    }
+    TRY(comm_broadcast_next(c, 0, room.of, (size_t)c->size * sizeof room.of[0]));
     for (int i = 0; any_rows(c, room.of) && i < s->matrices; i++) {
         const turn t = turn_of(c, &room, s, i);
-        TRY(fold_turn(&t, &added));
+        /* What fails in adding is told with the next exchange, after this one. */
+        for (int64_t first = 0; first < t.part.rows; first += t.step * t.comm->size) {
+            TRY(exchange_pieces(&t, first));
+            added = added == GRAIL_OK ? add_pieces(&t, first) : added;
+        }
+        TRY(t.room->of[t.comm->rank].rows > 0 ? clear_part(&t) : GRAIL_OK);
     }
-    add_summaries(c, room.of, s);
+    const bool had_rows = *s->part_rows > 0;
+    for (int rank = 0; rank < c->size; rank++) {
+        for (int i = 0; room.of[rank].rows > 0 && i < s->numbers; i++) {
+            *s->total_number[i] += room.of[rank].number[i];
+        }
+        *s->total_rows += room.of[rank].rows;
+    }
+    for (int i = 0; had_rows && i < s->numbers; i++) {
+        *s->part_number[i] = 0.0;
+    }
+    *s->part_rows = 0;
     status = added;
 out:
-    free_room(&room);
+    memory_free(room.of);
+    memory_free(room.sent);
+    memory_free(room.received);
     return status;
 }
 

@@ -52,20 +52,6 @@ static grail_status find_beside(const tensor_file *file, const tensor_view *t, c
                                                              : wrong_shape(*out, expected);
 }
 
-/* Sums of squares have counts of as many matrices beside them, and perhaps sums. */
-static grail_status check_vectors(const tensor_file *file, const tensor_view *t)
-{
-    const tensor_view *beside = NULL;
-    const int64_t width = width_of(t);
-    if (t->dtype != GRAIL_DTYPE_F32 || width < 1) {
-        return wrong_shape(t, "rows of F32");
-    }
-    CHECK(find_beside(file, t, ".in_sum2", ".counts", GRAIL_DTYPE_F32, count_of(t) / width, true,
-                      &beside));
-    return find_beside(file, t, ".in_sum2", ".in_sum", GRAIL_DTYPE_F32, count_of(t), false,
-                       &beside);
-}
-
 static grail_status check_gram(const tensor_file *file, const tensor_view *t)
 {
     static const struct {
@@ -97,7 +83,16 @@ static grail_status check_tensor(const tensor_file *file, const tensor_view *t)
                          t->name, STATISTICS_NAME_SIZE - 1);
     }
     if (name_ends_with(t->name, ".in_sum2")) {
-        return check_vectors(file, t);
+        /* Sums of squares have counts of as many matrices beside them, and perhaps sums. */
+        const tensor_view *beside = NULL;
+        const int64_t width = width_of(t);
+        if (t->dtype != GRAIL_DTYPE_F32 || width < 1) {
+            return wrong_shape(t, "rows of F32");
+        }
+        CHECK(find_beside(file, t, ".in_sum2", ".counts", GRAIL_DTYPE_F32, count_of(t) / width,
+                          true, &beside));
+        return find_beside(file, t, ".in_sum2", ".in_sum", GRAIL_DTYPE_F32, count_of(t), false,
+                           &beside);
     }
     if (name_ends_with(t->name, ".in_gram")) {
         return check_gram(file, t);

@@ -12,14 +12,6 @@ typedef struct addition {
     int count;
 } addition;
 
-static void addition_fini(addition *a)
-{
-    for (int i = 0; a->parts != NULL && i < a->count; i++) {
-        network_statistics_close(a->parts[i]);
-    }
-    memory_free(a->parts);
-}
-
 static grail_status open_parts(int count, const char *const paths[], addition *a)
 {
     CHECK(memory_new(&a->parts, (size_t)count, sizeof a->parts[0]));
@@ -38,24 +30,20 @@ static grail_status open_parts(int count, const char *const paths[], addition *a
     return GRAIL_OK;
 }
 
-static grail_status check_tensor(const network_statistics *first, const tensor_view *t,
-                                 const network_statistics *other)
-{
-    const tensor_view *found = tensor_file_find(other->file, t->name);
-    const bool same = found != NULL && found->dtype == t->dtype && found->bytes == t->bytes;
-    return same ? GRAIL_OK
-                : error_set(GRAIL_ERROR_ARGUMENT,
-                            "'%s' has a tensor '%s' that '%s' lacks or has in another size; take "
-                            "all with the same options, whole Gram matrices for all or none",
-                            first->path, t->name, other->path);
-}
-
 static grail_status check_tensors(const addition *a)
 {
     const network_statistics *first = a->parts[0];
     for (int p = 1; p < a->count; p++) {
         for (int64_t i = 0; i < first->file->count; i++) {
-            CHECK(check_tensor(first, &first->file->tensors[i], a->parts[p]));
+            const tensor_view *t = &first->file->tensors[i];
+            const tensor_view *found = tensor_file_find(a->parts[p]->file, t->name);
+            const bool same = found != NULL && found->dtype == t->dtype && found->bytes == t->bytes;
+            CHECK(same ? GRAIL_OK
+                       : error_set(
+                             GRAIL_ERROR_ARGUMENT,
+                             "'%s' has a tensor '%s' that '%s' lacks or has in another size; take "
+                             "all with the same options, whole Gram matrices for all or none",
+                             first->path, t->name, a->parts[p]->path));
         }
         if (a->parts[p]->file->count > first->file->count) {
             return error_set(GRAIL_ERROR_ARGUMENT,
@@ -96,14 +84,6 @@ static grail_status add_reals(const network_statistics *part, const tensor_view 
     return GRAIL_OK;
 }
 
-static void round_to_f32(int64_t count, const double *sums, unsigned char *out)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const float single = (float)sums[i];
-        memcpy(out + (size_t)i * sizeof single, &single, sizeof single);
-    }
-}
-
 static grail_status put_reals(const addition *a, const tensor_view *t, const statistics_file *f)
 {
     grail_status status = GRAIL_OK;
@@ -119,7 +99,12 @@ static grail_status put_reals(const addition *a, const tensor_view *t, const sta
         tensor_file_release(a->parts[p]->file, part);
     }
     if (t->dtype == GRAIL_DTYPE_F32) {
-        round_to_f32(count, sums, (unsigned char *)sums); /* each behind what was read */
+        /* each behind what was read */
+        unsigned char *out = (unsigned char *)sums;
+        for (int64_t i = 0; i < count; i++) {
+            const float single = (float)sums[i];
+            memcpy(out + (size_t)i * sizeof single, &single, sizeof single);
+        }
     }
     TRY(tensor_writer_put(f->writer, t->name, sums, t->bytes));
 out:
@@ -140,41 +125,7 @@ static grail_status put_count(const addition *a, const tensor_view *t, const sta
     return tensor_writer_put(f->writer, t->name, &sum, sizeof sum);
 }
 
-static grail_status put_tensors(const addition *a, const statistics_file *f)
-{
-    const tensor_file *first = a->parts[0]->file;
-    for (int64_t i = 0; i < first->count; i++) {
-        const tensor_view *t = &first->tensors[i];
-        CHECK(t->dtype == GRAIL_DTYPE_I64 ? put_count(a, t, f) : put_reals(a, t, f));
-    }
-    return GRAIL_OK;
-}
-
 /* -- all --------------------------------------------------------------------------------------- */
-
-/* What grail gram does not write cannot be added. */
-static grail_status list_tensors(const network_statistics *s, statistics_list *l)
-{
-    for (int64_t i = 0; i < s->file->count; i++) {
-        const tensor_view *t = &s->file->tensors[i];
-        const bool is_count = t->dtype == GRAIL_DTYPE_I64 && t->bytes == sizeof(int64_t);
-        if (!is_count && t->dtype != GRAIL_DTYPE_F32 && t->dtype != GRAIL_DTYPE_F64) {
-            return error_set(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is %s, and no sum", s->path,
-                             t->name, grail_dtype_name(t->dtype));
-        }
-        CHECK(statistics_list_like(l, t));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status add_origins(addition *a)
-{
-    for (int p = 1; p < a->count; p++) {
-        CHECK(statistics_origin_add(a->parts[0]->path, &a->parts[0]->origin, a->parts[p]->path,
-                                    &a->parts[p]->origin));
-    }
-    return GRAIL_OK;
-}
 
 static int64_t count_named(const tensor_file *file, const char *ending)
 {
@@ -199,11 +150,27 @@ grail_status grail_gram_add(int count, const char *const paths[], const grail_gr
     TRY(option_given("paths", "list of files", paths));
     TRY(option_integer("count", "the number of files", count, 1));
     TRY(open_parts(count, paths, &a));
-    TRY(add_origins(&a));
+    for (int p = 1; p < a.count; p++) {
+        TRY(statistics_origin_add(a.parts[0]->path, &a.parts[0]->origin, a.parts[p]->path,
+                                  &a.parts[p]->origin));
+    }
     TRY(check_tensors(&a));
-    TRY(list_tensors(a.parts[0], &list));
+    /* What grail gram does not write cannot be added. */
+    for (int64_t i = 0; i < a.parts[0]->file->count; i++) {
+        const tensor_view *t = &a.parts[0]->file->tensors[i];
+        const bool is_count = t->dtype == GRAIL_DTYPE_I64 && t->bytes == sizeof(int64_t);
+        if (!is_count && t->dtype != GRAIL_DTYPE_F32 && t->dtype != GRAIL_DTYPE_F64) {
+            FAIL(GRAIL_ERROR_FORMAT, "%s: tensor '%s' is %s, and no sum", a.parts[0]->path, t->name,
+                 grail_dtype_name(t->dtype));
+        }
+        TRY(statistics_list_like(&list, t));
+    }
     TRY(statistics_file_open(options->path, &a.parts[0]->origin, &list, &f));
-    TRY(put_tensors(&a, &f));
+    const tensor_file *first = a.parts[0]->file;
+    for (int64_t i = 0; i < first->count; i++) {
+        const tensor_view *t = &first->tensors[i];
+        TRY(t->dtype == GRAIL_DTYPE_I64 ? put_count(&a, t, &f) : put_reals(&a, t, &f));
+    }
     TRY(statistics_file_commit(&f, &bytes));
     if (facts != NULL) {
         *facts = (grail_gram_facts){.matrices = count_named(a.parts[0]->file, ".in_sum2"),
@@ -215,6 +182,9 @@ grail_status grail_gram_add(int count, const char *const paths[], const grail_gr
 out:
     statistics_file_fini(&f);
     statistics_list_fini(&list);
-    addition_fini(&a);
+    for (int i = 0; a.parts != NULL && i < a.count; i++) {
+        network_statistics_close(a.parts[i]);
+    }
+    memory_free(a.parts);
     return status;
 }

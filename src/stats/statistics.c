@@ -21,18 +21,6 @@ static grail_status new_sums(const grail_statistics *s, int64_t rows, int64_t co
     return matrix_new_zero(s->owner, GRAIL_DTYPE_F64, rows, columns, out);
 }
 
-static grail_status allocate_sums(grail_statistics *s)
-{
-    CHECK(new_sums(s, s->width, s->width, &s->gram));
-    CHECK(new_sums(s, 1, s->width, &s->sum));
-    if (s->outputs > 0) {
-        CHECK(new_sums(s, s->outputs, s->width, &s->cross));
-        CHECK(new_sums(s, 1, s->outputs, &s->target_sum));
-        CHECK(new_sums(s, 1, s->outputs, &s->target_square));
-    }
-    return GRAIL_OK;
-}
-
 grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail_statistics **out)
 {
     grail_status status = GRAIL_OK;
@@ -46,7 +34,13 @@ grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail
     s->owner = b;
     s->width = width;
     s->outputs = outputs;
-    TRY(allocate_sums(s));
+    TRY(new_sums(s, s->width, s->width, &s->gram));
+    TRY(new_sums(s, 1, s->width, &s->sum));
+    if (s->outputs > 0) {
+        TRY(new_sums(s, s->outputs, s->width, &s->cross));
+        TRY(new_sums(s, 1, s->outputs, &s->target_sum));
+        TRY(new_sums(s, 1, s->outputs, &s->target_square));
+    }
     *out = s;
     s = NULL;
 out:
@@ -128,23 +122,6 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
     return GRAIL_OK;
 }
 
-/* The products of rows that are scaled by the roots of their weights, and then, since the constant
- * 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
-static grail_status add_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
-{
-    CHECK(matrix_scale_rows(root, z, z));
-    CHECK(matrix_gram(z, s->gram));
-    if (matrix_exists(y)) {
-        CHECK(matrix_scale_rows(root, y, y));
-        CHECK(matrix_cross(y, z, s->cross));
-        CHECK(matrix_column_sums(y, no_matrix, s->target_square));
-        CHECK(matrix_scale_rows(root, y, y));
-        CHECK(matrix_column_sums(y, s->target_sum, no_matrix));
-    }
-    CHECK(matrix_scale_rows(root, z, z));
-    return matrix_column_sums(z, s->sum, no_matrix);
-}
-
 grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
                                             matrix y)
 {
@@ -152,7 +129,19 @@ grail_status statistics_accumulate_weighted(grail_statistics *s, const double *r
     matrix factor = no_matrix;
     TRY(check_batch(s, z, y));
     TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, root, &factor));
-    TRY(add_weighted(s, factor, z, y));
+    /* The products of rows that are scaled by the roots of their weights, and then, since the
+     * constant 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
+    TRY(matrix_scale_rows(factor, z, z));
+    TRY(matrix_gram(z, s->gram));
+    if (matrix_exists(y)) {
+        TRY(matrix_scale_rows(factor, y, y));
+        TRY(matrix_cross(y, z, s->cross));
+        TRY(matrix_column_sums(y, no_matrix, s->target_square));
+        TRY(matrix_scale_rows(factor, y, y));
+        TRY(matrix_column_sums(y, s->target_sum, no_matrix));
+    }
+    TRY(matrix_scale_rows(factor, z, z));
+    TRY(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
     for (int64_t t = 0; t < z.rows; t++) {
         s->weight += root[t] * root[t];

@@ -110,15 +110,6 @@ static grail_status no_target(const char *name)
         name);
 }
 
-static void mirror_lower(int64_t n, double *gram)
-{
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < i; j++) {
-            gram[j * n + i] = gram[i * n + j];
-        }
-    }
-}
-
 grail_status grail_statistics_get(const grail_statistics *s, const grail_sums *out)
 {
     sum_array pairs[SUMS];
@@ -137,7 +128,11 @@ grail_status grail_statistics_get(const grail_statistics *s, const grail_sums *o
         }
     }
     if (out->gram != NULL) {
-        mirror_lower(s->width, out->gram);
+        for (int64_t i = 0; i < s->width; i++) {
+            for (int64_t j = 0; j < i; j++) {
+                out->gram[j * s->width + i] = out->gram[i * s->width + j];
+            }
+        }
     }
     return GRAIL_OK;
 }
@@ -157,18 +152,6 @@ static grail_status check_arrays(const sum_array pairs[SUMS], int64_t count, dou
                          isfinite(weight) && weight >= 0.0, "0 or more");
 }
 
-static grail_status check_diagonal(int64_t width, const double *gram)
-{
-    for (int64_t i = 0; i < width; i++) {
-        if (gram[i * width + i] < 0.0) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "statistics: the sum of squares of feature %lld is %g", (long long)i,
-                             gram[i * width + i]);
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status grail_statistics_add_sums(grail_statistics *s, int64_t count, double weight,
                                        const grail_sums *sums)
 {
@@ -180,7 +163,13 @@ grail_status grail_statistics_add_sums(grail_statistics *s, int64_t count, doubl
     CHECK(OPTION_ROOM_OF(grail_sums, sums));
     pair_sums(s, sums, pairs);
     CHECK(check_arrays(pairs, count, weight));
-    CHECK(check_diagonal(s->width, sums->gram));
+    for (int64_t i = 0; i < s->width; i++) {
+        if (sums->gram[i * s->width + i] < 0.0) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "statistics: the sum of squares of feature %lld is %g", (long long)i,
+                             sums->gram[i * s->width + i]);
+        }
+    }
     TRY(statistics_create(s->owner, s->width, s->outputs, &given));
     pair_sums(given, sums, pairs);
     for (int i = 0; i < SUMS; i++) {

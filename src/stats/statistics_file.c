@@ -110,23 +110,6 @@ static grail_status check_tensor(const char *path, const tensor_view *found,
         shape_text(expected->rank, expected->shape, expected_text, sizeof expected_text));
 }
 
-/* Copies what the tensor that `expected` describes holds to the sums, or to the count where there
- * are none, after a check. */
-static grail_status read_tensor(const char *path, const tensor_file *file,
-                                const tensor_view *expected, matrix sums, int64_t *count)
-{
-    const tensor_view *t = NULL;
-    CHECK(find_tensor(path, file, expected->name, expected->rank, &t));
-    CHECK(check_tensor(path, t, expected));
-    if (matrix_exists(sums)) {
-        CHECK(matrix_upload(sums, t->data));
-    } else {
-        memcpy(count, t->data, t->bytes);
-    }
-    tensor_file_release(file, t);
-    return GRAIL_OK;
-}
-
 /* The weight of the rows, which is their number where the file has none. */
 static grail_status read_weight(const char *path, const tensor_file *file, grail_statistics *s)
 {
@@ -151,7 +134,17 @@ static grail_status read_sums(const char *path, const tensor_file *file, grail_s
     statistics_layout layout;
     layout_of(s, &layout);
     for (int i = 0; i < layout.count; i++) {
-        CHECK(read_tensor(path, file, &layout.tensors[i], layout.sums[i], &s->count));
+        /* Copies what the tensor that `layout.tensors[i]` describes holds to the sums, or to the
+         * count where there are none, after a check. */
+        const tensor_view *t = NULL;
+        CHECK(find_tensor(path, file, layout.tensors[i].name, layout.tensors[i].rank, &t));
+        CHECK(check_tensor(path, t, &layout.tensors[i]));
+        if (matrix_exists(layout.sums[i])) {
+            CHECK(matrix_upload(layout.sums[i], t->data));
+        } else {
+            memcpy(&s->count, t->data, t->bytes);
+        }
+        tensor_file_release(file, t);
     }
     if (s->count < 0) {
         return error_set(GRAIL_ERROR_FORMAT, "%s: tensor 'count' holds %lld, expected 0 or more",

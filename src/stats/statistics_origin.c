@@ -141,24 +141,6 @@ out:
     return status;
 }
 
-static grail_status read_hashes(const gguf_metadata *m, hash_set *out)
-{
-    const gguf_value *value = gguf_find(m, hashes_key);
-    CHECK(hash_set_init(out));
-    if (value == NULL) {
-        return GRAIL_OK;
-    }
-    if (!value->is_array || value->type != GGUF_U64 || value->count > HASH_SET_MOST) {
-        return error_set(GRAIL_ERROR_FORMAT, "key '%s' is no array of at most %d u64", hashes_key,
-                         HASH_SET_MOST);
-    }
-    for (uint64_t i = 0; i < value->count; i++) {
-        out->hashes[out->count++] = load_little(value->bytes + i * sizeof(uint64_t), 8);
-    }
-    hash_set_settle(out);
-    return GRAIL_OK;
-}
-
 bool statistics_origin_exists(const gguf_metadata *m)
 {
     return gguf_find(m, version_key) != NULL;
@@ -180,7 +162,21 @@ grail_status statistics_origin_read(const gguf_metadata *m, statistics_origin *o
     CHECK(require_count(m, context_key, &out->context));
     CHECK(require_count(m, samples_key, &out->samples));
     CHECK(read_calibrations(m, &out->calibrations));
-    return read_hashes(m, &out->hashes);
+    const gguf_value *value = gguf_find(m, hashes_key);
+    CHECK(hash_set_init(&out->hashes));
+    if (value == NULL) {
+        return GRAIL_OK;
+    }
+    if (!value->is_array || value->type != GGUF_U64 || value->count > HASH_SET_MOST) {
+        return error_set(GRAIL_ERROR_FORMAT, "key '%s' is no array of at most %d u64", hashes_key,
+                         HASH_SET_MOST);
+    }
+    for (uint64_t i = 0; i < value->count; i++) {
+        out->hashes.hashes[out->hashes.count++] =
+            load_little(value->bytes + i * sizeof(uint64_t), 8);
+    }
+    hash_set_settle(&out->hashes);
+    return GRAIL_OK;
 }
 
 /* -- writing ----------------------------------------------------------------------------------- */
@@ -203,21 +199,6 @@ static grail_status put_names(const json_t *record, uint64_t *count, gguf_pairs 
         CHECK(gguf_append_text(out, name, strlen(name)));
     }
     *count += names;
-    return GRAIL_OK;
-}
-
-/* llama.cpp's tools want the names of the data as texts. */
-static grail_status put_datasets(const json_t *calibrations, gguf_pairs *out)
-{
-    uint64_t count = 0;
-    uint64_t put = 0;
-    for (size_t i = 0; i < json_array_size(calibrations); i++) {
-        CHECK(put_names(json_array_get(calibrations, i), &count, NULL));
-    }
-    CHECK(gguf_put_array(out, "imatrix.datasets", GGUF_TEXT, count));
-    for (size_t i = 0; i < json_array_size(calibrations); i++) {
-        CHECK(put_names(json_array_get(calibrations, i), &put, out));
-    }
     return GRAIL_OK;
 }
 
@@ -245,7 +226,16 @@ static grail_status put_hashes(const hash_set *hashes, gguf_pairs *out)
 grail_status statistics_origin_put(const statistics_origin *o, gguf_pairs *out)
 {
     CHECK(gguf_put_text(out, type_key, "imatrix"));
-    CHECK(put_datasets(o->calibrations, out));
+    /* llama.cpp's tools want the names of the data as texts. */
+    uint64_t count = 0;
+    uint64_t put = 0;
+    for (size_t i = 0; i < json_array_size(o->calibrations); i++) {
+        CHECK(put_names(json_array_get(o->calibrations, i), &count, NULL));
+    }
+    CHECK(gguf_put_array(out, "imatrix.datasets", GGUF_TEXT, count));
+    for (size_t i = 0; i < json_array_size(o->calibrations); i++) {
+        CHECK(put_names(json_array_get(o->calibrations, i), &put, out));
+    }
     CHECK(gguf_put_integer(out, samples_key, GGUF_U32, o->samples));
     CHECK(gguf_put_integer(out, context_key, GGUF_U32, o->context));
     CHECK(gguf_put_integer(out, version_key, GGUF_U32, VERSION));
@@ -268,8 +258,8 @@ static grail_status check_equal(const char *what, const char *path, const char *
                            path, what, a, other_path, b);
 }
 
-static grail_status check_same(const char *path, const statistics_origin *o, const char *other_path,
-                               const statistics_origin *other)
+grail_status statistics_origin_add(const char *path, statistics_origin *o, const char *other_path,
+                                   const statistics_origin *other)
 {
     if (strcmp(o->model, other->model) != 0) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -283,13 +273,7 @@ static grail_status check_same(const char *path, const statistics_origin *o, con
                          path, (long long)o->context, other_path, (long long)other->context);
     }
     CHECK(check_equal("the precision", path, o->precision, other_path, other->precision));
-    return check_equal("the fit of convolutions", path, o->fit, other_path, other->fit);
-}
-
-grail_status statistics_origin_add(const char *path, statistics_origin *o, const char *other_path,
-                                   const statistics_origin *other)
-{
-    CHECK(check_same(path, o, other_path, other));
+    CHECK(check_equal("the fit of convolutions", path, o->fit, other_path, other->fit));
     o->samples += other->samples; /* of two numbers below 2^31 */
     if (o->samples > INT32_MAX) {
         return error_set(GRAIL_ERROR_ARGUMENT, "'%s' and '%s' hold more than %d samples together",

@@ -71,18 +71,6 @@ static void read_q8_0(const unsigned char *block, float *out)
     }
 }
 
-/* The 6-bit scale and minimum of sub-block j of 8, from 12 bytes. */
-static void read_scale(const unsigned char *bytes, int j, float *scale, float *minimum)
-{
-    if (j < 4) {
-        *scale = (float)(bytes[j] & 63);
-        *minimum = (float)(bytes[j + 4] & 63);
-    } else {
-        *scale = (float)((bytes[j + 4] & 15) | (bytes[j - 4] >> 6) << 4);
-        *minimum = (float)(bytes[j + 4] >> 4 | (bytes[j] >> 6) << 4);
-    }
-}
-
 /* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles: d scale q - dmin minimum.
  * With 32 bytes of fifth bits before the nibbles, whose bit j belongs to sub-block j, it is Q5_K.
  */
@@ -94,7 +82,15 @@ static void read_k(const unsigned char *block, const unsigned char *fifth,
     for (int j = 0; j < LARGE / SMALL; j++) {
         float scale = 0.0F;
         float minimum = 0.0F;
-        read_scale(block + 4, j, &scale, &minimum);
+        /* The 6-bit scale and minimum of sub-block j of 8, from 12 bytes. */
+        const unsigned char *bytes = block + 4;
+        if (j < 4) {
+            scale = (float)(bytes[j] & 63);
+            minimum = (float)(bytes[j + 4] & 63);
+        } else {
+            scale = (float)((bytes[j + 4] & 15) | (bytes[j - 4] >> 6) << 4);
+            minimum = (float)(bytes[j + 4] >> 4 | (bytes[j] >> 6) << 4);
+        }
         scale *= d;
         minimum *= least;
         for (int l = 0; l < SMALL; l++) {

@@ -29,17 +29,6 @@ typedef struct code_place {
     int low, low_shift, high, high_shift;
 } code_place;
 
-static code_place place_of(int j)
-{
-    const int half = j / 128;
-    const int group = j % 128 / 32;
-    const int l = j % 32;
-    return (code_place){.low = 64 * half + l + 32 * (group % 2),
-                        .low_shift = group < 2 ? 0 : 4,
-                        .high = PAIRS_AT + 32 * half + l,
-                        .high_shift = 2 * group};
-}
-
 static void put_bits(unsigned char *byte, int shift, int mask, int bits)
 {
     *byte = (unsigned char)((*byte & ~(mask << shift)) | bits << shift);
@@ -47,7 +36,13 @@ static void put_bits(unsigned char *byte, int shift, int mask, int bits)
 
 void q6_k_put(unsigned char *block, int j, int q)
 {
-    const code_place at = place_of(j);
+    const int half = j / 128;
+    const int group = j % 128 / 32;
+    const int l = j % 32;
+    const code_place at = (code_place){.low = 64 * half + l + 32 * (group % 2),
+                                       .low_shift = group < 2 ? 0 : 4,
+                                       .high = PAIRS_AT + 32 * half + l,
+                                       .high_shift = 2 * group};
     put_bits(block + at.low, at.low_shift, 15, q & 15);
     put_bits(block + at.high, at.high_shift, 3, q >> 4);
 }

@@ -88,24 +88,6 @@ static void lower_to(_Atomic int64_t *first, int64_t index)
     }
 }
 
-/* What is beyond the range of F32 becomes infinite. */
-static void round_f64(int64_t count, const unsigned char *source, float *out)
-{
-    for (int64_t i = 0; i < count; i++) {
-        double x = 0.0;
-        memcpy(&x, source + (size_t)i * sizeof x, sizeof x);
-        out[i] = (float)x;
-    }
-}
-
-static void extend_f32(int64_t count, const float *source, unsigned char *out)
-{
-    for (int64_t i = 0; i < count; i++) {
-        const double x = (double)source[i];
-        memcpy(out + (size_t)i * sizeof x, &x, sizeof x);
-    }
-}
-
 typedef struct widening {
     grail_dtype dtype;
     const unsigned char *source;
@@ -121,7 +103,14 @@ static void widen_piece(int64_t begin, int64_t end, void *context)
     } else if (w->dtype == GRAIL_DTYPE_BF16) {
         widen_bf16(count, w->source + 2 * begin, w->out + begin);
     } else if (w->dtype == GRAIL_DTYPE_F64) {
-        round_f64(count, w->source + 8 * begin, w->out + begin);
+        /* What is beyond the range of F32 becomes infinite. */
+        const unsigned char *source = w->source + 8 * begin;
+        float *out = w->out + begin;
+        for (int64_t i = 0; i < count; i++) {
+            double x = 0.0;
+            memcpy(&x, source + (size_t)i * sizeof x, sizeof x);
+            out[i] = (float)x;
+        }
     } else {
         memcpy(w->out + begin, w->source + 4 * begin, 4 * (size_t)count);
     }
@@ -147,23 +136,19 @@ static void widen_block(int64_t begin, int64_t end, void *context)
     }
 }
 
-static grail_status convert_blocks(const widening *w, int64_t count)
-{
-    const int64_t block = dtype_block(w->dtype);
-    widening copy = *w;
-    if (count % block != 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%lld elements of %s are no complete blocks of %lld", (long long)count,
-                         grail_dtype_name(w->dtype), (long long)block);
-    }
-    parallel_for(count / block, GRAIN / LARGEST_BLOCK, widen_block, &copy);
-    return GRAIL_OK;
-}
-
 grail_status convert_to_f32(grail_dtype dtype, const void *source, int64_t count, float *out)
 {
     if (dtype_block(dtype) > 1) {
-        return convert_blocks(&(widening){.dtype = dtype, .source = source, .out = out}, count);
+        const widening *w = &(widening){.dtype = dtype, .source = source, .out = out};
+        const int64_t block = dtype_block(w->dtype);
+        widening copy = *w;
+        if (count % block != 0) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%lld elements of %s are no complete blocks of %lld", (long long)count,
+                             grail_dtype_name(w->dtype), (long long)block);
+        }
+        parallel_for(count / block, GRAIN / LARGEST_BLOCK, widen_block, &copy);
+        return GRAIL_OK;
     }
     CHECK(check_weight(dtype));
     widening w = {.dtype = dtype, .source = source, .out = out};
@@ -192,7 +177,11 @@ static void narrow_piece(int64_t begin, int64_t end, void *context)
         overflow = narrow_bf16(count, source, n->out + 2 * begin);
         limit = BF16_OVERFLOW;
     } else if (n->dtype == GRAIL_DTYPE_F64) {
-        extend_f32(count, source, n->out + 8 * begin);
+        unsigned char *out = n->out + 8 * begin;
+        for (int64_t i = 0; i < count; i++) {
+            const double x = (double)source[i];
+            memcpy(out + (size_t)i * sizeof x, &x, sizeof x);
+        }
     } else {
         memcpy(n->out + 4 * begin, source, 4 * (size_t)count);
     }
@@ -315,19 +304,14 @@ static void search_blocks(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* The factors of a block may be special, which makes its elements so. */
-static int64_t find_in_blocks(grail_dtype dtype, const void *source, int64_t count)
-{
-    block_search s = {.dtype = dtype, .source = source, .first = INT64_MAX};
-    parallel_for(count / dtype_block(dtype), GRAIN / LARGEST_BLOCK, search_blocks, &s);
-    const int64_t first = s.first;
-    return first == INT64_MAX ? -1 : first;
-}
-
 int64_t find_non_finite_stored(grail_dtype dtype, const void *source, int64_t count)
 {
     if (dtype_block(dtype) > 1) {
-        return find_in_blocks(dtype, source, count);
+        /* The factors of a block may be special, which makes its elements so. */
+        block_search s = {.dtype = dtype, .source = source, .first = INT64_MAX};
+        parallel_for(count / dtype_block(dtype), GRAIN / LARGEST_BLOCK, search_blocks, &s);
+        const int64_t first = s.first;
+        return first == INT64_MAX ? -1 : first;
     }
     const special *how = &specials[dtype];
     search s = {.source = source, .special = how, .first = INT64_MAX};

@@ -98,20 +98,16 @@ void group_put_scale(void *block, float scale)
     memcpy(block, &settled, sizeof settled);
 }
 
-static float scale_for(int bits, const float *values, int64_t count)
-{
-    float largest = 0.0F;
-    for (int64_t j = 0; j < count; j++) {
-        largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
-    }
-    return settled_scale(largest / ((float)(1 << (bits - 1)) - 0.5F));
-}
-
 void group_write(grail_dtype dtype, const float *values, unsigned char *block)
 {
     const int64_t elements = dtype_block(dtype);
     const int half = 1 << (group_bits(dtype) - 1);
-    const float scale = scale_for(group_bits(dtype), values, elements);
+    const int bits = group_bits(dtype);
+    float largest = 0.0F;
+    for (int64_t j = 0; j < elements; j++) {
+        largest = fabsf(values[j]) > largest ? fabsf(values[j]) : largest;
+    }
+    const float scale = settled_scale(largest / ((float)(1 << (bits - 1)) - 0.5F));
     group_put_head(block, scale, GRAIL_DTYPE_F32);
     for (int j = 0; j < (int)elements; j++) {
         const float q = fmaxf((float)-half, fminf((float)(half - 1), rintf(values[j] / scale)));

@@ -109,17 +109,6 @@ CPU_CLONES static void round_by(const sub_values *v, const float *least, const f
     *sums = a;
 }
 
-/* The least squares of a sub-block's values on q. */
-static void solve(const affine_sums *a, int s, float determinant, sub_blocks *b)
-{
-    b->step[s] = (a->w[s] * a->qx[s] - a->x[s] * a->q[s]) / determinant;
-    b->least[s] = (a->qq[s] * a->x[s] - a->q[s] * a->qx[s]) / determinant;
-    if (b->least[s] > 0.0F) {
-        b->least[s] = 0.0F;
-        b->step[s] = a->qx[s] / a->qq[s];
-    }
-}
-
 static void take_sub_block(const sub_blocks *from, int s, sub_blocks *to)
 {
     to->step[s] = from->step[s];
@@ -151,7 +140,13 @@ static void search_steps(const sub_values *v, const float *most, affine_sums *su
         round_by(v, best->least, inverse, tried.q, sums);
         for (int s = 0; s < SUB_BLOCKS; s++) {
             determinant[s] = sums->w[s] * sums->qq[s] - sums->q[s] * sums->q[s];
-            solve(sums, s, determinant[s], &tried);
+            /* The least squares of a sub-block's values on q. */
+            tried.step[s] = (sums->w[s] * sums->qx[s] - sums->x[s] * sums->q[s]) / determinant[s];
+            tried.least[s] = (sums->qq[s] * sums->x[s] - sums->q[s] * sums->qx[s]) / determinant[s];
+            if (tried.least[s] > 0.0F) {
+                tried.least[s] = 0.0F;
+                tried.step[s] = sums->qx[s] / sums->qq[s];
+            }
         }
         add_errors(v, &tried, error);
         for (int s = 0; s < SUB_BLOCKS; s++) {
@@ -160,66 +155,6 @@ static void search_steps(const sub_values *v, const float *most, affine_sums *su
                 best_error[s] = error[s];
             }
         }
-    }
-}
-
-/* The range of each sub-block, and the sums without q. */
-static void take_ranges(const sub_values *v, float *least, float *most, affine_sums *sums)
-{
-    for (int s = 0; s < SUB_BLOCKS; s++) {
-        least[s] = most[s] = v->x[0][s];
-        sums->w[s] = v->w[0][s];
-        sums->x[s] = v->w[0][s] * v->x[0][s];
-    }
-    for (int j = 1; j < SMALL; j++) {
-        for (int s = 0; s < SUB_BLOCKS; s++) {
-            least[s] = v->x[j][s] < least[s] ? v->x[j][s] : least[s];
-            most[s] = v->x[j][s] > most[s] ? v->x[j][s] : most[s];
-            sums->w[s] += v->w[j][s];
-            sums->x[s] += v->w[j][s] * v->x[j][s];
-        }
-    }
-}
-
-static void fit_sub_blocks(const sub_values *v, sub_blocks *best)
-{
-    affine_sums sums = {0};
-    float most[SUB_BLOCKS];
-    float spanning[SUB_BLOCKS];
-    take_ranges(v, best->least, most, &sums);
-    for (int s = 0; s < SUB_BLOCKS; s++) {
-        best->least[s] = best->least[s] > 0.0F ? 0.0F : best->least[s];
-        const bool varies = most[s] != best->least[s];
-        spanning[s] = varies ? 15.0F / (most[s] - best->least[s]) : 0.0F;
-        best->step[s] = varies ? 1.0F / spanning[s] : 0.0F;
-    }
-    round_by(v, best->least, spanning, best->q, &sums);
-    search_steps(v, most, &sums, best);
-}
-
-/* Large values count more, as far as nothing else is known. */
-static void weigh_by_size(sub_values *v)
-{
-    float squares[SUB_BLOCKS] = {0.0F};
-    for (int j = 0; j < SMALL; j++) {
-        for (int s = 0; s < SUB_BLOCKS; s++) {
-            squares[s] += v->x[j][s] * v->x[j][s];
-        }
-    }
-    for (int j = 0; j < SMALL; j++) {
-        for (int s = 0; s < SUB_BLOCKS; s++) {
-            v->w[j][s] = sqrtf(squares[s] / (float)SMALL) + fabsf(v->x[j][s]);
-        }
-    }
-}
-
-/* 12 bytes: two numbers of 6 bits for each of 8 sub-blocks. */
-static void pack_scales(const int *steps, const int *minima, unsigned char *bytes)
-{
-    for (int j = 0; j < 4; j++) {
-        bytes[j] = (unsigned char)(steps[j] | (steps[j + 4] >> 4) << 6);
-        bytes[j + 4] = (unsigned char)(minima[j] | (minima[j + 4] >> 4) << 6);
-        bytes[j + 8] = (unsigned char)((steps[j + 4] & 15) | (minima[j + 4] & 15) << 4);
     }
 }
 
@@ -267,9 +202,44 @@ static void fit_block(const float *values, const float *weights, sub_blocks *out
         }
     }
     if (weights == NULL) {
-        weigh_by_size(&v);
+        /* Large values count more, as far as nothing else is known. */
+        float squares[SUB_BLOCKS] = {0.0F};
+        for (int j = 0; j < SMALL; j++) {
+            for (int s = 0; s < SUB_BLOCKS; s++) {
+                squares[s] += v.x[j][s] * v.x[j][s];
+            }
+        }
+        for (int j = 0; j < SMALL; j++) {
+            for (int s = 0; s < SUB_BLOCKS; s++) {
+                v.w[j][s] = sqrtf(squares[s] / (float)SMALL) + fabsf(v.x[j][s]);
+            }
+        }
     }
-    fit_sub_blocks(&v, out);
+    affine_sums sums = {0};
+    float most[SUB_BLOCKS];
+    float spanning[SUB_BLOCKS];
+    /* The range of each sub-block, and the sums without q. */
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        out->least[s] = most[s] = v.x[0][s];
+        sums.w[s] = v.w[0][s];
+        sums.x[s] = v.w[0][s] * v.x[0][s];
+    }
+    for (int j = 1; j < SMALL; j++) {
+        for (int s = 0; s < SUB_BLOCKS; s++) {
+            out->least[s] = v.x[j][s] < out->least[s] ? v.x[j][s] : out->least[s];
+            most[s] = v.x[j][s] > most[s] ? v.x[j][s] : most[s];
+            sums.w[s] += v.w[j][s];
+            sums.x[s] += v.w[j][s] * v.x[j][s];
+        }
+    }
+    for (int s = 0; s < SUB_BLOCKS; s++) {
+        out->least[s] = out->least[s] > 0.0F ? 0.0F : out->least[s];
+        const bool varies = most[s] != out->least[s];
+        spanning[s] = varies ? 15.0F / (most[s] - out->least[s]) : 0.0F;
+        out->step[s] = varies ? 1.0F / spanning[s] : 0.0F;
+    }
+    round_by(&v, out->least, spanning, out->q, &sums);
+    search_steps(&v, most, &sums, out);
 }
 
 /* f16 d, f16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles. Weights may be NULL. */
@@ -285,7 +255,13 @@ static void write_weighted_q4_k(const float *values, const float *weights, unsig
     }
     round_scales(fit.step, step_codes, block);
     round_scales(minima, minimum_codes, block + 2);
-    pack_scales(step_codes, minimum_codes, block + 4);
+    /* 12 bytes: two numbers of 6 bits for each of 8 sub-blocks. */
+    unsigned char *bytes = block + 4;
+    for (int j = 0; j < 4; j++) {
+        bytes[j] = (unsigned char)(step_codes[j] | (step_codes[j + 4] >> 4) << 6);
+        bytes[j + 4] = (unsigned char)(minimum_codes[j] | (minimum_codes[j + 4] >> 4) << 6);
+        bytes[j + 8] = (unsigned char)((step_codes[j + 4] & 15) | (minimum_codes[j + 4] & 15) << 4);
+    }
     for (int s = 0; s < SUB_BLOCKS; s++) {
         pack_values(values + s * SMALL, get_half(block) * (float)step_codes[s],
                     get_half(block + 2) * (float)minimum_codes[s], &fit, s,
@@ -450,15 +426,6 @@ static float get_factor(grail_dtype dtype, const unsigned char *block)
     return group_bits(dtype) == 0 ? get_half(block) : group_scale(block);
 }
 
-static void put_factor(grail_dtype dtype, float factor, unsigned char *block)
-{
-    if (group_bits(dtype) == 0) {
-        put_half(factor, block);
-    } else {
-        group_put_scale(block, factor);
-    }
-}
-
 /* The usual factor of a block and other ones, beside each other. */
 enum { FACTORS = 48 };
 typedef struct factor_trials {
@@ -471,15 +438,6 @@ CPU_CLONES static void round_steps_to_half(factor_trials *trials)
 #pragma omp simd
     for (int i = 0; i < FACTORS; i++) {
         trials->step[i] = float_of(f32_of_f16(f16_of_f32(bits_of(trials->step[i]))));
-    }
-}
-
-static void round_steps_of_groups(factor_trials *trials)
-{
-    for (int i = 0; i < FACTORS; i++) {
-        unsigned char head[GROUP_HEAD];
-        group_put_scale(head, trials->step[i]);
-        trials->step[i] = group_scale(head);
     }
 }
 
@@ -525,30 +483,21 @@ static void search_factor(grail_dtype dtype, const float *values, const float *w
     if (signs == 2) {
         round_steps_to_half(&trials);
     } else {
-        round_steps_of_groups(&trials);
+        for (int i = 0; i < FACTORS; i++) {
+            unsigned char head[GROUP_HEAD];
+            group_put_scale(head, trials.step[i]);
+            trials.step[i] = group_scale(head);
+        }
     }
     block_read_grid(dtype, block, &grid);
     take_trial_errors(dtype_block(dtype), values, weights, 0.5F * (float)(grid.most + 1), &trials);
     for (int i = 1; i < FACTORS; i++) {
         best = trials.error[i] < trials.error[best] ? i : best;
     }
-    put_factor(dtype, trials.step[best], block);
-}
-
-/* Blocks of 256 with several factors take those of the search with these weights, where they are
- * better. */
-static void fit_large(grail_dtype dtype, const float *values, const float *weights,
-                      unsigned char *block)
-{
-    unsigned char fitted[Q6_K_BYTES]; /* the larger of both */
-    if (dtype == GRAIL_DTYPE_Q6_K) {
-        q6_k_write(values, weights, fitted);
+    if (group_bits(dtype) == 0) {
+        put_half(trials.step[best], block);
     } else {
-        write_weighted_q4_k(values, weights, fitted);
-    }
-    if (weighted_error(dtype, values, weights, fitted) <
-        weighted_error(dtype, values, weights, block)) {
-        memcpy(block, fitted, dtype == GRAIL_DTYPE_Q6_K ? Q6_K_BYTES : Q4_K_BYTES);
+        group_put_scale(block, trials.step[best]);
     }
 }
 
@@ -557,7 +506,18 @@ grail_status block_fit_factors(grail_dtype dtype, const float *values, const flo
 {
     CHECK(blocks_from_f32(dtype, values, 1, block));
     if (dtype_block(dtype) == LARGE) {
-        fit_large(dtype, values, weights, block);
+        /* Blocks of 256 with several factors take those of the search with these weights, where
+         * they are better. */
+        unsigned char fitted[Q6_K_BYTES]; /* the larger of both */
+        if (dtype == GRAIL_DTYPE_Q6_K) {
+            q6_k_write(values, weights, fitted);
+        } else {
+            write_weighted_q4_k(values, weights, fitted);
+        }
+        if (weighted_error(dtype, values, weights, fitted) <
+            weighted_error(dtype, values, weights, block)) {
+            memcpy(block, fitted, dtype == GRAIL_DTYPE_Q6_K ? Q6_K_BYTES : Q4_K_BYTES);
+        }
     } else {
         search_factor(dtype, values, weights, block);
     }
