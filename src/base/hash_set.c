@@ -93,25 +93,6 @@ grail_status hash_set_append(const hash_set *set, buffer *out)
     return GRAIL_OK;
 }
 
-static grail_status take_hashes(const char *path, const buffer *bytes, hash_set *set)
-{
-    if (bytes->size % HASH_BYTES != 0 || bytes->size > HASH_SET_LARGEST) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "'%s' has %zu bytes, which are no whole number of 8-byte hashes, or more "
-                         "than %d of them",
-                         path, bytes->size, HASH_SET_MOST);
-    }
-    for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
-        const uint64_t hash = load_little(bytes->bytes + i, HASH_BYTES);
-        if (set->count > 0 && hash <= set->hashes[set->count - 1]) {
-            return error_set(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it",
-                             path, (long long)set->count);
-        }
-        set->hashes[set->count++] = hash;
-    }
-    return GRAIL_OK;
-}
-
 grail_status hash_set_read(const char *path, const buffer *bytes, const char *sha256, hash_set *out)
 {
     grail_status status = GRAIL_OK;
@@ -123,7 +104,20 @@ grail_status hash_set_read(const char *path, const buffer *bytes, const char *sh
              path, found, sha256);
     }
     TRY(hash_set_init(&set));
-    TRY(take_hashes(path, bytes, &set));
+    if (bytes->size % HASH_BYTES != 0 || bytes->size > HASH_SET_LARGEST) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "'%s' has %zu bytes, which are no whole number of 8-byte hashes, or more "
+             "than %d of them",
+             path, bytes->size, HASH_SET_MOST);
+    }
+    for (size_t i = 0; i < bytes->size; i += HASH_BYTES) {
+        const uint64_t hash = load_little(bytes->bytes + i, HASH_BYTES);
+        if (set.count > 0 && hash <= set.hashes[set.count - 1]) {
+            FAIL(GRAIL_ERROR_FORMAT, "'%s': hash %lld is not above the one before it", path,
+                 (long long)set.count);
+        }
+        set.hashes[set.count++] = hash;
+    }
     *out = set;
     set = (hash_set){0};
 out:

@@ -20,9 +20,17 @@ const double *kept_numbers_find(const kept_numbers *k, const char *key, size_t c
     return NULL;
 }
 
-/* Makes room for so many bytes more. */
-static void forget_first(kept_numbers *k, size_t bytes)
+grail_status kept_numbers_add(kept_numbers *k, const char *key, const double *numbers, size_t count)
 {
+    size_t bytes = 0;
+    double *copy = NULL;
+    if (!measure(count, &bytes)) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&k->arrays, k->count + 1, sizeof k->arrays[0]));
+    CHECK(memory_new_unset(&copy, count, sizeof copy[0]));
+    memcpy(copy, numbers, count * sizeof copy[0]);
+    /* Makes room for so many bytes more. */
     size_t gone = 0;
     while (k->bytes + bytes > KEPT_NUMBERS_BYTES) {
         size_t freed = 0;
@@ -35,19 +43,6 @@ static void forget_first(kept_numbers *k, size_t bytes)
         k->count -= gone;
         memmove(k->arrays, k->arrays + gone, k->count * sizeof k->arrays[0]);
     }
-}
-
-grail_status kept_numbers_add(kept_numbers *k, const char *key, const double *numbers, size_t count)
-{
-    size_t bytes = 0;
-    double *copy = NULL;
-    if (!measure(count, &bytes)) {
-        return GRAIL_OK;
-    }
-    CHECK(memory_reserve(&k->arrays, k->count + 1, sizeof k->arrays[0]));
-    CHECK(memory_new_unset(&copy, count, sizeof copy[0]));
-    memcpy(copy, numbers, count * sizeof copy[0]);
-    forget_first(k, bytes);
     kept_array *added = &k->arrays[k->count++];
     snprintf(added->key, sizeof added->key, "%s", key);
     added->numbers = copy;

@@ -12,14 +12,6 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static grail_status add_name(name_list *list, const char *name)
-{
-    CHECK(memory_reserve(&list->names, list->count + 1, sizeof list->names[0]));
-    CHECK(memory_copy_string(&list->names[list->count], name));
-    list->count++;
-    return GRAIL_OK;
-}
-
 grail_status name_list_read(const char *directory, bool (*is_wanted)(const char *name),
                             name_list *out)
 {
@@ -31,7 +23,9 @@ grail_status name_list_read(const char *directory, bool (*is_wanted)(const char 
     }
     for (const struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries)) {
         if (entry->d_name[0] != '.' && (is_wanted == NULL || is_wanted(entry->d_name))) {
-            TRY(add_name(&list, entry->d_name));
+            TRY(memory_reserve(&list.names, list.count + 1, sizeof list.names[0]));
+            TRY(memory_copy_string(&list.names[list.count], entry->d_name));
+            list.count++;
         }
     }
     if (list.count > 1) {

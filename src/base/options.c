@@ -471,13 +471,6 @@ grail_status options_transfer(const grail_option *from, const void *from_owner,
 
 /* -- JSON -------------------------------------------------------------------------------------- */
 
-static json_t *number_to_json(grail_number number)
-{
-    return number.choice == GRAIL_NUMBER_CROSS_VALIDATED ? json_text(cross_validated_in_json)
-           : number.choice == GRAIL_NUMBER_GIVEN         ? json_real(number.value)
-                                                         : json_null();
-}
-
 static json_t *field_to_json(const grail_option *o, const void *owner)
 {
     const field_value value = get(o, owner);
@@ -495,7 +488,10 @@ static json_t *field_to_json(const grail_option *o, const void *owner)
     case GRAIL_OPTION_SECONDS:
         return json_real_or_null(value.real);
     case GRAIL_OPTION_NUMBER:
-        return number_to_json(value.number);
+        return value.number.choice == GRAIL_NUMBER_CROSS_VALIDATED
+                   ? json_text(cross_validated_in_json)
+               : value.number.choice == GRAIL_NUMBER_GIVEN ? json_real(value.number.value)
+                                                           : json_null();
     case GRAIL_OPTION_COLOUR:
         return value.colour.given == 0 ? json_null()
                                        : json_pack("[f, f, f]", value.colour.values[0],

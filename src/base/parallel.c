@@ -90,16 +90,6 @@ out:
     return status;
 }
 
-/* glibc reserves up to 64 MiB of address space at the first allocation of a thread. This makes it
- * do so now, before others count on that space. */
-static void allocate_once(void)
-{
-    void *block = NULL;
-    if (memory_new_unset(&block, 1, 1) == GRAIL_OK) {
-        memory_free(block);
-    }
-}
-
 /* -- how threads wait --------------------------------------------------------------------------
  *
  * Threads of GNU's OpenMP (oneDNN's are the same) spin for milliseconds when a loop ends, and take
@@ -168,7 +158,12 @@ grail_status parallel_start(void)
     shorten_waiting();
 #pragma omp parallel
     {
-        allocate_once();
+        /* glibc reserves up to 64 MiB of address space at the first allocation of a thread. This
+         * makes it do so now, before others count on that space. */
+        void *block = NULL;
+        if (memory_new_unset(&block, 1, 1) == GRAIL_OK) {
+            memory_free(block);
+        }
     }
     running = wanted;
     return GRAIL_OK;

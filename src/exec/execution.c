@@ -47,30 +47,6 @@ void execution_free(execution *e)
     memory_free(e);
 }
 
-/* Checks that the row counts of all values fit an int64_t. */
-static grail_status check_rows(const execution *e)
-{
-    for (int v = 0; v < e->graph->value_count; v++) {
-        const extent *x = &e->extents[v];
-        size_t rows = 0;
-        if (!size_multiply((size_t)x->height, (size_t)x->width, &rows) ||
-            !size_multiply(rows, (size_t)e->shape.samples, &rows) || rows > INT64_MAX) {
-            return error_set(
-                GRAIL_ERROR_MEMORY,
-                "a batch of %lld samples with %lld x %lld positions each is too large to address",
-                (long long)e->shape.samples, (long long)x->height, (long long)x->width);
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status place_pixels(execution *e, const float *pixels)
-{
-    matrix place = {0};
-    CHECK(execution_make(e, e->graph->input, IMAGE_CHANNELS, &place));
-    return matrix_upload_f32(place, pixels);
-}
-
 grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
 {
     drop_values(e);
@@ -82,9 +58,22 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
         return GRAIL_OK;
     }
     CHECK(graph_extents(e->graph, shape.positions, e->extents));
-    CHECK(check_rows(e));
+    /* Checks that the row counts of all values fit an int64_t. */
+    for (int v = 0; v < e->graph->value_count; v++) {
+        const extent *x = &e->extents[v];
+        size_t rows = 0;
+        if (!size_multiply((size_t)x->height, (size_t)x->width, &rows) ||
+            !size_multiply(rows, (size_t)e->shape.samples, &rows) || rows > INT64_MAX) {
+            return error_set(
+                GRAIL_ERROR_MEMORY,
+                "a batch of %lld samples with %lld x %lld positions each is too large to address",
+                (long long)e->shape.samples, (long long)x->height, (long long)x->width);
+        }
+    }
     if (input.pixels != NULL) {
-        CHECK(place_pixels(e, input.pixels));
+        matrix place = {0};
+        CHECK(execution_make(e, e->graph->input, IMAGE_CHANNELS, &place));
+        CHECK(matrix_upload_f32(place, input.pixels));
     }
     return GRAIL_OK;
 }
@@ -171,18 +160,6 @@ static grail_status make_output(execution *e, int index, node_run *r)
     return GRAIL_OK;
 }
 
-/* A node that failed may have made its output in an input's buffer, which must not be dropped
- * twice.
- */
-static void forget_shared_inputs(execution *e, const node *n)
-{
-    for (int i = 0; i < n->input_count; i++) {
-        if (e->values[n->inputs[i]].allocation == e->values[n->output].allocation) {
-            e->values[n->inputs[i]] = (matrix){0};
-        }
-    }
-}
-
 /* Drops the values whose last reader is node `index`. A buffer that became the output
  * stays. */
 static void drop_inputs(execution *e, int index)
@@ -238,23 +215,6 @@ static grail_status get_values(parameter_store *store, int parameter, matrix *ou
     return status;
 }
 
-static grail_status get_parameters(const graph *g, parameter_store *store, const node *n,
-                                   node_run *r)
-{
-    const parameter_entry *weight = NULL;
-    CHECK(get_values(store, n->weight, &r->weight));
-    CHECK(get_values(store, n->bias, &r->bias));
-    CHECK(get_values(store, n->mean, &r->mean));
-    CHECK(get_values(store, n->variance, &r->variance));
-    if (n->weight != GRAPH_NONE) {
-        CHECK(parameter_store_get(store, n->weight, &weight));
-        const int64_t more = weight->shape[0] - g->parameters[n->weight].shape[0];
-        r->weight_shape = weight->shape;
-        r->behind = more > 0 ? more : 0;
-    }
-    return GRAIL_OK;
-}
-
 grail_status execution_describe(execution *e, parameter_store *store, int index, node_run *out)
 {
     const node *n = &e->graph->nodes[index];
@@ -278,7 +238,18 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         out->weight_shape = e->graph->parameters[n->weight].shape;
         return GRAIL_OK;
     }
-    return get_parameters(e->graph, store, n, out);
+    const parameter_entry *weight = NULL;
+    CHECK(get_values(store, n->weight, &out->weight));
+    CHECK(get_values(store, n->bias, &out->bias));
+    CHECK(get_values(store, n->mean, &out->mean));
+    CHECK(get_values(store, n->variance, &out->variance));
+    if (n->weight != GRAPH_NONE) {
+        CHECK(parameter_store_get(store, n->weight, &weight));
+        const int64_t more = weight->shape[0] - e->graph->parameters[n->weight].shape[0];
+        out->weight_shape = weight->shape;
+        out->behind = more > 0 ? more : 0;
+    }
+    return GRAIL_OK;
 }
 
 /* How many rows the node takes, which may be none. */
@@ -313,7 +284,14 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     drop_inputs(e, index);
 out:
     if (status != GRAIL_OK) {
-        forget_shared_inputs(e, n);
+        /* A node that failed may have made its output in an input's buffer, which must not be
+         * dropped twice.
+         */
+        for (int i = 0; i < n->input_count; i++) {
+            if (e->values[n->inputs[i]].allocation == e->values[n->output].allocation) {
+                e->values[n->inputs[i]] = (matrix){0};
+            }
+        }
     }
     return status;
 }

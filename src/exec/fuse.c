@@ -36,28 +36,6 @@ typedef struct survey {
     bool *taken; /* [node_count] part of a chain */
 } survey;
 
-static void survey_fini(survey *s)
-{
-    memory_free(s->uses);
-    memory_free(s->taken);
-}
-
-static grail_status survey_init(survey *s, const graph *g)
-{
-    *s = (survey){.g = g};
-    CHECK(memory_new(&s->uses, (size_t)g->parameter_count, sizeof s->uses[0]));
-    CHECK(memory_new(&s->taken, (size_t)g->node_count, sizeof s->taken[0]));
-    for (int i = 0; i < g->node_count; i++) {
-        const node *n = &g->nodes[i];
-        int parameters[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(n, parameters);
-        for (int p = 0; p < count; p++) {
-            s->uses[parameters[p]]++;
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* The only node that reads node `index`'s output, when it is what is asked for and in no chain yet.
  */
 static int free_reader(const survey *s, int index, bool (*is_wanted)(const node *n))
@@ -78,15 +56,6 @@ static bool owns_parameters(const survey *s, const node *n)
         }
     }
     return true;
-}
-
-static int find_norm(const survey *s, int convolution)
-{
-    const int norm = free_reader(s, convolution, node_has_moments);
-    const node *nodes = s->g->nodes;
-    const bool owned = norm != GRAPH_NONE && owns_parameters(s, &nodes[convolution]) &&
-                       owns_parameters(s, &nodes[norm]);
-    return owned ? norm : GRAPH_NONE;
 }
 
 static bool is_relu(const node *n)
@@ -110,7 +79,11 @@ static chain find_chain(survey *s, int convolution)
                .addition = GRAPH_NONE,
                .relu = GRAPH_NONE,
                .last = convolution};
-    c.norm = find_norm(s, c.last);
+    const int norm = free_reader(s, c.last, node_has_moments);
+    const node *nodes = s->g->nodes;
+    const bool owned = norm != GRAPH_NONE && owns_parameters(s, &nodes[c.last]) &&
+                       owns_parameters(s, &nodes[norm]);
+    c.norm = owned ? norm : GRAPH_NONE;
     extend(s, &c, c.norm);
     if (node_is_map(&s->g->nodes[convolution])) {
         c.addition = free_reader(s, c.last, node_is_sum);
@@ -145,48 +118,9 @@ static grail_status read_optional(parameter_store *store, int parameter, float *
                                    : parameter_store_read_f32(store, parameter, out, &count);
 }
 
-static grail_status folding_read(folding *f, parameter_store *store, const node *convolution,
-                                 const node *norm)
-{
-    CHECK(parameter_store_read_f32(store, convolution->weight, &f->weight, &f->weights));
-    CHECK(parameter_store_read_f32(store, norm->mean, &f->mean, &f->channels));
-    CHECK(read_optional(store, norm->variance, &f->variance));
-    CHECK(read_optional(store, convolution->bias, &f->bias));
-    CHECK(read_optional(store, norm->weight, &f->gamma));
-    return read_optional(store, norm->bias, &f->beta);
-}
-
 static double value_or(const float *values, int64_t i, double fallback)
 {
     return values == NULL ? fallback : (double)values[i];
-}
-
-static grail_status check_variance(const folding *f, const graph *g, const node *norm)
-{
-    for (int64_t c = 0; c < f->channels; c++) {
-        if (!((double)f->variance[c] + norm->norm.epsilon > 0.0)) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "tensor '%s' holds the variance %g for channel %lld, expected a "
-                             "positive number; the checkpoint is damaged",
-                             g->parameters[norm->variance].name, (double)f->variance[c],
-                             (long long)c);
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* The folded weight replaces `weight`, the folded bias `mean`. */
-static void fold(folding *f, double epsilon)
-{
-    const int64_t row = f->channels == 0 ? 0 : f->weights / f->channels;
-    for (int64_t c = 0; c < f->channels; c++) {
-        const double factor = value_or(f->gamma, c, 1.0) / sqrt((double)f->variance[c] + epsilon);
-        for (int64_t i = c * row; i < (c + 1) * row; i++) {
-            f->weight[i] = (float)((double)f->weight[i] * factor);
-        }
-        f->mean[c] = (float)((value_or(f->bias, c, 0.0) - (double)f->mean[c]) * factor +
-                             value_or(f->beta, c, 0.0));
-    }
 }
 
 /* Sets the folded parameters over the network's own; the bias takes the place of the norm's mean,
@@ -197,9 +131,33 @@ static grail_status fold_norm(fused_network *network, const node *convolution, c
     folding f = {0};
     const parameter_entry *weight = NULL;
     TRY(parameter_store_get(network->store->parent, convolution->weight, &weight));
-    TRY(folding_read(&f, network->store->parent, convolution, norm));
-    TRY(check_variance(&f, &network->graph, norm));
-    fold(&f, norm->norm.epsilon);
+    TRY(parameter_store_read_f32(network->store->parent, convolution->weight, &f.weight,
+                                 &f.weights));
+    TRY(parameter_store_read_f32(network->store->parent, norm->mean, &f.mean, &f.channels));
+    TRY(read_optional(network->store->parent, norm->variance, &f.variance));
+    TRY(read_optional(network->store->parent, convolution->bias, &f.bias));
+    TRY(read_optional(network->store->parent, norm->weight, &f.gamma));
+    TRY(read_optional(network->store->parent, norm->bias, &f.beta));
+    for (int64_t c = 0; c < f.channels; c++) {
+        if (!((double)f.variance[c] + norm->norm.epsilon > 0.0)) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "tensor '%s' holds the variance %g for channel %lld, expected a "
+                 "positive number; the checkpoint is damaged",
+                 network->graph.parameters[norm->variance].name, (double)f.variance[c],
+                 (long long)c);
+        }
+    }
+    /* The folded weight replaces `weight`, the folded bias `mean`. */
+    const int64_t row = f.channels == 0 ? 0 : f.weights / f.channels;
+    for (int64_t c = 0; c < f.channels; c++) {
+        const double factor =
+            value_or(f.gamma, c, 1.0) / sqrt((double)f.variance[c] + norm->norm.epsilon);
+        for (int64_t i = c * row; i < (c + 1) * row; i++) {
+            f.weight[i] = (float)((double)f.weight[i] * factor);
+        }
+        f.mean[c] = (float)((value_or(f.bias, c, 0.0) - (double)f.mean[c]) * factor +
+                            value_or(f.beta, c, 0.0));
+    }
     TRY(parameter_store_set(network->store, convolution->weight, weight->shape, f.weight));
     TRY(parameter_store_set(network->store, norm->mean, &f.channels, f.mean));
 out:
@@ -259,45 +217,45 @@ out:
     return status;
 }
 
-static grail_status copy_graph(fused_network *network, const graph *g)
+grail_status fused_network_create(parameter_store *store, fused_network **out)
 {
+    grail_status status = GRAIL_OK;
+    const graph *g = store->model->graph;
+    survey s = {.g = g};
+    TRY(memory_new(&s.uses, (size_t)g->parameter_count, sizeof s.uses[0]));
+    TRY(memory_new(&s.taken, (size_t)g->node_count, sizeof s.taken[0]));
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(n, parameters);
+        for (int p = 0; p < count; p++) {
+            s.uses[parameters[p]]++;
+        }
+    }
+    TRY(memory_new(out, 1, sizeof **out));
+    fused_network *network = *out;
     network->graph = *g;
     network->graph.nodes = NULL;
     network->graph.value_source = NULL;
     network->graph.last_use = NULL;
     network->graph.routes = NULL;
     network->graph.node_count = 0;
-    return memory_new(&network->graph.nodes, (size_t)g->node_count, sizeof g->nodes[0]);
-}
-
-static grail_status make_store(fused_network *network, parameter_store *parent)
-{
+    TRY(memory_new(&network->graph.nodes, (size_t)g->node_count, sizeof g->nodes[0]));
     network->stored = (tensor_view){.name = "a fused parameter", .dtype = GRAIL_DTYPE_F32};
-    network->model = *parent->model;
-    CHECK(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
-                     sizeof network->tensors[0]));
+    network->model = *store->model;
+    TRY(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
+                   sizeof network->tensors[0]));
     for (int p = 0; p < network->graph.parameter_count; p++) {
         network->tensors[p] = &network->stored;
     }
     network->model.tensors = network->tensors;
     network->model.graph = &network->graph;
-    return parameter_store_create(&network->model, parent->backend, parent, &network->store);
-}
-
-grail_status fused_network_create(parameter_store *store, fused_network **out)
-{
-    grail_status status = GRAIL_OK;
-    const graph *g = store->model->graph;
-    survey s = {0};
-    TRY(survey_init(&s, g));
-    TRY(memory_new(out, 1, sizeof **out));
-    fused_network *network = *out;
-    TRY(copy_graph(network, g));
-    TRY(make_store(network, store));
+    TRY(parameter_store_create(&network->model, store->backend, store, &network->store));
     TRY(fuse_nodes(network, &s));
     TRY(graph_finish(&network->graph, g->output));
 out:
-    survey_fini(&s);
+    memory_free(s.uses);
+    memory_free(s.taken);
     return status;
 }
 

@@ -164,15 +164,6 @@ static grail_status entry_elements(const parameter_store *store, int index, cons
     return GRAIL_OK;
 }
 
-static grail_status check_finite(const graph_parameter *p, int64_t count, const float *values)
-{
-    const int64_t bad = find_non_finite(values, count);
-    return bad < 0 ? GRAIL_OK
-                   : error_set(GRAIL_ERROR_NUMERIC,
-                               "the new tensor '%s' holds a NaN or infinity at element %lld",
-                               p->name, (long long)bad);
-}
-
 /* Rounds f32 values to those that the tensor will give, so that the samples pass through exactly
  * the weights that the finished checkpoint holds. */
 static grail_status round_to_stored(const parameter_store *store, int index, int64_t count,
@@ -209,7 +200,11 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
     int64_t count = 0;
     const graph_parameter *p = &store->model->graph->parameters[index];
     TRY(entry_elements(store, index, shape, &count));
-    TRY(check_finite(p, count, values));
+    const int64_t bad = find_non_finite(values, count);
+    TRY(bad < 0 ? GRAIL_OK
+                : error_set(GRAIL_ERROR_NUMERIC,
+                            "the new tensor '%s' holds a NaN or infinity at element %lld", p->name,
+                            (long long)bad));
     TRY(new_values(store, index, shape, &copy));
     TRY(host_view_open(copy, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     memcpy(v.values, values, (size_t)count * sizeof values[0]);

@@ -46,18 +46,13 @@ static int best_fit(const matrix_pool *pool, size_t bytes)
     return best;
 }
 
-/* -1 where the size cannot be addressed: matrix_new refuses it. */
-static int find_free(const matrix_pool *pool, int64_t rows, int64_t columns)
+grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns, matrix *out)
 {
+    /* -1 where the size cannot be addressed: matrix_new refuses it. */
     size_t bytes = 0;
     const bool fits = size_multiply((size_t)rows, (size_t)columns, &bytes) &&
                       size_multiply(bytes, backend_value_size(pool->owner), &bytes);
-    return fits ? best_fit(pool, bytes) : -1;
-}
-
-grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns, matrix *out)
-{
-    const int slot = find_free(pool, rows, columns);
+    const int slot = fits ? best_fit(pool, bytes) : -1;
     if (slot < 0) {
         return matrix_new(pool->owner, backend_type(pool->owner), rows, columns, out);
     }

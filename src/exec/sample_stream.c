@@ -141,13 +141,6 @@ static matrix held_rows(const sample_stream *s, int live, const sample_pick *p, 
     return matrix_rows(held, (sample - p->firsts[batch]) * rows, rows);
 }
 
-static grail_status send_sample(const sample_stream *s, int live, const sample_pick *p,
-                                int64_t sample, void *room)
-{
-    const matrix held = held_rows(s, live, p, sample);
-    return matrices_send(p->comm, p->runner, &held, 1, room);
-}
-
 static grail_status take_sample(const sample_stream *s, int live, const sample_pick *p,
                                 int64_t sample, matrix place, void *room)
 {
@@ -200,7 +193,8 @@ static grail_status pick_value(const sample_stream *s, int live, const sample_pi
         if (runs) {
             CHECK(take_sample(s, live, p, sample, matrix_rows(place, i * rows, rows), room));
         } else if (comm_rank(p->comm) == holder_of(s, p, sample)) {
-            CHECK(send_sample(s, live, p, sample, room));
+            const matrix held = held_rows(s, live, p, sample);
+            CHECK(matrices_send(p->comm, p->runner, &held, 1, room));
         }
     }
     return GRAIL_OK;

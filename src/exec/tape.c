@@ -45,36 +45,6 @@ execution *tape_execution(tape *t)
 
 /* -- forward ----------------------------------------------------------------------------------- */
 
-static bool wants_parameter(const gradient_store *wanted, const node *n)
-{
-    int used[NODE_MAX_PARAMETERS];
-    const int count = node_parameters(n, used);
-    bool wants = false;
-    for (int i = 0; i < count; i++) {
-        wants = wants || matrix_exists(gradient_of(wanted, used[i]));
-    }
-    return wants;
-}
-
-/* The values whose gradients are needed: those that depend on a wanted parameter or, with
- * `inputs_too`, on a value made before the first node. The network's own input has none. */
-static void find_reached(tape *t, const gradient_store *wanted, bool inputs_too)
-{
-    const graph *g = t->execution->graph;
-    for (int v = 0; v < g->value_count; v++) {
-        const int source = g->value_source[v];
-        t->reached[v] = inputs_too && v != g->input && source < t->begin;
-    }
-    for (int i = t->begin; i < t->end; i++) {
-        const node *n = &g->nodes[i];
-        bool reached = wants_parameter(wanted, n);
-        for (int k = 0; k < n->input_count; k++) {
-            reached = reached || t->reached[n->inputs[k]];
-        }
-        t->reached[n->output] = reached;
-    }
-}
-
 static void find_pinned(tape *t)
 {
     const graph *g = t->execution->graph;
@@ -97,7 +67,26 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
     t->begin = begin;
     t->end = end;
     drop_gradients(t);
-    find_reached(t, wanted, inputs_too);
+    /* The values whose gradients are needed: those that depend on a wanted parameter or, with
+     * `inputs_too`, on a value made before the first node. The network's own input has none. */
+    const graph *g = t->execution->graph;
+    for (int v = 0; v < g->value_count; v++) {
+        const int source = g->value_source[v];
+        t->reached[v] = inputs_too && v != g->input && source < t->begin;
+    }
+    for (int i = t->begin; i < t->end; i++) {
+        const node *n = &g->nodes[i];
+        int used[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(n, used);
+        bool reached = false;
+        for (int j = 0; j < count; j++) {
+            reached = reached || matrix_exists(gradient_of(wanted, used[j]));
+        }
+        for (int k = 0; k < n->input_count; k++) {
+            reached = reached || t->reached[n->inputs[k]];
+        }
+        t->reached[n->output] = reached;
+    }
     find_pinned(t);
     return execution_run(t->execution, store, begin, end);
 }
@@ -115,16 +104,6 @@ static grail_status give(tape *t, int value, matrix *gradient)
     }
     CHECK(matrix_add(*held, *gradient, *held));
     matrix_pool_give(t->execution->pool, gradient);
-    return GRAIL_OK;
-}
-
-static grail_status give_all(tape *t, node_back *b)
-{
-    for (int i = 0; i < b->run.node->input_count; i++) {
-        if (b->reaches[i] && matrix_exists(b->dx[i])) {
-            CHECK(give(t, b->run.node->inputs[i], &b->dx[i]));
-        }
-    }
     return GRAIL_OK;
 }
 
@@ -149,7 +128,11 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
         FAIL(GRAIL_ERROR_INTERNAL, "there is no way back through the network's input");
     }
     TRY(code->back(&b));
-    TRY(give_all(t, &b));
+    for (int i = 0; i < b.run.node->input_count; i++) {
+        if (b.reaches[i] && matrix_exists(b.dx[i])) {
+            TRY(give(t, b.run.node->inputs[i], &b.dx[i]));
+        }
+    }
 out:
     matrix_pool_give(t->execution->pool, &b.dy);
     for (int i = 0; i < NODE_MAX_INPUTS; i++) {
