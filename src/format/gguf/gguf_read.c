@@ -159,28 +159,6 @@ static grail_status read_metadata(cursor *c, uint64_t count, gguf_metadata *m)
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
-/* Dimensions are stored innermost first. */
-static grail_status take_shape(cursor *c, tensor_view *view)
-{
-    uint64_t rank = 0;
-    CHECK(take_number(c, 4, "the number of dimensions", &rank));
-    if (rank > GGUF_MOST_DIMENSIONS) {
-        return error_set(GRAIL_ERROR_FORMAT, "has %llu dimensions, more than the allowed %d",
-                         (unsigned long long)rank, GGUF_MOST_DIMENSIONS);
-    }
-    view->rank = (int)rank;
-    for (int d = view->rank - 1; d >= 0; d--) {
-        uint64_t size = 0;
-        CHECK(take_number(c, 8, "a dimension", &size));
-        if (size > INT64_MAX) {
-            return error_set(GRAIL_ERROR_FORMAT, "dimension %d is %llu, beyond 2^63 - 1", d,
-                             (unsigned long long)size);
-        }
-        view->shape[d] = (int64_t)size;
-    }
-    return GRAIL_OK;
-}
-
 static grail_status take_dtype(cursor *c, tensor_view *view)
 {
     uint64_t number = 0;
@@ -226,7 +204,23 @@ static grail_status place(cursor *c, size_t alignment, uint64_t *expected, tenso
 static grail_status describe(cursor *c, size_t alignment, uint64_t *expected, tensor_view *view)
 {
     char text[128];
-    CHECK(take_shape(c, view));
+    /* Dimensions are stored innermost first. */
+    uint64_t rank = 0;
+    CHECK(take_number(c, 4, "the number of dimensions", &rank));
+    if (rank > GGUF_MOST_DIMENSIONS) {
+        return error_set(GRAIL_ERROR_FORMAT, "has %llu dimensions, more than the allowed %d",
+                         (unsigned long long)rank, GGUF_MOST_DIMENSIONS);
+    }
+    view->rank = (int)rank;
+    for (int d = view->rank - 1; d >= 0; d--) {
+        uint64_t size = 0;
+        CHECK(take_number(c, 8, "a dimension", &size));
+        if (size > INT64_MAX) {
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %d is %llu, beyond 2^63 - 1", d,
+                             (unsigned long long)size);
+        }
+        view->shape[d] = (int64_t)size;
+    }
     CHECK(take_dtype(c, view));
     const int64_t block = dtype_block(view->dtype);
     const int64_t columns = view->rank == 0 ? 1 : view->shape[view->rank - 1];
@@ -251,27 +245,6 @@ static grail_status read_tensor(tensor_file *file, cursor *c, size_t alignment, 
     memory_free(name);
     CHECK(status);
     return error_in(describe(c, alignment, expected, view), "tensor '%s'", view->name);
-}
-
-/* Offsets become addresses. */
-static grail_status find_data(tensor_file *file, const cursor *c, size_t alignment)
-{
-    const size_t rest = c->at % alignment;
-    const size_t padding = rest == 0 ? 0 : alignment - rest;
-    const size_t left = c->size - c->at;
-    const size_t available = padding < left ? left - padding : 0;
-    for (int64_t i = 0; i < file->count; i++) {
-        tensor_view *view = &file->tensors[i];
-        const uintptr_t offset = (uintptr_t)view->data;
-        if (view->bytes > 0 && (offset > available || view->bytes > available - offset)) {
-            return error_set(
-                GRAIL_ERROR_FORMAT,
-                "tensor '%s' ends at byte %zu of the data, but the data has %zu bytes: truncated?",
-                view->name, (size_t)offset + view->bytes, available);
-        }
-        view->data = view->bytes == 0 ? c->bytes : c->bytes + c->at + padding + offset;
-    }
-    return GRAIL_OK;
 }
 
 /* -- the file ---------------------------------------------------------------------------------- */
@@ -341,7 +314,23 @@ static grail_status read_file(tensor_file *file)
     for (uint64_t i = 0; i < tensors; i++) {
         CHECK(read_tensor(file, &c, m->alignment, &expected));
     }
-    return find_data(file, &c, m->alignment);
+    /* Offsets become addresses. */
+    const size_t rest = c.at % m->alignment;
+    const size_t padding = rest == 0 ? 0 : m->alignment - rest;
+    const size_t left = c.size - c.at;
+    const size_t available = padding < left ? left - padding : 0;
+    for (int64_t j = 0; j < file->count; j++) {
+        tensor_view *view = &file->tensors[j];
+        const uintptr_t offset = (uintptr_t)view->data;
+        if (view->bytes > 0 && (offset > available || view->bytes > available - offset)) {
+            return error_set(
+                GRAIL_ERROR_FORMAT,
+                "tensor '%s' ends at byte %zu of the data, but the data has %zu bytes: truncated?",
+                view->name, (size_t)offset + view->bytes, available);
+        }
+        view->data = view->bytes == 0 ? c.bytes : c.bytes + c.at + padding + offset;
+    }
+    return GRAIL_OK;
 }
 
 static grail_status with_remedy(grail_status status)

@@ -127,33 +127,28 @@ static bool round_up(size_t *size, size_t alignment)
     return !__builtin_add_overflow(*size, rest == 0 ? 0 : alignment - rest, size);
 }
 
-/* All before the data, without the first word; the slots get their offsets in the data. */
-static grail_status append_begin(tensor_writer *writer, const gguf_pairs *pairs, size_t *data)
-{
-    buffer *b = &writer->layout.bytes;
-    CHECK(append_number(b, 4, VERSION));
-    CHECK(append_number(b, 8, (uint64_t)writer->count));
-    CHECK(append_number(b, 8, pairs->count));
-    CHECK(buffer_append(b, pairs->bytes.bytes, pairs->bytes.size));
-    *data = 0;
-    for (int64_t i = 0; i < writer->count; i++) {
-        tensor_slot *slot = &writer->items[i];
-        CHECK(append_tensor(slot, *data, b));
-        slot->place = *data;
-        if (__builtin_add_overflow(*data, slot->bytes, data) || !round_up(data, pairs->alignment)) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^64 bytes");
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status lay_out(tensor_writer *writer, const void *own)
 {
     const gguf_pairs *pairs = own;
     file_layout *layout = &writer->layout;
     size_t data = 0;
     buffer_init(&layout->bytes, SIZE_MAX / 4);
-    CHECK(append_begin(writer, pairs, &data));
+    /* All before the data, without the first word; the slots get their offsets in the data. */
+    buffer *b = &writer->layout.bytes;
+    CHECK(append_number(b, 4, VERSION));
+    CHECK(append_number(b, 8, (uint64_t)writer->count));
+    CHECK(append_number(b, 8, pairs->count));
+    CHECK(buffer_append(b, pairs->bytes.bytes, pairs->bytes.size));
+    data = 0;
+    for (int64_t j = 0; j < writer->count; j++) {
+        tensor_slot *slot = &writer->items[j];
+        CHECK(append_tensor(slot, data, b));
+        slot->place = data;
+        if (__builtin_add_overflow(data, slot->bytes, &data) ||
+            !round_up(&data, pairs->alignment)) {
+            return error_set(GRAIL_ERROR_ARGUMENT, "the tensors take more than 2^64 bytes");
+        }
+    }
     const size_t described = layout->bytes.size;
     size_t begin_of_data = WORD + described;
     if (!round_up(&begin_of_data, pairs->alignment) ||

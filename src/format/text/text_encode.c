@@ -245,28 +245,6 @@ static grail_status take_ids(encoding *e, const corpus_piece *piece)
 
 /* --- all --- */
 
-static grail_status take_pieces(encoding *e, corpus *c)
-{
-    static const piece_function takers[] = {
-        [TEXT_PLAIN] = take_plain, [TEXT_LINES] = take_lines, [TEXT_WIKITEXT2] = take_lines,
-        [TEXT_PTB] = take_lines,   [TEXT_C4] = take_c4,
-    };
-    const piece_function take = corpus_ids(c) >= 0      ? take_ids
-                                : e->options->documents ? take_document
-                                                        : takers[e->options->protocol];
-    bool found = true;
-    while (!e->enough && !e->complete) {
-        corpus_piece piece = {0};
-        CHECK(corpus_next(c, &piece, &found));
-        if (!found) {
-            break;
-        }
-        e->read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
-        CHECK(take(e, &piece));
-    }
-    return GRAIL_OK;
-}
-
 grail_status text_encode(corpus *c, const window_options *options, const tokenizer *t,
                          int64_t wanted, token_list *out, token_windows *windows, bool *complete)
 {
@@ -286,7 +264,23 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
     if (e.wanted == INT64_MAX && corpus_ids(c) > TEXT_MOST_TOKENS) {
         TRY(too_many(&e));
     }
-    TRY(take_pieces(&e, c));
+    static const piece_function takers[] = {
+        [TEXT_PLAIN] = take_plain, [TEXT_LINES] = take_lines, [TEXT_WIKITEXT2] = take_lines,
+        [TEXT_PTB] = take_lines,   [TEXT_C4] = take_c4,
+    };
+    const piece_function take = corpus_ids(c) >= 0     ? take_ids
+                                : e.options->documents ? take_document
+                                                       : takers[e.options->protocol];
+    bool found = true;
+    while (!e.enough && !e.complete) {
+        corpus_piece piece = {0};
+        TRY(corpus_next(c, &piece, &found));
+        if (!found) {
+            break;
+        }
+        e.read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
+        TRY(take(&e, &piece));
+    }
     if (corpus_ids(c) < 0 && e.line.size > 0 && !e.enough) { /* it may lack its newline */
         TRY(end_line(&e, (line_span){"", 0}));
     }

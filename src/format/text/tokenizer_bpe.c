@@ -72,17 +72,6 @@ static bool ranks_before(bpe_candidate a, bpe_candidate b)
     return a.rank != b.rank ? a.rank < b.rank : a.position < b.position;
 }
 
-static grail_status heap_push(bpe_workspace *w, bpe_candidate candidate)
-{
-    CHECK(memory_reserve(&w->heap, (size_t)w->heap_count + 1, sizeof *w->heap));
-    int64_t i = w->heap_count++;
-    for (; i > 0 && ranks_before(candidate, w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
-        w->heap[i] = w->heap[(i - 1) / 2];
-    }
-    w->heap[i] = candidate;
-    return GRAIL_OK;
-}
-
 static bpe_candidate heap_pop(bpe_workspace *w)
 {
     const bpe_candidate top = w->heap[0];
@@ -114,7 +103,14 @@ static grail_status consider(const bpe_model *m, bpe_workspace *w, int32_t posit
     if (merge == NULL) {
         return GRAIL_OK;
     }
-    return heap_push(w, (bpe_candidate){merge->rank, position, merge->result});
+    const bpe_candidate candidate = (bpe_candidate){merge->rank, position, merge->result};
+    CHECK(memory_reserve(&w->heap, (size_t)w->heap_count + 1, sizeof *w->heap));
+    int64_t i = w->heap_count++;
+    for (; i > 0 && ranks_before(candidate, w->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        w->heap[i] = w->heap[(i - 1) / 2];
+    }
+    w->heap[i] = candidate;
+    return GRAIL_OK;
 }
 
 /* Applies a candidate, unless its symbols have changed and no longer merge into the same piece. If

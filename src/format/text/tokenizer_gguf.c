@@ -106,43 +106,6 @@ out:
     return status;
 }
 
-static grail_status put_merges(const gguf_metadata *m, json_t *merges)
-{
-    const gguf_value *value = NULL;
-    const char *bytes = NULL;
-    size_t size = 0;
-    CHECK(find_texts(m, KEY("merges"), &value));
-    gguf_walk walk = {.value = value};
-    while (gguf_walk_next(&walk, &bytes, &size)) {
-        json_t *merge = NULL;
-        CHECK(text_of(bytes, size, &merge));
-        CHECK(json_push(merges, merge));
-    }
-    return GRAIL_OK;
-}
-
-static grail_status put_all(const gguf_metadata *m, const byte_tokenizer *how, json_t *root)
-{
-    json_t *steps = NULL;
-    json_t *model = json_object();
-    CHECK(json_put(root, "model", model));
-    json_t *added = json_array();
-    CHECK(json_put(root, "added_tokens", added));
-    json_t *pieces = json_object();
-    CHECK(json_put(model, "vocab", pieces));
-    json_t *merges = json_array();
-    CHECK(json_put(model, "merges", merges));
-    CHECK(json_put(model, "type", json_text("BPE")));
-    CHECK(json_put(model, "ignore_merges", json_boolean(how->whole_words)));
-    CHECK(put_tokens(m, pieces, added));
-    CHECK(put_merges(m, merges));
-    CHECK(json_parse("pre-tokenizer", how->steps, strlen(how->steps), &steps));
-    CHECK(json_put(root, "pre_tokenizer", steps));
-    return how->composes
-               ? json_put(root, "normalizer", json_pack("{s:o}", "type", json_text("NFC")))
-               : GRAIL_OK;
-}
-
 /* -- ids around a text ------------------------------------------------------------------------- */
 
 /* The id that the key names, if the flag says that it is added; -1 otherwise. */
@@ -215,7 +178,32 @@ static grail_status read_bytes(const gguf_metadata *m, const byte_tokenizer *how
 {
     grail_status status = GRAIL_OK;
     json_t *root = json_object();
-    TRY(put_all(m, how, root));
+    json_t *steps = NULL;
+    json_t *model = json_object();
+    TRY(json_put(root, "model", model));
+    json_t *added = json_array();
+    TRY(json_put(root, "added_tokens", added));
+    json_t *pieces = json_object();
+    TRY(json_put(model, "vocab", pieces));
+    json_t *merges = json_array();
+    TRY(json_put(model, "merges", merges));
+    TRY(json_put(model, "type", json_text("BPE")));
+    TRY(json_put(model, "ignore_merges", json_boolean(how->whole_words)));
+    TRY(put_tokens(m, pieces, added));
+    const gguf_value *value = NULL;
+    const char *bytes = NULL;
+    size_t size = 0;
+    TRY(find_texts(m, KEY("merges"), &value));
+    gguf_walk walk = {.value = value};
+    while (gguf_walk_next(&walk, &bytes, &size)) {
+        json_t *merge = NULL;
+        TRY(text_of(bytes, size, &merge));
+        TRY(json_push(merges, merge));
+    }
+    TRY(json_parse("pre-tokenizer", how->steps, strlen(how->steps), &steps));
+    TRY(json_put(root, "pre_tokenizer", steps));
+    TRY(how->composes ? json_put(root, "normalizer", json_pack("{s:o}", "type", json_text("NFC")))
+                      : GRAIL_OK);
     TRY(tokenizer_read_document("its tokenizer", root, t));
     TRY(put_around(m, how->adds_bos, -1, -1, t));
 out:

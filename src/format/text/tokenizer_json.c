@@ -85,20 +85,6 @@ out:
     return status;
 }
 
-static grail_status read_wordpieces(const char *name, const json_t *model, tokenizer *t)
-{
-    const char *unknown = NULL;
-    const char *prefix = NULL;
-    int64_t most = 0;
-    CHECK(json_get_string(name, model, "unk_token", "[UNK]", &unknown));
-    CHECK(json_get_string(name, model, "continuing_subword_prefix", "##", &prefix));
-    CHECK(json_get_integer(name, model, "max_input_chars_per_word", 100, &most));
-    CHECK(read_vocabulary(name, json_object_get(model, "vocab"), &t->model.pieces));
-    return error_in(wordpiece_prepare(&t->model.pieces, span_of_string(unknown),
-                                      span_of_string(prefix), most, &t->words),
-                    "%s", name);
-}
-
 /* Options of BPE that would change the ids are refused; no decoder's tokenizer uses them. */
 static grail_status read_merged_pieces(const char *name, const json_t *model, bpe_model *m)
 {
@@ -151,7 +137,16 @@ static grail_status read_model(const char *name, const json_t *model, tokenizer 
                             : "without a type";
     CHECK(json_get_string(name, model, "type", usual, &type));
     if (strcmp(type, "WordPiece") == 0) {
-        return read_wordpieces(name, model, t);
+        const char *unknown = NULL;
+        const char *prefix = NULL;
+        int64_t most = 0;
+        CHECK(json_get_string(name, model, "unk_token", "[UNK]", &unknown));
+        CHECK(json_get_string(name, model, "continuing_subword_prefix", "##", &prefix));
+        CHECK(json_get_integer(name, model, "max_input_chars_per_word", 100, &most));
+        CHECK(read_vocabulary(name, json_object_get(model, "vocab"), &t->model.pieces));
+        return error_in(wordpiece_prepare(&t->model.pieces, span_of_string(unknown),
+                                          span_of_string(prefix), most, &t->words),
+                        "%s", name);
     }
     if (strcmp(type, "BPE") == 0) {
         return read_merged_pieces(name, model, &t->model);
@@ -195,21 +190,6 @@ static grail_status read_added_token(const char *name, const json_t *object, tok
                        "%s: added token '%s'", name, content));
     }
     return error_in(tokenizer_add_token(t, span_of_string(content), normalized, token), "%s", name);
-}
-
-static grail_status read_added_tokens(const char *name, const json_t *tokens, tokenizer *t)
-{
-    if (tokens != NULL && !json_is_null(tokens) && !json_is_array(tokens)) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
-    }
-    if (json_array_size(tokens) > TOKEN_ID_MAX) {
-        return error_set(GRAIL_ERROR_FORMAT, "%s: has %zu added tokens, more than there are ids",
-                         name, json_array_size(tokens));
-    }
-    for (size_t i = 0; i < json_array_size(tokens); i++) {
-        CHECK(read_added_token(name, json_array_get(tokens, i), t));
-    }
-    return GRAIL_OK;
 }
 
 /* --- post-processor --- */
@@ -306,7 +286,17 @@ grail_status tokenizer_read_document(const char *name, const json_t *root, token
     CHECK(read_model(name, json_object_get(root, "model"), t));
     CHECK(read_normalizer(name, json_object_get(root, "normalizer"), &t->normalizer));
     CHECK(read_pretokenizer(name, json_object_get(root, "pre_tokenizer"), &t->pretokenizer));
-    CHECK(read_added_tokens(name, json_object_get(root, "added_tokens"), t));
+    const json_t *tokens = json_object_get(root, "added_tokens");
+    if (tokens != NULL && !json_is_null(tokens) && !json_is_array(tokens)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"added_tokens\" is not an array", name);
+    }
+    if (json_array_size(tokens) > TOKEN_ID_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: has %zu added tokens, more than there are ids",
+                         name, json_array_size(tokens));
+    }
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        CHECK(read_added_token(name, json_array_get(tokens, i), t));
+    }
     return read_postprocessor(name, json_object_get(root, "post_processor"), t);
 }
 

@@ -71,30 +71,6 @@ static size_t combining_class(int32_t character)
     return (size_t)utf8proc_get_property(character)->combining_class;
 }
 
-/* Canonical order (Unicode Standard, D109): sorts each run of combining marks by class, stably, in
- * linear time: a run in a hostile text may have any length. */
-static void order_marks(int32_t *points, size_t count, int32_t *scratch)
-{
-    for (size_t begin = 0, end = 0; begin < count; begin = end + 1) {
-        size_t places[256] = {0};
-        for (end = begin; end < count && combining_class(points[end]) > 0; end++) {
-            places[combining_class(points[end])] += 1;
-        }
-        if (end - begin < 2) {
-            continue;
-        }
-        for (size_t i = 0, before = 0; i < 256; i++) {
-            const size_t members = places[i];
-            places[i] = before;
-            before += members;
-        }
-        for (size_t i = begin; i < end; i++) {
-            scratch[places[combining_class(points[i])]++] = points[i];
-        }
-        memcpy(points + begin, scratch, (end - begin) * sizeof *points);
-    }
-}
-
 /* Decomposes and, for NFC and NFKC, recomposes a stretch of text. */
 static grail_status convert_form(text_span in, utf8proc_option_t form, buffer *out)
 {
@@ -115,7 +91,26 @@ static grail_status convert_form(text_span in, utf8proc_option_t form, buffer *o
         count += (size_t)n;
     }
     TRY(memory_new_unset(&scratch, count, sizeof *scratch));
-    order_marks(points, count, scratch);
+    /* Canonical order (Unicode Standard, D109): sorts each run of combining marks by class, stably,
+     * in linear time: a run in a hostile text may have any length. */
+    for (size_t begin = 0, end = 0; begin < count; begin = end + 1) {
+        size_t places[256] = {0};
+        for (end = begin; end < count && combining_class(points[end]) > 0; end++) {
+            places[combining_class(points[end])] += 1;
+        }
+        if (end - begin < 2) {
+            continue;
+        }
+        for (size_t i = 0, before = 0; i < 256; i++) {
+            const size_t members = places[i];
+            places[i] = before;
+            before += members;
+        }
+        for (size_t i = begin; i < end; i++) {
+            scratch[places[combining_class(points[i])]++] = points[i];
+        }
+        memcpy(points + begin, scratch, (end - begin) * sizeof *points);
+    }
     const utf8proc_ssize_t composed =
         utf8proc_normalize_utf32(points, (utf8proc_ssize_t)count, form);
     for (utf8proc_ssize_t i = 0; i < composed; i++) {

@@ -77,19 +77,6 @@ static grail_status translate_property(translation *t)
     return GRAIL_OK;
 }
 
-/* Copies any other escape unchanged, with its braces: \x{85}. */
-static grail_status copy_escape(translation *t)
-{
-    const text_span rest = span_from(t->source, t->position, t->source.size);
-    size_t length = 1 + character_length(rest.bytes[1]);
-    if (length < rest.size && rest.bytes[length] == '{') {
-        const char *close = memchr(rest.bytes, '}', rest.size);
-        length = close == NULL ? rest.size : (size_t)(close - rest.bytes) + 1;
-    }
-    t->position += length;
-    return buffer_append(&t->out, rest.bytes, length);
-}
-
 /* \b lies between a word character of our kind and another character, or an end. An escape without
  * a translation means the same in PCRE2. */
 static grail_status translate_escape(translation *t)
@@ -119,7 +106,15 @@ static grail_status translate_escape(translation *t)
                                               "(?<![" WORD_MEMBERS "])(?=[" WORD_MEMBERS "]))");
     }
     if (members == NULL) {
-        return copy_escape(t);
+        /* Copies any other escape unchanged, with its braces: \x{85}. */
+        const text_span rest = span_from(t->source, t->position, t->source.size);
+        size_t length = 1 + character_length(rest.bytes[1]);
+        if (length < rest.size && rest.bytes[length] == '{') {
+            const char *close = memchr(rest.bytes, '}', rest.size);
+            length = close == NULL ? rest.size : (size_t)(close - rest.bytes) + 1;
+        }
+        t->position += length;
+        return buffer_append(&t->out, rest.bytes, length);
     }
     if (negated && t->in_class) {
         return refuse(t, "a negated class inside brackets");

@@ -64,29 +64,6 @@ out:
     return status;
 }
 
-static grail_status add_pieces(const sentence_model *m, bpe_model *model)
-{
-    for (int64_t i = 0; i < m->count; i++) {
-        const sentence_piece *piece = &m->pieces[i];
-        if (piece->type == TOKEN_UNUSED) {
-            continue;
-        }
-        CHECK(vocabulary_add(&model->pieces, piece->text, (int32_t)i));
-        if (piece->type == TOKEN_USER_DEFINED) {
-            CHECK(piece_trie_add(&model->whole, piece->text, (int32_t)i));
-        }
-        if (piece->type == TOKEN_UNKNOWN && model->unknown >= 0) {
-            return error_set(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN",
-                             model->unknown, (long long)i);
-        }
-        model->unknown = piece->type == TOKEN_UNKNOWN ? (int32_t)i : model->unknown;
-    }
-    if (model->unknown < 0) {
-        return error_set(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
-    }
-    return GRAIL_OK;
-}
-
 static int32_t find_normal(const sentence_model *m, const bpe_model *model, text_span text)
 {
     const int32_t id = vocabulary_find(&model->pieces, text);
@@ -144,7 +121,24 @@ grail_status tokenizer_read_pieces(sentence_model *m, tokenizer *t)
     CHECK(rank_pieces(m));
     t->model.byte_fallback = true;
     t->model.fuse_unknown = true;
-    CHECK(add_pieces(m, &t->model));
+    for (int64_t j = 0; j < m->count; j++) {
+        const sentence_piece *piece = &m->pieces[j];
+        if (piece->type == TOKEN_UNUSED) {
+            continue;
+        }
+        CHECK(vocabulary_add(&t->model.pieces, piece->text, (int32_t)j));
+        if (piece->type == TOKEN_USER_DEFINED) {
+            CHECK(piece_trie_add(&t->model.whole, piece->text, (int32_t)j));
+        }
+        if (piece->type == TOKEN_UNKNOWN && t->model.unknown >= 0) {
+            return error_set(GRAIL_ERROR_FORMAT, "pieces %d and %lld are both of type UNKNOWN",
+                             t->model.unknown, (long long)j);
+        }
+        t->model.unknown = piece->type == TOKEN_UNKNOWN ? (int32_t)j : t->model.unknown;
+    }
+    if (t->model.unknown < 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "has no piece of type UNKNOWN");
+    }
     for (int64_t i = 0; i < m->count; i++) {
         if (m->pieces[i].type == TOKEN_CONTROL) {
             CHECK(tokenizer_add_token(t, (text_span){0}, false, (added_token){.id = (int32_t)i}));

@@ -177,22 +177,6 @@ static const char *special_of(const merged_files *f, special_kind kind)
     return value == NULL ? f->how->usual[kind] : text_of(value);
 }
 
-/* The special tokens that have a text, and then the additional ones. */
-static grail_status put_specials(merged_files *f)
-{
-    const json_t *more = setting(f, "additional_special_tokens");
-    for (size_t i = 0; i < SPECIALS + json_array_size(more); i++) {
-        const json_t *token =
-            i < SPECIALS ? setting(f, special_keys[i]) : json_array_get(more, i - SPECIALS);
-        const char *content = i < SPECIALS ? special_of(f, (special_kind)i) : text_of(token);
-        if (content != NULL && content[0] != 0) {
-            CHECK(add_token(f, json_is_object(token) ? token : NULL, content, true,
-                            id_of(f, content)));
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status put_named(const merged_files *f, json_t *component, const char *key,
                               special_kind kind)
 {
@@ -253,7 +237,17 @@ static grail_status put_all(const char *name, merged_files *f)
     }
     CHECK(put_merges(name, &f->merges, json_object_get(model, "merges")));
     CHECK(put_stated(name, f));
-    CHECK(put_specials(f));
+    /* The special tokens that have a text, and then the additional ones. */
+    const json_t *more = setting(f, "additional_special_tokens");
+    for (size_t i = 0; i < SPECIALS + json_array_size(more); i++) {
+        const json_t *token =
+            i < SPECIALS ? setting(f, special_keys[i]) : json_array_get(more, i - SPECIALS);
+        const char *content = i < SPECIALS ? special_of(f, (special_kind)i) : text_of(token);
+        if (content != NULL && content[0] != 0) {
+            CHECK(add_token(f, json_is_object(token) ? token : NULL, content, true,
+                            id_of(f, content)));
+        }
+    }
     json_t *steps = NULL;
     bool prefix = false;
     CHECK(json_parse("pre-tokenizer", f->how->steps, strlen(f->how->steps), &steps));

@@ -17,9 +17,11 @@ static bool is_numpy_call(const pickle_value *value, const char *module, const c
     return found;
 }
 
-/* dtype('u1', ...) with the state (version, byte order, ...); '=' is this machine's order. */
-static grail_status read_dtype(const pickle_value *dtype, pickle_array *out)
+static grail_status read_parts(const pickle_value *shape, const pickle_value *dtype, bool row_major,
+                               const pickle_value *data, pickle_array *out)
 {
+    pickle_span span = {0};
+    /* dtype('u1', ...) with the state (version, byte order, ...); '=' is this machine's order. */
     pickle_span text = {0};
     if (!pickle_is_call(dtype, "numpy", "dtype") ||
         !pickle_text(pickle_item(dtype->call.arguments, 0), &text)) {
@@ -35,11 +37,6 @@ static grail_status read_dtype(const pickle_value *dtype, pickle_array *out)
     }
     out->kind = text.data[0];
     out->element_size = text.data[1] - '0';
-    return GRAIL_OK;
-}
-
-static grail_status read_shape(const pickle_value *shape, pickle_array *out)
-{
     const int64_t rank = pickle_count(shape);
     if (shape == NULL || shape->kind != PICKLE_TUPLE || rank > PICKLE_ARRAY_MOST_RANK) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -59,15 +56,6 @@ static grail_status read_shape(const pickle_value *shape, pickle_array *out)
     }
     out->rank = (int)rank;
     out->bytes = bytes;
-    return GRAIL_OK;
-}
-
-static grail_status read_parts(const pickle_value *shape, const pickle_value *dtype, bool row_major,
-                               const pickle_value *data, pickle_array *out)
-{
-    pickle_span span = {0};
-    CHECK(read_dtype(dtype, out));
-    CHECK(read_shape(shape, out));
     if (!row_major && out->rank > 1) {
         return error_set(GRAIL_ERROR_FORMAT, "the array is in Fortran order, expected C order");
     }

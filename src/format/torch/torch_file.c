@@ -11,33 +11,6 @@ static const unsigned char legacy_magic[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc,
 
 enum { LONGEST_ORDER = 64, TAR_MAGIC = 257 };
 
-/* Finds the member <root>/data.pkl, where <root> is the name of one folder. */
-static grail_status find_object(torch_file *file, const zip_member **out)
-{
-    const zip_member *found = NULL;
-    for (int64_t i = 0; i < file->zip->count; i++) {
-        const zip_member *member = &file->zip->members[i];
-        const char *slash = strchr(member->name, '/');
-        if (slash == NULL || slash == member->name || strcmp(slash, "/data.pkl") != 0) {
-            continue;
-        }
-        if (found != NULL) {
-            return error_set(GRAIL_ERROR_FORMAT, "holds both '%s' and '%s'", found->name,
-                             member->name);
-        }
-        found = member;
-        file->root = member->name;
-        file->root_length = (size_t)(slash - member->name);
-    }
-    if (found == NULL) {
-        return error_set(
-            GRAIL_ERROR_FORMAT,
-            "is a zip archive without a data.pkl in a folder, so it is not a torch checkpoint");
-    }
-    *out = found;
-    return GRAIL_OK;
-}
-
 static grail_status check_kind(const torch_file *file)
 {
     static const char little[] = "little";
@@ -86,7 +59,28 @@ static grail_status read_file(torch_file *file)
         return error_set(GRAIL_ERROR_FORMAT, "is not a torch checkpoint");
     }
     CHECK(zip_reader_open(bytes, size, &file->zip));
-    CHECK(find_object(file, &object));
+    /* Finds the member <root>/data.pkl, where <root> is the name of one folder. */
+    const zip_member *found = NULL;
+    for (int64_t i = 0; i < file->zip->count; i++) {
+        const zip_member *member = &file->zip->members[i];
+        const char *slash = strchr(member->name, '/');
+        if (slash == NULL || slash == member->name || strcmp(slash, "/data.pkl") != 0) {
+            continue;
+        }
+        if (found != NULL) {
+            return error_set(GRAIL_ERROR_FORMAT, "holds both '%s' and '%s'", found->name,
+                             member->name);
+        }
+        found = member;
+        file->root = member->name;
+        file->root_length = (size_t)(slash - member->name);
+    }
+    if (found == NULL) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "is a zip archive without a data.pkl in a folder, so it is not a torch checkpoint");
+    }
+    object = found;
     CHECK(check_kind(file));
     if (object->size > TORCH_LARGEST_PICKLE) {
         return error_set(GRAIL_ERROR_FORMAT, "member '%s' has %zu bytes, more than the allowed %d",

@@ -14,29 +14,6 @@ static grail_status read_count(const pickle_value *value, const char *what, int6
     return GRAIL_OK;
 }
 
-/* ('storage', class, key, location, elements) */
-static grail_status read_reference(const pickle_value *id, torch_reference *out)
-{
-    torch_reference reference = {0};
-    const pickle_value *class = pickle_item(id, 1);
-    reference.type = torch_dtype_of_storage(class);
-    if (reference.type == NULL && class != NULL && class->kind == PICKLE_GLOBAL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "its storage has the unknown class '%.*s.%.*s'",
-                         (int)class->global->module.size, class->global->module.data,
-                         (int)class->global->name.size, class->global->name.data);
-    }
-    if (reference.type == NULL || !pickle_text(pickle_item(id, 2), &reference.key)) {
-        return error_set(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
-    }
-    if (pickle_count(id) != 5) {
-        return error_set(GRAIL_ERROR_FORMAT, "its storage is described by %lld values, expected 5",
-                         (long long)pickle_count(id));
-    }
-    CHECK(read_count(pickle_item(id, 4), "storage's size", &reference.elements));
-    *out = reference;
-    return GRAIL_OK;
-}
-
 enum { LONGEST_KEY = 256 };
 
 static const char utils[] = "torch._utils";
@@ -93,7 +70,25 @@ static grail_status read_arguments(const pickle_value *arguments, const pickle_v
         !pickle_text_is(pickle_item(storage->persistent, 0), "storage")) {
         return error_set(GRAIL_ERROR_FORMAT, "its storage is %s", pickle_kind_text(storage));
     }
-    CHECK(read_reference(storage->persistent, &layout.storage));
+    /* ('storage', class, key, location, elements) */
+    torch_reference reference = {0};
+    const pickle_value *class = pickle_item(storage->persistent, 1);
+    reference.type = torch_dtype_of_storage(class);
+    if (reference.type == NULL && class != NULL && class->kind == PICKLE_GLOBAL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "its storage has the unknown class '%.*s.%.*s'",
+                         (int)class->global->module.size, class->global->module.data,
+                         (int)class->global->name.size, class->global->name.data);
+    }
+    if (reference.type == NULL ||
+        !pickle_text(pickle_item(storage->persistent, 2), &reference.key)) {
+        return error_set(GRAIL_ERROR_FORMAT, "its storage lacks a class or a key");
+    }
+    if (pickle_count(storage->persistent) != 5) {
+        return error_set(GRAIL_ERROR_FORMAT, "its storage is described by %lld values, expected 5",
+                         (long long)pickle_count(storage->persistent));
+    }
+    CHECK(read_count(pickle_item(storage->persistent, 4), "storage's size", &reference.elements));
+    layout.storage = reference;
     const torch_dtype *type = dtype == NULL ? layout.storage.type : torch_dtype_of_name(dtype);
     if (type == NULL || type->dtype == GRAIL_DTYPE_COUNT) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "its dtype (%s) is not supported",

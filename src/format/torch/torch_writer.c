@@ -91,31 +91,26 @@ static grail_status append_tensor(buffer *out, const tensor_slot *tensor, int64_
     return buffer_append_string(out, "tR");
 }
 
-/* {name: tensor}, under the key `wrapper` of another dictionary unless `wrapper` is "". Tensor i
- * takes all of storage i. */
-static grail_status append_pickle(const char *wrapper, const tensor_writer *writer, buffer *out)
-{
-    const bool is_wrapped = wrapper[0] != 0;
-    CHECK(buffer_append_string(out, "\x80\x02"));
-    if (is_wrapped) {
-        CHECK(buffer_append_string(out, "}"));
-        CHECK(append_text(out, wrapper));
-    }
-    CHECK(buffer_format(out, "%s(", empty_ordered_dict));
-    for (int64_t i = 0; i < writer->count; i++) {
-        CHECK(append_text(out, writer->items[i].name));
-        CHECK(append_tensor(out, &writer->items[i], i));
-    }
-    return buffer_append_string(out, is_wrapped ? "us." : "u.");
-}
-
 static grail_status add_members(zip_layout *zip, const tensor_writer *writer, const char *wrapper)
 {
     grail_status status = GRAIL_OK;
     buffer object = {0};
     char name[48];
     buffer_init(&object, TORCH_LARGEST_PICKLE);
-    TRY(append_pickle(wrapper, writer, &object));
+    /* {name: tensor}, under the key `wrapper` of another dictionary unless `wrapper` is "". Tensor
+     * i takes all of storage i. */
+    const bool is_wrapped = wrapper[0] != 0;
+    TRY(buffer_append_string(&object, "\x80\x02"));
+    if (is_wrapped) {
+        TRY(buffer_append_string(&object, "}"));
+        TRY(append_text(&object, wrapper));
+    }
+    TRY(buffer_format(&object, "%s(", empty_ordered_dict));
+    for (int64_t j = 0; j < writer->count; j++) {
+        TRY(append_text(&object, writer->items[j].name));
+        TRY(append_tensor(&object, &writer->items[j], j));
+    }
+    TRY(buffer_append_string(&object, is_wrapped ? "us." : "u."));
     TRY(zip_layout_add(zip, "archive/data.pkl", object.bytes, object.size));
     TRY(zip_layout_add(zip, "archive/byteorder", "little", 6));
     TRY(zip_layout_add(zip, "archive/version", "3\n", 2));

@@ -242,30 +242,6 @@ static grail_status find_bytes(const zip_reader *zip, const zip_entry *entry, zi
     return GRAIL_OK;
 }
 
-static grail_status read_members(zip_reader *zip)
-{
-    uint64_t entries = 0;
-    CHECK(find_directory(zip, &entries));
-    CHECK(memory_new(&zip->members, entries, sizeof zip->members[0]));
-    zip->count = (int64_t)entries;
-    size_t at = zip->directory;
-    for (uint64_t i = 0; i < entries; i++) {
-        zip_entry entry = {0};
-        zip_member *member = &zip->members[i];
-        CHECK(read_entry(zip, &at, &entry, &member->name));
-        CHECK(error_in(find_bytes(zip, &entry, member), "member '%s'", member->name));
-    }
-    if (at != zip->directory + zip->directory_size) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "the zip directory holds more than the %llu members that it claims",
-                         (unsigned long long)entries);
-    }
-    CHECK(name_index_init(&zip->index, zip->count, zip->members, sizeof zip->members[0]));
-    const char *twice = name_index_twice(&zip->index);
-    return twice == NULL ? GRAIL_OK
-                         : error_set(GRAIL_ERROR_FORMAT, "member '%s' occurs twice", twice);
-}
-
 static int compare_headers(const void *a, const void *b)
 {
     const zip_member *const *left = a;
@@ -299,7 +275,26 @@ grail_status zip_reader_open(const void *bytes, size_t size, zip_reader **out)
     zip_reader *zip = NULL;
     TRY(memory_new(&zip, 1, sizeof *zip));
     *zip = (zip_reader){.bytes = bytes, .size = size};
-    TRY(read_members(zip));
+    uint64_t entries = 0;
+    TRY(find_directory(zip, &entries));
+    TRY(memory_new(&zip->members, entries, sizeof zip->members[0]));
+    zip->count = (int64_t)entries;
+    size_t at = zip->directory;
+    for (uint64_t i = 0; i < entries; i++) {
+        zip_entry entry = {0};
+        zip_member *member = &zip->members[i];
+        TRY(read_entry(zip, &at, &entry, &member->name));
+        TRY(error_in(find_bytes(zip, &entry, member), "member '%s'", member->name));
+    }
+    if (at != zip->directory + zip->directory_size) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "the zip directory holds more than the %llu members that it claims",
+             (unsigned long long)entries);
+    }
+    TRY(name_index_init(&zip->index, zip->count, zip->members, sizeof zip->members[0]));
+    const char *twice = name_index_twice(&zip->index);
+    TRY(twice == NULL ? GRAIL_OK
+                      : error_set(GRAIL_ERROR_FORMAT, "member '%s' occurs twice", twice));
     TRY(check_overlap(zip));
     *out = zip;
     zip = NULL;

@@ -32,27 +32,6 @@ static size_t component(const char *name)
     return dot + (name[dot] == '.' ? 1 : 0);
 }
 
-/* *out <- the name without wrappers; NULL where it has none. */
-static grail_status strip_wrappers(const char *name, char **out)
-{
-    char *plain = NULL;
-    CHECK(memory_copy_string(&plain, name));
-    char *end = plain;
-    for (const char *left = skip_wrappers(name); left[0] != 0;) {
-        const size_t length = component(left);
-        memcpy(end, left, length);
-        end += length;
-        left = skip_wrappers(left + length);
-    }
-    *end = 0;
-    if (strcmp(plain, name) == 0) {
-        memory_free(plain);
-        plain = NULL;
-    }
-    *out = plain;
-    return GRAIL_OK;
-}
-
 grail_status checkpoint_index_tensors(checkpoint *c)
 {
     grail_status status = GRAIL_OK;
@@ -66,7 +45,22 @@ grail_status checkpoint_index_tensors(checkpoint *c)
     }
     TRY(name_index_init(&c->stored, c->count, names, sizeof names[0]));
     for (int64_t i = 0; i < c->count; i++) {
-        TRY(strip_wrappers(names[i], &c->stripped[i]));
+        /* *out <- the name without wrappers; NULL where it has none. */
+        char *plain = NULL;
+        TRY(memory_copy_string(&plain, names[i]));
+        char *end = plain;
+        for (const char *left = skip_wrappers(names[i]); left[0] != 0;) {
+            const size_t length = component(left);
+            memcpy(end, left, length);
+            end += length;
+            left = skip_wrappers(left + length);
+        }
+        *end = 0;
+        if (strcmp(plain, names[i]) == 0) {
+            memory_free(plain);
+            plain = NULL;
+        }
+        c->stripped[i] = plain;
         names[i] = checkpoint_plain_name(c, i);
     }
     TRY(name_index_init(&c->plain, c->count, names, sizeof names[0]));

@@ -60,15 +60,6 @@ typedef struct file_tensors {
     size_t count;
 } file_tensors;
 
-static void file_tensors_fini(file_tensors *t)
-{
-    for (size_t i = 0; i < t->count; i++) {
-        memory_free(t->names[i]);
-    }
-    memory_free(t->names);
-    memory_free(t->shapes);
-}
-
 static grail_status add_parts(written_parts *parts, file_tensors *t)
 {
     const size_t all = t->count + (size_t)parts->count;
@@ -123,7 +114,11 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
 out:
     memory_free(path);
     memory_free(name);
-    file_tensors_fini(&t);
+    for (size_t i = 0; i < t.count; i++) {
+        memory_free(t.names[i]);
+    }
+    memory_free(t.names);
+    memory_free(t.shapes);
     return status;
 }
 

@@ -240,21 +240,6 @@ static int compare_slots(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static grail_status put_entry(json_t *header, const tensor_slot *tensor)
-{
-    json_t *entry = json_object();
-    CHECK(json_put(header, tensor->name, entry));
-    CHECK(json_put(entry, "dtype", json_text(grail_dtype_name(tensor->dtype))));
-    json_t *shape = json_array();
-    CHECK(json_put(entry, "shape", shape));
-    for (int d = 0; d < tensor->rank; d++) {
-        CHECK(json_push(shape, json_integer(tensor->shape[d])));
-    }
-    return json_put(entry, "data_offsets",
-                    json_pack("[I, I]", (json_int_t)tensor->place,
-                              (json_int_t)(tensor->place + tensor->bytes)));
-}
-
 /* The length of the JSON, then the padded JSON. */
 static grail_status build_header(tensor_writer *writer)
 {
@@ -268,7 +253,17 @@ static grail_status build_header(tensor_writer *writer)
     /* transformers refuses files without this entry */
     TRY(json_put(header, metadata_key, json_pack("{s:o}", "format", json_text("pt"))));
     for (int64_t i = 0; i < writer->count; i++) {
-        TRY(put_entry(header, &writer->items[i]));
+        json_t *entry = json_object();
+        TRY(json_put(header, writer->items[i].name, entry));
+        TRY(json_put(entry, "dtype", json_text(grail_dtype_name(writer->items[i].dtype))));
+        json_t *shape = json_array();
+        TRY(json_put(entry, "shape", shape));
+        for (int d = 0; d < writer->items[i].rank; d++) {
+            TRY(json_push(shape, json_integer(writer->items[i].shape[d])));
+        }
+        TRY(json_put(entry, "data_offsets",
+                     json_pack("[I, I]", (json_int_t)writer->items[i].place,
+                               (json_int_t)(writer->items[i].place + writer->items[i].bytes))));
     }
     buffer_init(out, SAFETENSORS_LARGEST_HEADER + LENGTH_SIZE);
     TRY(buffer_append(out, unknown_length, sizeof unknown_length));

@@ -18,15 +18,6 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
         out, same_format && !has_blocks(like) ? checkpoint_file_name(like, file) : "model.gguf");
 }
 
-static grail_status copy_pairs(const checkpoint *like, gguf_pairs *pairs)
-{
-    const gguf_metadata *m = checkpoint_metadata(like);
-    for (int64_t i = 0; m != NULL && i < m->count; i++) {
-        CHECK(gguf_put_value(pairs, m->values[i].key, &m->values[i]));
-    }
-    return GRAIL_OK;
-}
-
 static grail_status open_writer(const char *path, const checkpoint *like, int file,
                                 const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
                                 layout_start start, tensor_writer **out)
@@ -36,7 +27,10 @@ static grail_status open_writer(const char *path, const checkpoint *like, int fi
     gguf_pairs own;
     gguf_pairs_init(&own);
     if (pairs == NULL) {
-        TRY(copy_pairs(like, &own));
+        const gguf_metadata *m = checkpoint_metadata(like);
+        for (int64_t i = 0; m != NULL && i < m->count; i++) {
+            TRY(gguf_put_value(&own, m->values[i].key, &m->values[i]));
+        }
     }
     TRY(gguf_writer_open(path, pairs == NULL ? &own : pairs, count, tensors, start, out));
 out:
