@@ -31,15 +31,6 @@ static void *address(matrix m, int64_t row, int64_t column)
     return (unsigned char *)m.memory + (size_t)(row * m.stride + column) * element_size(m.type);
 }
 
-static grail_status ordered_bytes(const backend *b, int64_t rows, int64_t columns, size_t *bytes)
-{
-    if (b->kind->weights == NULL) {
-        return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' holds no weights of BF16 in %s",
-                         b->kind->name, b->kind->precision);
-    }
-    return b->kind->weights->bytes(rows, columns, bytes);
-}
-
 static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t columns,
                              bool zeroed, matrix *out)
 {
@@ -52,7 +43,12 @@ static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t
                          (long long)rows, (long long)columns);
     }
     if (type == GRAIL_DTYPE_BF16) {
-        CHECK(ordered_bytes(b, rows, columns, &bytes));
+        if (b->kind->weights == NULL) {
+            return error_set(GRAIL_ERROR_INTERNAL,
+                             "the backend '%s' holds no weights of BF16 in %s", b->kind->name,
+                             b->kind->precision);
+        }
+        CHECK(b->kind->weights->bytes(rows, columns, &bytes));
     }
     CHECK(b->kind->allocate(b, bytes, zeroed, &memory));
     atomic_fetch_add(&b->bytes, (int64_t)bytes);

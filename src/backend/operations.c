@@ -66,26 +66,6 @@ static bool fits(argument a, matrix m, const backend *b)
     }
 }
 
-static grail_status check(const operation *o, const backend *b)
-{
-    for (int i = 0; i < OPERATION_MATRICES; i++) {
-        const argument a = argument_at(o->slot, i);
-        const matrix m = o->m[i];
-        const bool missing = !matrix_exists(m);
-        if (missing ? a.kind != '\0' && !a.optional : m.owner != b || !fits(a, m, b)) {
-            return error_set(GRAIL_ERROR_INTERNAL,
-                             "operation '%s': its matrix %d %s on the backend '%s'",
-                             operation_name((int)o->slot), i,
-                             missing          ? "is missing"
-                             : m.owner != b   ? "is of another instance"
-                             : a.kind == '\0' ? "is one too many"
-                                              : "has a type or stride that it does not take",
-                             b->kind->name);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status run_on(backend *b, slot_function run, const operation *o)
 {
     int threads = 0;
@@ -106,15 +86,6 @@ static backend *host_for(const backend *b)
     return b->kind->type == GRAIL_DTYPE_F64 ? backend_reference() : backend_host();
 }
 
-/* A copy of `m` in memory of the host; a repeated row is copied once. */
-static grail_status copy_to_host(backend *host, matrix m, matrix *out)
-{
-    const bool repeats = m.stride == 0 && m.rows > 1;
-    const matrix source = repeats ? matrix_rows(m, 0, 1) : m;
-    CHECK(matrix_new(host, m.type, source.rows, m.columns, out));
-    return matrix_download(source, out->memory);
-}
-
 static grail_status run_on_host(const operation *o)
 {
     grail_status status = GRAIL_OK;
@@ -125,7 +96,11 @@ static grail_status run_on_host(const operation *o)
     atomic_fetch_add(&b->fallbacks[o->slot], 1);
     for (int i = 0; i < OPERATION_MATRICES; i++) {
         if (matrix_exists(o->m[i])) {
-            TRY(copy_to_host(host, o->m[i], &copies[i]));
+            /* A copy of `o->m[i]` in memory of the host; a repeated row is copied once. */
+            const bool repeats = o->m[i].stride == 0 && o->m[i].rows > 1;
+            const matrix source = repeats ? matrix_rows(o->m[i], 0, 1) : o->m[i];
+            TRY(matrix_new(host, o->m[i].type, source.rows, o->m[i].columns, &copies[i]));
+            TRY(matrix_download(source, copies[i].memory));
             there.m[i] = copies[i].rows < o->m[i].rows ? matrix_repeat_row(copies[i], o->m[i].rows)
                                                        : copies[i];
         }
@@ -150,7 +125,21 @@ grail_status operation_run(const operation *o)
         return error_set(GRAIL_ERROR_INTERNAL, "operation '%s' was called without a matrix",
                          operation_name((int)o->slot));
     }
-    CHECK(check(o, b));
+    for (int i = 0; i < OPERATION_MATRICES; i++) {
+        const argument a = argument_at(o->slot, i);
+        const matrix m = o->m[i];
+        const bool missing = !matrix_exists(m);
+        if (missing ? a.kind != '\0' && !a.optional : m.owner != b || !fits(a, m, b)) {
+            return error_set(GRAIL_ERROR_INTERNAL,
+                             "operation '%s': its matrix %d %s on the backend '%s'",
+                             operation_name((int)o->slot), i,
+                             missing          ? "is missing"
+                             : m.owner != b   ? "is of another instance"
+                             : a.kind == '\0' ? "is one too many"
+                                              : "has a type or stride that it does not take",
+                             b->kind->name);
+        }
+    }
     const slot_function own = kind_slot(b->kind, o->slot);
     return run_on(b, own == NULL ? run_on_host : own, o);
 }

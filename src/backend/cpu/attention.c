@@ -90,15 +90,6 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, b
     b->largest[query] = largest;
 }
 
-static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool accumulate)
-{
-    b->products->score(b, k0, keys);
-    for (int64_t query = 0; query < b->queries; query++) {
-        weigh_row(b, query, k0, keys, accumulate);
-    }
-    b->products->mix(b, k0, keys, accumulate);
-}
-
 static void attend_block(query_block *b)
 {
     const int64_t step = b->products->keys;
@@ -111,7 +102,13 @@ static void attend_block(query_block *b)
     }
     b->products->begin(b);
     for (int64_t k0 = start; k0 < end; k0 += step) {
-        attend_keys(b, k0, end - k0 < step ? end - k0 : step, k0 > start);
+        const int64_t keys = end - k0 < step ? end - k0 : step;
+        const bool accumulate = k0 > start;
+        b->products->score(b, k0, keys);
+        for (int64_t query = 0; query < b->queries; query++) {
+            weigh_row(b, query, k0, keys, accumulate);
+        }
+        b->products->mix(b, k0, keys, accumulate);
     }
     for (int64_t query = 0; query < b->queries; query++) {
         scale_row(attention_value_dim(b->shape), 1.0F / b->total[query],

@@ -145,32 +145,6 @@ static void mix(query_block *b, int64_t k0, int64_t count, bool accumulate)
              accumulate, b->out + b->first * b->out_stride, b->out_stride);
 }
 
-static void bf16_attention_fini(bf16_attention *a)
-{
-    onednn_tiles_free(a->score);
-    onednn_tiles_free(a->mix);
-    memory_free(a->ordered_k);
-    memory_free(a->ordered_v);
-}
-
-static grail_status bf16_attention_init(const attention_shape *s, const float *k, const float *v,
-                                        bf16_attention *a)
-{
-    *a = (bf16_attention){.shape = s, .k = k, .v = v};
-    a->queries = rows_of_tile(s->length);
-    a->keys = a->queries;
-    a->width = padded(s->head_dim);
-    a->value_width = padded(attention_value_dim(s));
-    a->key_blocks = blocks_of(s->length, a->keys);
-    const size_t tiles = (size_t)(s->sequences * s->kv_heads * a->key_blocks);
-    CHECK(onednn_tiles_new(a->queries, a->keys, a->width, true, &a->score));
-    CHECK(onednn_tiles_new(a->queries, a->value_width, a->keys, false, &a->mix));
-    CHECK(memory_new_unset(&a->ordered_k, tiles, onednn_tile_bytes(a->score)));
-    CHECK(memory_new_unset(&a->ordered_v, tiles, onednn_tile_bytes(a->mix)));
-    const int64_t widest = a->width > a->value_width ? a->width : a->value_width;
-    return tasks_run((int64_t)tiles, (size_t)(a->keys * widest / 2), order_keys, a);
-}
-
 grail_status cpu_bf16_attention(const operation *o)
 {
     grail_status status = GRAIL_OK;
@@ -178,7 +152,20 @@ grail_status cpu_bf16_attention(const operation *o)
     if (matrix_count(o->m[0]) == 0) { /* the library knows no empty tiles */
         return GRAIL_OK;
     }
-    TRY(bf16_attention_init(o->with.attention, o->m[1].memory, o->m[2].memory, &a));
+    a = (bf16_attention){.shape = o->with.attention, .k = o->m[1].memory, .v = o->m[2].memory};
+    a.queries = rows_of_tile(o->with.attention->length);
+    a.keys = a.queries;
+    a.width = padded(o->with.attention->head_dim);
+    a.value_width = padded(attention_value_dim(o->with.attention));
+    a.key_blocks = blocks_of(o->with.attention->length, a.keys);
+    const size_t tiles =
+        (size_t)(o->with.attention->sequences * o->with.attention->kv_heads * a.key_blocks);
+    TRY(onednn_tiles_new(a.queries, a.keys, a.width, true, &a.score));
+    TRY(onednn_tiles_new(a.queries, a.value_width, a.keys, false, &a.mix));
+    TRY(memory_new_unset(&a.ordered_k, tiles, onednn_tile_bytes(a.score)));
+    TRY(memory_new_unset(&a.ordered_v, tiles, onednn_tile_bytes(a.mix)));
+    const int64_t widest = a.width > a.value_width ? a.width : a.value_width;
+    TRY(tasks_run((int64_t)tiles, (size_t)(a.keys * widest / 2), order_keys, &a));
     const attention_products products = {.queries = a.queries,
                                          .keys = a.keys,
                                          .alignment = a.keys,
@@ -192,6 +179,9 @@ grail_status cpu_bf16_attention(const operation *o)
     TRY(onednn_tiles_status(a.score));
     TRY(onednn_tiles_status(a.mix));
 out:
-    bf16_attention_fini(&a);
+    onednn_tiles_free(a.score);
+    onednn_tiles_free(a.mix);
+    memory_free(a.ordered_k);
+    memory_free(a.ordered_v);
     return status;
 }

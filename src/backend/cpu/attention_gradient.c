@@ -40,47 +40,6 @@ static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
     }
 }
 
-/* Takes the scores of keys k0 .. k0 + keys - 1 into each query's maximum and sum. */
-static void add_scores(gradient_block *b, double *total, int64_t k0, int64_t keys)
-{
-    for (int64_t query = 0; query < b->queries; query++) {
-        const key_range seen = visible_keys(b->shape, b->first + query, k0, keys);
-        const int64_t count = seen.end - seen.begin;
-        const float *row = b->weights + query * KEYS + seen.begin;
-        if (count > 0) {
-            const float before = b->largest[query];
-            const float largest = row_maximum(count, row, before);
-            total[query] *= (double)exp_f32(before - largest);
-            total[query] += row_exponentials(count, row, largest);
-            b->largest[query] = largest;
-        }
-    }
-}
-
-/* Leaves the scores of the last block of keys in place. */
-static void find_softmax(gradient_block *b, int64_t start, int64_t end)
-{
-    double total[QUERIES];
-    for (int64_t query = 0; query < b->queries; query++) {
-        const int64_t at = (b->first + query) * b->out_stride;
-        total[query] = isfinite(b->sink) ? 1.0 : 0.0;
-        b->largest[query] = b->sink;
-        b->projected[query] =
-            (float)row_dot(attention_value_dim(b->shape), b->dout + at, b->out + at);
-    }
-    for (int64_t k0 = start; k0 < end; k0 += KEYS) {
-        make_scores(b, k0, smaller(KEYS, end - k0));
-        add_scores(b, total, k0, smaller(KEYS, end - k0));
-    }
-    for (int64_t query = 0; query < b->queries; query++) {
-        b->inverse[query] = (float)(1.0 / total[query]);
-        if (b->dsink != NULL) {
-            const double own = exp((double)b->sink - (double)b->largest[query]) / total[query];
-            *b->dsink -= own * (double)b->projected[query];
-        }
-    }
-}
-
 /* slopes - projected is multiplied by 1 - (scores / cap)^2. */
 CPU_CLONES static void slope_cap(int64_t count, float cap, float projected,
                                  const float *restrict scores, float *restrict slopes)
@@ -156,21 +115,45 @@ static void add_queries(gradient_block *b)
     const int64_t start = first_visible(b->shape, b->first);
     const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     const int64_t last = start + (end - start - 1) / KEYS * KEYS;
-    find_softmax(b, start, end);
+    /* Leaves the scores of the last block of keys in place. */
+    double total[QUERIES];
+    for (int64_t query = 0; query < b->queries; query++) {
+        const int64_t at = (b->first + query) * b->out_stride;
+        total[query] = isfinite(b->sink) ? 1.0 : 0.0;
+        b->largest[query] = b->sink;
+        b->projected[query] =
+            (float)row_dot(attention_value_dim(b->shape), b->dout + at, b->out + at);
+    }
+    for (int64_t k0 = start; k0 < end; k0 += KEYS) {
+        make_scores(b, k0, smaller(KEYS, end - k0));
+        /* Takes the scores of keys k0 .. k0 + keys - 1 into each query's maximum and sum. */
+        const int64_t keys = smaller(KEYS, end - k0);
+        for (int64_t query = 0; query < b->queries; query++) {
+            const key_range seen = visible_keys(b->shape, b->first + query, k0, keys);
+            const int64_t count = seen.end - seen.begin;
+            const float *row = b->weights + query * KEYS + seen.begin;
+            if (count > 0) {
+                const float before = b->largest[query];
+                const float largest = row_maximum(count, row, before);
+                total[query] *= (double)exp_f32(before - largest);
+                total[query] += row_exponentials(count, row, largest);
+                b->largest[query] = largest;
+            }
+        }
+    }
+    for (int64_t query = 0; query < b->queries; query++) {
+        b->inverse[query] = (float)(1.0 / total[query]);
+        if (b->dsink != NULL) {
+            const double own = exp((double)b->sink - (double)b->largest[query]) / total[query];
+            *b->dsink -= own * (double)b->projected[query];
+        }
+    }
     for (int64_t k0 = last; k0 >= start; k0 -= KEYS) {
         const int64_t keys = smaller(KEYS, end - k0);
         if (k0 < last) {
             make_scores(b, k0, keys);
         }
         add_keys(b, k0, keys, k0 == last);
-    }
-}
-
-static void clear_keys(const gradient_block *b)
-{
-    for (int64_t i = 0; i < b->shape->length; i++) {
-        clear(b->dk + i * b->k_stride, 0, b->shape->head_dim);
-        clear(b->dv + i * b->v_stride, 0, attention_value_dim(b->shape));
     }
 }
 
@@ -219,7 +202,10 @@ static void add_head(int64_t task, int64_t worker, float *scratch, void *context
     for (int64_t i = 0; i < group; i++) {
         gradient_block b = block_of_head(job, sequence, kv_head * group + i, kv_head, scratch);
         if (i == 0) {
-            clear_keys(&b);
+            for (int64_t j = 0; j < b.shape->length; j++) {
+                clear(b.dk + j * b.k_stride, 0, b.shape->head_dim);
+                clear(b.dv + j * b.v_stride, 0, attention_value_dim(b.shape));
+            }
         }
         for (; b.first < s->length; b.first += QUERIES) {
             b.queries = smaller(QUERIES, s->length - b.first);

@@ -58,28 +58,6 @@ CPU_CLONES static void slopes(int64_t count, const float *p, float p_factor, con
     }
 }
 
-/* Goes through a row in blocks whose exponentials are kept for the gradient; that may be written
- * over the logits, which are read before. */
-static double diverge(int64_t classes, const softmax_row *p, const softmax_row *q, double scale,
-                      float *gradient)
-{
-    float p_block[BLOCK];
-    float q_block[BLOCK];
-    const double shift = log_sum(p) - log_sum(q);
-    double sum = 0.0;
-    for (int64_t i = 0; i < classes; i += BLOCK) {
-        const int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
-        weigh(count, p->x + i, p->largest, p_block);
-        sum += sum_of_terms(count, p_block, p->x + i, q->x + i, shift);
-        if (gradient != NULL) {
-            weigh(count, q->x + i, q->largest, q_block);
-            slopes(count, p_block, (float)(scale / p->total), q_block, (float)(scale / q->total),
-                   gradient + i);
-        }
-    }
-    return sum / p->total;
-}
-
 /* The gradient may be missing, or lie in the logits. */
 static void divergence_rows(int64_t begin, int64_t end, void *context)
 {
@@ -89,7 +67,23 @@ static void divergence_rows(int64_t begin, int64_t end, void *context)
         const softmax_row p = softmax_of(classes, host_row(o->m[0], r));
         const softmax_row q = softmax_of(classes, host_row(o->m[1], r));
         float *gradient = o->m[2].memory == NULL ? NULL : host_row(o->m[2], r);
-        o->with.divergence[r] = diverge(classes, &p, &q, o->with.alpha, gradient);
+        /* Goes through a row in blocks whose exponentials are kept for the gradient; that may be
+         * written over the logits, which are read before. */
+        float p_block[BLOCK];
+        float q_block[BLOCK];
+        const double shift = log_sum(&p) - log_sum(&q);
+        double sum = 0.0;
+        for (int64_t i = 0; i < classes; i += BLOCK) {
+            const int64_t count = classes - i < BLOCK ? classes - i : BLOCK;
+            weigh(count, p.x + i, p.largest, p_block);
+            sum += sum_of_terms(count, p_block, p.x + i, q.x + i, shift);
+            if (gradient != NULL) {
+                weigh(count, q.x + i, q.largest, q_block);
+                slopes(count, p_block, (float)(o->with.alpha / p.total), q_block,
+                       (float)(o->with.alpha / q.total), gradient + i);
+            }
+        }
+        o->with.divergence[r] = sum / p.total;
     }
 }
 

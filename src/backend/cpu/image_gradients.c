@@ -87,11 +87,14 @@ CPU_CLONES static void keep_larger(int64_t count, const float *x, int32_t positi
     }
 }
 
-/* Writes where the first largest elements of a window are, for `count` channels that begin at x;
- * false of a window that reads nothing but padding. */
-static bool find_largest(const conv_shape *s, int64_t row, int64_t column, int64_t count,
-                         const float *x, int32_t *at)
+/* dx[first largest of the window] += dy; x and dx are a sample's, from the first of the channels.
+ */
+static void pass_to_largest(const conv_shape *s, int64_t row, int64_t column, int64_t count,
+                            const float *x, const float *dy, float *dx)
 {
+    int32_t at[CHANNELS];
+    /* Writes where the first largest elements of a window are, for `count` channels that begin at
+     * x; false of a window that reads nothing but padding. */
     float largest[CHANNELS];
     bool found = false;
     for (int64_t k = 0; k < s->window.kernel_height * s->window.kernel_width; k++) {
@@ -103,16 +106,6 @@ static bool find_largest(const conv_shape *s, int64_t row, int64_t column, int64
             found = true;
         }
     }
-    return found;
-}
-
-/* dx[first largest of the window] += dy; x and dx are a sample's, from the first of the channels.
- */
-static void pass_to_largest(const conv_shape *s, int64_t row, int64_t column, int64_t count,
-                            const float *x, const float *dy, float *dx)
-{
-    int32_t at[CHANNELS];
-    const bool found = find_largest(s, row, column, count, x, at);
     for (int64_t c = 0; found && c < count; c++) {
         dx[at[c] * s->channels_in + c] += dy[c];
     }

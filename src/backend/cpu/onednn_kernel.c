@@ -39,7 +39,7 @@ grail_status kernel_call_add_wanted(kernel_call *o, int role, dnnl_query_t opera
     return kernel_call_add(o, role, kernel_call_layout(o, operand), data);
 }
 
-static grail_status add_scratch(kernel_call *o)
+grail_status kernel_call_prepare(kernel_call *o)
 {
     const layout_view wanted = kernel_call_layout(o, dnnl_query_scratchpad_md);
     const size_t bytes = dnnl_memory_desc_get_size(wanted);
@@ -47,21 +47,10 @@ static grail_status add_scratch(kernel_call *o)
         CHECK(memory_new_unset(&o->scratch, bytes, 1));
         CHECK(kernel_call_add(o, DNNL_ARG_SCRATCHPAD, wanted, o->scratch));
     }
-    return GRAIL_OK;
-}
-
-/* oneDNN 2.6 calls a kernel even when it lacked the memory to generate it. */
-static grail_status check_room(void)
-{
-    return memory_has_room(0) ? GRAIL_OK
-                              : error_set(GRAIL_ERROR_MEMORY,
-                                          "out of memory: oneDNN has no room to generate a kernel");
-}
-
-grail_status kernel_call_prepare(kernel_call *o)
-{
-    CHECK(add_scratch(o));
-    CHECK(check_room());
+    /* oneDNN 2.6 calls a kernel even when it lacked the memory to generate it. */
+    CHECK(memory_has_room(0) ? GRAIL_OK
+                             : error_set(GRAIL_ERROR_MEMORY,
+                                         "out of memory: oneDNN has no room to generate a kernel"));
     CHECK(onednn_checked(dnnl_primitive_create(&o->kernel, o->descriptor), "generating a kernel"));
     return onednn_checked(
         dnnl_stream_create(&o->stream, onednn_engine(), dnnl_stream_default_flags),

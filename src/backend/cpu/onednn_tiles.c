@@ -17,21 +17,15 @@ struct tile_kernel {
     size_t bytes; /* of an ordered right factor */
 };
 
-static grail_status prepare_product(int64_t m, int64_t n, int64_t k, layout_view right,
-                                    kernel_call *o)
-{
-    CHECK(kernel_call_product(m, k, n, false, false, right, o));
-    CHECK(kernel_call_add_wanted(o, DNNL_ARG_SRC, dnnl_query_src_md, NULL));
-    CHECK(kernel_call_add(o, DNNL_ARG_WEIGHTS, right, NULL));
-    CHECK(kernel_call_add_wanted(o, DNNL_ARG_DST, dnnl_query_dst_md, NULL));
-    return kernel_call_prepare(o);
-}
-
 static grail_status prepare_workers(int64_t m, int64_t n, int64_t k, layout_view plain,
                                     layout_view ordered, tile_kernel *t)
 {
     for (int64_t i = 0; i < t->workers; i++) {
-        CHECK(prepare_product(m, n, k, ordered, &t->worker[i].product));
+        CHECK(kernel_call_product(m, k, n, false, false, ordered, &t->worker[i].product));
+        CHECK(kernel_call_add_wanted(&t->worker[i].product, DNNL_ARG_SRC, dnnl_query_src_md, NULL));
+        CHECK(kernel_call_add(&t->worker[i].product, DNNL_ARG_WEIGHTS, ordered, NULL));
+        CHECK(kernel_call_add_wanted(&t->worker[i].product, DNNL_ARG_DST, dnnl_query_dst_md, NULL));
+        CHECK(kernel_call_prepare(&t->worker[i].product));
         CHECK(onednn_reorder_prepare(plain, NULL, ordered, false, NULL, &t->worker[i].order));
     }
     return GRAIL_OK;

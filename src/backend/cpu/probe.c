@@ -48,29 +48,6 @@ static void add_feature(char *features, size_t size, bool present, const char *n
     }
 }
 
-static void list_features(char *features, size_t size)
-{
-    features[0] = '\0';
-#if defined(__x86_64__)
-    enum { AMX_TILE_BIT = 1 << 24 }; /* cpuid leaf 7, subleaf 0, edx */
-    unsigned a = 0;
-    unsigned b = 0;
-    unsigned c = 0;
-    unsigned d = 0;
-    __builtin_cpu_init();
-    add_feature(features, size, __builtin_cpu_supports("sse4.2"), "sse4.2");
-    add_feature(features, size, __builtin_cpu_supports("avx2"), "avx2");
-    add_feature(features, size, __builtin_cpu_supports("fma"), "fma");
-    add_feature(features, size, __builtin_cpu_supports("avx512f"), "avx512f");
-    add_feature(features, size, __builtin_cpu_supports("avx512dq"), "avx512dq");
-    add_feature(features, size, __builtin_cpu_supports("avx512bw"), "avx512bw");
-    add_feature(features, size, __builtin_cpu_supports("avx512vl"), "avx512vl");
-    add_feature(features, size, __builtin_cpu_supports("avx512bf16"), "avx512_bf16");
-    add_feature(features, size,
-                __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & AMX_TILE_BIT) != 0, "amx");
-#endif
-}
-
 static int usable_cores(void)
 {
     cpu_set_t set;
@@ -130,7 +107,26 @@ void cpu_probe_fill(grail_machine *out)
     if (!read_value("/proc/cpuinfo", "model name", out->cpu, sizeof out->cpu)) {
         snprintf(out->cpu, sizeof out->cpu, "unknown");
     }
-    list_features(out->features, sizeof out->features);
+    const size_t size = sizeof out->features;
+    out->features[0] = '\0';
+#if defined(__x86_64__)
+    enum { AMX_TILE_BIT = 1 << 24 }; /* cpuid leaf 7, subleaf 0, edx */
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    __builtin_cpu_init();
+    add_feature(out->features, size, __builtin_cpu_supports("sse4.2"), "sse4.2");
+    add_feature(out->features, size, __builtin_cpu_supports("avx2"), "avx2");
+    add_feature(out->features, size, __builtin_cpu_supports("fma"), "fma");
+    add_feature(out->features, size, __builtin_cpu_supports("avx512f"), "avx512f");
+    add_feature(out->features, size, __builtin_cpu_supports("avx512dq"), "avx512dq");
+    add_feature(out->features, size, __builtin_cpu_supports("avx512bw"), "avx512bw");
+    add_feature(out->features, size, __builtin_cpu_supports("avx512vl"), "avx512vl");
+    add_feature(out->features, size, __builtin_cpu_supports("avx512bf16"), "avx512_bf16");
+    add_feature(out->features, size,
+                __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & AMX_TILE_BIT) != 0, "amx");
+#endif
 }
 
 enum { ORDER = 2048 };

@@ -56,27 +56,23 @@ typedef struct product_job {
     float *sums;         /* [parts - 1, m, n] */
 } product_job;
 
-static void multiply_part(const product_job *p, const tile *t, int64_t part)
-{
-    const matrix *m = p->operation->m;
-    const operation_settings *s = &p->operation->with;
-    const int64_t k0 = part * p->part;
-    const int64_t count = p->k - k0 < p->part ? p->k - k0 : p->part;
-    const int64_t n = m[2].columns;
-    float *c = part == 0 ? m[2].memory : p->sums + (part - 1) * matrix_count(m[2]);
-    blas_sgemm(s->transpose_a, s->transpose_b, t->height, t->width, count, 1.0F,
-               s->transpose_a ? host_element(m[0], k0, t->i0) : host_element(m[0], t->i0, k0),
-               m[0].columns,
-               s->transpose_b ? host_element(m[1], t->j0, k0) : host_element(m[1], k0, t->j0),
-               m[1].columns, part == 0 ? (float)s->beta : 0.0F, c + t->i0 * n + t->j0, n);
-}
-
 static void multiply_parts(int64_t begin, int64_t end, void *context)
 {
     const product_job *p = context;
     for (int64_t index = begin; index < end; index++) {
         const tile t = tiling_at(&p->tiles, index / p->parts);
-        multiply_part(p, &t, index % p->parts);
+        const int64_t part = index % p->parts;
+        const matrix *m = p->operation->m;
+        const operation_settings *s = &p->operation->with;
+        const int64_t k0 = part * p->part;
+        const int64_t count = p->k - k0 < p->part ? p->k - k0 : p->part;
+        const int64_t n = m[2].columns;
+        float *c = part == 0 ? m[2].memory : p->sums + (part - 1) * matrix_count(m[2]);
+        blas_sgemm(s->transpose_a, s->transpose_b, t.height, t.width, count, 1.0F,
+                   s->transpose_a ? host_element(m[0], k0, t.i0) : host_element(m[0], t.i0, k0),
+                   m[0].columns,
+                   s->transpose_b ? host_element(m[1], t.j0, k0) : host_element(m[1], k0, t.j0),
+                   m[1].columns, part == 0 ? (float)s->beta : 0.0F, c + t.i0 * n + t.j0, n);
     }
 }
 
@@ -92,20 +88,6 @@ CPU_CLONES static void add_sums(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* Where C has fewer tiles than there are threads, as the gradient of a small weight does, each tile
- * is summed in parts of k, but in none so short that adding it takes longer. */
-static void cut_product(product_job *p)
-{
-    enum { LEAST = 2048, STEP = 64 };
-    const int64_t tiles = tiling_count(&p->tiles);
-    const int64_t wanted = tiles > 0 ? parallel_threads() / tiles : 1;
-    const int64_t most = p->k / LEAST;
-    const int64_t parts = wanted < most ? wanted : most;
-    const int64_t fair = parts > 1 ? (p->k + parts - 1) / parts : p->k;
-    p->part = (fair + STEP - 1) / STEP * STEP;
-    p->parts = p->k > p->part ? (p->k + p->part - 1) / p->part : 1;
-}
-
 grail_status cpu_product(const operation *o)
 {
     enum { GRAIN = 1 << 15 };
@@ -114,7 +96,16 @@ grail_status cpu_product(const operation *o)
     product_job p = {.tiles = tiling_new(false, o->m[2].rows, o->m[2].columns, TILE),
                      .operation = o,
                      .k = o->with.transpose_a ? o->m[0].rows : o->m[0].columns};
-    cut_product(&p);
+    /* Where C has fewer tiles than there are threads, as the gradient of a small weight does, each
+     * tile is summed in parts of k, but in none so short that adding it takes longer. */
+    enum { LEAST = 2048, STEP = 64 };
+    const int64_t tiles = tiling_count(&p.tiles);
+    const int64_t wanted = tiles > 0 ? parallel_threads() / tiles : 1;
+    const int64_t most = p.k / LEAST;
+    const int64_t parts = wanted < most ? wanted : most;
+    const int64_t fair = parts > 1 ? (p.k + parts - 1) / parts : p.k;
+    p.part = (fair + STEP - 1) / STEP * STEP;
+    p.parts = p.k > p.part ? (p.k + p.part - 1) / p.part : 1;
     if (p.parts > 1) {
         TRY(memory_new_unset(&p.sums, (size_t)((p.parts - 1) * count), sizeof *p.sums));
     }
@@ -216,22 +207,17 @@ static void few_rows_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* For a few rows BLAS spends more on packing B than on the product. Pieces are as wide as the
- * first-level cache holds rows, or wider where there is little to do. */
-static void multiply_few_rows(gemm_job *job)
-{
-    enum { COLUMNS = 512 };
-    const int64_t least = WORTH_A_THREAD / (job->tiles.m * job->k + 1);
-    parallel_for(job->tiles.n, least > COLUMNS ? least : COLUMNS, few_rows_columns, job);
-}
-
 grail_status cpu_gemm(const operation *o)
 {
     const matrix c = o->m[2];
     const int64_t k = o->with.transpose_a ? o->m[0].rows : o->m[0].columns;
     gemm_job job = {tiles_of_product(c.rows, c.columns, k), o, k};
     if (c.rows <= FEW_ROWS && !o->with.transpose_b) {
-        multiply_few_rows(&job);
+        /* For a few rows BLAS spends more on packing B than on the product. Pieces are as wide as
+         * the first-level cache holds rows, or wider where there is little to do. */
+        enum { COLUMNS = 512 };
+        const int64_t least = WORTH_A_THREAD / (job.tiles.m * job.k + 1);
+        parallel_for(job.tiles.n, least > COLUMNS ? least : COLUMNS, few_rows_columns, &job);
     } else {
         parallel_for(tiling_count(&job.tiles), 1, gemm_tiles, &job);
     }

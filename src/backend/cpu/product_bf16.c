@@ -59,12 +59,6 @@ static void transpose_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-static void round_transposed(const float *values, int64_t rows, int64_t columns, uint16_t *rounded)
-{
-    rounding_job job = {rows, columns, values, rounded};
-    parallel_for(columns, SQUARE, transpose_columns, &job);
-}
-
 /* C = A B; `right` holds B. */
 static grail_status multiply(const operation *o, int64_t panel, uint16_t *left, uint16_t *right)
 {
@@ -88,7 +82,8 @@ static grail_status add_transposed(const operation *o, int64_t panel, uint16_t *
     const matrix b = o->m[1];
     for (int64_t first = 0; first < a.rows; first += panel) {
         const int64_t count = a.rows - first < panel ? a.rows - first : panel;
-        round_transposed(host_row(a, first), count, a.columns, left);
+        rounding_job job = {count, a.columns, host_row(a, first), left};
+        parallel_for(a.columns, SQUARE, transpose_columns, &job);
         round_values(host_row(b, first), count * b.columns, right);
         CHECK(onednn_multiply(a.columns, b.columns, count, left, right, true, o->m[2].memory));
     }

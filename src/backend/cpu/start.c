@@ -36,17 +36,6 @@ static void multiply(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* On a busy machine a thread may come when the others have computed all, and its blocks would be
- * allocated later. Then all compute again, for twice as long. */
-static void multiply_at_once(int threads, float *matrices)
-{
-    first_products p = {.matrices = matrices, .times = 1};
-    do {
-        parallel_for((int64_t)threads * PRODUCTS_OF_THREAD, 1, multiply, &p);
-        p.times *= 2;
-    } while (blas_packing_places() < threads && p.times <= MOST_TIMES);
-}
-
 grail_status cpu_start(void)
 {
     static _Thread_local int started;
@@ -66,7 +55,13 @@ grail_status cpu_start(void)
              threads, threads * (BLAS_BYTES_OF_THREAD >> 20));
     }
     TRY(memory_new(&matrices, (size_t)(ROWS * (DEPTH + products * COLUMNS)), sizeof matrices[0]));
-    multiply_at_once(threads, matrices);
+    /* On a busy machine a thread may come when the others have computed all, and its blocks would
+     * be allocated later. Then all compute again, for twice as long. */
+    first_products p = {.matrices = matrices, .times = 1};
+    do {
+        parallel_for((int64_t)threads * PRODUCTS_OF_THREAD, 1, multiply, &p);
+        p.times *= 2;
+    } while (blas_packing_places() < threads && p.times <= MOST_TIMES);
     started = threads;
 out:
     memory_free(matrices);

@@ -16,20 +16,6 @@ int64_t tiling_count(const tiling *t)
     return t->lower ? down * (down + 1) / 2 : down * pieces(t->n, t->tile_n);
 }
 
-/* Halves the side that is longer inside the matrix: a tile may be taller or wider than the
- * matrix. */
-static void halve(tiling *t)
-{
-    if (t->lower) {
-        t->tile_m /= 2;
-        t->tile_n = t->tile_m;
-    } else if (smaller(t->m, t->tile_m) >= smaller(t->n, t->tile_n)) {
-        t->tile_m = smaller(t->m, t->tile_m) / 2;
-    } else {
-        t->tile_n = smaller(t->n, t->tile_n) / 2;
-    }
-}
-
 /* Tiles of one size instead of full ones and a remainder; a multiple of the width of vector
  * kernels. */
 static int64_t even(int64_t count, int64_t size)
@@ -47,7 +33,16 @@ tiling tiling_new(bool lower, int64_t m, int64_t n, int64_t largest)
     const int64_t smallest = largest / SMALLEST_PART;
     while (threads > 1 && tiling_count(&t) < TILES_PER_THREAD * threads &&
            (smaller(m, t.tile_m) > smallest || smaller(n, t.tile_n) > smallest)) {
-        halve(&t);
+        /* Halves the side that is longer inside the matrix: a tile may be taller or wider than the
+         * matrix. */
+        if (t.lower) {
+            t.tile_m /= 2;
+            t.tile_n = t.tile_m;
+        } else if (smaller(t.m, t.tile_m) >= smaller(t.n, t.tile_n)) {
+            t.tile_m = smaller(t.m, t.tile_m) / 2;
+        } else {
+            t.tile_n = smaller(t.n, t.tile_n) / 2;
+        }
     }
     t.tile_m = even(m, t.tile_m);
     t.tile_n = even(n, t.tile_n);

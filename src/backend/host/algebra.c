@@ -157,26 +157,22 @@ grail_status host_scale_rows(const operation *o)
     return host_over_rows(o, o->m[2], scale_some_rows);
 }
 
-/* x <- x L L^T */
-static void multiply_row(matrix l, double *x)
-{
-    for (int64_t j = 0; j < l.rows; j++) { /* x_j is not needed once row j is used */
-        const double *row = host_row(l, j);
-        const double value = x[j];
-        x[j] = 0.0;
-        for (int64_t i = 0; i <= j; i++) {
-            x[i] += row[i] * value;
-        }
-    }
-    for (int64_t i = l.rows - 1; i >= 0; i--) {
-        x[i] = host_dot(i + 1, host_row(l, i), x);
-    }
-}
-
 grail_status host_cholesky_multiply(const operation *o)
 {
     for (int64_t r = 0; r < o->m[1].rows; r++) {
-        multiply_row(o->m[0], host_row(o->m[1], r));
+        /* x <- x L L^T */
+        double *x = host_row(o->m[1], r);
+        for (int64_t j = 0; j < o->m[0].rows; j++) { /* x_j is not needed once row j is used */
+            const double *row = host_row(o->m[0], j);
+            const double value = x[j];
+            x[j] = 0.0;
+            for (int64_t i = 0; i <= j; i++) {
+                x[i] += row[i] * value;
+            }
+        }
+        for (int64_t i = o->m[0].rows - 1; i >= 0; i--) {
+            x[i] = host_dot(i + 1, host_row(o->m[0], i), x);
+        }
     }
     return GRAIL_OK;
 }

@@ -166,22 +166,6 @@ static void attention_row_gradient(const attention_shape *s, const head_gradient
     }
 }
 
-static head_gradient gradient_of_head(const operation *o, int64_t sequence, int64_t head)
-{
-    const matrix *m = o->m;
-    const head_place at = place_of_head(o->with.attention, sequence, head);
-    return (head_gradient){.q = (const double *)m[0].memory + at.query,
-                           .k = (const double *)m[1].memory + at.key,
-                           .v = (const double *)m[2].memory + at.value,
-                           .out = (const double *)m[3].memory + at.out,
-                           .dout = (const double *)m[4].memory + at.out,
-                           .dq = (double *)m[5].memory + at.query,
-                           .dk = (double *)m[6].memory + at.key,
-                           .dv = (double *)m[7].memory + at.value,
-                           .sink = sink_of(m[8], head),
-                           .dsink = matrix_exists(m[9]) ? (double *)m[9].memory + head : NULL};
-}
-
 grail_status ref_attention_gradient(const operation *o)
 {
     grail_status status = GRAIL_OK;
@@ -193,7 +177,19 @@ grail_status ref_attention_gradient(const operation *o)
     }
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
-            const head_gradient h = gradient_of_head(o, sequence, head);
+            const matrix *m = o->m;
+            const head_place at = place_of_head(o->with.attention, sequence, head);
+            const head_gradient h =
+                (head_gradient){.q = (const double *)m[0].memory + at.query,
+                                .k = (const double *)m[1].memory + at.key,
+                                .v = (const double *)m[2].memory + at.value,
+                                .out = (const double *)m[3].memory + at.out,
+                                .dout = (const double *)m[4].memory + at.out,
+                                .dq = (double *)m[5].memory + at.query,
+                                .dk = (double *)m[6].memory + at.key,
+                                .dv = (double *)m[7].memory + at.value,
+                                .sink = sink_of(m[8], head),
+                                .dsink = matrix_exists(m[9]) ? (double *)m[9].memory + head : NULL};
             for (int64_t i = 0; i < s->length; i++) {
                 attention_row_gradient(s, &h, i, scores);
             }

@@ -78,9 +78,13 @@ grail_status ref_add_symmetric(const operation *o)
     return GRAIL_OK;
 }
 
-/* L <- X = L^-1, row by row: X_ij = -(sum_{j <= k < i} L_ik X_kj) / L_ii. */
-static void invert_triangle(int64_t n, double *l, int64_t stride)
+/* (L L^T)^-1 = X^T X in place: element (i, j) reads rows from i on, and is read no more. */
+grail_status ref_cholesky_invert(const operation *o)
 {
+    const int64_t n = o->m[0].rows;
+    const int64_t stride = o->m[0].stride;
+    double *l = o->m[0].memory;
+    /* L <- X = L^-1, row by row: X_ij = -(sum_{j <= k < i} L_ik X_kj) / L_ii. */
     for (int64_t i = 0; i < n; i++) {
         double *row = l + i * stride;
         for (int64_t j = 0; j < i; j++) {
@@ -92,15 +96,6 @@ static void invert_triangle(int64_t n, double *l, int64_t stride)
         }
         row[i] = 1.0 / row[i];
     }
-}
-
-/* (L L^T)^-1 = X^T X in place: element (i, j) reads rows from i on, and is read no more. */
-grail_status ref_cholesky_invert(const operation *o)
-{
-    const int64_t n = o->m[0].rows;
-    const int64_t stride = o->m[0].stride;
-    double *l = o->m[0].memory;
-    invert_triangle(n, l, stride);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
             double sum = 0.0;
@@ -198,25 +193,6 @@ static bool diagonalise(int64_t n, double *a, double *v)
     return false;
 }
 
-/* Selection sort of the pairs (values[i], row i of V). */
-static void sort_ascending(int64_t n, double *values, double *v)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int64_t least = i;
-        for (int64_t j = i + 1; j < n; j++) {
-            least = values[j] < values[least] ? j : least;
-        }
-        const double value = values[i];
-        values[i] = values[least];
-        values[least] = value;
-        for (int64_t j = 0; j < n && least != i; j++) {
-            const double element = v[i * n + j];
-            v[i * n + j] = v[least * n + j];
-            v[least * n + j] = element;
-        }
-    }
-}
-
 grail_status ref_eigen(const operation *o)
 {
     grail_status status = GRAIL_OK;
@@ -241,7 +217,21 @@ grail_status ref_eigen(const operation *o)
     for (int64_t i = 0; i < n; i++) {
         values[i] = a[i * n + i];
     }
-    sort_ascending(n, values, v);
+    /* Selection sort of the pairs (values[i], row i of V). */
+    for (int64_t i = 0; i < n; i++) {
+        int64_t least = i;
+        for (int64_t j = i + 1; j < n; j++) {
+            least = values[j] < values[least] ? j : least;
+        }
+        const double value = values[i];
+        values[i] = values[least];
+        values[least] = value;
+        for (int64_t j = 0; j < n && least != i; j++) {
+            const double element = v[i * n + j];
+            v[i * n + j] = v[least * n + j];
+            v[least * n + j] = element;
+        }
+    }
     memcpy(a, v, (size_t)(n * n) * sizeof *v);
 
 out:
