@@ -36,7 +36,7 @@ FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 # Libraries, and the folders (or files) of src that wrap them.
 WRAPPED = {
     "blis.h": "backend/cpu/",
-    "oneapi/dnnl/dnnl.h": "backend/cpu/onednn_kernel.h",
+    "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",
