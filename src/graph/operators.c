@@ -323,9 +323,7 @@ bool node_has_kernels(const graph *g, const node *n)
            g->parameters[n->weight].rank > 1;
 }
 
-/* The router of the rows that a node reads, NULL where they are all, and in *outputs how many
- * outputs it chooses from. */
-static const node *router_of(const graph *g, const node *n, int64_t *outputs)
+const node *node_router(const graph *g, const node *n, int64_t *outputs)
 {
     const int route = g->routes[n->inputs[0]];
     const int shares =
@@ -345,7 +343,7 @@ static const node *router_of(const graph *g, const node *n, int64_t *outputs)
 double node_row_share(const graph *g, const node *n)
 {
     int64_t outputs = 1;
-    const node *router = router_of(g, n, &outputs);
+    const node *router = node_router(g, n, &outputs);
     return router == NULL ? 1.0 : (double)router->route.chosen / (double)outputs;
 }
 
@@ -356,7 +354,7 @@ int64_t node_products(const graph *g, const node *n, extent output)
     for (int d = 0; products > 0 && d < g->parameters[n->weight].rank; d++) {
         products *= g->parameters[n->weight].shape[d];
     }
-    const node *router = products > 0 ? router_of(g, n, &outputs) : NULL;
+    const node *router = products > 0 ? node_router(g, n, &outputs) : NULL;
     return router == NULL ? products : products / outputs * router->route.chosen;
 }
 

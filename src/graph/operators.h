@@ -107,6 +107,9 @@ grail_status node_check(const graph *g, const node *n,
                         const int64_t in[NODE_MAX_INPUTS]) GRAIL_MUST_CHECK;
 /** Where its output has rows that were chosen: what chose them (graph.routes), else GRAPH_NONE. */
 int node_route(const graph *g, const node *n);
+/** The node that chose the rows that it reads, NULL where they are all, and in *outputs from how
+ * many outputs. */
+const node *node_router(const graph *g, const node *n, int64_t *outputs);
 /** The share of all rows that it reads, on average over what a router chooses from; 1 without one.
  */
 double node_row_share(const graph *g, const node *n);

@@ -13,22 +13,21 @@ void drop_space_fini(drop_space *d)
 
 static int site_count(const drop_space *d)
 {
-    return d->widths->request->sites->list.count;
+    return d->widths->sites->count;
 }
 
 /* Whether dropping the sublayers of the block's sites that may be cut leaves it without nodes. */
 static bool can_leave_block(const drop_space *d, int block)
 {
-    const compression_request *request = d->widths->request;
+    const graph *g = d->widths->graph;
     int begin = 0;
     int end = 0;
     sublayer found;
-    graph_block_range(request->graph, block, &begin, &end);
+    graph_block_range(g, block, &begin, &end);
     int nodes = end - begin;
     for (int i = 0; i < site_count(d); i++) {
-        const site *s = site_at(request, i);
-        if (s->block == block && d->widths->slot_of[i] != GRAPH_NONE &&
-            sublayer_of(request->graph, s, &found)) {
+        const site *s = &d->widths->sites->sites[i];
+        if (s->block == block && d->widths->slot_of[i] != GRAPH_NONE && sublayer_of(g, s, &found)) {
             nodes -= found.add + 1 - found.begin;
         }
     }
@@ -42,7 +41,7 @@ static bool is_uniform(const drop_space *d)
 
 static int block_of(const drop_space *d, int index)
 {
-    return site_at(d->widths->request, index)->block;
+    return d->widths->sites->sites[index].block;
 }
 
 static bool is_of(const drop_space *d, const drop_choice *c, int index)
@@ -115,28 +114,28 @@ static void add_sublayers(drop_space *d)
 {
     for (int i = 0; i < site_count(d) && !is_uniform(d); i++) {
         drop_choice one = {.site = i, .block = block_of(d, i)};
-        snprintf(one.name, sizeof one.name, "%s", site_at(d->widths->request, i)->name);
+        snprintf(one.name, sizeof one.name, "%s", d->widths->sites->sites[i].name);
         add_choice(d, d->blocks, one, 1);
     }
 }
 
 static void find_sublayers(drop_space *d)
 {
-    const compression_request *request = d->widths->request;
+    const graph *g = d->widths->graph;
     sublayer found;
     for (int i = 0; i < site_count(d); i++) {
-        const bool is_one = sublayer_of(request->graph, site_at(request, i), &found);
+        const bool is_one = sublayer_of(g, &d->widths->sites->sites[i], &found);
         d->sublayers += is_one ? 1 : 0;
         d->can_go[i] = is_one && d->widths->slot_of[i] != GRAPH_NONE &&
                        (is_uniform(d) ? can_leave_block(d, block_of(d, i)) : cost_of(d, i) > 0.0);
     }
 }
 
-grail_status drop_space_init(const width_space *widths, const loss_curve *curves, drop_space *d)
+grail_status drop_space_init(const architecture *a, const width_space *widths,
+                             const loss_curve *curves, drop_space *d)
 {
     *d = (drop_space){.widths = widths, .curves = curves};
     const size_t sites = (size_t)site_count(d);
-    const architecture *a = widths->request->model->architecture;
     if (a->rename_tensor == NULL) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,

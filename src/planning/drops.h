@@ -31,8 +31,8 @@ enum { DROP_FAILURES = 4 /* in a row that end a walk through the choices */ };
 /** GRAIL_ERROR_UNSUPPORTED for a network whose checkpoints cannot describe the result;
  * GRAIL_ERROR_ARGUMENT when nothing can be dropped. drop_space_fini frees,
  * even after a failure. */
-grail_status drop_space_init(const width_space *widths, const loss_curve *curves,
-                             drop_space *d) GRAIL_MUST_CHECK;
+grail_status drop_space_init(const architecture *a, const width_space *widths,
+                             const loss_curve *curves, drop_space *d) GRAIL_MUST_CHECK;
 void drop_space_fini(drop_space *d); /* works on a zeroed one */
 
 /** Whether the widths kept[sites] lack a choice, all of it. */

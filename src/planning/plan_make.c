@@ -185,6 +185,7 @@ typedef struct making {
     compression_request *request; /* nothing is cut in it */
     loss_times times;
     loss_curve *curves;
+    cost_table costs;
     width_space space;
     drop_space drops; /* zeroed where no sublayer may be dropped */
     bool *dropped;    /* [sites] */
@@ -207,6 +208,7 @@ static void making_fini(making *m)
     memory_free(m->dropped);
     memory_free(m->weights);
     width_space_fini(&m->space);
+    cost_table_fini(&m->costs);
     loss_curves_free(m->curves, sites);
     request_close(m->request);
     grail_session_close(m->own_session);
@@ -451,13 +453,14 @@ out:
     return status;
 }
 
-static grail_status find_limit(const making *m, double *out)
+static grail_status find_limit(making *m, double *out)
 {
-    double dense = 0.0;
     for (int i = 0; i < m->request->sites->list.count; i++) {
         m->kept[i] = site_at(m->request, i)->units;
     }
-    CHECK(widths_cost(m->request, m->limited, m->kept, &dense));
+    CHECK(cost_table_init(m->request->model, &m->request->sites->list, m->may_cut, m->limited,
+                          &m->costs));
+    const double dense = cost_table_read(&m->costs, m->kept);
     if (!(dense > 0.0)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the network has no %s to limit",
                          limit_names[m->limited]);
@@ -485,7 +488,8 @@ static grail_status weigh_slots(making *m)
     const grail_plan_options options = trial_options(m);
     slot_trials trials = {0};
     CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
-    CHECK(slot_weights_measure(&m->space, &options, clock_seconds(), m->weights, &trials));
+    CHECK(slot_weights_measure(&m->space, m->request->samples, &options, clock_seconds(),
+                               m->weights, &trials));
     m->tried = trials.count;
     return GRAIL_OK;
 }
@@ -499,7 +503,7 @@ static grail_status choose_widths(making *m)
     };
     const bool drops = may_drop(m);
     if (drops) {
-        CHECK(drop_space_init(&m->space, m->curves, &m->drops));
+        CHECK(drop_space_init(m->request->model->architecture, &m->space, m->curves, &m->drops));
     }
     if (m->budget == BUDGET_DIVERGENCE) {
         CHECK(weigh_slots(m));
@@ -519,7 +523,8 @@ static grail_status choose_widths(making *m)
         return widths_by_formula(&m->space, choice, m->kept);
     }
     const grail_plan_options options = trial_options(m);
-    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, &options, &m->search));
+    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, m->request->samples, &options,
+                           &m->search));
     m->search.options = NULL;
     m->tried = m->search.tried;
     memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
@@ -549,7 +554,7 @@ static grail_status write_document(making *m, grail_plan *p)
     grail_status status = GRAIL_OK;
     json_t *document = json_object();
     plan planned = {0};
-    TRY(widths_plan(m->request, m->kept, &planned));
+    TRY(widths_plan(&m->request->plan, m->kept, &planned));
     TRY(plan_to_json(&planned, &m->request->sites->list, document));
     TRY(describe_budget(&p->facts, document));
     TRY(json_append_indented(document, &p->text));
@@ -578,6 +583,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .formula = p->formula,
         .dense_cost = m->space.dense_cost,
         .most = m->space.limit,
+        .cost = cost_table_read(&m->costs, m->kept),
         .divergence = searched ? m->search.best.divergence : (double)NAN,
         .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
         .uniform_cost = searched ? m->search.uniform_cost : (double)NAN,
@@ -585,7 +591,6 @@ static grail_status finish(making *m, double began, grail_plan *p)
         .pass_seconds = m->times.pass,
         .curve_seconds = m->times.curves,
     };
-    CHECK(widths_cost(m->request, m->limited, m->kept, &p->facts.cost));
     CHECK(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
@@ -618,8 +623,14 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     TRY(agree(&m));
     TRY(find_limit(&m, &limit));
     TRY(collect_curves(&m));
-    TRY(width_space_init(m.request, m.curves, m.limited, limit, m.may_cut, sharing_of(options),
-                         plan_alignment(m.request->model, &m.compress), &m.space));
+    m.space = (width_space){.graph = m.request->graph,
+                            .sites = &m.request->sites->list,
+                            .plan = &m.request->plan,
+                            .costs = &m.costs,
+                            .limit = limit,
+                            .sharing = sharing_of(options),
+                            .align = plan_alignment(m.request->model, &m.compress)};
+    TRY(width_space_init(&m.space, m.curves, m.may_cut));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
 out:

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "planning/judge.h"
 #include "planning/slot_weights.h"
 #include "planning/trials.h"
 
@@ -50,7 +49,7 @@ void width_search_fini(width_search *s)
 
 static size_t site_count(const width_search *s)
 {
-    return (size_t)s->space->request->sites->list.count;
+    return (size_t)s->space->sites->count;
 }
 
 /* Whether these widths were judged before. */
@@ -114,7 +113,7 @@ static grail_status try_candidate(width_search *s, outcome *made)
     if (was_tried(s, c->kept)) {
         return GRAIL_OK;
     }
-    CHECK(widths_cost(s->space->request, s->space->limited, c->kept, &c->cost));
+    c->cost = cost_table_read(s->space->costs, c->kept);
     CHECK(judge_widths(&s->options->compress, c->kept, NULL, &c->divergence));
     CHECK(remember(s, c->kept));
     *made = (outcome){.tried = true, .won = s->tried == 1 || c->divergence < s->best.divergence};
@@ -134,10 +133,10 @@ bool width_search_weighs(int most, double alone)
 
 static bool can_measure(const width_search *s)
 {
-    const compression_request *r = s->space->request;
-    const int64_t samples =
-        slot_weights_samples(r->graph, windows_mean_size(&r->samples->windows), r->samples->count);
-    const double part = (double)samples / (double)r->samples->count;
+    const int64_t count = s->samples->count;
+    const int64_t taken =
+        slot_weights_samples(s->space->graph, windows_mean_size(&s->samples->windows), count);
+    const double part = (double)taken / (double)count;
     const double alone = slot_weights_compressions(s->space->slot_count, part);
     return s->space->slot_count > 1 && width_search_weighs(s->most, alone);
 }
@@ -146,7 +145,7 @@ static grail_status measure_slots(width_search *s)
 {
     slot_trials trials = {0};
     CHECK(memory_new(&s->measured, (size_t)s->space->slot_count, sizeof s->measured[0]));
-    CHECK(slot_weights_measure(s->space, s->options, s->began, s->measured, &trials));
+    CHECK(slot_weights_measure(s->space, s->samples, s->options, s->began, s->measured, &trials));
     s->stopped = trials.stopped;
     return GRAIL_OK;
 }
@@ -198,8 +197,8 @@ static bool can_use(const width_space *space, int opening)
     bool heads = false;
     bool others = false;
     for (int i = 0; i < space->slot_count; i++) {
-        heads = heads || space->of_heads[i];
-        others = others || !space->of_heads[i];
+        heads = heads || width_space_of_heads(space, i);
+        others = others || !width_space_of_heads(space, i);
     }
     return (!split || (heads && others)) &&
            (formula != FORMULA_DEPTH || space->sharing == SHARE_NONE) &&
@@ -226,7 +225,7 @@ static grail_status weighting_init(const width_search *s, weighting *out)
     CHECK(memory_new(&out->dropped, site_count(s), sizeof out->dropped[0]));
     for (int i = 0; i < s->space->slot_count; i++) {
         const double measured = s->by_measured ? s->measured[i] : 1.0;
-        out->weights[i] = measured * (s->space->of_heads[i] ? s->head_factor : 1.0);
+        out->weights[i] = measured * (width_space_of_heads(s->space, i) ? s->head_factor : 1.0);
     }
     return GRAIL_OK;
 }
@@ -352,21 +351,18 @@ typedef struct width_move {
 } width_move;
 
 /* The largest width of a slot with which the network stays below the limit. */
-static grail_status widen_slot(const width_search *s, int slot, int64_t *kept)
+static void widen_slot(const width_search *s, int slot, int64_t *kept)
 {
     const allocation_site *a = &s->space->slots[slot];
     const int64_t begin = width_space_slot(s->space, slot, kept);
     int64_t low = begin;
     for (int64_t jump = (a->units - begin + a->step - 1) / a->step; jump > 0; jump /= 2) {
-        double cost = 0.0;
         int64_t width = low + jump * a->step;
         width = width > a->units ? a->units : width;
         width_space_set_slot(s->space, slot, width, kept);
-        CHECK(widths_cost(s->space->request, s->space->limited, kept, &cost));
-        low = cost <= s->space->limit ? width : low;
+        low = cost_table_read(s->space->costs, kept) <= s->space->limit ? width : low;
     }
     width_space_set_slot(s->space, slot, low, kept);
-    return GRAIL_OK;
 }
 
 /* *moved is false when the move changes nothing. */
@@ -388,7 +384,7 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
         return GRAIL_OK;
     }
     width_space_set_slot(s->space, move.from, less, kept);
-    CHECK(widen_slot(s, move.to, kept));
+    widen_slot(s, move.to, kept);
     *moved = width_space_slot(s->space, move.to, kept) > before;
     return width_space_fill(s->space, kept);
 }
@@ -431,7 +427,8 @@ static grail_status improve_by_moves(width_search *s, random_state *random)
 }
 
 grail_status width_search_run(const width_space *space, const drop_space *drops,
-                              const grail_plan_options *options, width_search *s)
+                              const calibration *samples, const grail_plan_options *options,
+                              width_search *s)
 {
     grail_status status = GRAIL_OK;
     random_state random;
@@ -440,6 +437,7 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
         .head_factor = 1.0,
         .space = space,
         .drops = drops,
+        .samples = samples,
         .options = options,
         .most = width_search_most(options),
         .began = clock_seconds(),

@@ -3,6 +3,7 @@
 #ifndef GRAIL_PLANNING_SEARCH_H
 #define GRAIL_PLANNING_SEARCH_H
 
+#include "pipeline/request/calibration.h"
 #include "planning/drops.h"
 
 #include <grail/plan.h>
@@ -18,7 +19,8 @@ typedef struct width_candidate {
 
 typedef struct width_search {
     const width_space *space;
-    const drop_space *drops;           /* NULL: no sublayer may be dropped */
+    const drop_space *drops; /* NULL: no sublayer may be dropped */
+    const calibration *samples;
     const grail_plan_options *options; /* with a session */
     bool stopped;                      /* by the observer, or the time */
     width_candidate best;
@@ -48,7 +50,8 @@ bool width_search_weighs(int most, double alone);
  * frees, even after a failure.
  */
 grail_status width_search_run(const width_space *space, const drop_space *drops,
-                              const grail_plan_options *options, width_search *s) GRAIL_MUST_CHECK;
+                              const calibration *samples, const grail_plan_options *options,
+                              width_search *s) GRAIL_MUST_CHECK;
 void width_search_fini(width_search *s);
 
 #endif

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "pipeline/request/request.h"
 #include "pipeline/request/usual_samples.h"
-#include "planning/judge.h"
 #include "planning/trials.h"
 
 #include <math.h>
@@ -40,25 +39,23 @@ typedef struct measurement {
     slot_trials made;
 } measurement;
 
-static grail_status measurement_init(const width_space *space, const grail_plan_options *options,
-                                     double began, measurement *m)
+static grail_status measurement_init(const width_space *space, const calibration *samples,
+                                     const grail_plan_options *options, double began,
+                                     measurement *m)
 {
-    const compression_request *r = space->request;
-    const size_t sites = (size_t)r->sites->list.count;
+    const size_t sites = (size_t)space->sites->count;
     *m = (measurement){.space = space,
                        .options = options,
                        .trial = options->compress,
                        .began = began,
                        .first = clock_seconds()};
     m->trial.read.samples =
-        slot_weights_samples(r->graph, windows_mean_size(&r->samples->windows), r->samples->count);
+        slot_weights_samples(space->graph, windows_mean_size(&samples->windows), samples->count);
     m->trial.fit.refit = "none";
     CHECK(memory_new(&m->uniform, sites, sizeof m->uniform[0]));
     CHECK(memory_new(&m->kept, sites, sizeof m->kept[0]));
     CHECK(memory_new(&m->units, sites, sizeof m->units[0]));
-    for (size_t i = 0; i < sites; i++) {
-        m->units[i] = site_at(r, (int)i)->units;
-    }
+    width_space_widen(space, m->units);
     m->start = (trial_start){.options = &m->trial, .units = m->units};
     const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
     return widths_by_formula(space, uniform, m->uniform);
@@ -106,15 +103,13 @@ static double weight_of(double divergence, double error)
 static grail_status measure_slot(measurement *m, int slot, int64_t width, double *weight)
 {
     const width_space *space = m->space;
-    double cost = 0.0;
     double divergence = 0.0;
-    memcpy(m->kept, m->units, (size_t)space->request->sites->list.count * sizeof m->kept[0]);
+    memcpy(m->kept, m->units, (size_t)space->sites->count * sizeof m->kept[0]);
     width_space_set_slot(space, slot, width, m->kept);
-    CHECK(widths_cost(space->request, space->limited, m->kept, &cost));
     CHECK(judge_widths(&m->trial, m->kept, &m->start, &divergence));
     *weight = weight_of(divergence, space->slots[slot].errors[width]);
     m->made.count++;
-    return tell_trial(m, slot, cost, divergence);
+    return tell_trial(m, slot, cost_table_read(space->costs, m->kept), divergence);
 }
 
 /* How many slots can be narrower than they are. */
@@ -148,11 +143,12 @@ static grail_status measure_slots(measurement *m, double *weights)
     return GRAIL_OK;
 }
 
-grail_status slot_weights_measure(const width_space *space, const grail_plan_options *options,
-                                  double began, double *weights, slot_trials *trials)
+grail_status slot_weights_measure(const width_space *space, const calibration *samples,
+                                  const grail_plan_options *options, double began, double *weights,
+                                  slot_trials *trials)
 {
     measurement m = {0};
-    grail_status status = measurement_init(space, options, began, &m);
+    grail_status status = measurement_init(space, samples, options, began, &m);
     if (status == GRAIL_OK) {
         status = measure_slots(&m, weights);
     }

@@ -3,6 +3,7 @@
 #ifndef GRAIL_PLANNING_SLOT_WEIGHTS_H
 #define GRAIL_PLANNING_SLOT_WEIGHTS_H
 
+#include "pipeline/request/calibration.h"
 #include "planning/widths.h"
 
 #include <grail/plan.h>
@@ -29,8 +30,8 @@ typedef struct slot_trials {
  * asks to stop, or once the seconds of a search are over that began at `began`, the other slots get
  * the mean weight of those that were measured.
  */
-grail_status slot_weights_measure(const width_space *space, const grail_plan_options *options,
-                                  double began, double *weights,
+grail_status slot_weights_measure(const width_space *space, const calibration *samples,
+                                  const grail_plan_options *options, double began, double *weights,
                                   slot_trials *trials) GRAIL_MUST_CHECK;
 
 #endif

@@ -5,42 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-grail_status widths_plan(const compression_request *request, const int64_t *kept, plan *out)
+grail_status widths_plan(const plan *uncut, const int64_t *kept, plan *out)
 {
-    plan p = request->plan;
+    plan p = *uncut;
     CHECK(memory_new(&p.sites, (size_t)p.count, sizeof p.sites[0]));
     for (int i = 0; i < p.count; i++) {
-        p.sites[i] = request->plan.sites[i];
+        p.sites[i] = uncut->sites[i];
         p.sites[i].kept = kept[i];
     }
     *out = p;
     return GRAIL_OK;
-}
-
-grail_status widths_cost(const compression_request *request, limit_kind limited,
-                         const int64_t *kept, double *out)
-{
-    grail_status status = GRAIL_OK;
-    plan p = {0};
-    parameter_cut *cuts = NULL;
-    narrowed_model narrowed = {0};
-    grail_model_facts facts = {0};
-    TRY(widths_plan(request, kept, &p));
-    TRY(cuts_map(request->graph, &request->sites->list, &p, &cuts));
-    TRY(narrowed_describe(request->model, &request->sites->list, &p, cuts, NULL, &narrowed));
-    TRY(model_describe_graph(request->model, narrowed.graph, &facts));
-    const int64_t costs[LIMIT_KINDS] = {
-        [LIMIT_PARAMETERS] = facts.parameters,
-        [LIMIT_MACS] = facts.macs_per_token,
-        [LIMIT_KV_BYTES] = facts.kv_bytes_per_token,
-        [LIMIT_BYTES] = facts.bytes,
-    };
-    *out = (double)costs[limited];
-out:
-    narrowed_fini(&narrowed);
-    memory_free(cuts);
-    memory_free(p.sites);
-    return status;
 }
 
 void width_space_fini(width_space *s)
@@ -51,20 +25,29 @@ void width_space_fini(width_space *s)
     }
     memory_free(s->slot_of);
     memory_free(s->slots);
-    memory_free(s->of_heads);
+    memory_free(s->first);
     *s = (width_space){0};
 }
 
 /* -- slots ------------------------------------------------------------------------------------- */
 
-/* The slot of an earlier site with the same kind and size, or GRAPH_NONE. */
-static int slot_of_twin(const width_space *s, int index)
+static bool is_twin(const site *a, const site *b)
 {
-    const site *own = site_at(s->request, index);
-    for (int i = 0; i < index; i++) {
-        const site *other = site_at(s->request, i);
-        if (s->slot_of[i] != GRAPH_NONE && other->kind == own->kind && other->units == own->units &&
-            other->groups == own->groups && site_times(other) == 1) {
+    return a->kind == b->kind && a->units == b->units && a->groups == b->groups;
+}
+
+/* The slot that a site shares with earlier ones, or GRAPH_NONE. */
+static int shared_slot(const width_space *s, int index)
+{
+    const site *own = &s->sites->sites[index];
+    const bool shares =
+        s->sharing == SHARE_ALL || (s->sharing == SHARE_HEADS && own->kind == SITE_HEADS);
+    if (own->measure != NULL) {
+        return s->slot_of[own->measure - s->sites->sites];
+    }
+    for (int i = 0; shares && i < index; i++) {
+        const site *other = &s->sites->sites[i];
+        if (s->slot_of[i] != GRAPH_NONE && is_twin(other, own) && site_times(other) == 1) {
             return s->slot_of[i];
         }
     }
@@ -84,7 +67,7 @@ static int64_t step_of(const site *s, alignment align, int64_t wanted)
 
 static grail_status add_slot(width_space *s, int index)
 {
-    const site *own = site_at(s->request, index);
+    const site *own = &s->sites->sites[index];
     double *errors = NULL;
     const int slot = s->slot_count;
     const int64_t step = step_of(own, s->align, ANY_WIDTH);
@@ -95,144 +78,50 @@ static grail_status add_slot(width_space *s, int index)
                                        .least = step < own->groups ? own->groups : step,
                                        .weight = 1.0,
                                        .errors = errors};
-    s->of_heads[slot] = own->kind == SITE_HEADS;
+    s->first[slot] = own;
     s->slot_of[index] = slot;
     s->slot_count++;
     return GRAIL_OK;
 }
 
 /* Sites that share a slot are ranked by the first one's scores. */
-static grail_status copy_scores(int64_t units, const double *from, allocation_site *slot)
+static grail_status add_curve(const loss_curve *curve, int64_t times, allocation_site *slot)
 {
-    double *scores = NULL;
-    if (from == NULL || slot->scores != NULL) {
-        return GRAIL_OK;
+    double *errors = (double *)(uintptr_t)slot->errors;
+    for (int64_t k = 0; k <= slot->units; k++) {
+        errors[k] += curve->errors[k * times];
     }
-    CHECK(memory_new_unset(&scores, (size_t)units, sizeof scores[0]));
-    memcpy(scores, from, (size_t)units * sizeof scores[0]);
-    slot->scores = scores;
+    if (curve->scores != NULL && slot->scores == NULL) {
+        double *scores = NULL;
+        CHECK(memory_new_unset(&scores, (size_t)slot->units, sizeof scores[0]));
+        memcpy(scores, curve->scores, (size_t)slot->units * sizeof scores[0]);
+        slot->scores = scores;
+    }
     return GRAIL_OK;
-}
-
-/* The slot that a site shares with others, or GRAPH_NONE. */
-static int shared_slot(const width_space *s, int index)
-{
-    const site *own = site_at(s->request, index);
-    if (own->measure != NULL) {
-        return s->slot_of[own->measure - s->request->sites->list.sites];
-    }
-    return s->sharing == SHARE_ALL || (s->sharing == SHARE_HEADS && own->kind == SITE_HEADS)
-               ? slot_of_twin(s, index)
-               : GRAPH_NONE;
 }
 
 static grail_status make_slots(width_space *s, const loss_curve *curves, const bool *may_cut)
 {
-    const int sites = s->request->sites->list.count;
-    CHECK(memory_new(&s->slot_of, (size_t)sites, sizeof s->slot_of[0]));
-    CHECK(memory_new(&s->slots, (size_t)sites, sizeof s->slots[0]));
-    CHECK(memory_new(&s->of_heads, (size_t)sites, sizeof s->of_heads[0]));
-    for (int i = 0; i < sites; i++) {
-        const site *own = site_at(s->request, i);
-        s->slot_of[i] = GRAPH_NONE;
-        if (!may_cut[own->kind]) {
-            continue;
-        }
-        s->slot_of[i] = shared_slot(s, i);
-        if (s->slot_of[i] == GRAPH_NONE) {
+    const size_t sites = (size_t)s->sites->count;
+    CHECK(memory_new(&s->slot_of, sites, sizeof s->slot_of[0]));
+    CHECK(memory_new(&s->slots, sites, sizeof s->slots[0]));
+    CHECK(memory_new(&s->first, sites, sizeof s->first[0]));
+    for (int i = 0; i < s->sites->count; i++) {
+        const site *own = &s->sites->sites[i];
+        s->slot_of[i] = may_cut[own->kind] ? shared_slot(s, i) : GRAPH_NONE;
+        if (may_cut[own->kind] && s->slot_of[i] == GRAPH_NONE) {
             CHECK(add_slot(s, i));
         }
-        allocation_site *slot = &s->slots[s->slot_of[i]];
-        CHECK(copy_scores(slot->units, curves == NULL ? NULL : curves[i].scores, slot));
-        double *errors = (double *)(uintptr_t)slot->errors;
-        for (int64_t k = 0; curves != NULL && k <= slot->units; k++) {
-            errors[k] += curves[i].errors[k * site_times(own)];
+        if (may_cut[own->kind] && curves != NULL) {
+            CHECK(add_curve(&curves[i], site_times(own), &s->slots[s->slot_of[i]]));
         }
     }
     return GRAIL_OK;
 }
 
-/* -- costs ------------------------------------------------------------------------------------- */
-
-static void expand(const width_space *s, const int64_t *widths, int64_t *kept)
+bool width_space_of_heads(const width_space *s, int slot)
 {
-    for (int i = 0; i < s->request->sites->list.count; i++) {
-        const site *own = site_at(s->request, i);
-        kept[i] =
-            s->slot_of[i] == GRAPH_NONE ? own->units : site_times(own) * widths[s->slot_of[i]];
-    }
-}
-
-static grail_status cost_of_widths(const width_space *s, const int64_t *widths, int64_t *kept,
-                                   double *out)
-{
-    expand(s, widths, kept);
-    return widths_cost(s->request, s->limited, kept, out);
-}
-
-/* The cost of a unit of each slot: what the network loses when that slot alone becomes as narrow as
- * it can be. */
-static grail_status measure_costs(width_space *s, int64_t *widths, int64_t *kept)
-{
-    for (int i = 0; i < s->slot_count; i++) {
-        widths[i] = s->slots[i].units;
-    }
-    CHECK(cost_of_widths(s, widths, kept, &s->dense_cost));
-    s->fixed = s->dense_cost;
-    for (int i = 0; i < s->slot_count; i++) {
-        allocation_site *slot = &s->slots[i];
-        double cost = 0.0;
-        if (slot->least < slot->units) {
-            widths[i] = slot->least;
-            CHECK(cost_of_widths(s, widths, kept, &cost));
-            slot->cost = (s->dense_cost - cost) / (double)(slot->units - slot->least);
-            widths[i] = slot->units;
-        }
-        s->fixed -= slot->cost * (double)slot->units;
-    }
-    return GRAIL_OK;
-}
-
-static grail_status check_limit(const width_space *s, int64_t *widths, int64_t *kept)
-{
-    double least = 0.0;
-    for (int i = 0; i < s->slot_count; i++) {
-        widths[i] = s->slots[i].least;
-    }
-    CHECK(cost_of_widths(s, widths, kept, &least));
-    if (!(s->limit >= least)) {
-        return error_set(
-            GRAIL_ERROR_ARGUMENT,
-            "the limit of %.10g cannot be met: with the least widths of all sites that may be cut "
-            "the network still has %.10g (dense %.10g); raise the limit, or let more kinds of "
-            "sites be cut",
-            s->limit, least, s->dense_cost);
-    }
-    return GRAIL_OK;
-}
-
-grail_status width_space_init(const compression_request *request, const loss_curve *curves,
-                              limit_kind limited, double limit, const bool *may_cut,
-                              width_sharing sharing, alignment align, width_space *s)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    int64_t *kept = NULL;
-    const size_t sites = (size_t)request->sites->list.count;
-    *s = (width_space){
-        .request = request, .limited = limited, .limit = limit, .align = align, .sharing = sharing};
-    TRY(make_slots(s, curves, may_cut));
-    if (s->slot_count == 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");
-    }
-    TRY(memory_new(&widths, sites, sizeof widths[0]));
-    TRY(memory_new(&kept, sites, sizeof kept[0]));
-    TRY(measure_costs(s, widths, kept));
-    TRY(check_limit(s, widths, kept));
-out:
-    memory_free(widths);
-    memory_free(kept);
-    return status;
+    return s->first[slot]->kind == SITE_HEADS;
 }
 
 bool width_space_has_scores(const width_space *s)
@@ -247,8 +136,8 @@ bool width_space_has_scores(const width_space *s)
 int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
 {
     int64_t width = 0;
-    for (int i = 0; i < s->request->sites->list.count; i++) {
-        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] / site_times(site_at(s->request, i))
+    for (int i = 0; i < s->sites->count; i++) {
+        width = s->slot_of[i] == slot && kept[i] > 0 ? kept[i] / site_times(&s->sites->sites[i])
                                                      : width;
     }
     return width;
@@ -256,22 +145,63 @@ int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept)
 
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept)
 {
-    for (int i = 0; i < s->request->sites->list.count; i++) {
-        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? site_times(site_at(s->request, i)) * width
+    for (int i = 0; i < s->sites->count; i++) {
+        kept[i] = s->slot_of[i] == slot && kept[i] > 0 ? site_times(&s->sites->sites[i]) * width
                                                        : kept[i];
     }
 }
 
-/* -- what is left of the limit ----------------------------------------------------------------- */
-
-static const site *site_of_slot(const width_space *s, int slot)
+void width_space_widen(const width_space *s, int64_t *kept)
 {
-    int first = 0;
-    while (s->slot_of[first] != slot) {
-        first++;
+    for (int i = 0; i < s->sites->count; i++) {
+        kept[i] = s->sites->sites[i].units;
     }
-    return site_at(s->request, first);
 }
+
+/* The cost of a unit of each slot: what the network loses when that slot alone becomes as narrow as
+ * it can be. */
+static void measure_costs(width_space *s, int64_t *kept)
+{
+    width_space_widen(s, kept);
+    s->dense_cost = cost_table_read(s->costs, kept);
+    for (int i = 0; i < s->slot_count; i++) {
+        allocation_site *slot = &s->slots[i];
+        if (slot->least < slot->units) {
+            width_space_set_slot(s, i, slot->least, kept);
+            slot->cost = (s->dense_cost - cost_table_read(s->costs, kept)) /
+                         (double)(slot->units - slot->least);
+            width_space_set_slot(s, i, slot->units, kept);
+        }
+    }
+}
+
+grail_status width_space_init(width_space *s, const loss_curve *curves, const bool *may_cut)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *kept = NULL;
+    TRY(make_slots(s, curves, may_cut));
+    if (s->slot_count == 0) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "the model has no site of the kinds that may be cut");
+    }
+    TRY(memory_new(&kept, (size_t)s->sites->count, sizeof kept[0]));
+    measure_costs(s, kept);
+    for (int i = 0; i < s->slot_count; i++) {
+        width_space_set_slot(s, i, s->slots[i].least, kept);
+    }
+    const double least = cost_table_read(s->costs, kept);
+    if (!(s->limit >= least)) {
+        FAIL(GRAIL_ERROR_ARGUMENT,
+             "the limit of %.10g cannot be met: with the least widths of all sites that may be cut "
+             "the network still has %.10g (dense %.10g); raise the limit, or let more kinds of "
+             "sites be cut",
+             s->limit, least, s->dense_cost);
+    }
+out:
+    memory_free(kept);
+    return status;
+}
+
+/* -- what is left of the limit ----------------------------------------------------------------- */
 
 /* What is widened together: the slots of one kind and size of sites, or each slot by itself. Heads
  * may be fixed. */
@@ -279,14 +209,6 @@ typedef struct filling {
     bool by_size, fixes_heads;
     bool finest; /* by the finest steps */
 } filling;
-
-static bool widens_with(const width_space *s, filling f, int slot, int other)
-{
-    const site *a = site_of_slot(s, slot);
-    const site *b = site_of_slot(s, other);
-    return slot == other ||
-           (f.by_size && a->kind == b->kind && a->units == b->units && a->groups == b->groups);
-}
 
 /* The slot that keeps the smallest share of its units, among those that may be wider; GRAPH_NONE:
  * there is none. */
@@ -297,7 +219,7 @@ static int narrowest(const width_space *s, filling f, const bool *refused, const
     for (int i = 0; i < s->slot_count; i++) {
         const int64_t width = width_space_slot(s, i, kept);
         const double share = (double)width / (double)s->slots[i].units;
-        const bool fixed = f.fixes_heads && s->of_heads[i];
+        const bool fixed = f.fixes_heads && width_space_of_heads(s, i);
         if (width > 0 && share < least && !refused[i] && !fixed && s->slots[i].cost > 0.0) {
             least = share;
             found = i;
@@ -306,50 +228,44 @@ static int narrowest(const width_space *s, filling f, const bool *refused, const
     return found;
 }
 
-static int64_t next_width(const width_space *s, filling f, int slot, int64_t width)
+/* Widens a slot, and those that are widened with it, by a step. */
+static void widen_by_step(const width_space *s, filling f, int slot, int64_t *kept)
 {
-    allocation_site steps = s->slots[slot];
-    if (f.finest) {
-        steps.step = step_of(site_of_slot(s, slot), s->align, FINEST_WIDTH);
+    for (int i = 0; i < s->slot_count; i++) {
+        if (i == slot || (f.by_size && is_twin(s->first[i], s->first[slot]))) {
+            allocation_site steps = s->slots[i];
+            steps.step = f.finest ? step_of(s->first[i], s->align, FINEST_WIDTH) : steps.step;
+            const int64_t width = width_space_slot(s, i, kept);
+            width_space_set_slot(s, i, allocation_next_width(&steps, width), kept);
+        }
     }
-    return allocation_next_width(&steps, width);
 }
 
-static grail_status fill_by_steps(const width_space *s, filling f, int64_t *kept)
+static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
 {
     grail_status status = GRAIL_OK;
-    const size_t sites = (size_t)s->request->sites->list.count;
+    const size_t sites = (size_t)s->sites->count;
     int64_t *wider = NULL;
     bool *refused = NULL;
     TRY(memory_new(&wider, sites, sizeof wider[0]));
     TRY(memory_new(&refused, (size_t)s->slot_count, sizeof refused[0]));
-    for (int slot = narrowest(s, f, refused, kept); slot != GRAPH_NONE;
-         slot = narrowest(s, f, refused, kept)) {
-        double cost = 0.0;
-        memcpy(wider, kept, sites * sizeof wider[0]);
-        for (int i = 0; i < s->slot_count; i++) {
-            if (widens_with(s, f, slot, i)) {
-                const int64_t width = width_space_slot(s, i, kept);
-                width_space_set_slot(s, i, next_width(s, f, i, width), wider);
+    for (int round = 0; round < 2; round++) {
+        f.finest = round == 1;
+        memset(refused, 0, (size_t)s->slot_count * sizeof refused[0]);
+        for (int slot = narrowest(s, f, refused, kept); slot != GRAPH_NONE;
+             slot = narrowest(s, f, refused, kept)) {
+            memcpy(wider, kept, sites * sizeof wider[0]);
+            widen_by_step(s, f, slot, wider);
+            refused[slot] = cost_table_read(s->costs, wider) > s->limit;
+            if (!refused[slot]) {
+                memcpy(kept, wider, sites * sizeof wider[0]);
             }
         }
-        TRY(widths_cost(s->request, s->limited, wider, &cost));
-        if (cost <= s->limit) {
-            memcpy(kept, wider, sites * sizeof wider[0]);
-        }
-        refused[slot] = cost > s->limit;
     }
 out:
     memory_free(wider);
     memory_free(refused);
     return status;
-}
-
-static grail_status fill_limit(const width_space *s, filling f, int64_t *kept)
-{
-    CHECK(fill_by_steps(s, f, kept));
-    f.finest = true;
-    return fill_by_steps(s, f, kept);
 }
 
 grail_status width_space_fill(const width_space *s, int64_t *kept)
@@ -359,35 +275,27 @@ grail_status width_space_fill(const width_space *s, int64_t *kept)
 
 /* -- formulas ---------------------------------------------------------------------------------- */
 
-/* Widths for a parameter t between 0 and 1: a larger one gives smaller widths. */
-typedef grail_status (*width_family)(const width_space *s, formula_choice choice, double t,
-                                     int64_t *kept);
+/* Each formula narrows kept[sites], all units, by a parameter t between 0 and 1: a larger one gives
+ * smaller widths. */
 
 static double fraction_of_heads(formula_choice choice, double t)
 {
     static const double most = 0.95;
-    if (choice.fixes_heads) {
-        return choice.heads_removed;
-    }
-    const double r = choice.head_factor * t;
-    return r < most ? r : most;
+    return choice.fixes_heads ? choice.heads_removed : fmin(choice.head_factor * t, most);
 }
 
-static grail_status uniform_widths_of(const width_space *s, formula_choice choice, double t,
-                                      int64_t *kept)
+static grail_status narrow_uniformly(const width_space *s, formula_choice choice, double t,
+                                     int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     plan p = {0};
     budget b = {.align = s->align};
-    for (int i = 0; i < s->request->plan.count; i++) {
-        const site *own = site_at(s->request, i);
-        if (s->slot_of[i] != GRAPH_NONE) {
-            b.sparsity[own->kind] = own->kind == SITE_HEADS ? fraction_of_heads(choice, t) : t;
-        }
-        kept[i] = own->units;
+    for (int i = 0; i < s->slot_count; i++) {
+        b.sparsity[s->first[i]->kind] =
+            width_space_of_heads(s, i) ? fraction_of_heads(choice, t) : t;
     }
-    TRY(widths_plan(s->request, kept, &p));
-    TRY(budget_apply(&b, &s->request->sites->list, &p));
+    TRY(widths_plan(s->plan, kept, &p));
+    TRY(budget_apply(&b, s->sites, &p));
     for (int i = 0; i < p.count; i++) {
         kept[i] = p.sites[i].kept;
     }
@@ -404,31 +312,46 @@ static int64_t nearest_width(const allocation_site *slot, double units)
     return width < slot->least ? slot->least : width > slot->units ? slot->units : width;
 }
 
-static grail_status depth_widths_of(const width_space *s, formula_choice choice, double t,
-                                    int64_t *kept)
+static grail_status narrow_by_depth(const width_space *s, double t, int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     double *ratios = NULL;
-    const int blocks = s->request->graph->block_count + 1;
-    (void)choice;
+    const int blocks = s->graph->block_count + 1;
     TRY(memory_new(&ratios, (size_t)blocks, sizeof ratios[0]));
     allocate_by_depth(blocks - 1, t, ratios);
     ratios[blocks - 1] = ratios[blocks > 1 ? blocks - 2 : 0]; /* what is behind the last block */
-    for (int i = 0; i < s->request->plan.count; i++) {
-        const site *own = site_at(s->request, i);
-        const int block = own->block < 0 ? 0 : own->block;
-        const allocation_site *slot = s->slot_of[i] == GRAPH_NONE ? NULL : &s->slots[s->slot_of[i]];
-        kept[i] = slot == NULL ? own->units
-                               : site_times(own) * nearest_width(slot, (double)slot->units *
-                                                                           (1.0 - ratios[block]));
+    for (int i = 0; i < s->sites->count; i++) {
+        const site *own = &s->sites->sites[i];
+        if (s->slot_of[i] != GRAPH_NONE) {
+            const allocation_site *slot = &s->slots[s->slot_of[i]];
+            const double removed = ratios[own->block < 0 ? 0 : own->block];
+            kept[i] = site_times(own) * nearest_width(slot, (double)slot->units * (1.0 - removed));
+        }
     }
 out:
     memory_free(ratios);
     return status;
 }
 
-typedef grail_status (*allocation)(const allocation_site *sites, int count, double limit,
-                                   int64_t *kept);
+/* Whether all sites of a slot are dropped. */
+static bool slot_is_dropped(const width_space *s, const bool *dropped, int slot)
+{
+    bool all = dropped != NULL;
+    for (int i = 0; all && i < s->sites->count; i++) {
+        all = s->slot_of[i] != slot || dropped[i];
+    }
+    return all;
+}
+
+/* A slot of which the errors are weighed; one that is dropped wants nothing. */
+static allocation_site weighed_slot(const width_space *s, formula_choice choice, int i)
+{
+    allocation_site slot = s->slots[i];
+    const double weight = choice.weights == NULL ? 1.0 : choice.weights[i];
+    const double factor = width_space_of_heads(s, i) ? choice.head_factor : 1.0;
+    slot.weight = slot_is_dropped(s, choice.dropped, i) ? 0.0 : factor * weight;
+    return slot;
+}
 
 /* The limit of heads whose removed share is fixed, or of slots for a parameter t: linear costs of
  * 1 - t of the way from the least to all. */
@@ -441,117 +364,55 @@ static double limit_of_part(const allocation_site *part, int count, bool heads,
                  : least + (1.0 - t) * (full - least);
 }
 
-/* Widths of the slots that are of heads, or of those that are not. */
-static grail_status allocate_part(const width_space *s, const allocation_site *slots, bool heads,
-                                  formula_choice choice, double t, allocation allocate,
-                                  int64_t *widths)
+/* Under one limit all slots, or those of heads and then the others. */
+static grail_status narrow_by_allocation(const width_space *s, formula_choice choice, double t,
+                                         int64_t *kept)
 {
     grail_status status = GRAIL_OK;
     allocation_site *part = NULL;
-    int64_t *kept = NULL;
-    int count = 0;
+    int64_t *widths = NULL;
     TRY(memory_new(&part, (size_t)s->slot_count, sizeof part[0]));
-    TRY(memory_new(&kept, (size_t)s->slot_count, sizeof kept[0]));
-    for (int i = 0; i < s->slot_count; i++) {
-        if (s->of_heads[i] == heads) {
-            part[count++] = slots[i];
+    TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
+    for (int heads = choice.fixes_heads ? 1 : 0; heads >= 0; heads--) {
+        int count = 0;
+        for (int i = 0; i < s->slot_count; i++) {
+            if (!choice.fixes_heads || width_space_of_heads(s, i) == (heads == 1)) {
+                part[count++] = weighed_slot(s, choice, i);
+            }
         }
-    }
-    if (count > 0) {
-        TRY(allocate(part, count, limit_of_part(part, count, heads, choice, t), kept));
-    }
-    for (int i = 0, next = 0; i < s->slot_count; i++) {
-        if (s->of_heads[i] == heads) {
-            widths[i] = kept[next++];
+        if (count > 0) {
+            const double limit = limit_of_part(part, count, heads == 1, choice, t);
+            TRY(choice.formula == FORMULA_SCORES ? allocate_by_scores(part, count, limit, widths)
+                                                 : allocate_by_errors(part, count, limit, widths));
+        }
+        for (int i = 0, next = 0; i < s->slot_count; i++) {
+            if (!choice.fixes_heads || width_space_of_heads(s, i) == (heads == 1)) {
+                width_space_set_slot(s, i, widths[next++], kept);
+            }
         }
     }
 out:
     memory_free(part);
-    memory_free(kept);
-    return status;
-}
-
-static grail_status allocate_slots(const width_space *s, const allocation_site *slots,
-                                   formula_choice choice, double t, allocation allocate,
-                                   int64_t *widths)
-{
-    if (!choice.fixes_heads) {
-        return allocate(slots, s->slot_count, limit_of_part(slots, s->slot_count, false, choice, t),
-                        widths);
-    }
-    CHECK(allocate_part(s, slots, true, choice, t, allocate, widths));
-    return allocate_part(s, slots, false, choice, t, allocate, widths);
-}
-
-static grail_status scored_widths_of(const width_space *s, formula_choice choice, double t,
-                                     int64_t *kept)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    if (!width_space_has_scores(s)) {
-        FAIL_ABOUT("budget kinds", GRAIL_ERROR_ARGUMENT,
-                   "the budget 'flap' ranks neurons and heads; for channels use another budget, or "
-                   "cut ffn alone");
-    }
-    TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
-    TRY(allocate_slots(s, s->slots, choice, t, allocate_by_scores, widths));
-    expand(s, widths, kept);
-out:
     memory_free(widths);
     return status;
 }
-
-/* Whether all sites of a slot are dropped. */
-static bool slot_is_dropped(const width_space *s, const bool *dropped, int slot)
-{
-    bool all = dropped != NULL;
-    for (int i = 0; all && i < s->request->sites->list.count; i++) {
-        all = s->slot_of[i] != slot || dropped[i];
-    }
-    return all;
-}
-
-/* A slot that is dropped wants nothing. */
-static grail_status least_error_widths_of(const width_space *s, formula_choice choice, double t,
-                                          int64_t *kept)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
-    allocation_site *slots = NULL;
-    TRY(memory_new(&widths, (size_t)s->slot_count, sizeof widths[0]));
-    TRY(memory_new(&slots, (size_t)s->slot_count, sizeof slots[0]));
-    for (int i = 0; i < s->slot_count; i++) {
-        const double weight = choice.weights == NULL ? 1.0 : choice.weights[i];
-        const double factor = s->of_heads[i] ? choice.head_factor : 1.0;
-        slots[i] = s->slots[i];
-        slots[i].weight = slot_is_dropped(s, choice.dropped, i) ? 0.0 : factor * weight;
-    }
-    TRY(allocate_slots(s, slots, choice, t, allocate_by_errors, widths));
-    expand(s, widths, kept);
-out:
-    memory_free(slots);
-    memory_free(widths);
-    return status;
-}
-
-static const width_family families[] = {
-    [FORMULA_UNIFORM] = uniform_widths_of,
-    [FORMULA_DEPTH] = depth_widths_of,
-    [FORMULA_SCORES] = scored_widths_of,
-    [FORMULA_ERRORS] = least_error_widths_of,
-};
 
 /* Whether the widths for t stay below the limit; kept[sites] holds them. */
 static grail_status try_parameter(const width_space *s, formula_choice choice, double t,
                                   int64_t *kept, bool *fits)
 {
-    double cost = 0.0;
-    CHECK(families[choice.formula](s, choice, t, kept));
-    for (int i = 0; choice.dropped != NULL && i < s->request->sites->list.count; i++) {
+    width_space_widen(s, kept);
+    if (choice.formula == FORMULA_UNIFORM) {
+        CHECK(narrow_uniformly(s, choice, t, kept));
+    } else if (choice.formula == FORMULA_DEPTH) {
+        CHECK(narrow_by_depth(s, t, kept));
+    } else {
+        CHECK(narrow_by_allocation(s, choice, t, kept));
+    }
+    for (int i = 0; choice.dropped != NULL && i < s->sites->count; i++) {
         kept[i] = choice.dropped[i] ? 0 : kept[i];
     }
-    CHECK(widths_cost(s->request, s->limited, kept, &cost));
-    *fits = cost <= s->limit;
+    *fits = cost_table_read(s->costs, kept) <= s->limit;
     return GRAIL_OK;
 }
 
@@ -562,6 +423,12 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
     double low = 0.0;
     double high = choice.formula == FORMULA_UNIFORM || choice.formula == FORMULA_DEPTH ? most : 1.0;
     bool fits = false;
+    if (choice.formula == FORMULA_SCORES && !width_space_has_scores(s)) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the budget 'flap' ranks neurons and heads; for channels use "
+                                     "another budget, or cut ffn alone"),
+                           "budget kinds");
+    }
     CHECK(try_parameter(s, choice, low, kept, &fits));
     if (fits) {
         return GRAIL_OK;
@@ -595,7 +462,7 @@ grail_status widths_by_formula(const width_space *s, formula_choice choice, int6
 static void scale_widths(const width_space *s, double t, double room, const int64_t *kept,
                          int64_t *scaled)
 {
-    memcpy(scaled, kept, (size_t)s->request->sites->list.count * sizeof scaled[0]);
+    memcpy(scaled, kept, (size_t)s->sites->count * sizeof scaled[0]);
     for (int i = 0; i < s->slot_count; i++) {
         const allocation_site *slot = &s->slots[i];
         const double now = (double)width_space_slot(s, i, kept);
@@ -613,23 +480,19 @@ static grail_status scale_to_limit(const width_space *s, double most, double roo
                                    double *cost)
 {
     enum { HALVINGS = 24 };
-    grail_status status = GRAIL_OK;
     int64_t *scaled = NULL;
     double low = 0.0;
     double high = most;
-    TRY(memory_new(&scaled, (size_t)s->request->sites->list.count, sizeof scaled[0]));
-    for (int i = 0; i < HALVINGS; i++) {
-        const double middle = 0.5 * (low + high);
-        scale_widths(s, middle, room, kept, scaled);
-        TRY(widths_cost(s->request, s->limited, scaled, cost));
-        *(*cost <= s->limit ? &high : &low) = middle;
+    CHECK(memory_new(&scaled, (size_t)s->sites->count, sizeof scaled[0]));
+    for (int i = 0; i <= HALVINGS; i++) {
+        const double t = i < HALVINGS ? 0.5 * (low + high) : high;
+        scale_widths(s, t, room, kept, scaled);
+        *cost = cost_table_read(s->costs, scaled);
+        *(*cost <= s->limit ? &high : &low) = t;
     }
-    scale_widths(s, high, room, kept, scaled);
-    TRY(widths_cost(s->request, s->limited, scaled, cost));
-    memcpy(kept, scaled, (size_t)s->request->sites->list.count * sizeof kept[0]);
-out:
+    memcpy(kept, scaled, (size_t)s->sites->count * sizeof kept[0]);
     memory_free(scaled);
-    return status;
+    return GRAIL_OK;
 }
 
 /* Sites with large steps jump together and may leave much of the limit; those with small steps then

@@ -2,52 +2,43 @@
 #ifndef GRAIL_PLANNING_WIDTHS_H
 #define GRAIL_PLANNING_WIDTHS_H
 
+#include "planning/cost_table.h"
 #include "planning/loss_curves.h"
 #include "reduce/alignment.h"
 #include "reduce/allocate.h"
-
-typedef enum limit_kind {
-    LIMIT_PARAMETERS,
-    LIMIT_MACS,
-    LIMIT_KV_BYTES,
-    LIMIT_BYTES,
-    LIMIT_KINDS
-} limit_kind;
+#include "reduce/plan.h"
 
 /** Which sites of one kind and size must get the same width. */
 typedef enum width_sharing { SHARE_NONE, SHARE_HEADS, SHARE_ALL } width_sharing;
 
-/** What the sites of a request may become. A slot is a site with those that it measures, or all
- * sites of one kind and size where these must get the same width. */
+/* What the sites of a network may become. A slot is a site with those that it measures, or all
+ * sites of one kind and size where these must get the same width. The caller gives all up to
+ * `align`, borrowed. */
 typedef struct width_space {
-    const compression_request *request;
-    limit_kind limited;
+    const graph *graph;
+    const site_list *sites;
+    const plan *plan; /* which cuts nothing */
+    const cost_table *costs;
     double limit;
-    double dense_cost;
+    width_sharing sharing;
     alignment align;
+    double dense_cost;
     int *slot_of;           /* [sites]; GRAPH_NONE: the site keeps everything */
     allocation_site *slots; /* [slot_count]; errors and scores belong to the space */
-    bool *of_heads;         /* [slot_count] */
+    const site **first;     /* [slot_count]: of each slot */
     int slot_count;
-    width_sharing sharing;
-    double fixed; /* cost of what is outside the slots, when costs are linear */
 } width_space;
 
-/** The plan of a request with other widths, kept[sites]. It borrows all but its sites: memory_free.
- */
-grail_status widths_plan(const compression_request *request, const int64_t *kept,
-                         plan *out) GRAIL_MUST_CHECK;
+/** A plan with other widths, kept[sites]. It borrows all but its sites: memory_free. */
+grail_status widths_plan(const plan *uncut, const int64_t *kept, plan *out) GRAIL_MUST_CHECK;
 
-/** What a network with kept[sites] units costs. */
-grail_status widths_cost(const compression_request *request, limit_kind limited,
-                         const int64_t *kept, double *out) GRAIL_MUST_CHECK;
-
-/** `may_cut` [SITE_KINDS]. The curves are copied. GRAIL_ERROR_ARGUMENT when the limit is below what
- * the sites can reach. width_space_fini frees, even after a failure. */
-grail_status width_space_init(const compression_request *request, const loss_curve *curves,
-                              limit_kind limited, double limit, const bool *may_cut,
-                              width_sharing sharing, alignment align,
-                              width_space *s) GRAIL_MUST_CHECK;
+/** Sites of the kinds in may_cut [SITE_KINDS] get slots. The curves are copied; NULL: none.
+ * GRAIL_ERROR_ARGUMENT when the limit is below what the sites can reach. width_space_fini frees,
+ * even after a failure. */
+grail_status width_space_init(width_space *s, const loss_curve *curves,
+                              const bool *may_cut) GRAIL_MUST_CHECK;
+/** Whether the sites of a slot are heads. */
+bool width_space_of_heads(const width_space *s, int slot);
 /** Whether FLAP's scores are known for all slots: they are not for channels. */
 bool width_space_has_scores(const width_space *s);
 void width_space_fini(width_space *s); /* works on a zeroed one */
@@ -57,6 +48,8 @@ void width_space_fini(width_space *s); /* works on a zeroed one */
 int64_t width_space_slot(const width_space *s, int slot, const int64_t *kept);
 /** Gives a width to the sites of a slot; sites that are dropped stay so. */
 void width_space_set_slot(const width_space *s, int slot, int64_t width, int64_t *kept);
+/** kept[sites] <- all units. */
+void width_space_widen(const width_space *s, int64_t *kept);
 /** Widens slots by one step, those that keep the smallest share first, as long as the network stays
  * below the limit, and then by the finest steps that the alignment allows. After this no slot that
  * costs something could be such a step wider. */

@@ -32,14 +32,22 @@ void spaced_open(const grail_compress_options *run, width_sharing sharing, space
     assert_ok(network_create(s->request, 0, &s->network));
     assert_ok(loss_curves_collect(s->network, &times, &s->curves));
     assert_ok(grail_model_describe(s->request->model, &facts));
-    assert_ok(width_space_init(s->request, s->curves, LIMIT_PARAMETERS,
-                               0.8 * (double)facts.parameters, may_cut, sharing,
-                               (alignment){.step = 1}, &s->space));
+    assert_ok(cost_table_init(s->request->model, &s->request->sites->list, may_cut,
+                              LIMIT_PARAMETERS, &s->costs));
+    s->space = (width_space){.graph = s->request->graph,
+                             .sites = &s->request->sites->list,
+                             .plan = &s->request->plan,
+                             .costs = &s->costs,
+                             .limit = 0.8 * (double)facts.parameters,
+                             .sharing = sharing,
+                             .align = {.step = 1}};
+    assert_ok(width_space_init(&s->space, s->curves, may_cut));
 }
 
 void spaced_close(spaced *s)
 {
     width_space_fini(&s->space);
+    cost_table_fini(&s->costs);
     loss_curves_free(s->curves, s->request->sites->list.count);
     network_free(s->network);
     request_close(s->request);

@@ -18,6 +18,7 @@ typedef struct spaced {
     compression_request *request;
     calibration_network *network;
     loss_curve *curves;
+    cost_table costs;
     width_space space;
 } spaced;
 

@@ -3,9 +3,9 @@
 
 #include "../pipeline/vision_lab.h"
 
-#include "planning/judge.h"
 #include "planning/search.h"
 #include "planning/slot_weights.h"
+#include "planning/trials.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static grail_status measure(const grail_compress_options *run, const spaced *s, 
     grail_plan_options options = plan_for(run, "divergence", 0.8);
     options.observer = note;
     options.observer_user = n;
-    return slot_weights_measure(&s->space, &options, 0.0, weights, made);
+    return slot_weights_measure(&s->space, s->request->samples, &options, 0.0, weights, made);
 }
 
 /* weights[slot] e(K) is the divergence of the network in which that slot alone has K units. */

@@ -1,0 +1,205 @@
+#include "planning/cost_table.h"
+
+#include "graph/operators.h"
+#include "graph/sublayer.h"
+#include "pipeline/request/cuts.h"
+
+/* What a table is made from. */
+typedef struct counting {
+    const grail_model *model;
+    const graph *graph;
+    const site_list *sites;
+    parameter_cut *cuts; /* [parameter_count] of all sites that may be cut */
+    int *sublayers;      /* [node_count]: the site with whose sublayer the node goes */
+    int64_t *widths;     /* [value_count] */
+    extent *extents;     /* [value_count] */
+} counting;
+
+static void counting_fini(counting *c)
+{
+    memory_free(c->cuts);
+    memory_free(c->sublayers);
+    memory_free(c->widths);
+    memory_free(c->extents);
+}
+
+/* The axes of all sites that may be cut, as a plan that cuts them has them. */
+static grail_status map_cuts(counting *c, const bool *may_cut)
+{
+    grail_status status = GRAIL_OK;
+    plan p = {.count = c->sites->count};
+    TRY(memory_new(&p.sites, (size_t)p.count, sizeof p.sites[0]));
+    for (int i = 0; i < p.count; i++) {
+        const site *s = &c->sites->sites[i];
+        p.sites[i] = (plan_site){.units = s->units, .kept = s->units - (may_cut[s->kind] ? 1 : 0)};
+    }
+    TRY(cuts_map(c->graph, c->sites, &p, &c->cuts));
+out:
+    memory_free(p.sites);
+    return status;
+}
+
+static grail_status counting_init(counting *c, const bool *may_cut)
+{
+    const graph *g = c->graph;
+    const size_t values = (size_t)g->value_count;
+    const int64_t side = g->input_kind == INPUT_IMAGES ? model_image_side(c->model) : 1;
+    sublayer found;
+    CHECK(map_cuts(c, may_cut));
+    CHECK(memory_new(&c->sublayers, (size_t)g->node_count, sizeof c->sublayers[0]));
+    for (int n = 0; n < g->node_count; n++) {
+        c->sublayers[n] = GRAPH_NONE;
+    }
+    for (int i = 0; i < c->sites->count; i++) {
+        const bool is_one = sublayer_of(g, &c->sites->sites[i], &found);
+        for (int n = found.begin; is_one && n <= found.add; n++) {
+            c->sublayers[n] = i;
+        }
+    }
+    CHECK(memory_new(&c->widths, values, sizeof c->widths[0]));
+    CHECK(memory_new(&c->extents, values, sizeof c->extents[0]));
+    CHECK(graph_widths(g, c->widths));
+    return graph_extents(g, g->image.height > 0 ? g->image : (extent){side, side}, c->extents);
+}
+
+static const cost_axis whole_axis = {.site = GRAPH_NONE, .whole = 1};
+
+/* The axis of `whole` rows or columns that a cut belongs to. */
+static cost_axis axis_of(const counting *c, const cut_axis *cut, int64_t whole)
+{
+    const int64_t units = cut->site == GRAPH_NONE ? 1 : c->sites->sites[cut->site].units;
+    return (cost_axis){.site = cut->site, .of_unit = whole / units, .whole = whole};
+}
+
+static cost_term term_of_parameter(const counting *c, int parameter, int goes_with)
+{
+    const graph_parameter *p = &c->graph->parameters[parameter];
+    const parameter_cut *cut = &c->cuts[parameter];
+    cost_term term = {.rows = axis_of(c, &cut->rows, p->shape[0]),
+                      .columns = p->rank < 2 ? whole_axis : axis_of(c, &cut->columns, p->shape[1]),
+                      .times = 1,
+                      .sublayer = goes_with};
+    for (int d = 2; d < p->rank; d++) {
+        term.times *= p->shape[d];
+    }
+    return term;
+}
+
+/* No node outside a sublayer reads the parameters of one inside. */
+static void add_parameters(const counting *c, cost_table *t)
+{
+    const int first = t->count;
+    for (int p = 0; p < c->graph->parameter_count; p++) {
+        cost_term *term = &t->terms[t->count++];
+        *term = term_of_parameter(c, p, GRAPH_NONE);
+        term->dtype = model_written_dtype(c->model, c->model->tensors[p]);
+    }
+    for (int n = 0; n < c->graph->node_count; n++) {
+        int parameters[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&c->graph->nodes[n], parameters);
+        for (int i = 0; i < count; i++) {
+            t->terms[first + parameters[i]].sublayer = c->sublayers[n];
+        }
+    }
+}
+
+static void add_products(const counting *c, cost_table *t)
+{
+    for (int i = 0; i < c->graph->node_count; i++) {
+        const node *n = &c->graph->nodes[i];
+        const extent positions = c->extents[n->output];
+        if (node_products(c->graph, n, positions) > 0) {
+            cost_term *term = &t->terms[t->count++];
+            *term = term_of_parameter(c, n->weight, c->sublayers[i]);
+            term->times *= positions.height * positions.width;
+            const node *router = node_router(c->graph, n, &term->outputs);
+            term->chosen = router == NULL ? 0 : router->route.chosen;
+        }
+    }
+}
+
+/* The map whose rows become the channels, or those of the heads, of a value. */
+static const cut_axis *maker_rows(const counting *c, int value)
+{
+    static const cut_axis none = {.site = GRAPH_NONE};
+    int n = c->graph->value_source[value];
+    while (n != GRAPH_NONE && !node_is_map(&c->graph->nodes[n])) {
+        n = c->graph->value_source[c->graph->nodes[n].inputs[0]];
+    }
+    return n == GRAPH_NONE ? &none : &c->cuts[c->graph->nodes[n].weight].rows;
+}
+
+/* Keys and values of attention that looks back; what runs quantised weights keeps them in F16. */
+static void add_caches(const counting *c, cost_table *t)
+{
+    const size_t bits = dtype_bits(c->model->tensors[0]->dtype);
+    for (int i = 0; i < c->graph->node_count; i++) {
+        const node *n = &c->graph->nodes[i];
+        const bool has_cache = operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional;
+        for (int k = 1; has_cache && k < n->input_count; k++) {
+            const int value = n->inputs[k];
+            t->terms[t->count++] = (cost_term){
+                .rows = axis_of(c, maker_rows(c, value), c->widths[value]),
+                .columns = whole_axis,
+                .times = (int64_t)(bits == 0 ? 16 : bits) / 8,
+                .sublayer = c->sublayers[i],
+            };
+        }
+    }
+}
+
+grail_status cost_table_init(const grail_model *model, const site_list *sites, const bool *may_cut,
+                             limit_kind limited, cost_table *t)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    counting c = {.model = model, .graph = g, .sites = sites};
+    const size_t most = (size_t)g->parameter_count + NODE_MAX_INPUTS * (size_t)g->node_count;
+    *t = (cost_table){.limited = limited};
+    TRY(counting_init(&c, may_cut));
+    TRY(memory_new(&t->terms, most, sizeof t->terms[0]));
+    switch (limited) {
+    case LIMIT_MACS:
+        add_products(&c, t);
+        break;
+    case LIMIT_KV_BYTES:
+        add_caches(&c, t);
+        break;
+    default:
+        t->outside = limited == LIMIT_BYTES ? model->outside_bytes : model->outside_parameters;
+        add_parameters(&c, t);
+    }
+out:
+    counting_fini(&c);
+    return status;
+}
+
+void cost_table_fini(cost_table *t)
+{
+    memory_free(t->terms);
+    *t = (cost_table){0};
+}
+
+static int64_t length_of(const cost_axis *a, const int64_t *kept)
+{
+    return a->site != GRAPH_NONE && kept[a->site] > 0 ? kept[a->site] * a->of_unit : a->whole;
+}
+
+double cost_table_read(const cost_table *t, const int64_t *kept)
+{
+    int64_t sum = t->outside;
+    for (int i = 0; i < t->count; i++) {
+        const cost_term *term = &t->terms[i];
+        const bool gone = term->sublayer != GRAPH_NONE && kept[term->sublayer] == 0;
+        const int64_t elements =
+            gone ? 0 : length_of(&term->rows, kept) * length_of(&term->columns, kept) * term->times;
+        size_t bytes = 0;
+        if (t->limited == LIMIT_BYTES) {
+            (void)dtype_bytes(term->dtype, elements, &bytes);
+            sum += (int64_t)bytes;
+        } else {
+            sum += term->chosen > 0 ? elements / term->outputs * term->chosen : elements;
+        }
+    }
+    return (double)sum;
+}
