@@ -98,7 +98,7 @@ static bool is_first_of_block(const drop_space *d, int index)
 }
 
 /* A block with one sublayer that may go is that sublayer, unless it has to be the block. */
-static void add_blocks(drop_space *d)
+static void add_choices(drop_space *d)
 {
     for (int i = 0; i < site_count(d); i++) {
         drop_choice block = {.site = GRAPH_NONE, .block = block_of(d, i)};
@@ -108,10 +108,6 @@ static void add_blocks(drop_space *d)
         }
     }
     d->blocks = d->count;
-}
-
-static void add_sublayers(drop_space *d)
-{
     for (int i = 0; i < site_count(d) && !is_uniform(d); i++) {
         drop_choice one = {.site = i, .block = block_of(d, i)};
         snprintf(one.name, sizeof one.name, "%s", d->widths->sites->sites[i].name);
@@ -146,8 +142,7 @@ grail_status drop_space_init(const architecture *a, const width_space *widths,
     CHECK(memory_new(&d->can_go, sites, sizeof d->can_go[0]));
     CHECK(memory_new(&d->choices, 2 * sites, sizeof d->choices[0]));
     find_sublayers(d);
-    add_blocks(d);
-    add_sublayers(d);
+    add_choices(d);
     if (d->count == 0) {
         return error_about(error_set(GRAIL_ERROR_ARGUMENT,
                                      "none of the sites that may be cut is alone in a sublayer%s",
@@ -206,23 +201,17 @@ grail_status drop_space_switch(const drop_space *d, int choice, int64_t *kept, b
     return left > 0 ? width_space_rescale(d->widths, kept, possible) : GRAIL_OK;
 }
 
-static double sum_errors(const drop_space *d, const int64_t *kept)
-{
-    double sum = 0.0;
-    for (int i = 0; i < site_count(d); i++) {
-        sum += d->widths->slot_of[i] == GRAPH_NONE ? 0.0 : d->curves[i].errors[kept[i]];
-    }
-    return sum;
-}
-
-/* *fits is false when the formula cannot meet the limit. */
+/* The sum of the errors; *fits is false when the formula cannot meet the limit. */
 static grail_status error_of(const drop_space *d, formula_choice choice, const bool *dropped,
                              int64_t *kept, bool *fits, double *error)
 {
     choice.dropped = dropped;
     const grail_status status = widths_by_formula(d->widths, choice, kept);
     *fits = status == GRAIL_OK;
-    *error = *fits ? sum_errors(d, kept) : 0.0;
+    *error = 0.0;
+    for (int i = 0; i < site_count(d) && *fits; i++) {
+        *error += d->widths->slot_of[i] == GRAPH_NONE ? 0.0 : d->curves[i].errors[kept[i]];
+    }
     return status == GRAIL_ERROR_ARGUMENT ? GRAIL_OK : status;
 }
 

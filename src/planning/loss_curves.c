@@ -18,22 +18,13 @@ typedef struct dense_pass {
     calibration_network *network;
     const compression_request *request;
     observation *observed; /* [node_count]; those without statistics are not observed */
-    loss_curve *curves;    /* [sites] */
-    double *energies;      /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
-    block_energy energy;   /* of this block */
-    visitor *visitors;     /* [visitor_count] of its consumers, and room for one more; owned */
+    const loss_curve *curves;
+    double *energies;    /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
+    block_energy energy; /* of this block */
+    visitor *visitors;   /* [visitor_count] of its consumers, and room for one more; owned */
     int visitor_count;
     loss_times times;
 } dense_pass;
-
-void loss_curves_free(loss_curve *curves, int count)
-{
-    for (int i = 0; curves != NULL && i < count; i++) {
-        memory_free(curves[i].errors);
-        memory_free(curves[i].scores);
-    }
-    memory_free(curves);
-}
 
 const selector *loss_curve_rule(const compression_request *request, int index)
 {
@@ -41,73 +32,39 @@ const selector *loss_curve_rule(const compression_request *request, int index)
     return rule->losses != NULL ? rule : &selector_obs;
 }
 
-/* -- as numbers -------------------------------------------------------------------------------- */
-
-static size_t error_count(const site *s)
-{
-    return s->consumer_count > 0 ? (size_t)s->units + 1 : 0;
-}
-
+/* Channels have no scores. */
 static size_t score_count(const site *s)
 {
     const bool scored = s->kind == SITE_HEADS || s->kind == SITE_FFN;
     return s->consumer_count > 0 && scored ? (size_t)s->units : 0;
 }
 
-size_t loss_curves_size(const compression_request *request)
+grail_status loss_curves_init(const site_list *sites, loss_curves *out)
 {
-    size_t count = 0;
-    for (int i = 0; i < request->sites->list.count; i++) {
-        count += error_count(site_at(request, i)) + score_count(site_at(request, i));
+    *out = (loss_curves){0};
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        out->count += s->consumer_count > 0 ? (size_t)s->units + 1 + score_count(s) : 0;
     }
-    return count;
-}
-
-static double *put(double *to, const double *from, size_t count)
-{
-    if (count > 0) {
-        memcpy(to, from, count * sizeof to[0]);
-    }
-    return to + count;
-}
-
-void loss_curves_pack(const compression_request *request, const loss_curve *curves, double *numbers)
-{
-    for (int i = 0; i < request->sites->list.count; i++) {
-        const site *s = site_at(request, i);
-        numbers = put(numbers, curves[i].errors, error_count(s));
-        numbers = put(numbers, curves[i].scores, score_count(s));
-    }
-}
-
-/* *out stays NULL without numbers. */
-static grail_status take(const double **from, size_t count, double **out)
-{
-    if (count > 0) {
-        CHECK(memory_new_unset(out, count, sizeof **out));
-        memcpy(*out, *from, count * sizeof **out);
-        *from += count;
+    CHECK(memory_new(&out->numbers, out->count, sizeof out->numbers[0]));
+    CHECK(memory_new(&out->of, (size_t)sites->count, sizeof out->of[0]));
+    double *next = out->numbers;
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        if (s->consumer_count > 0) {
+            out->of[i].errors = next;
+            out->of[i].scores = score_count(s) > 0 ? next + s->units + 1 : NULL;
+            next += s->units + 1 + (int64_t)score_count(s);
+        }
     }
     return GRAIL_OK;
 }
 
-grail_status loss_curves_unpack(const compression_request *request, const double *numbers,
-                                loss_curve **out)
+void loss_curves_fini(loss_curves *c)
 {
-    grail_status status = GRAIL_OK;
-    loss_curve *curves = NULL;
-    const int sites = request->sites->list.count;
-    TRY(memory_new(&curves, (size_t)sites, sizeof curves[0]));
-    for (int i = 0; i < sites; i++) {
-        const site *s = site_at(request, i);
-        TRY(take(&numbers, error_count(s), &curves[i].errors));
-        TRY(take(&numbers, score_count(s), &curves[i].scores));
-    }
-    *out = curves;
-    curves = NULL;
-out:
-    loss_curves_free(curves, sites);
-    return status;
+    memory_free(c->of);
+    memory_free(c->numbers);
+    *c = (loss_curves){0};
 }
 
 /* -- the pass ---------------------------------------------------------------------------------- */
@@ -168,23 +125,14 @@ static grail_status take_input(observation *o, bool again, input_statistics *in)
     return GRAIL_OK;
 }
 
-static void scale_losses(int64_t units, double energy, double *losses)
-{
-    for (int64_t k = 0; k <= units; k++) {
-        losses[k] = energy > 0.0 ? losses[k] / energy : 0.0;
-    }
-}
-
-/* *out[units] is owned. */
-static grail_status score_site(const site_view *v, double **out)
+static grail_status score_site(const site_view *v, double *scores)
 {
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
     TRY(memory_new_unset(&diagonal, (size_t)v->inputs[0].width, sizeof diagonal[0]));
     TRY(matrix_download_diagonal(v->inputs[0].gram, diagonal));
     v->inputs[0].diagonal = diagonal;
-    TRY(memory_new_unset(out, (size_t)v->site->units, sizeof(double)));
-    TRY(flap_standardised_scores(v, *out));
+    TRY(flap_standardised_scores(v, scores));
 out:
     v->inputs[0].diagonal = NULL;
     memory_free(diagonal);
@@ -198,7 +146,7 @@ static grail_status finish_site(dense_pass *p, int index)
     const compression_request *request = p->request;
     const site *s = site_at(request, index);
     input_statistics *inputs = NULL;
-    const bool spans = site_spans_blocks(request->graph, s);
+    const loss_curve *curve = &p->curves[index];
     TRY(memory_new(&inputs, (size_t)s->consumer_count, sizeof inputs[0]));
     for (int k = 0; k < s->consumer_count; k++) {
         const int reader = s->consumers[k].node;
@@ -216,13 +164,15 @@ static grail_status finish_site(dense_pass *p, int index)
         .fits_bias =
             consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node),
     };
-    if (score_count(s) > 0) {
-        TRY(score_site(&view, &p->curves[index].scores));
+    if (curve->scores != NULL) {
+        TRY(score_site(&view, curve->scores));
     }
-    TRY(memory_new(&p->curves[index].errors, error_count(s), sizeof(double)));
-    TRY(loss_curve_rule(request, index)->losses(&view, p->curves[index].errors));
-    scale_losses(s->units, spans ? p->curves[index].errors[0] : p->energy.energy,
-                 p->curves[index].errors);
+    TRY(loss_curve_rule(request, index)->losses(&view, curve->errors));
+    const double energy =
+        site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy.energy;
+    for (int64_t k = 0; k <= s->units; k++) {
+        curve->errors[k] = energy > 0.0 ? curve->errors[k] / energy : 0.0;
+    }
 out:
     for (int k = 0; k < s->consumer_count; k++) {
         if (!is_read_again(request, index, s->consumers[k].node)) {
@@ -246,35 +196,25 @@ static grail_status finish_sites(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
-/* Both parts of the samples, as a pass would have counted them. */
-static grail_status take_from_file(dense_pass *p, int node_index)
+/* What a pass through the block's nodes [begin, end) observes; from a file both parts of the
+ * samples, as a pass would have counted them. */
+static grail_status observe_block(dense_pass *p, int block, int begin, int end)
 {
-    observation *o = &p->observed[node_index];
-    CHECK(open_loop_take(p->request, o));
-    return grail_statistics_add(o->fit, o->held);
-}
-
-/* What a pass through nodes [begin, end) would observe. */
-static grail_status take_block(dense_pass *p, int block, int begin, int end)
-{
+    p->energy = (block_energy){.end = end};
+    if (p->energies == NULL) {
+        p->visitors[p->visitor_count++] = block_energy_visitor(&p->energy);
+        const pass observed = {
+            .end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
+        return begin < end ? pass_run(p->network, &observed) : GRAIL_OK;
+    }
     for (int n = begin; n < end; n++) {
         if (p->observed[n].fit != NULL) {
-            CHECK(take_from_file(p, n));
+            CHECK(open_loop_take(p->request, &p->observed[n]));
+            CHECK(grail_statistics_add(p->observed[n].fit, p->observed[n].held));
         }
     }
     p->energy.energy = p->energies[block + 1];
     return GRAIL_OK;
-}
-
-static grail_status observe_block(dense_pass *p, int block, int begin, int end)
-{
-    p->energy = (block_energy){.end = end};
-    if (p->energies != NULL) {
-        return take_block(p, block, begin, end);
-    }
-    p->visitors[p->visitor_count++] = block_energy_visitor(&p->energy);
-    const pass observed = {.end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
-    return begin < end ? pass_run(p->network, &observed) : GRAIL_OK;
 }
 
 static grail_status pass_block(dense_pass *p, int block)
@@ -307,39 +247,30 @@ static int last_block(const compression_request *request)
     return last;
 }
 
-static grail_status read_energies(dense_pass *p)
-{
-    const int64_t count = p->request->graph->block_count + 2;
-    if (p->request->statistics == NULL) {
-        return GRAIL_OK;
-    }
-    CHECK(memory_new(&p->energies, (size_t)count, sizeof p->energies[0]));
-    return network_statistics_energy(p->request->statistics, count, p->energies);
-}
-
-grail_status loss_curves_collect(calibration_network *network, loss_times *times, loss_curve **out)
+grail_status loss_curves_collect(calibration_network *network, loss_times *times,
+                                 const loss_curves *out)
 {
     grail_status status = GRAIL_OK;
     const compression_request *request = network->request;
-    const int sites = request->sites->list.count;
-    dense_pass p = {.network = network, .request = request};
-    TRY(memory_new(&p.observed, (size_t)request->graph->node_count, sizeof p.observed[0]));
-    TRY(memory_new(&p.visitors, (size_t)request->graph->node_count + 1, sizeof p.visitors[0]));
-    TRY(memory_new(&p.curves, (size_t)sites, sizeof p.curves[0]));
-    TRY(read_energies(&p));
+    const int nodes = request->graph->node_count;
+    const int64_t energies = request->graph->block_count + 2;
+    dense_pass p = {.network = network, .request = request, .curves = out->of};
+    TRY(memory_new(&p.observed, (size_t)nodes, sizeof p.observed[0]));
+    TRY(memory_new(&p.visitors, (size_t)nodes + 1, sizeof p.visitors[0]));
+    if (request->statistics != NULL) {
+        TRY(memory_new(&p.energies, (size_t)energies, sizeof p.energies[0]));
+        TRY(network_statistics_energy(request->statistics, energies, p.energies));
+    }
     for (int block = GRAPH_NONE; block <= last_block(request); block++) {
         TRY(pass_block(&p, block));
     }
     *times = p.times;
-    *out = p.curves;
-    p.curves = NULL;
 out:
-    for (int n = 0; p.observed != NULL && n < request->graph->node_count; n++) {
+    for (int n = 0; p.observed != NULL && n < nodes; n++) {
         observation_fini(&p.observed[n]);
     }
     memory_free(p.observed);
     memory_free(p.visitors);
     memory_free(p.energies);
-    loss_curves_free(p.curves, sites);
     return status;
 }

@@ -122,20 +122,16 @@ grail_plan_facts grail_plan_facts_get(const grail_plan *p)
     return p->facts;
 }
 
-/* How many compressions the trials are, where those of single slots are `alone`. */
-static double trial_compressions(const grail_plan *p, double alone)
-{
-    if (!p->searches) {
-        return p->facts.trials > 0 ? alone : 0.0;
-    }
-    return p->facts.trials + (width_search_weighs(p->facts.trials, alone) ? alone : 0.0);
-}
-
 double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
 {
     const double once = run->seconds - run->heal_seconds;
     const double part = fmin(1.0, (double)p->alone_samples / (double)run->samples);
-    const double trials = trial_compressions(p, slot_weights_compressions(p->slots, part)) * once;
+    const double alone = slot_weights_compressions(p->slots, part);
+    const int tries = p->facts.trials;
+    const double compressions = p->searches
+                                    ? tries + (width_search_weighs(tries, alone) ? alone : 0)
+                                    : (tries > 0 ? alone : 0.0);
+    const double trials = compressions * once;
     if (p->facts.stands_in == 0) {
         return 0.0;
     }
@@ -184,7 +180,7 @@ typedef struct making {
     grail_session *own_session;
     compression_request *request; /* nothing is cut in it */
     loss_times times;
-    loss_curve *curves;
+    loss_curves curves;
     cost_table costs;
     width_space space;
     drop_space drops; /* zeroed where no sublayer may be dropped */
@@ -202,14 +198,13 @@ typedef struct making {
 
 static void making_fini(making *m)
 {
-    const int sites = m->curves == NULL ? 0 : m->request->sites->list.count;
     width_search_fini(&m->search);
     drop_space_fini(&m->drops);
     memory_free(m->dropped);
     memory_free(m->weights);
     width_space_fini(&m->space);
     cost_table_fini(&m->costs);
-    loss_curves_free(m->curves, sites);
+    loss_curves_fini(&m->curves);
     request_close(m->request);
     grail_session_close(m->own_session);
     memory_free(m->kept);
@@ -369,24 +364,25 @@ static bool reads_samples(const making *m)
 
 static grail_status check_samples(const making *m)
 {
-    const bool of_images = m->compress.read.session->model->graph->input_kind == INPUT_IMAGES;
-    const bool given =
-        of_images ? m->compress.read.images != NULL
-                  : text_source_is_given(&m->compress.read.text) || m->compress.read.part_count > 0;
-    if (given) {
-        return GRAIL_OK;
-    }
-    return error_about(
-        error_set(GRAIL_ERROR_ARGUMENT,
-                  "the budget '%s' chooses widths by what it measures on calibration "
-                  "%s; give some, or use the budget uniform or slimgpt",
-                  budget_names[m->budget], of_images ? "images" : "text"),
-        "path budget");
+    const grail_read_options *read = &m->compress.read;
+    const bool of_images = read->session->model->graph->input_kind == INPUT_IMAGES;
+    const bool given = of_images ? read->images != NULL
+                                 : text_source_is_given(&read->text) || read->part_count > 0;
+    return !reads_samples(m) || given
+               ? GRAIL_OK
+               : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                       "the budget '%s' chooses widths by what it measures on "
+                                       "calibration %s; give some, or use the budget uniform or "
+                                       "slimgpt",
+                                       budget_names[m->budget], of_images ? "images" : "text"),
+                             "path budget");
 }
 
+/* What a rank checks and opens by itself. */
 static grail_status open_request(making *m)
 {
     const grail_plan_options *o = m->options;
+    CHECK(read_choices(m));
     const request_purpose purpose = {
         .reads_samples = reads_samples(m),
         .judges = m->budget == BUDGET_SEARCH,
@@ -407,9 +403,7 @@ static grail_status open_request(making *m)
             grail_session_open(m->compress.read.model, m->compress.read.reading, &m->own_session));
         m->compress.read.session = m->own_session;
     }
-    if (purpose.reads_samples) {
-        CHECK(check_samples(m));
-    }
+    CHECK(check_samples(m));
     CHECK(request_open(&m->compress, purpose, &m->request));
     m->compress.heal.what = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
@@ -469,31 +463,6 @@ static grail_status find_limit(making *m, double *out)
     return GRAIL_OK;
 }
 
-static grail_status collect_curves(making *m)
-{
-    return measures(m->budget) ? shared_curves(m->request, &m->compress, &m->times, &m->curves)
-                               : GRAIL_OK;
-}
-
-/* The options of the trials, in the session that the making opened. */
-static grail_plan_options trial_options(const making *m)
-{
-    grail_plan_options options = *m->options;
-    options.compress = m->compress;
-    return options;
-}
-
-static grail_status weigh_slots(making *m)
-{
-    const grail_plan_options options = trial_options(m);
-    slot_trials trials = {0};
-    CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
-    CHECK(slot_weights_measure(&m->space, m->request->samples, &options, clock_seconds(),
-                               m->weights, &trials));
-    m->tried = trials.count;
-    return GRAIL_OK;
-}
-
 static grail_status choose_widths(making *m)
 {
     static const width_formula formulas[BUDGET_KINDS] = {
@@ -502,11 +471,17 @@ static grail_status choose_widths(making *m)
         [BUDGET_DIVERGENCE] = FORMULA_ERRORS,
     };
     const bool drops = may_drop(m);
+    grail_plan_options trials = *m->options; /* in the session that the making opened */
+    trials.compress = m->compress;
     if (drops) {
-        CHECK(drop_space_init(m->request->model->architecture, &m->space, m->curves, &m->drops));
+        CHECK(drop_space_init(m->request->model->architecture, &m->space, m->curves.of, &m->drops));
     }
     if (m->budget == BUDGET_DIVERGENCE) {
-        CHECK(weigh_slots(m));
+        slot_trials made = {0};
+        CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
+        CHECK(slot_weights_measure(&m->space, m->request->samples, &trials, clock_seconds(),
+                                   m->weights, &made));
+        m->tried = made.count;
     }
     if (m->budget != BUDGET_SEARCH) {
         m->formula = budget_names[m->budget];
@@ -522,8 +497,7 @@ static grail_status choose_widths(making *m)
         }
         return widths_by_formula(&m->space, choice, m->kept);
     }
-    const grail_plan_options options = trial_options(m);
-    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, m->request->samples, &options,
+    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, m->request->samples, &trials,
                            &m->search));
     m->search.options = NULL;
     m->tried = m->search.tried;
@@ -564,13 +538,6 @@ out:
     return status;
 }
 
-static int most_trials(const making *m)
-{
-    return m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
-           : m->asked == BUDGET_DIVERGENCE ? m->space.slot_count
-                                           : 0;
-}
-
 static grail_status finish(making *m, double began, grail_plan *p)
 {
     const bool searched = m->budget == BUDGET_SEARCH;
@@ -578,7 +545,9 @@ static grail_status finish(making *m, double began, grail_plan *p)
     p->facts = (grail_plan_facts){
         .budget = budget_names[m->asked],
         .stands_in = m->budget != m->asked ? 1 : 0,
-        .trials = most_trials(m),
+        .trials = m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
+                  : m->asked == BUDGET_DIVERGENCE ? m->space.slot_count
+                                                  : 0,
         .limit = limit_names[m->limited],
         .formula = p->formula,
         .dense_cost = m->space.dense_cost,
@@ -601,13 +570,6 @@ static grail_status finish(making *m, double began, grail_plan *p)
     return GRAIL_OK;
 }
 
-/* What a rank checks and opens by itself. */
-static grail_status open_making(making *m)
-{
-    CHECK(read_choices(m));
-    return open_request(m);
-}
-
 grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out)
 {
     grail_status status = GRAIL_OK;
@@ -619,10 +581,12 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     CHECK(comm_check(comm));
     TRY(memory_new(&p, 1, sizeof *p));
     buffer_init(&p->text, SIZE_MAX / 4);
-    TRY(comm_settle(comm, open_making(&m)));
+    TRY(comm_settle(comm, open_request(&m)));
     TRY(agree(&m));
     TRY(find_limit(&m, &limit));
-    TRY(collect_curves(&m));
+    if (measures(m.budget)) {
+        TRY(shared_curves(m.request, &m.compress, &m.times, &m.curves));
+    }
     m.space = (width_space){.graph = m.request->graph,
                             .sites = &m.request->sites->list,
                             .plan = &m.request->plan,
@@ -630,7 +594,7 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
                             .limit = limit,
                             .sharing = sharing_of(options),
                             .align = plan_alignment(m.request->model, &m.compress)};
-    TRY(width_space_init(&m.space, m.curves, m.may_cut));
+    TRY(width_space_init(&m.space, m.curves.of, m.may_cut));
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
 out:

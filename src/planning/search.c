@@ -44,6 +44,8 @@ void width_search_fini(width_search *s)
     memory_free(s->trial.kept);
     memory_free(s->judged);
     memory_free(s->measured);
+    memory_free(s->weights);
+    memory_free(s->dropped);
     *s = (width_search){0};
 }
 
@@ -73,27 +75,6 @@ static grail_status remember(width_search *s, const int64_t *kept)
     return GRAIL_OK;
 }
 
-/* What is left of the trials at the pace of those made, or of the time, whichever is less. */
-static double seconds_left(const width_search *s)
-{
-    const double elapsed = clock_seconds() - s->began;
-    const double trials = s->tried > 0 ? elapsed / s->tried * (s->most - s->tried) : (double)NAN;
-    const double limit = s->options->seconds;
-    return limit > 0.0 ? fmax(0.0, fmin(trials, limit - elapsed)) : trials;
-}
-
-static grail_status report_trial(width_search *s, const width_candidate *c, bool is_best)
-{
-    const grail_plan_trial trial = {.name = c->name,
-                                    .cost = c->cost,
-                                    .divergence = c->divergence,
-                                    .is_best = is_best ? 1 : 0,
-                                    .tried = s->tried,
-                                    .most = s->most,
-                                    .seconds_left = seconds_left(s)};
-    return trials_tell(s->options, s->began, &trial, &s->stopped);
-}
-
 static bool is_over(const width_search *s)
 {
     return s->stopped || s->tried >= s->most;
@@ -106,7 +87,8 @@ typedef struct outcome {
 } outcome;
 
 /* Judges the widths of s->trial unless they were judged before, and keeps them when they are the
- * best. */
+ * best. What is told to be left are the trials at the pace of those made, or the time, whichever is
+ * less. */
 static grail_status try_candidate(width_search *s, outcome *made)
 {
     width_candidate *c = &s->trial;
@@ -117,12 +99,25 @@ static grail_status try_candidate(width_search *s, outcome *made)
     CHECK(judge_widths(&s->options->compress, c->kept, NULL, &c->divergence));
     CHECK(remember(s, c->kept));
     *made = (outcome){.tried = true, .won = s->tried == 1 || c->divergence < s->best.divergence};
+    const double elapsed = clock_seconds() - s->began;
+    const double left = elapsed / s->tried * (s->most - s->tried);
+    const double limit = s->options->seconds;
+    const grail_plan_trial trial = {
+        .name = c->name,
+        .cost = c->cost,
+        .divergence = c->divergence,
+        .is_best = made->won ? 1 : 0,
+        .tried = s->tried,
+        .most = s->most,
+        .seconds_left = limit > 0.0 ? fmax(0.0, fmin(left, limit - elapsed)) : left,
+    };
+    const grail_status status = trials_tell(s->options, s->began, &trial, &s->stopped);
     if (made->won) {
         const width_candidate before = s->best;
         s->best = *c;
         *c = before;
     }
-    return report_trial(s, made->won ? &s->best : c, made->won);
+    return status;
 }
 
 bool width_search_weighs(int most, double alone)
@@ -141,38 +136,26 @@ static bool can_measure(const width_search *s)
     return s->space->slot_count > 1 && width_search_weighs(s->most, alone);
 }
 
-static grail_status measure_slots(width_search *s)
-{
-    slot_trials trials = {0};
-    CHECK(memory_new(&s->measured, (size_t)s->space->slot_count, sizeof s->measured[0]));
-    CHECK(slot_weights_measure(s->space, s->samples, s->options, s->began, s->measured, &trials));
-    s->stopped = trials.stopped;
-    return GRAIL_OK;
-}
-
-/* Measures what an opening needs; *possible is false where that would cost too much, or the search
- * has to end. */
-static grail_status prepare_opening(width_search *s, int index, bool *possible)
-{
-    *possible = true;
-    if (openings[index].measured) {
-        *possible = can_measure(s);
-        CHECK(*possible ? measure_slots(s) : GRAIL_OK);
-        *possible = *possible && !s->stopped;
-    }
-    return GRAIL_OK;
-}
-
+/* Errors have weights that are measured, unless that would cost too much, or the search has to end
+ * meanwhile. */
 static grail_status try_opening(width_search *s, int index)
 {
     outcome made = {0};
-    bool possible = false;
     formula_choice choice = openings[index].choice;
-    CHECK(prepare_opening(s, index, &possible));
-    if (!possible) {
-        return GRAIL_OK;
+    if (openings[index].measured) {
+        slot_trials trials = {0};
+        if (!can_measure(s)) {
+            return GRAIL_OK;
+        }
+        CHECK(memory_new(&s->measured, (size_t)s->space->slot_count, sizeof s->measured[0]));
+        CHECK(
+            slot_weights_measure(s->space, s->samples, s->options, s->began, s->measured, &trials));
+        s->stopped = trials.stopped;
+        if (s->stopped) {
+            return GRAIL_OK;
+        }
+        choice.weights = s->measured;
     }
-    choice.weights = openings[index].measured ? s->measured : NULL;
     snprintf(s->trial.name, sizeof s->trial.name, "%s", openings[index].name);
     const grail_status status = widths_by_formula(s->space, choice, s->trial.kept);
     if (status == GRAIL_ERROR_ARGUMENT && index > 0) {
@@ -207,36 +190,24 @@ static bool can_use(const width_space *space, int opening)
 
 /* What the widths by weighted errors follow from: the sum of the weighted errors is least at the
  * best widths so far, which that formula makes. */
-typedef struct weighting {
-    double *weights; /* [slot_count], of the slots' errors */
-    bool *dropped;   /* [sites] that keep nothing */
-} weighting;
-
-static void weighting_fini(weighting *w)
+static grail_status begin_weighting(width_search *s)
 {
-    memory_free(w->weights);
-    memory_free(w->dropped);
-}
-
-/* weighting_fini frees, even after a failure. */
-static grail_status weighting_init(const width_search *s, weighting *out)
-{
-    CHECK(memory_new(&out->weights, (size_t)s->space->slot_count, sizeof out->weights[0]));
-    CHECK(memory_new(&out->dropped, site_count(s), sizeof out->dropped[0]));
+    CHECK(memory_new(&s->weights, (size_t)s->space->slot_count, sizeof s->weights[0]));
+    CHECK(memory_new(&s->dropped, site_count(s), sizeof s->dropped[0]));
     for (int i = 0; i < s->space->slot_count; i++) {
         const double measured = s->by_measured ? s->measured[i] : 1.0;
-        out->weights[i] = measured * (width_space_of_heads(s->space, i) ? s->head_factor : 1.0);
+        s->weights[i] = measured * (width_space_of_heads(s->space, i) ? s->head_factor : 1.0);
     }
     return GRAIL_OK;
 }
 
 /* Judges the widths that follow, where some meet the limit. */
-static grail_status try_weighting(width_search *s, const weighting *w, outcome *made)
+static grail_status try_weighting(width_search *s, outcome *made)
 {
     const formula_choice choice = {.formula = FORMULA_ERRORS,
                                    .head_factor = 1.0,
-                                   .weights = w->weights,
-                                   .dropped = w->dropped};
+                                   .weights = s->weights,
+                                   .dropped = s->dropped};
     const grail_status status = widths_by_formula(s->space, choice, s->trial.kept);
     if (status == GRAIL_ERROR_ARGUMENT) {
         return GRAIL_OK;
@@ -246,29 +217,29 @@ static grail_status try_weighting(width_search *s, const weighting *w, outcome *
 }
 
 /* Judges the widths with one slot's error weighed differently; keeps the weight when it wins. */
-static grail_status try_weight(width_search *s, weighting *w, int slot, double factor, bool *won)
+static grail_status try_weight(width_search *s, int slot, double factor, bool *won)
 {
     outcome made = {0};
-    const double before = w->weights[slot];
+    const double before = s->weights[slot];
     snprintf(s->trial.name, sizeof s->trial.name, "error, slot %d x %g", slot, factor);
-    w->weights[slot] *= factor;
-    const grail_status status = try_weighting(s, w, &made);
+    s->weights[slot] *= factor;
+    const grail_status status = try_weighting(s, &made);
     if (!made.won) {
-        w->weights[slot] = before;
+        s->weights[slot] = before;
     }
     *won = made.won;
     return status;
 }
 
 /* Slot by slot in random order, until a sweep changes nothing. */
-static grail_status improve_weights(width_search *s, weighting *w, random_state *random)
+static grail_status improve_weights(width_search *s, random_state *random)
 {
     grail_status status = GRAIL_OK;
     const int slots = s->space->slot_count;
     int64_t *order = NULL;
     bool any = true;
     for (size_t i = 0; i < site_count(s); i++) {
-        w->dropped[i] = s->best.kept[i] == 0;
+        s->dropped[i] = s->best.kept[i] == 0;
     }
     TRY(memory_new(&order, (size_t)slots, sizeof order[0]));
     while (any && slots > 1 && !is_over(s)) {
@@ -276,9 +247,9 @@ static grail_status improve_weights(width_search *s, weighting *w, random_state 
         random_permutation(random, slots, order);
         for (int i = 0; i < slots && !is_over(s); i++) {
             bool won = false;
-            TRY(try_weight(s, w, (int)order[i], weight_step, &won));
+            TRY(try_weight(s, (int)order[i], weight_step, &won));
             if (!won && !is_over(s)) {
-                TRY(try_weight(s, w, (int)order[i], 1.0 / weight_step, &won));
+                TRY(try_weight(s, (int)order[i], 1.0 / weight_step, &won));
             }
             any = any || won;
         }
@@ -306,40 +277,37 @@ static grail_status try_drop(width_search *s, int choice, outcome *made)
     return possible ? try_candidate(s, made) : GRAIL_OK;
 }
 
-/* Drops one choice after the other as long as it helps, or with `back` takes each back. */
-static grail_status walk_drops(width_search *s, int begin, int end, bool back)
+/* Drops one choice after the other as long as it helps, then takes each back. Blocks first: their
+ * sublayers alone can all seem needed. */
+static grail_status improve_drops(width_search *s)
 {
-    int failures = 0;
-    for (int choice = begin; choice < end && failures < DROP_FAILURES && !is_over(s); choice++) {
-        outcome made = {0};
-        if (drop_space_lacks(s->drops, choice, s->best.kept) == back) {
-            CHECK(try_drop(s, choice, &made));
-            failures = made.won ? 0 : failures + (made.tried ? 1 : 0);
+    for (int round = 0; round < 4 && s->drops != NULL; round++) {
+        const bool back = round >= 2;
+        const bool of_blocks = round % 2 == 0;
+        const int end = of_blocks ? s->drops->blocks : s->drops->count;
+        int failures = 0;
+        for (int i = of_blocks ? 0 : s->drops->blocks;
+             i < end && failures < DROP_FAILURES && !is_over(s); i++) {
+            outcome made = {0};
+            if (drop_space_lacks(s->drops, i, s->best.kept) == back) {
+                CHECK(try_drop(s, i, &made));
+                failures = made.won ? 0 : failures + (made.tried ? 1 : 0);
+            }
         }
     }
     return GRAIL_OK;
 }
 
-/* Blocks first: their sublayers alone can all seem needed. */
-static grail_status improve_drops(width_search *s)
-{
-    for (int back = 0; back < 2 && s->drops != NULL; back++) {
-        CHECK(walk_drops(s, 0, s->drops->blocks, back == 1));
-        CHECK(walk_drops(s, s->drops->blocks, s->drops->count, back == 1));
-    }
-    return GRAIL_OK;
-}
-
 /* Judges the widths without all sublayers that errors alone would drop. */
-static grail_status try_drops_by_errors(width_search *s, weighting *w)
+static grail_status try_drops_by_errors(width_search *s)
 {
     const formula_choice choice = {
-        .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = w->weights};
+        .formula = FORMULA_ERRORS, .head_factor = 1.0, .weights = s->weights};
     outcome made = {0};
     if (s->drops != NULL && !is_over(s)) {
-        CHECK(drops_by_errors(s->drops, choice, w->dropped));
+        CHECK(drops_by_errors(s->drops, choice, s->dropped));
         snprintf(s->trial.name, sizeof s->trial.name, "error, without sublayers");
-        CHECK(try_weighting(s, w, &made));
+        CHECK(try_weighting(s, &made));
     }
     return GRAIL_OK;
 }
@@ -365,11 +333,12 @@ static void widen_slot(const width_search *s, int slot, int64_t *kept)
     width_space_set_slot(s->space, slot, low, kept);
 }
 
-/* *moved is false when the move changes nothing. */
-static grail_status apply_move(const width_search *s, width_move move, int64_t *kept, bool *moved)
+static grail_status try_move(width_search *s, width_move move, outcome *made)
 {
     const allocation_site *from = &s->space->slots[move.from];
     const allocation_site *to = &s->space->slots[move.to];
+    int64_t *kept = s->trial.kept;
+    begin_with_best(s);
     const int64_t width = width_space_slot(s->space, move.from, kept);
     const int64_t before = width_space_slot(s->space, move.to, kept);
     const double fewest = to->cost > 0.0 && from->cost > 0.0
@@ -379,23 +348,17 @@ static grail_status apply_move(const width_search *s, width_move move, int64_t *
     units = units > fewest ? units : fewest;
     const int64_t steps = (int64_t)ceil(units / (double)from->step);
     const int64_t less = width - steps * from->step;
-    *moved = false;
     if (less < from->least || before == to->units || before == 0) {
         return GRAIL_OK;
     }
     width_space_set_slot(s->space, move.from, less, kept);
     widen_slot(s, move.to, kept);
-    *moved = width_space_slot(s->space, move.to, kept) > before;
-    return width_space_fill(s->space, kept);
-}
-
-static grail_status try_move(width_search *s, width_move move, outcome *made)
-{
-    bool moved = false;
-    begin_with_best(s);
-    CHECK(apply_move(s, move, s->trial.kept, &moved));
+    if (width_space_slot(s->space, move.to, kept) == before) {
+        return GRAIL_OK;
+    }
+    CHECK(width_space_fill(s->space, kept));
     snprintf(s->trial.name, sizeof s->trial.name, "move %d > %d", move.from, move.to);
-    return moved ? try_candidate(s, made) : GRAIL_OK;
+    return try_candidate(s, made);
 }
 
 /* Random moves from the best; a move that helps is made again. Ends when many in a row change
@@ -430,9 +393,7 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
                               const calibration *samples, const grail_plan_options *options,
                               width_search *s)
 {
-    grail_status status = GRAIL_OK;
     random_state random;
-    weighting w = {0};
     *s = (width_search){
         .head_factor = 1.0,
         .space = space,
@@ -442,21 +403,18 @@ grail_status width_search_run(const width_space *space, const drop_space *drops,
         .most = width_search_most(options),
         .began = clock_seconds(),
     };
-    TRY(memory_new(&s->best.kept, site_count(s), sizeof s->best.kept[0]));
-    TRY(memory_new(&s->trial.kept, site_count(s), sizeof s->trial.kept[0]));
+    CHECK(memory_new(&s->best.kept, site_count(s), sizeof s->best.kept[0]));
+    CHECK(memory_new(&s->trial.kept, site_count(s), sizeof s->trial.kept[0]));
     for (int i = 0; i < OPENINGS && (i == 0 || !is_over(s)); i++) {
         if (can_use(space, i)) {
-            TRY(try_opening(s, i));
+            CHECK(try_opening(s, i));
         }
     }
     random_seed(&random, options->compress.read.seed, 1);
-    TRY(weighting_init(s, &w));
-    TRY(try_drops_by_errors(s, &w));
-    TRY(improve_drops(s));
-    TRY(improve_weights(s, &w, &random));
-    TRY(improve_drops(s));
-    TRY(improve_by_moves(s, &random));
-out:
-    weighting_fini(&w);
-    return status;
+    CHECK(begin_weighting(s));
+    CHECK(try_drops_by_errors(s));
+    CHECK(improve_drops(s));
+    CHECK(improve_weights(s, &random));
+    CHECK(improve_drops(s));
+    return improve_by_moves(s, &random);
 }

@@ -27,6 +27,8 @@ typedef struct width_search {
     width_candidate trial; /* the one that is made and judged next */
     double uniform_divergence, uniform_cost;
     double *measured;   /* [slot_count], weights of the slots' errors; NULL: not measured */
+    double *weights;    /* [slot_count], of the slots' errors in the best widths by them */
+    bool *dropped;      /* [sites] that keep nothing there */
     double head_factor; /* of the best opening by errors */
     bool by_measured;   /* that opening weighs errors by `measured` */
     int64_t *judged;    /* [tried, sites] */

@@ -6,6 +6,8 @@
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/request/consumer_tail.h"
 
+#include <string.h>
+
 /* -- keys -------------------------------------------------------------------------------------- */
 
 /* What all that is measured follows from, beside the network of the session: the samples by the
@@ -112,48 +114,27 @@ static grail_status keep(const compression_request *r, const char *key, const do
     return key[0] == 0 ? GRAIL_OK : kept_numbers_add(&r->session->kept, key, numbers, count);
 }
 
-static grail_status keep_curves(const compression_request *r, const char *key,
-                                const loss_curve *curves)
-{
-    grail_status status = GRAIL_OK;
-    double *numbers = NULL;
-    const size_t count = loss_curves_size(r);
-    if (key[0] == 0) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new_unset(&numbers, count, sizeof numbers[0]));
-    loss_curves_pack(r, curves, numbers);
-    TRY(keep(r, key, numbers, count));
-out:
-    memory_free(numbers);
-    return status;
-}
-
-static grail_status take_curves(const compression_request *r, int64_t memory, loss_times *times,
-                                loss_curve **out)
+grail_status shared_curves(const compression_request *request,
+                           const grail_compress_options *options, loss_times *times,
+                           loss_curves *out)
 {
     grail_status status = GRAIL_OK;
     calibration_network *network = NULL;
-    TRY(comm_settle(r->comm, network_create(r, memory, &network)));
+    char key[HASH_TEXT_SIZE];
+    TRY(make_key(request, options, curves_key, key));
+    TRY(loss_curves_init(&request->sites->list, out));
+    const double *numbers = find(request, key, out->count);
+    if (numbers != NULL) {
+        *times = (loss_times){0};
+        memcpy(out->numbers, numbers, out->count * sizeof numbers[0]);
+        return GRAIL_OK;
+    }
+    TRY(comm_settle(request->comm, network_create(request, options->run.memory, &network)));
     TRY(loss_curves_collect(network, times, out));
+    TRY(keep(request, key, out->numbers, out->count));
 out:
     network_free(network);
     return status;
-}
-
-grail_status shared_curves(const compression_request *request,
-                           const grail_compress_options *options, loss_times *times,
-                           loss_curve **out)
-{
-    char key[HASH_TEXT_SIZE];
-    CHECK(make_key(request, options, curves_key, key));
-    const double *numbers = find(request, key, loss_curves_size(request));
-    if (numbers != NULL) {
-        *times = (loss_times){0};
-        return loss_curves_unpack(request, numbers, out);
-    }
-    CHECK(take_curves(request, options->run.memory, times, out));
-    return keep_curves(request, key, *out);
 }
 
 grail_status shared_trial_key(const compression_request *request,

@@ -8,11 +8,11 @@
 #include "planning/loss_curves.h"
 
 /** The loss curves of a request whose plan cuts nothing, of which `options` are: those that the
- * session has, or as loss_curves_collect; *times are 0 for those of the session. curves[sites] are
- * owned: loss_curves_free. */
+ * session has, or as loss_curves_collect; *times are 0 for those of the session. The caller calls
+ * loss_curves_fini, even after a failure. */
 grail_status shared_curves(const compression_request *request,
                            const grail_compress_options *options, loss_times *times,
-                           loss_curve **out) GRAIL_MUST_CHECK;
+                           loss_curves *out) GRAIL_MUST_CHECK;
 
 /** The hash of all that decides the divergence of a narrowed network from the dense one: the
  * request that judges it, and its options. "" where nothing is shared. */

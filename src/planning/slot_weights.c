@@ -79,13 +79,22 @@ static int64_t trial_width(const measurement *m, int slot)
     return uniform < most ? uniform : most;
 }
 
-static grail_status tell_trial(measurement *m, int slot, double cost, double divergence)
+/* Rounding alone can give a divergence of 0 or below, of which nothing follows. */
+static grail_status measure_slot(measurement *m, int slot, int64_t width, double *weight)
 {
+    const width_space *space = m->space;
+    const double error = space->slots[slot].errors[width];
+    double divergence = 0.0;
+    memcpy(m->kept, m->units, (size_t)space->sites->count * sizeof m->kept[0]);
+    width_space_set_slot(space, slot, width, m->kept);
+    CHECK(judge_widths(&m->trial, m->kept, &m->start, &divergence));
+    *weight = divergence > 0.0 && error > 0.0 ? divergence / error : 0.0;
+    m->made.count++;
     const double elapsed = clock_seconds() - m->first;
     const grail_plan_trial trial = {
-        .name = m->space->slots[slot].name,
+        .name = space->slots[slot].name,
         .is_alone = 1,
-        .cost = cost,
+        .cost = cost_table_read(space->costs, m->kept),
         .divergence = divergence,
         .tried = m->made.count,
         .most = m->most,
@@ -94,38 +103,12 @@ static grail_status tell_trial(measurement *m, int slot, double cost, double div
     return trials_tell(m->options, m->began, &trial, &m->made.stopped);
 }
 
-/* Rounding alone can give a divergence of 0 or below. */
-static double weight_of(double divergence, double error)
-{
-    return divergence > 0.0 && error > 0.0 ? divergence / error : 0.0;
-}
-
-static grail_status measure_slot(measurement *m, int slot, int64_t width, double *weight)
-{
-    const width_space *space = m->space;
-    double divergence = 0.0;
-    memcpy(m->kept, m->units, (size_t)space->sites->count * sizeof m->kept[0]);
-    width_space_set_slot(space, slot, width, m->kept);
-    CHECK(judge_widths(&m->trial, m->kept, &m->start, &divergence));
-    *weight = weight_of(divergence, space->slots[slot].errors[width]);
-    m->made.count++;
-    return tell_trial(m, slot, cost_table_read(space->costs, m->kept), divergence);
-}
-
-/* How many slots can be narrower than they are. */
-static int count_trials(const measurement *m)
-{
-    int count = 0;
-    for (int i = 0; i < m->space->slot_count; i++) {
-        count += trial_width(m, i) < m->space->slots[i].units ? 1 : 0;
-    }
-    return count;
-}
-
 static grail_status measure_slots(measurement *m, double *weights)
 {
     double sum = 0.0;
-    m->most = count_trials(m);
+    for (int i = 0; i < m->space->slot_count; i++) {
+        m->most += trial_width(m, i) < m->space->slots[i].units ? 1 : 0;
+    }
     for (int i = 0; i < m->space->slot_count; i++) {
         const int64_t width = trial_width(m, i);
         weights[i] = (double)NAN;

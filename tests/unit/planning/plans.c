@@ -30,6 +30,7 @@ void spaced_open(const grail_compress_options *run, width_sharing sharing, space
     may_cut[SITE_HEADS] = may_cut[SITE_FFN] = may_cut[SITE_CONV] = true;
     assert_ok(request_open(run, purpose, &s->request));
     assert_ok(network_create(s->request, 0, &s->network));
+    assert_ok(loss_curves_init(&s->request->sites->list, &s->curves));
     assert_ok(loss_curves_collect(s->network, &times, &s->curves));
     assert_ok(grail_model_describe(s->request->model, &facts));
     assert_ok(cost_table_init(s->request->model, &s->request->sites->list, may_cut,
@@ -41,14 +42,14 @@ void spaced_open(const grail_compress_options *run, width_sharing sharing, space
                              .limit = 0.8 * (double)facts.parameters,
                              .sharing = sharing,
                              .align = {.step = 1}};
-    assert_ok(width_space_init(&s->space, s->curves, may_cut));
+    assert_ok(width_space_init(&s->space, s->curves.of, may_cut));
 }
 
 void spaced_close(spaced *s)
 {
     width_space_fini(&s->space);
     cost_table_fini(&s->costs);
-    loss_curves_free(s->curves, s->request->sites->list.count);
+    loss_curves_fini(&s->curves);
     network_free(s->network);
     request_close(s->request);
 }

@@ -17,7 +17,7 @@ grail_plan *made(const grail_plan_options *options);
 typedef struct spaced {
     compression_request *request;
     calibration_network *network;
-    loss_curve *curves;
+    loss_curves curves;
     cost_table costs;
     width_space space;
 } spaced;

@@ -210,12 +210,12 @@ LAB_TEST(a_sublayer_costs_its_part_of_a_width_that_is_shared)
     drop_space shared = {0};
     const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     spaced_open(&run, SHARE_NONE, &s);
-    assert_ok(drop_space_init(s.request->model->architecture, &s.space, s.curves, &alone));
+    assert_ok(drop_space_init(s.request->model->architecture, &s.space, s.curves.of, &alone));
     assert_int_equal(alone.blocks, 2);
     assert_int_equal(alone.count, 2 + SITES);
     spaced_open(&run, SHARE_HEADS, &again);
-    assert_ok(
-        drop_space_init(again.request->model->architecture, &again.space, again.curves, &shared));
+    assert_ok(drop_space_init(again.request->model->architecture, &again.space, again.curves.of,
+                              &shared));
     assert_int_equal(shared.count, alone.count);
     for (int i = 0; i < alone.count; i++) {
         assert_string_equal(shared.choices[i].name, alone.choices[i].name);

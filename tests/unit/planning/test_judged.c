@@ -213,26 +213,18 @@ static void hash_curves(const grail_compress_options *o, bool judges, bool chang
 {
     compression_request *request = NULL;
     calibration_network *network = NULL;
-    loss_curve *curves = NULL;
+    loss_curves curves = {0};
     loss_times times;
-    hash_state state;
     const request_purpose purpose = {.reads_samples = true, .judges = judges};
     assert_ok(request_open(o, purpose, &request));
     if (changed) {
         change_samples(request->samples);
     }
     assert_ok(network_create(request, 0, &network));
+    assert_ok(loss_curves_init(&request->sites->list, &curves));
     assert_ok(loss_curves_collect(network, &times, &curves));
-    hash_begin(&state);
-    for (int i = 0; i < request->sites->list.count; i++) {
-        const size_t units = (size_t)site_at(request, i)->units;
-        hash_add(&state, curves[i].errors, (units + 1) * sizeof curves[i].errors[0]);
-        if (curves[i].scores != NULL) {
-            hash_add(&state, curves[i].scores, units * sizeof curves[i].scores[0]);
-        }
-    }
-    hash_end(&state, hash);
-    loss_curves_free(curves, request->sites->list.count);
+    hash_bytes(curves.numbers, curves.count * sizeof curves.numbers[0], hash);
+    loss_curves_fini(&curves);
     network_free(network);
     request_close(request);
 }

@@ -194,21 +194,16 @@ static void hash_curves(const grail_compress_options *o, bool judges, char hash[
                         bool *shared)
 {
     compression_request *r = NULL;
-    loss_curve *curves = NULL;
-    double *numbers = NULL;
+    loss_curves curves = {0};
     loss_times times = {0};
     grail_compress_options uncut = *o;
     const request_purpose purpose = {.reads_samples = true, .judges = judges};
     uncut.amount = (grail_amount_options){0};
     assert_ok(request_open(&uncut, purpose, &r));
     assert_ok(shared_curves(r, &uncut, &times, &curves));
-    const size_t count = loss_curves_size(r);
-    assert_ok(memory_new(&numbers, count, sizeof numbers[0]));
-    loss_curves_pack(r, curves, numbers);
-    hash_bytes(numbers, count * sizeof numbers[0], hash);
+    hash_bytes(curves.numbers, curves.count * sizeof curves.numbers[0], hash);
     *shared = !(times.pass > 0.0);
-    memory_free(numbers);
-    loss_curves_free(curves, r->sites->list.count);
+    loss_curves_fini(&curves);
     request_close(r);
 }
 
