@@ -1,5 +1,5 @@
-/* The graph of a decoder while it is built, for families whose graphs begin or end in ways of their
- * own. */
+/* A graph while it is built: that of a decoder, for families whose graphs begin or end in ways of
+ * their own, or one of other layers. */
 #ifndef GRAIL_ARCH_BUILDER_H
 #define GRAIL_ARCH_BUILDER_H
 
@@ -20,6 +20,10 @@ grail_status build_part(builder *b, const char *part, const char *kind, double o
 /** value = linear(input) with PART.weight and PART.bias. */
 grail_status build_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                           int input, int *value) GRAIL_MUST_CHECK;
+/** value = conv(value) with PART.weight and PART.bias. */
+grail_status build_conv(builder *b, const char *part, bool bias, int64_t in, int64_t out,
+                        const window2d *window, int *value) GRAIL_MUST_CHECK;
+grail_status build_activation(builder *b, activation_kind kind, int *value) GRAIL_MUST_CHECK;
 grail_status build_norm(builder *b, const char *part, int64_t width, int64_t group, int input,
                         int *value) GRAIL_MUST_CHECK;
 /** A node without parameters. */

@@ -77,6 +77,26 @@ grail_status build_linear(builder *b, const char *part, bool bias, int64_t in, i
     return graph_add_node(b->g, &n, value);
 }
 
+grail_status build_conv(builder *b, const char *part, bool bias, int64_t in, int64_t out,
+                        const window2d *window, int *value)
+{
+    const int64_t shape[] = {out, in, window->kernel_height, window->kernel_width};
+    node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
+    n.window = *window;
+    CHECK(build_part(b, part, "weight", 0.0, 4, shape, &n.weight));
+    if (bias) {
+        CHECK(build_part(b, part, "bias", 0.0, 1, &out, &n.bias));
+    }
+    return graph_add_node(b->g, &n, value);
+}
+
+grail_status build_activation(builder *b, activation_kind kind, int *value)
+{
+    node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
+    n.activation = kind;
+    return graph_add_node(b->g, &n, value);
+}
+
 static grail_status add_norm_of(builder *b, const char *part, int64_t width, int64_t group,
                                 double epsilon, int input, int *value)
 {
@@ -218,16 +238,9 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
                         x, y);
 }
 
-static grail_status add_activation(builder *b, activation_kind kind, int *value)
-{
-    node n = node_of(NODE_ACTIVATION, b->block, *value, GRAPH_NONE);
-    n.activation = kind;
-    return graph_add_node(b->g, &n, value);
-}
-
 static grail_status add_ffn_activation(builder *b, int *value)
 {
-    CHECK(add_activation(b, b->c->activation, value));
+    CHECK(build_activation(b, b->c->activation, value));
     return b->c->squares_activation ? build_plain(b, NODE_MULTIPLY, *value, *value, value)
                                     : GRAIL_OK;
 }
@@ -296,7 +309,7 @@ static grail_status add_shared_expert(builder *b, const decoder_layer *layer, in
     int y = 0;
     if (gated) {
         CHECK(build_linear(b, "mlp.shared_expert_gate", false, b->c->hidden, 1, n, &factor));
-        CHECK(add_activation(b, ACTIVATION_SIGMOID, &factor));
+        CHECK(build_activation(b, ACTIVATION_SIGMOID, &factor));
     }
     CHECK(add_feed_forward(b, "mlp.shared_expert", layer->shared, n, &y));
     node product = node_of(NODE_MULTIPLY, b->block, y, factor);

@@ -213,6 +213,10 @@ struct decoder_config {
     rotary rotary[ROTARY_KINDS]; /* without frequencies where no layer has them */
 };
 
+/** What a configuration begins with. */
+#define DECODER_UNSCALED                                                                           \
+    .prefix = "", .embedding_scale = 1.0, .branch_scale = 1.0, .logit_scale = 1.0
+
 grail_status decoder_config_read(const decoder_family *family, const char *source,
                                  const json_t *json, decoder_config *out) GRAIL_MUST_CHECK;
 void decoder_config_fini(decoder_config *c);

@@ -228,14 +228,8 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
 {
     grail_status status = GRAIL_OK;
     decoder_layer common = {0};
-    decoder_config c = {.family = family,
-                        .place = decoder_place_by(family),
-                        .prefix = "",
-                        .embedding_scale = 1.0,
-                        .branch_scale = 1.0,
-                        .logit_scale = 1.0,
-                        .parallel = family->parallel,
-                        .shares_norm = family->shares_norm};
+    decoder_config c = {DECODER_UNSCALED, .family = family, .place = decoder_place_by(family),
+                        .parallel = family->parallel, .shares_norm = family->shares_norm};
     TRY(read_whole(source, json, &c));
     TRY(decoder_types_check(source, json, &c));
     TRY(decoder_mixture_read(source, json, &c));

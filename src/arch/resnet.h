@@ -1,5 +1,6 @@
-/* Residual networks: the tensor names of the known sources, and the depth according to the names in
- * a checkpoint. */
+/* Residual networks: how the known sources call their tensors, and the structure of one according
+ * to its tensors, of a checkpoint or of a graph. Widths play no role in it, so narrowed checkpoints
+ * are read like dense ones. */
 #ifndef GRAIL_ARCH_RESNET_H
 #define GRAIL_ARCH_RESNET_H
 
@@ -12,10 +13,18 @@ enum {
     RESNET_TENSOR = RESNET_NAME + 16, /* of its tensors */
 };
 
+/** Whose classes open networks of these names. */
+typedef enum resnet_library {
+    RESNET_OF_COLLECTIONS,
+    RESNET_OF_TORCHVISION, /* and timm */
+    RESNET_OF_HUGGINGFACE
+} resnet_library;
+
 /* Parts are names without ".weight"; a part of a block follows the block's prefix,
  * "<stages><stage><blocks><block>.". Sources: the ResNet classes of torchvision, timm, Hugging
  * Face, akamaster's CIFAR collection and the paper. */
 typedef struct resnet_naming {
+    resnet_library library;
     const char *stages, *blocks;
     int first_stage; /* number of the first stage in names */
     const char *stem_conv, *stem_norm;
@@ -28,17 +37,13 @@ typedef struct resnet_naming {
     bool may_pad;        /* shortcuts without tensors pad with zero channels */
 } resnet_naming;
 
-extern const resnet_naming resnet_naming_torchvision; /* also timm and the paper's CIFAR ResNet */
-extern const resnet_naming resnet_naming_cifar;       /* akamaster and other CIFAR collections */
-extern const resnet_naming resnet_naming_huggingface;
-extern const resnet_naming resnet_naming_pre_activation;
-
 /** The first convolution of the first block, under each naming. */
 extern const char *const resnet_anchors[];
 
-/** The structure of a network according to the tensor names of its checkpoint. */
 typedef struct resnet_layout {
     const resnet_naming *naming;
+    const checkpoint *weights; /* whose tensors they are, */
+    const graph *g;            /* or parameters; the other one is NULL */
     int stages;
     int blocks[RESNET_STAGES];
     int convs; /* in a block: 2, or 3 for bottlenecks */
@@ -46,24 +51,28 @@ typedef struct resnet_layout {
     recognition found;
 } resnet_layout;
 
-/** The layout under the naming that fits best; found.matched < found.wanted if none fits. */
-void resnet_layout_read(const checkpoint *weights, resnet_layout *out);
+/** The layout of a checkpoint, or (NULL) of a graph, under the naming that fits best;
+ * found.matched < found.wanted if none fits. */
+void resnet_layout_read(const checkpoint *weights, const graph *g, resnet_layout *out);
 
-/** "<prefix of the block><part><suffix>" into name; returns name. */
-const char *resnet_block_name(const resnet_naming *n, int stage, int block, const char *part,
-                              const char *suffix, char name[RESNET_NAME]);
+/** The name of a part of a block. */
+typedef struct resnet_part {
+    char name[RESNET_NAME];
+} resnet_part;
+resnet_part resnet_in_block(const resnet_naming *n, int stage, int block, const char *part);
 
-/** Whether the checkpoint has a tensor of that name. */
-bool resnet_block_has(const checkpoint *weights, const resnet_naming *n, int stage, int block,
-                      const char *part, const char *suffix);
+/** The shape of tensor PART.KIND, NULL without one; *rank, which may be NULL, is its rank. */
+const int64_t *resnet_shape(const resnet_layout *l, const char *part, const char *kind, int *rank);
+/** The same of the weight of a part of a block. */
+const int64_t *resnet_block_shape(const resnet_layout *l, int stage, int block, const char *part,
+                                  int *rank);
 
 /** How Hugging Face calls blocks of that many convolutions. */
 const char *resnet_layer_type(int convs);
 
 /** Refuses variants with parts that the layout does not describe: GRAIL_ERROR_UNSUPPORTED, whose
  * message names the variant. */
-grail_status resnet_refuse_variants(const checkpoint *weights,
-                                    const resnet_layout *layout) GRAIL_MUST_CHECK;
+grail_status resnet_refuse_variants(const resnet_layout *layout) GRAIL_MUST_CHECK;
 
 /* The slots of `architecture` that describe and judge a narrowed network. */
 grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
@@ -71,12 +80,11 @@ grail_status resnet_describe_narrowed(const architecture *self, const graph *nar
 grail_status resnet_judge_loaders(const architecture *self, const json_t *config,
                                   const graph *dense, const graph *narrowed,
                                   loader_verdict *verdicts);
-
-/** Whether the classes of torchvision and timm have these widths, all or by one argument. */
-bool resnet_has_class_widths(const graph *narrowed);
-
 /** The slot `loader_file`: the widths as timm takes them, where no class has them. */
 grail_status resnet_loader_file(const architecture *self, const json_t *config,
                                 const graph *narrowed, const char **name, buffer *content);
+
+/** Whether the classes of torchvision and timm have these widths, all or by one argument. */
+bool resnet_has_class_widths(const graph *narrowed);
 
 #endif

@@ -412,12 +412,8 @@ grail_status tower_read(const architecture *self, const char *source, const json
     recognition found = {0};
     *t = (tower){.weights = weights,
                  .names = find_names(self, weights, &found),
-                 .c = {.place = place,
-                       .prefix = checkpoint_prefix(weights),
-                       .mlp_bias = true,
-                       .embedding_scale = 1.0,
-                       .branch_scale = 1.0,
-                       .logit_scale = 1.0}};
+                 .c = {DECODER_UNSCALED, .place = place, .mlp_bias = true}};
+    t->c.prefix = checkpoint_prefix(weights);
     CHECK(read_patch(t));
     if (tower_has(t->names, "model.embed_positions")) {
         CHECK(read_learned_positions(t));

@@ -10,26 +10,18 @@
 
 #include <math.h>
 
-static node patch_node(const tower *t, node_kind kind, int block, int input)
+static window2d patch_window(const tower *t)
 {
-    node n = node_of(kind, block, input, GRAPH_NONE);
-    n.window.kernel_height = t->patch;
-    n.window.kernel_width = t->patch;
-    n.window.stride = t->patch; /* the size of the kernel */
-    return n;
+    return (window2d){
+        .kernel_height = t->patch, .kernel_width = t->patch, .stride = t->patch, .dilation = 1};
 }
 
 static grail_status add_patches(builder *b, int *h)
 {
     const tower *t = b->c->tower;
     const int64_t width = b->c->hidden;
-    const int64_t shape[] = {width, IMAGE_CHANNELS, t->patch, t->patch};
-    node n = patch_node(t, NODE_CONV2D, b->block, *h);
-    CHECK(build_part(b, "model.patches", "weight", 0.0, 4, shape, &n.weight));
-    if (t->patch_bias) {
-        CHECK(build_part(b, "model.patches", "bias", 0.0, 1, &width, &n.bias));
-    }
-    CHECK(graph_add_node(b->g, &n, h));
+    const window2d window = patch_window(t);
+    CHECK(build_conv(b, "model.patches", t->patch_bias, IMAGE_CHANNELS, width, &window, h));
     node token = node_of(NODE_CLASS_TOKEN, b->block, *h, GRAPH_NONE);
     CHECK(build_part(b, "model.class_token", "", 0.0, 1, &width, &token.weight));
     CHECK(graph_add_node(b->g, &token, h));
@@ -66,7 +58,8 @@ static grail_status add_linear_patches(builder *b, int *h)
     const tower *t = b->c->tower;
     double *table = NULL;
     size_t elements = 0;
-    const node patches = patch_node(t, NODE_PATCHES, b->block, *h);
+    node patches = node_of(NODE_PATCHES, b->block, *h, GRAPH_NONE);
+    patches.window = patch_window(t);
     TRY(graph_add_node(b->g, &patches, h));
     TRY(build_linear(b, "model.patches", t->patch_bias, t->patch * t->patch * IMAGE_CHANNELS,
                      b->c->hidden, *h, h));
