@@ -43,12 +43,20 @@ typedef struct surroundings {
  * of the checkpoint, and as weights also in its parameters. */
 typedef enum outside_part {
     OUTSIDE_REFUSED,
-    OUTSIDE_BUFFER,     /* old buffers, counters, and what is stored twice */
-    OUTSIDE_WEIGHTS,    /* of a part that grail does not run, such as a text tower */
-    OUTSIDE_PREDICTIONS /* of further tokens, by weights that results lack */
+    OUTSIDE_BUFFER, /* old buffers, and what is stored twice */
+    /* no weights of any network, by their names (outside_tensors.h): */
+    OUTSIDE_PROFILER,
+    OUTSIDE_AVERAGE,
+    OUTSIDE_BATCHES,
+    OUTSIDE_FLOAT_BATCHES,
+    OUTSIDE_SPLIT_NORMS,
+    OUTSIDE_POSITIONS,
+    OUTSIDE_MASKS,
+    OUTSIDE_LOSS,
+    OUTSIDE_PREDICTIONS, /* of further tokens, by weights that results lack */
+    OUTSIDE_WEIGHTS,     /* of a part that grail does not run, such as a text tower */
+    OUTSIDE_PARTS
 } outside_part;
-
-enum { OUTSIDE_PARTS = OUTSIDE_PREDICTIONS + 1 };
 
 enum { NOTICE_SIZE = 480 };
 
@@ -111,7 +119,7 @@ struct architecture {
     /** The number of positions that the configuration allows; NULL for networks that read images.
      */
     int64_t (*context)(const architecture *self, const json_t *config);
-    /** What a tensor outside the graph is. */
+    /** What a tensor outside the graph is; NULL: all are refused. */
     outside_part (*outside)(const char *tensor);
 };
 

@@ -103,22 +103,20 @@ out:
     return status;
 }
 
-grail_status model_config_read(const char *path, model_config *out)
+grail_status model_config_read(const checkpoint *memory, const char *path, model_config *out)
 {
     grail_status status = GRAIL_OK;
     char *directory = NULL;
     bool is_gguf = false;
     const char *slash = strrchr(path, '/');
     *out = (model_config){0};
-    TRY(checkpoint_is_gguf(path, &is_gguf));
+    TRY(memory != NULL ? GRAIL_OK : checkpoint_is_gguf(path, &is_gguf));
     if (is_gguf) {
         goto out;
     }
-    if (file_is_directory(path)) {
-        TRY(read_named(NULL, path, MODEL_CONFIG_NAME, out));
-        if (out->document == NULL) {
-            TRY(read_named(NULL, path, MODEL_GRAIL_NAME, out));
-        }
+    if (memory != NULL || file_is_directory(path)) {
+        TRY(read_named(memory, path, MODEL_CONFIG_NAME, out));
+        TRY(out->document != NULL ? GRAIL_OK : read_named(memory, path, MODEL_GRAIL_NAME, out));
     } else if (slash == NULL) {
         TRY(read_of_file(".", path, out));
     } else {
@@ -128,13 +126,6 @@ grail_status model_config_read(const char *path, model_config *out)
 out:
     memory_free(directory);
     return status;
-}
-
-grail_status model_config_of_memory(const checkpoint *weights, model_config *out)
-{
-    *out = (model_config){0};
-    CHECK(read_named(weights, NULL, MODEL_CONFIG_NAME, out));
-    return out->document != NULL ? GRAIL_OK : read_named(weights, NULL, MODEL_GRAIL_NAME, out);
 }
 
 bool model_config_is_beside(const char *name)

@@ -25,11 +25,11 @@ typedef struct model_config {
  * directory only if opening the directory would open this file. It uses a config.json only if the
  * file has a name that Hugging Face gives to weights and the config.json names a family: other
  * programs also leave a config.json beside their checkpoints. A GGUF file has its configuration
- * inside, so *out is empty. *out is owned: model_config_fini.
+ * inside, so *out is empty. That of a model in memory (NULL: of `path`) is among its documents.
+ * *out is owned: model_config_fini.
  */
-grail_status model_config_read(const char *path, model_config *out) GRAIL_MUST_CHECK;
-/** The same of a model in memory, from its documents. */
-grail_status model_config_of_memory(const checkpoint *weights, model_config *out) GRAIL_MUST_CHECK;
+grail_status model_config_read(const checkpoint *memory, const char *path,
+                               model_config *out) GRAIL_MUST_CHECK;
 void model_config_fini(model_config *config);
 
 /** *out, owned, is the directory whose files belong to the weights at `path`: the directory itself,

@@ -36,20 +36,12 @@ typedef struct opening {
 
 static grail_status read_config(opening *o)
 {
-    grail_status status = GRAIL_OK;
     model_config config = {0};
-    TRY(o->m->checkpoint != NULL ? model_config_of_memory(o->m->checkpoint, &config)
-                                 : model_config_read(o->m->path, &config));
-    if (config.document != NULL) {
-        TRY(memory_copy_string(&o->asker, config.name));
-        o->m->config_name = config.name;
-        o->m->config = config.document;
-        o->source = config.path;
-        config = (model_config){0};
-    }
-out:
-    model_config_fini(&config);
-    return status;
+    CHECK(model_config_read(o->m->checkpoint, o->m->path, &config));
+    o->m->config_name = config.name;
+    o->m->config = config.document;
+    o->source = config.path;
+    return config.document == NULL ? GRAIL_OK : memory_copy_string(&o->asker, config.name);
 }
 
 /* A file whose keys or tensors do not make one network is of no use as it is. */
@@ -134,31 +126,28 @@ out:
     return status;
 }
 
-static grail_status check_setting(const architecture *a, const char *key)
-{
-    for (int i = 0; a->settings[i] != NULL; i++) {
-        if (strcmp(a->settings[i], key) == 0) {
-            return GRAIL_OK;
-        }
-    }
-    const grail_status status = error_set(
-        GRAIL_ERROR_ARGUMENT, "a %s network has no setting '%s'; known settings:", a->name, key);
-    error_append_known(NULL, a->settings);
-    return status;
-}
-
 /* The value is JSON if it parses as JSON ("64", "true"), otherwise a string ("quick_gelu"). */
 static grail_status apply_setting(opening *o, const char *setting)
 {
     grail_status status = GRAIL_OK;
     char *key = NULL;
     json_error_t error = {0};
+    const architecture *a = o->m->architecture;
     const char *equals = strchr(setting, '=');
+    int known = 0;
     if (equals == NULL || equals == setting) {
         FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not of the form key=value", setting);
     }
     TRY(memory_format(&key, "%.*s", (int)(equals - setting), setting));
-    TRY(check_setting(o->m->architecture, key));
+    while (a->settings[known] != NULL && strcmp(a->settings[known], key) != 0) {
+        known++;
+    }
+    if (a->settings[known] == NULL) {
+        status = error_set(GRAIL_ERROR_ARGUMENT,
+                           "a %s network has no setting '%s'; known settings:", a->name, key);
+        error_append_known(NULL, a->settings);
+        goto out;
+    }
     json_t *value = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     if (value == NULL && json_error_code(&error) == json_error_invalid_utf8) {
         FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
@@ -174,39 +163,6 @@ out:
     return status;
 }
 
-static grail_status wrong_shape(const opening *o, const graph_parameter *wanted,
-                                const tensor_view *found)
-{
-    char expected[64];
-    char stored[64];
-    const int64_t turned[2] = {wanted->shape[1], wanted->shape[0]};
-    shape_text(found->rank, found->shape, stored, sizeof stored);
-    shape_text(wanted->rank, wanted->map.transposed ? turned : wanted->shape, expected,
-               sizeof expected);
-    error_set(GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s", o->m->path,
-              wanted->tensor, stored, o->asker, expected);
-    if (!storage_axis_is_whole(&wanted->map.rows)) {
-        error_append(" from %s %lld on", wanted->map.transposed ? "column" : "row",
-                     (long long)wanted->map.rows.first);
-    }
-    return GRAIL_ERROR_SHAPE;
-}
-
-static grail_status refuse_dtype(const grail_model *m, const tensor_view *found)
-{
-    const char *remedy =
-        "a quantised checkpoint cannot be narrowed; use the checkpoint from before "
-        "quantisation";
-    if (found->dtype == GRAIL_DTYPE_C64) {
-        remedy = "networks of complex numbers cannot be narrowed";
-    }
-    return error_set(
-        GRAIL_ERROR_UNSUPPORTED,
-        "%s: tensor '%s' has dtype %s; the supported dtypes are F64, F32, F16 and BF16 "
-        "(%s)",
-        m->path, found->name, grail_dtype_name(found->dtype), remedy);
-}
-
 static grail_status bind_parameter(opening *o, int index)
 {
     grail_model *m = o->m;
@@ -219,10 +175,29 @@ static grail_status bind_parameter(opening *o, int index)
                          wanted->tensor, o->asker);
     }
     if (!storage_fits(&stored, found)) {
-        return wrong_shape(o, wanted, found);
+        char expected[64];
+        char shape[64];
+        const int64_t turned[2] = {wanted->shape[1], wanted->shape[0]};
+        const bool turns = wanted->map.transposed;
+        error_set(
+            GRAIL_ERROR_SHAPE, "%s: tensor '%s' has shape %s, but %s needs shape %s", m->path,
+            wanted->tensor, shape_text(found->rank, found->shape, shape, sizeof shape), o->asker,
+            shape_text(wanted->rank, turns ? turned : wanted->shape, expected, sizeof expected));
+        if (!storage_axis_is_whole(&wanted->map.rows)) {
+            error_append(" from %s %lld on", turns ? "column" : "row",
+                         (long long)wanted->map.rows.first);
+        }
+        return GRAIL_ERROR_SHAPE;
     }
     if (!dtype_is_readable(found->dtype) && !tensor_is_packed(found)) {
-        return refuse_dtype(m, found);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: tensor '%s' has dtype %s; the supported dtypes are F64, F32, F16 and BF16 (%s)",
+            m->path, found->name, grail_dtype_name(found->dtype),
+            found->dtype == GRAIL_DTYPE_C64
+                ? "networks of complex numbers cannot be narrowed"
+                : "a quantised checkpoint cannot be narrowed; use the checkpoint from before "
+                  "quantisation");
     }
     m->tensors[index] = found;
     o->next_part[index] = o->first_part[place];
@@ -304,9 +279,7 @@ typedef struct unread {
     int64_t count;
 } unread;
 
-/* What is not read, by kinds of tensors that are no weights, and by parts of others. */
 typedef struct unread_tensors {
-    unread kinds[OUTSIDE_KINDS];
     unread parts[OUTSIDE_PARTS];
     unread of_larger; /* network, around the language model */
 } unread_tensors;
@@ -327,12 +300,7 @@ static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
     grail_model *m = o->m;
     const char *name = checkpoint_own_name(m->checkpoint, i);
     const tensor_view *tensor = checkpoint_at(m->checkpoint, i);
-    const int kind = outside_kind_of(name, tensor);
     const int64_t layer = surplus_layer(m->graph, base_of(o), name);
-    const outside_part part = (kind >= 0 && layer < 0) || i == o->head_copy ? OUTSIDE_BUFFER
-                              : layer >= 0 && surplus_layer_predicts(m->checkpoint, i)
-                                  ? OUTSIDE_PREDICTIONS
-                                  : m->architecture->outside(name);
     int64_t elements = 0;
     if (m->is_text_tower && !checkpoint_is_inside(m->checkpoint, i)) {
         if (i != o->head_copy) {
@@ -341,16 +309,18 @@ static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
         m->left_out[i] = true;
         return GRAIL_OK;
     }
+    outside_part part = i == o->head_copy                          ? OUTSIDE_BUFFER
+                        : layer < 0                                ? outside_part_of(name, tensor)
+                        : surplus_layer_predicts(m->checkpoint, i) ? OUTSIDE_PREDICTIONS
+                                                                   : OUTSIDE_REFUSED;
+    if (part == OUTSIDE_REFUSED && m->architecture->outside != NULL) {
+        part = m->architecture->outside(name);
+    }
     if (part == OUTSIDE_REFUSED) {
         return refuse_outside(o, i, layer);
     }
-    if (kind >= 0 && part == OUTSIDE_BUFFER) {
-        count(&all->kinds[kind], tensor);
-        m->left_out[i] = outside_kind_at(kind)->is_left_out;
-    } else {
-        count(&all->parts[part], tensor);
-        m->left_out[i] = part == OUTSIDE_PREDICTIONS;
-    }
+    count(&all->parts[part], tensor);
+    m->left_out[i] = outside_kinds[part].is_left_out;
     if (part == OUTSIDE_WEIGHTS && shape_elements(tensor->rank, tensor->shape, &elements)) {
         m->outside_parameters += elements;
     }
@@ -358,47 +328,35 @@ static grail_status count_outside(opening *o, int64_t i, unread_tensors *all)
     return GRAIL_OK;
 }
 
-static grail_status note_unread(grail_model *m, const unread *of, const char *what,
-                                bool is_left_out)
-{
-    char more[48] = "";
-    if (of->count == 0) {
-        return GRAIL_OK;
-    }
-    if (of->count > 1) {
-        snprintf(more, sizeof more, " and %lld more", (long long)of->count - 1);
-    }
-    return model_add_notice(m, "not read: tensor '%.200s'%s (%s); results %s", of->first, more,
-                            what, is_left_out ? "lack them" : "have them as they are");
-}
-
 /* What gives features is known to have heads behind them, or other towers beside them. */
 static grail_status note_all(grail_model *m, const unread_tensors *all)
 {
+    const bool is_language_model = m->graph->vocabulary > 0 && !graph_gives_features(m->graph);
     const unread *others = &all->of_larger;
-    char parts[320] = "";
+    char more[320] = "";
     if (others->count > 0) {
-        snprintf(parts, sizeof parts, "; the other %lld tensors, such as '%.200s', are not read",
+        snprintf(more, sizeof more, "; the other %lld tensors, such as '%.200s', are not read",
                  (long long)others->count, others->first);
     }
     if (m->is_text_tower) {
         CHECK(model_add_notice(m,
                                "its language model is read as a %s by itself%s, and results are "
                                "the language model alone",
-                               m->architecture->name, parts));
+                               m->architecture->name, more));
     }
-    for (int k = 0; k < OUTSIDE_KINDS; k++) {
-        const outside_kind *kind = outside_kind_at(k);
-        if (!kind->is_unremarked) {
-            CHECK(note_unread(m, &all->kinds[k], kind->what, kind->is_left_out));
+    for (int part = 0; part < OUTSIDE_PARTS; part++) {
+        const outside_kind *kind = &outside_kinds[part];
+        const unread *of = &all->parts[part];
+        if (of->count == 0 || kind->what == NULL ||
+            (part == OUTSIDE_WEIGHTS && !is_language_model)) {
+            continue;
         }
+        snprintf(more, sizeof more, " and %lld more", (long long)of->count - 1);
+        CHECK(model_add_notice(m, "not read: tensor '%.200s'%s (%s); results %s", of->first,
+                               of->count > 1 ? more : "", kind->what,
+                               kind->is_left_out ? "lack them" : "have them as they are"));
     }
-    CHECK(note_unread(m, &all->parts[OUTSIDE_PREDICTIONS], "layers that predict further tokens",
-                      true));
-    return m->graph->vocabulary > 0 && !graph_gives_features(m->graph)
-               ? note_unread(m, &all->parts[OUTSIDE_WEIGHTS],
-                             "a head beside that of the language model", false)
-               : GRAIL_OK;
+    return GRAIL_OK;
 }
 
 static grail_status bind_parameters(opening *o)
@@ -580,26 +538,22 @@ out:
     return status;
 }
 
-/* OWNER/NAME, as the networks of Hugging Face's hub are called; also a path whose directory exists
- * looks so. */
-static bool looks_like_hub_name(const char *path)
+/* OWNER/NAME is how the networks of Hugging Face's hub are called; also a path whose directory
+ * exists looks so. */
+static grail_status refuse_missing(const char *path)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    const size_t owner = strspn(path, letters);
-    const size_t name = path[owner] == '/' ? strspn(path + owner + 1, letters) : 0;
-    return path[0] != '.' && owner > 0 && name > 0 && path[owner + 1 + name] == 0;
-}
-
-static grail_status refuse_missing(const char *path)
-{
     grail_status status = GRAIL_OK;
     char *owner = NULL;
-    const char *name = looks_like_hub_name(path) ? strchr(path, '/') + 1 : path;
+    const size_t length = strspn(path, letters);
+    const char *name = path[length] == '/' ? path + length + 1 : path;
+    const size_t left = strspn(name, letters);
+    const bool is_of_hub = path[0] != '.' && length > 0 && name != path && left > 0;
     TRY(memory_format(&owner, "%.*s", (int)(name - path), path));
     status =
         error_set(GRAIL_ERROR_IO, "'%s' is neither a model directory nor a weights file", path);
-    if (name != path && !file_is_directory(owner)) {
+    if (is_of_hub && name[left] == 0 && !file_is_directory(owner)) {
         error_append(
             "; grail reads nothing from the internet, but 'hf download %s --local-dir %s' "
             "fetches a network of that name from Hugging Face's hub, for grail to read '%s'",
@@ -608,20 +562,6 @@ static grail_status refuse_missing(const char *path)
 out:
     memory_free(owner);
     return status;
-}
-
-/* The type that results hold weights in which the source stores in blocks. */
-static grail_status read_type(const grail_model_options *options, grail_model *m)
-{
-    static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
-    static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
-    int found = 0;
-    if (options == NULL || options->type == NULL) {
-        return GRAIL_OK;
-    }
-    CHECK(error_about(option_find_word("type", options->type, type_names, &found), "type"));
-    m->written_blocks = types[found];
-    return GRAIL_OK;
 }
 
 static grail_status check_settings(const grail_model_options *options)
@@ -640,12 +580,18 @@ static grail_status check_settings(const grail_model_options *options)
 static grail_status open_model(const char *path, const grail_memory_model *memory,
                                const grail_model_options *options, grail_model **out)
 {
+    static const char *const type_names[] = {"f32", "f16", "bf16", NULL};
+    static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F16, GRAIL_DTYPE_BF16};
     grail_status status = GRAIL_OK;
     opening o = {0};
+    int type = 0;
     TRY(memory_new(&o.m, 1, sizeof *o.m));
     o.m->written_blocks = GRAIL_DTYPE_COUNT;
     TRY(memory_copy_string(&o.m->path, path));
-    TRY(read_type(options, o.m));
+    if (options != NULL && options->type != NULL) {
+        TRY(error_about(option_find_word("type", options->type, type_names, &type), "type"));
+        o.m->written_blocks = types[type];
+    }
     if (memory != NULL) {
         TRY(checkpoint_open_memory(memory, &o.m->checkpoint));
     }

@@ -9,35 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum kind_number {
-    PROFILER,
-    AVERAGE,
-    BATCHES,
-    FLOAT_BATCHES,
-    SPLIT_NORMS,
-    POSITIONS,
-    MASKS,
-    LOSS,
-} kind_number;
-
-static const outside_kind kinds[OUTSIDE_KINDS] = {
-    [PROFILER] = {.what = "counters of a profiler (thop)", .is_left_out = true},
-    [AVERAGE] = {.what = "counters of what was averaged, or states of a library"},
-    [BATCHES] = {.what = "counters of batches", .is_unremarked = true},
-    [FLOAT_BATCHES] = {.what = "counters of batches that are no integers"},
-    [SPLIT_NORMS] = {.what = "norms of other splits of training batches (timm), which inference "
+const outside_kind outside_kinds[OUTSIDE_PARTS] = {
+    [OUTSIDE_PROFILER] = {"counters of a profiler (thop)", .is_left_out = true},
+    [OUTSIDE_AVERAGE] = {"counters of what was averaged, or states of a library"},
+    [OUTSIDE_FLOAT_BATCHES] = {"counters of batches that are no integers"},
+    [OUTSIDE_SPLIT_NORMS] = {"norms of other splits of training batches (timm), which inference "
                              "does not run",
-                     .is_left_out = true},
-    [POSITIONS] = {.what = "numbers of positions or rotary frequencies, which follow from the "
+                             .is_left_out = true},
+    [OUTSIDE_POSITIONS] = {"numbers of positions or rotary frequencies, which follow from the "
                            "configuration"},
-    [MASKS] = {.what = "masks of attention"},
-    [LOSS] = {.what = "weights of a loss"},
+    [OUTSIDE_MASKS] = {"masks of attention"},
+    [OUTSIDE_LOSS] = {"weights of a loss"},
+    [OUTSIDE_PREDICTIONS] = {"layers that predict further tokens", .is_left_out = true},
+    [OUTSIDE_WEIGHTS] = {"a head beside that of the language model"},
 };
-
-const outside_kind *outside_kind_at(int kind)
-{
-    return &kinds[kind];
-}
 
 static bool is_integer(const tensor_view *t)
 {
@@ -70,29 +55,29 @@ static bool is_any(const tensor_view *t)
 static const struct {
     const char *ending;
     bool (*fits)(const tensor_view *t);
-    kind_number kind;
+    outside_part part;
 } endings[] = {
-    {"total_ops", is_number, PROFILER},
-    {"total_params", is_number, PROFILER},
-    {"n_averaged", is_number, AVERAGE},
-    {"_extra_state", is_any, AVERAGE},
-    {"num_batches_tracked", is_integer, BATCHES},
-    {"num_batches_tracked", is_number, FLOAT_BATCHES},
-    {"position_ids", is_integer, POSITIONS},
-    {"token_type_ids", is_integer, POSITIONS},
-    {"inv_freq", is_any, POSITIONS},
-    {"rope.freqs", is_any, POSITIONS},
-    {"rope_freqs.weight", is_any, POSITIONS},
-    {"attn.bias", is_mask, MASKS},
-    {"attn.masked_bias", is_mask, MASKS},
-    {"attention.bias", is_mask, MASKS},
-    {"attention.masked_bias", is_mask, MASKS},
-    {"attn_mask", is_mask, MASKS},
-    {"attn.mask", is_mask, MASKS},
-    {"causal_mask", is_mask, MASKS},
+    {"total_ops", is_number, OUTSIDE_PROFILER},
+    {"total_params", is_number, OUTSIDE_PROFILER},
+    {"n_averaged", is_number, OUTSIDE_AVERAGE},
+    {"_extra_state", is_any, OUTSIDE_AVERAGE},
+    {"num_batches_tracked", is_integer, OUTSIDE_BATCHES},
+    {"num_batches_tracked", is_number, OUTSIDE_FLOAT_BATCHES},
+    {"position_ids", is_integer, OUTSIDE_POSITIONS},
+    {"token_type_ids", is_integer, OUTSIDE_POSITIONS},
+    {"inv_freq", is_any, OUTSIDE_POSITIONS},
+    {"rope.freqs", is_any, OUTSIDE_POSITIONS},
+    {"rope_freqs.weight", is_any, OUTSIDE_POSITIONS},
+    {"attn.bias", is_mask, OUTSIDE_MASKS},
+    {"attn.masked_bias", is_mask, OUTSIDE_MASKS},
+    {"attention.bias", is_mask, OUTSIDE_MASKS},
+    {"attention.masked_bias", is_mask, OUTSIDE_MASKS},
+    {"attn_mask", is_mask, OUTSIDE_MASKS},
+    {"attn.mask", is_mask, OUTSIDE_MASKS},
+    {"causal_mask", is_mask, OUTSIDE_MASKS},
 };
 
-int outside_kind_of(const char *name, const tensor_view *tensor)
+outside_part outside_part_of(const char *name, const tensor_view *tensor)
 {
     static const char *const losses[] = {"criterion.", "loss.", "loss_fn.", "loss_func.",
                                          "loss_function."};
@@ -101,15 +86,15 @@ int outside_kind_of(const char *name, const tensor_view *tensor)
         const size_t before = strlen(name) - (name_ends_with(name, ending) ? strlen(ending) : 0);
         if (name_ends_with(name, ending) && (before == 0 || name[before - 1] == '.') &&
             endings[i].fits(tensor)) {
-            return (int)endings[i].kind;
+            return endings[i].part;
         }
     }
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
         if (strncmp(name, losses[i], strlen(losses[i])) == 0) {
-            return LOSS;
+            return OUTSIDE_LOSS;
         }
     }
-    return strstr(name, ".aux_bn.") != NULL ? SPLIT_NORMS : -1;
+    return strstr(name, ".aux_bn.") != NULL ? OUTSIDE_SPLIT_NORMS : OUTSIDE_REFUSED;
 }
 
 /* -- layers beyond the number that a network is described with --------------------------------- */

@@ -3,22 +3,19 @@
 #ifndef GRAIL_ARCH_OUTSIDE_TENSORS_H
 #define GRAIL_ARCH_OUTSIDE_TENSORS_H
 
-#include "format/weights/checkpoint.h"
-#include "graph/graph.h"
+#include "arch/architecture.h"
 
 typedef struct outside_kind {
-    const char *what;   /* such as "causal masks" */
-    bool is_left_out;   /* results lack them, since stock classes do; otherwise they are copied */
-    bool is_unremarked; /* stock classes write them today */
+    const char *what; /* such as "masks of attention"; NULL: it is not remarked, as what stock
+                         classes write today */
+    bool is_left_out; /* results lack them, since stock classes do; otherwise they are copied */
 } outside_kind;
 
-/** The number of the kind of a tensor that has this name in its network; -1 for one that may be a
- * weight. */
-int outside_kind_of(const char *name, const tensor_view *tensor);
+extern const outside_kind outside_kinds[OUTSIDE_PARTS];
 
-enum { OUTSIDE_KINDS = 8 };
-/** Kind 0 to OUTSIDE_KINDS - 1. */
-const outside_kind *outside_kind_at(int kind);
+/** What a tensor is that has this name in its network; OUTSIDE_REFUSED for one that may be a
+ * weight. */
+outside_part outside_part_of(const char *name, const tensor_view *tensor);
 
 /** The layer of a tensor, counted from 0, by its name behind the network's prefix, if tensors of
  * the graph are called like it behind `base` with the number of another layer, and none has so high

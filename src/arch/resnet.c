@@ -380,12 +380,6 @@ static const char *preset(const json_t *config)
     return name == NULL ? "imagenet" : name;
 }
 
-static outside_part outside(const char *tensor)
-{
-    (void)tensor;
-    return OUTSIDE_REFUSED;
-}
-
 static const char *const settings[] = {"hidden_act", "downsample_in_first_stage",
                                        "downsample_in_bottleneck", "preset", NULL};
 
@@ -403,5 +397,4 @@ const architecture architecture_resnet = {
     .class_ending = "ForImageClassification",
     .judge_loaders = resnet_judge_loaders,
     .loader_file = resnet_loader_file,
-    .outside = outside,
 };

@@ -22,7 +22,7 @@ static const char *config_of(const char *directory, const char *file)
     } else {
         assert_ok(path_join(&path, directory, file));
     }
-    assert_ok(model_config_read(path, &config));
+    assert_ok(model_config_read(NULL, path, &config));
     const char *name = config.name;
     assert_int_equal(config.document != NULL, name != NULL);
     assert_int_equal(config.path != NULL, name != NULL);
@@ -85,7 +85,7 @@ DIRECTORY_TEST(a_configuration_that_is_no_object_is_refused)
     model_config config = {0};
     write_text(directory, "config.json", "[]");
     assert_ok(path_join(&path, directory, "model.safetensors"));
-    assert_fails(model_config_read(path, &config), GRAIL_ERROR_FORMAT,
+    assert_fails(model_config_read(NULL, path, &config), GRAIL_ERROR_FORMAT,
                  "config.json: not a JSON object");
     memory_free(path);
 }
@@ -93,7 +93,7 @@ DIRECTORY_TEST(a_configuration_that_is_no_object_is_refused)
 static grail_status read_once(void *path)
 {
     model_config config = {0};
-    const grail_status status = model_config_read(path, &config);
+    const grail_status status = model_config_read(NULL, path, &config);
     model_config_fini(&config);
     return status;
 }
