@@ -378,6 +378,43 @@ static grail_status translate_elementwise(translation *t, const node *n, transla
     return emit_two(t, n->kind == NODE_ADD ? "Add" : "Mul", y->name, other.name, &y->name);
 }
 
+static onnx_attribute channel_axis(const translated *y)
+{
+    return (onnx_attribute){
+        .name = "axis", .kind = ONNX_INTEGER, .integer = y->layout == LAYOUT_IMAGE ? 1 : -1};
+}
+
+static grail_status translate_concat(translation *t, const node *n, translated *y)
+{
+    translated parts[NODE_MAX_INPUTS];
+    const char *inputs[NODE_MAX_INPUTS];
+    bool tokens = false;
+    for (int i = 1; i < n->input_count; i++) {
+        tokens = tokens || t->values[n->inputs[i]].layout != t->values[n->inputs[0]].layout;
+    }
+    for (int i = 0; i < n->input_count; i++) {
+        CHECK(value_of(t, n, i, tokens, &parts[i]));
+        CHECK(parts[i].layout == parts[0].layout ? GRAIL_OK : refuse("a vector beside positions"));
+        inputs[i] = parts[i].name.text;
+    }
+    y->layout = parts[0].layout;
+    const onnx_attribute axis = channel_axis(y);
+    return emit_with(t, "Concat", n->input_count, inputs, 1, &axis, &y->name);
+}
+
+static grail_status translate_slice(translation *t, const node *n, translated *y)
+{
+    const int64_t first = n->slice.first;
+    CHECK(value_of(t, n, 0, false, y));
+    const int64_t ends[] = {first, first + n->slice.length, channel_axis(y).integer};
+    onnx_name range[3]; /* from, to, axis */
+    for (int i = 0; i < 3; i++) {
+        CHECK(add_integers(t, 1, &ends[i], &range[i]));
+    }
+    const char *const inputs[] = {y->name.text, range[0].text, range[1].text, range[2].text};
+    return emit_with(t, "Slice", 4, inputs, 0, NULL, &y->name);
+}
+
 static grail_status translate_mean(translation *t, const node *n, translated *y)
 {
     CHECK(value_of(t, n, 0, false, y));
@@ -546,6 +583,8 @@ static const translator translators[] = {
     [NODE_POSITIONS] = translate_positions,
     [NODE_FIRST_TOKEN] = translate_first_token,
     [NODE_UNIT_LENGTH] = translate_unit_length,
+    [NODE_CONCAT] = translate_concat,
+    [NODE_SLICE] = translate_slice,
 };
 
 static grail_status declare(translation *t, extent image)

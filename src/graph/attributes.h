@@ -79,6 +79,11 @@ typedef struct join_attributes {
     bool shared;           /* the second one has a single head, which all of the first one's get */
 } join_attributes;
 
+/** A run of channels. */
+typedef struct slice_attributes {
+    int64_t first, length;
+} slice_attributes;
+
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
     int64_t count;       /* of the table */

@@ -178,7 +178,9 @@ static const char *node_label(const graph *g, const node *n)
 static grail_status check_inputs(const graph *g, const node *n)
 {
     const operator_rules *rules = operator_of(n);
-    if (n->input_count != rules->inputs) {
+    const bool fits = n->input_count == rules->inputs ||
+                      (n->input_count > rules->inputs && n->input_count <= rules->most_inputs);
+    if (!fits) {
         return error_set(GRAIL_ERROR_INTERNAL,
                          "node %d ('%s', kind %s) reads %d values, expected %d as its row in "
                          "operator_list.h says",
@@ -327,8 +329,10 @@ grail_status graph_extents(const graph *g, extent input, extent *extents)
     extents[g->input] = input;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const extent in[2] = {extents[n->inputs[0]],
-                              extents[n->inputs[n->input_count > 1 ? 1 : 0]]};
+        extent in[NODE_MAX_INPUTS] = {{0}};
+        for (int k = 0; k < n->input_count; k++) {
+            in[k] = extents[n->inputs[k]];
+        }
         CHECK(node_extent(g, n, in, &extents[n->output]));
     }
     return GRAIL_OK;

@@ -37,6 +37,7 @@ typedef struct node {
         double cap;    /* soft cap */
         clamp_attributes clamp;
         join_attributes join;
+        slice_attributes slice;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

@@ -94,6 +94,14 @@ OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = alwa
 OPERATOR(JOIN_HEADS, join_heads, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_BESIDE,
          .width = WIDTH_BESIDE, .check = sides_agree)
 
+/* (x, y) or (x, y, z) -> side by side, one after the other */
+OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axis = AXIS_CONCAT,
+         .width = WIDTH_SUM, .extent = same_positions)
+
+/* the channels of a run, `slice` */
+OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .width = WIDTH_SLICE,
+         .check = run_fits)
+
 /* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are
  * not chosen; weight[outputs]: what is added to what they are chosen by */
 OPERATOR(ROUTE, route, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = choice_fits,

@@ -69,6 +69,17 @@ static grail_status sides_agree(const graph *g, const node *n, const int64_t *in
                                  : GRAIL_OK;
 }
 
+static grail_status run_fits(const graph *g, const node *n, const int64_t *in)
+{
+    const slice_attributes *s = &n->slice;
+    (void)g;
+    return s->first >= 0 && s->length > 0 && s->length <= in[0] && s->first <= in[0] - s->length
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: %lld channels from %lld on are taken from an input of %lld",
+                           n->block, (long long)s->length, (long long)s->first, (long long)in[0]);
+}
+
 static bool groups_are_even(const route_attributes *r, int64_t outputs)
 {
     return r->groups == 0 ||
@@ -208,16 +219,19 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
 {
     (void)g;
     *out = in[0];
-    const bool one = in[1].height == 1 && in[1].width == 1;
-    if ((in[0].height == in[1].height && in[0].width == in[1].width) ||
-        (n->repeats_second && one)) {
-        return GRAIL_OK;
+    for (int i = 1; i < n->input_count; i++) {
+        const bool one = n->repeats_second && in[i].height == 1 && in[i].width == 1;
+        if (!one && (in[0].height != in[i].height || in[0].width != in[i].width)) {
+            return error_set(
+                GRAIL_ERROR_SHAPE,
+                "block %d: the two inputs of a %s have %lld x %lld and "
+                "%lld x %lld positions, expected the same",
+                n->block, operator_of(n)->axis == AXIS_CONCAT ? "concatenation" : "sum or product",
+                (long long)in[0].height, (long long)in[0].width, (long long)in[i].height,
+                (long long)in[i].width);
+        }
     }
-    return error_set(GRAIL_ERROR_SHAPE,
-                     "block %d: the two inputs of a sum or product have %lld x %lld and "
-                     "%lld x %lld positions, expected the same",
-                     n->block, (long long)in[0].height, (long long)in[0].width,
-                     (long long)in[1].height, (long long)in[1].width);
+    return GRAIL_OK;
 }
 
 static grail_status routed_positions(const graph *g, const node *n, const extent *in, extent *out)
@@ -380,10 +394,55 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] / n->join.first * (n->join.first + n->join.second);
     case WIDTH_HEADS:
         return width_of_heads(&n->attention, in);
+    case WIDTH_SUM:
+        return in[0] + in[1] + (n->input_count > 2 ? in[2] : 0);
+    case WIDTH_SLICE:
+        return n->slice.length;
     case WIDTH_KEPT:
         break;
     }
     return in[0];
+}
+
+/* Whether input i of a node that joins its inputs has the channels of the output: one of one
+ * channel that is repeated for all of them has not, and shares by which rows are routed have not.
+ */
+static bool is_joined(const node *n, int i, const int64_t *in)
+{
+    return operator_of(n)->axis == AXIS_ROUTED ? i != 1
+                                               : i == 0 || !n->repeats_second || in[i] != 1;
+}
+
+int node_channel_runs(const node *n, const int64_t in[NODE_MAX_INPUTS],
+                      channel_run out[NODE_MAX_INPUTS])
+{
+    int count = 0;
+    int64_t to = 0;
+    for (int i = 0; i < n->input_count; i++) {
+        switch (operator_of(n)->axis) {
+        case AXIS_CARRIES:
+        case AXIS_JOINS:
+        case AXIS_SUMS:
+        case AXIS_ROUTED:
+            if (is_joined(n, i, in)) {
+                out[count++] = (channel_run){.input = i, .length = in[i]};
+            }
+            break;
+        case AXIS_CONCAT:
+            out[count++] = (channel_run){.input = i, .to = to, .length = in[i]};
+            to += in[i];
+            break;
+        case AXIS_SLICE:
+            out[count++] = (channel_run){.from = n->slice.first, .length = n->slice.length};
+            break;
+        case AXIS_STARTS:
+        case AXIS_ENDS:
+        case AXIS_BESIDE:
+        case AXIS_HEADS:
+            break;
+        }
+    }
+    return count;
 }
 
 grail_status node_check(const graph *g, const node *n, const int64_t in[NODE_MAX_INPUTS])
@@ -437,7 +496,8 @@ grail_status node_check_rows(const graph *g, const node *n)
                      n->block, node_name(g, n), operator_of(n)->name);
 }
 
-grail_status node_extent(const graph *g, const node *n, const extent in[2], extent *out)
+grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS],
+                         extent *out)
 {
     const operator_rules *rules = operator_of(n);
     *out = in[0];

@@ -14,8 +14,10 @@ typedef enum axis_rule {
     AXIS_SUMS,    /* the same, and the output is a residual stream */
     AXIS_BESIDE,  /* the output has the channels of both inputs, unless the second is shared */
     AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
-    AXIS_ROUTED /* the output has the channels of the first input, and of a sum that it is added to,
-                   by shares that are not cut */
+    AXIS_ROUTED,  /* the output has the channels of the first input, and of a sum that it is added
+                     to, by shares that are not cut */
+    AXIS_CONCAT,  /* those of all inputs, one after the other */
+    AXIS_SLICE    /* a run of those of the input */
 } axis_rule;
 
 /** Which inputs' memory the output may take when nothing else reads them. */
@@ -42,12 +44,15 @@ typedef enum width_rule {
     WIDTH_PADDED,  /* by `pad` channels on both sides */
     WIDTH_WINDOWS, /* all positions of a window side by side */
     WIDTH_BESIDE,  /* of both inputs, head by head */
-    WIDTH_HEADS    /* as many heads as the first input has, as wide as those of the third */
+    WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
+    WIDTH_SUM,     /* of all inputs */
+    WIDTH_SLICE    /* of the run */
 } width_rule;
 
 typedef struct operator_rules {
     const char *name;
-    int inputs; /* values that it reads; only a fused graph adds one (exec/fuse.h) */
+    int inputs;      /* values that it reads; only a fused graph adds one (exec/fuse.h) */
+    int most_inputs; /* where it can read more than that; 0: it cannot */
     axis_rule axis;
     row_rule rows;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
@@ -58,7 +63,7 @@ typedef struct operator_rules {
     width_rule width;
     /** Whether the inputs' widths fit the parameters and each other; NULL: they do. */
     grail_status (*check)(const graph *g, const node *n, const int64_t *in);
-    /** The output's positions, from those of up to two inputs; NULL: those of the first one. */
+    /** The output's positions, from those of the inputs; NULL: those of the first one. */
     grail_status (*extent)(const graph *g, const node *n, const extent *in, extent *out);
     in_place_rule in_place;
     bool gathers;         /* token ids pick rows of its weight, which is never loaded as a whole */
@@ -100,6 +105,18 @@ bool node_has_moments(const node *n);
  * many as each output gets on average. One factor per channel is no such product. */
 int64_t node_products(const graph *g, const node *n, extent output);
 
+/** Channels that an output shares with an input: those from `from` on are those from `to` on of the
+ * output. */
+typedef struct channel_run {
+    int input;
+    int64_t from, to, length;
+} channel_run;
+
+/** The runs of channels that the node passes on, for inputs of these widths; returns their number.
+ * None of a map, and of a node whose rule looks at heads. */
+int node_channel_runs(const node *n, const int64_t in[NODE_MAX_INPUTS],
+                      channel_run out[NODE_MAX_INPUTS]);
+
 /** The width of the node's output, where its weight (NULL without) has this shape. */
 int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_MAX_INPUTS]);
 /** Whether its inputs' widths fit its parameters and each other. */
@@ -116,7 +133,7 @@ double node_row_share(const graph *g, const node *n);
 /** Whether it can work on the rows that its inputs have. */
 grail_status node_check_rows(const graph *g, const node *n) GRAIL_MUST_CHECK;
 /** The positions of its output; of chosen rows, all that they were chosen from. */
-grail_status node_extent(const graph *g, const node *n, const extent in[2],
+grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS],
                          extent *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -2,42 +2,160 @@
 
 #include "graph/operators.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* A value's place in a union-find over values whose channels must be cut together. All but the
- * parent is of the class, and counts at its root alone. */
-typedef struct axis {
+/* A run of channels of a value: values are split wherever another one begins or ends with a part of
+ * them. It has a place in a union-find over segments whose channels must be cut together. What
+ * follows the parent is of the class, and counts at its root alone. */
+typedef struct segment {
+    int value;
+    int64_t first, length;
     int parent;
     bool pinned;
     bool summed;              /* an Add joins values of this class */
     bool normed;              /* a norm over all channels makes one of them */
+    bool is_part;             /* of a value that has others */
     int64_t units;            /* number of units that an attention node requires, 0 = none */
     int64_t groups, subunits; /* see site */
-    int64_t narrowest;        /* of the widths of its values */
+    int64_t narrowest;        /* of the lengths of its segments */
     int site;                 /* in the list, or -1 */
-} axis;
+} segment;
+
+/* Where segments of a value begin, but the first one, in ascending order. */
+typedef struct borders {
+    int64_t *at;
+    int count;
+} borders;
 
 typedef struct axes {
     const graph *g;
-    int64_t *widths; /* [values] */
-    axis *of;        /* [values] */
+    int64_t *widths;   /* [values] */
+    borders *borders;  /* [values] */
+    int *of;           /* [values + 1]: the first segment of each */
+    segment *segments; /* [of[values]] */
 } axes;
 
-static int axis_root(const axes *a, int value)
+static void widths_in(const axes *a, const node *n, int64_t in[NODE_MAX_INPUTS])
 {
-    while (a->of[value].parent != value) {
-        a->of[value].parent = a->of[a->of[value].parent].parent; /* path halving */
-        value = a->of[value].parent;
+    for (int i = 0; i < n->input_count; i++) {
+        in[i] = a->widths[n->inputs[i]];
     }
-    return value;
 }
 
-static axis *class_of(const axes *a, int value)
+/* -- where values are split -------------------------------------------------------------------- */
+
+static grail_status add_border(axes *a, int value, int64_t at, bool *changed)
 {
-    return &a->of[axis_root(a, value)];
+    borders *b = &a->borders[value];
+    int i = 0;
+    while (i < b->count && b->at[i] < at) {
+        i++;
+    }
+    if (at <= 0 || at >= a->widths[value] || (i < b->count && b->at[i] == at)) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&b->at, (size_t)b->count + 1, sizeof b->at[0]));
+    memmove(&b->at[i + 1], &b->at[i], (size_t)(b->count - i) * sizeof b->at[0]);
+    b->at[i] = at;
+    b->count++;
+    *changed = true;
+    return GRAIL_OK;
 }
 
-static void axis_cut_into(axis *class, int64_t units, int64_t groups, int64_t subunits)
+/* The borders inside channels [first, first + length) of a value, and both ends, become borders of
+ * another one from `to` on. */
+static grail_status copy_borders(axes *a, int value, int64_t first, int64_t length, int into,
+                                 int64_t to, bool *changed)
+{
+    CHECK(add_border(a, into, to, changed));
+    CHECK(add_border(a, into, to + length, changed));
+    for (int i = 0; i < a->borders[value].count; i++) {
+        const int64_t at = a->borders[value].at[i];
+        if (at > first && at < first + length) {
+            CHECK(add_border(a, into, to + at - first, changed));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status split_at(axes *a, const node *n, bool *changed)
+{
+    int64_t in[NODE_MAX_INPUTS] = {0};
+    channel_run runs[NODE_MAX_INPUTS];
+    widths_in(a, n, in);
+    const int count = node_channel_runs(n, in, runs);
+    for (int i = 0; i < count; i++) {
+        const channel_run *r = &runs[i];
+        const int value = n->inputs[r->input];
+        CHECK(copy_borders(a, value, r->from, r->length, n->output, r->to, changed));
+        CHECK(copy_borders(a, n->output, r->to, r->length, value, r->from, changed));
+    }
+    return GRAIL_OK;
+}
+
+/* A border of one value is one of all that share its channels, before and behind it. */
+static grail_status split_values(axes *a)
+{
+    bool changed = true;
+    CHECK(memory_new(&a->borders, (size_t)a->g->value_count, sizeof a->borders[0]));
+    while (changed) {
+        changed = false;
+        for (int n = 0; n < a->g->node_count; n++) {
+            CHECK(split_at(a, &a->g->nodes[n], &changed));
+        }
+        for (int n = a->g->node_count - 1; changed && n >= 0; n--) {
+            CHECK(split_at(a, &a->g->nodes[n], &changed));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status list_segments(axes *a)
+{
+    const int values = a->g->value_count;
+    int count = 0;
+    CHECK(memory_new(&a->of, (size_t)values + 1, sizeof a->of[0]));
+    for (int v = 0; v < values; v++) {
+        a->of[v] = count;
+        count += a->borders[v].count + 1;
+    }
+    a->of[values] = count;
+    CHECK(memory_new(&a->segments, (size_t)count, sizeof a->segments[0]));
+    for (int v = 0; v < values; v++) {
+        const borders *b = &a->borders[v];
+        for (int i = 0; i <= b->count; i++) {
+            const int64_t first = i == 0 ? 0 : b->at[i - 1];
+            a->segments[a->of[v] + i] =
+                (segment){.value = v,
+                          .first = first,
+                          .length = (i == b->count ? a->widths[v] : b->at[i]) - first,
+                          .parent = a->of[v] + i,
+                          .is_part = b->count > 0};
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- classes of segments ----------------------------------------------------------------------- */
+
+static segment *class_of(const axes *a, int index)
+{
+    while (a->segments[index].parent != index) {
+        const int parent = a->segments[index].parent;
+        a->segments[index].parent = a->segments[parent].parent; /* path halving */
+        index = a->segments[index].parent;
+    }
+    return &a->segments[index];
+}
+
+/* The only segment of a value, NULL where it has several. */
+static segment *class_of_value(const axes *a, int value)
+{
+    return a->of[value + 1] - a->of[value] > 1 ? NULL : class_of(a, a->of[value]);
+}
+
+static void axis_cut_into(segment *class, int64_t units, int64_t groups, int64_t subunits)
 {
     if (class->units == 0) {
         class->units = units;
@@ -48,124 +166,186 @@ static void axis_cut_into(axis *class, int64_t units, int64_t groups, int64_t su
     }
 }
 
-static void axis_join(axes *a, int left, int right)
+static void segments_join(axes *a, int left, int right)
 {
-    axis *from = class_of(a, right);
-    axis *to = class_of(a, left);
+    segment *from = class_of(a, right);
+    segment *to = class_of(a, left);
     if (from != to) {
         from->parent = to->parent;
         to->pinned = to->pinned || from->pinned;
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
+        to->is_part = to->is_part || from->is_part;
         axis_cut_into(to, from->units, from->groups, from->subunits);
     }
 }
 
 static void axis_pin(axes *a, int value)
 {
-    class_of(a, value)->pinned = true;
-}
-
-static void follow_attention(axes *a, const node *n, gqa_mode mode)
-{
-    const int q = n->inputs[0];
-    const int k = n->inputs[1];
-    const int v = n->inputs[2];
-    const int64_t query_heads = a->widths[q] / n->attention.head_dim;
-    const int64_t kv_heads = a->widths[k] / n->attention.head_dim;
-    axis_join(a, n->output, q);
-    if (mode == GQA_QUERY_PER_GROUP) {
-        axis_pin(a, k);
-        axis_pin(a, v);
-        axis_cut_into(class_of(a, n->output), query_heads, kv_heads, 1);
-        return;
+    for (int s = a->of[value]; s < a->of[value + 1]; s++) {
+        class_of(a, s)->pinned = true;
     }
-    axis_join(a, n->output, k);
-    axis_join(a, n->output, v);
-    axis_cut_into(class_of(a, n->output), kv_heads, 1, query_heads / kv_heads);
 }
 
-/* An input of one channel that is repeated for all channels cannot be cut. */
-static void join_inputs(axes *a, const node *n)
+/* Joins two values whose channels come in heads. */
+static void axis_join_heads(axes *a, int left, int right)
 {
+    if (class_of_value(a, left) == NULL || class_of_value(a, right) == NULL) {
+        axis_pin(a, left);
+        axis_pin(a, right);
+    } else {
+        segments_join(a, a->of[left], a->of[right]);
+    }
+}
+
+static int segment_at(const axes *a, int value, int64_t first)
+{
+    int s = a->of[value];
+    while (a->segments[s].first < first) {
+        s++;
+    }
+    return s;
+}
+
+static void join_run(axes *a, int left, int64_t from, int right, int64_t to, int64_t length)
+{
+    const int l = segment_at(a, left, from);
+    const int r = segment_at(a, right, to);
+    for (int i = 0; r + i < a->of[right + 1] && a->segments[r + i].first < to + length; i++) {
+        segments_join(a, l + i, r + i);
+    }
+}
+
+static void follow_runs(axes *a, const node *n)
+{
+    int64_t in[NODE_MAX_INPUTS] = {0};
+    channel_run runs[NODE_MAX_INPUTS];
+    bool passed[NODE_MAX_INPUTS] = {false};
+    widths_in(a, n, in);
+    const int count = node_channel_runs(n, in, runs);
+    for (int i = 0; i < count; i++) {
+        const channel_run *r = &runs[i];
+        join_run(a, n->output, r->to, n->inputs[r->input], r->from, r->length);
+        passed[r->input] = true;
+    }
     for (int i = 0; i < n->input_count; i++) {
-        if (i > 0 && n->repeats_second && a->widths[n->inputs[i]] == 1) {
+        if (!passed[i]) {
             axis_pin(a, n->inputs[i]);
-        } else {
-            axis_join(a, n->output, n->inputs[i]);
         }
     }
 }
 
-static void follow_route(axes *a, const node *n)
+static void follow_attention(axes *a, const node *n, gqa_mode mode)
 {
-    axis_join(a, n->output, n->inputs[0]);
-    axis_pin(a, n->inputs[1]);
-    if (n->input_count > 2) {
-        axis_join(a, n->output, n->inputs[2]);
-        class_of(a, n->output)->summed = true;
+    const int k = n->inputs[1];
+    const int v = n->inputs[2];
+    const int64_t query_heads = a->widths[n->inputs[0]] / n->attention.head_dim;
+    const int64_t kv_heads = a->widths[k] / n->attention.head_dim;
+    segment *class = NULL;
+    axis_join_heads(a, n->output, n->inputs[0]);
+    if (mode == GQA_QUERY_PER_GROUP) {
+        axis_pin(a, k);
+        axis_pin(a, v);
+    } else {
+        axis_join_heads(a, n->output, k);
+        axis_join_heads(a, n->output, v);
+    }
+    class = class_of_value(a, n->output);
+    if (class != NULL && mode == GQA_QUERY_PER_GROUP) {
+        axis_cut_into(class, query_heads, kv_heads, 1);
+    } else if (class != NULL) {
+        axis_cut_into(class, kv_heads, 1, query_heads / kv_heads);
+    }
+}
+
+static void mark_output(axes *a, const node *n)
+{
+    const operator_rules *rules = operator_of(n);
+    const bool sums =
+        rules->axis == AXIS_SUMS || (rules->axis == AXIS_ROUTED && n->input_count > 2);
+    for (int s = a->of[n->output]; s < a->of[n->output + 1]; s++) {
+        class_of(a, s)->summed |= sums;
+        class_of(a, s)->normed |= node_norms_width(n);
+    }
+    if ((rules->pins != NULL && rules->pins(n)) ||
+        (node_norms_width(n) && class_of_value(a, n->output) == NULL)) {
+        axis_pin(a, n->output);
     }
 }
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
-    const operator_rules *rules = operator_of(n);
-    switch (rules->axis) {
+    switch (operator_of(n)->axis) {
     case AXIS_STARTS:
         break;
     case AXIS_ENDS:
         axis_pin(a, n->output);
         axis_pin(a, n->inputs[0]);
         break;
-    case AXIS_CARRIES:
-    case AXIS_JOINS:
-    case AXIS_SUMS:
-        join_inputs(a, n);
-        class_of(a, n->output)->summed |= rules->axis == AXIS_SUMS;
-        break;
-    case AXIS_ROUTED:
-        follow_route(a, n);
-        break;
     case AXIS_BESIDE:
-        axis_join(a, n->output, n->inputs[0]);
+        axis_join_heads(a, n->output, n->inputs[0]);
         if (n->join.shared) {
             axis_pin(a, n->inputs[1]);
         } else {
-            axis_join(a, n->output, n->inputs[1]);
+            axis_join_heads(a, n->output, n->inputs[1]);
         }
         break;
     case AXIS_HEADS:
         follow_attention(a, n, mode);
         break;
+    case AXIS_CARRIES:
+    case AXIS_JOINS:
+    case AXIS_SUMS:
+    case AXIS_ROUTED:
+    case AXIS_CONCAT:
+    case AXIS_SLICE:
+        follow_runs(a, n);
+        break;
     }
-    if (rules->pins != NULL && rules->pins(n)) {
-        axis_pin(a, n->output);
+    mark_output(a, n);
+}
+
+/* The columns of a consumer have each channel once. */
+static void pin_repeated(axes *a, int value)
+{
+    for (int s = a->of[value]; s < a->of[value + 1]; s++) {
+        for (int r = a->of[value]; r < s; r++) {
+            if (class_of(a, r) == class_of(a, s)) {
+                class_of(a, s)->pinned = true;
+            }
+        }
     }
-    class_of(a, n->output)->normed |= node_norms_width(n);
 }
 
 static void axes_fini(axes *a)
 {
+    for (int v = 0; a->borders != NULL && v < a->g->value_count; v++) {
+        memory_free(a->borders[v].at);
+    }
     memory_free(a->widths);
+    memory_free(a->borders);
     memory_free(a->of);
+    memory_free(a->segments);
     *a = (axes){0};
 }
 
 static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
 {
     grail_status status = GRAIL_OK;
-    const size_t values = (size_t)g->value_count;
     *a = (axes){.g = g};
-    TRY(memory_new(&a->widths, values, sizeof a->widths[0]));
-    TRY(memory_new(&a->of, values, sizeof a->of[0]));
+    TRY(memory_new(&a->widths, (size_t)g->value_count, sizeof a->widths[0]));
     TRY(graph_widths(g, a->widths));
-    for (int v = 0; v < g->value_count; v++) {
-        a->of[v].parent = v;
-    }
+    TRY(split_values(a));
+    TRY(list_segments(a));
     axis_pin(a, g->input);
     axis_pin(a, g->output);
     for (int n = 0; n < g->node_count; n++) {
         follow_node(a, &g->nodes[n], mode);
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        if (node_is_map(&g->nodes[n])) {
+            pin_repeated(a, g->nodes[n].inputs[0]);
+        }
     }
 out:
     if (status != GRAIL_OK) {
@@ -174,18 +354,20 @@ out:
     return status;
 }
 
-/* Summarises the values of every class, after every node was followed. The widths in a class differ
- * only if Attention joined its values, and Attention sets a number of units that divides all
+/* Summarises the segments of every class, after every node was followed. The lengths in a class
+ * differ only if Attention joined its values, and Attention sets a number of units that divides all
  * widths. Where units have subunits, values are as wide as k or as q. */
 static void summarise(axes *a)
 {
-    for (int v = 0; v < a->g->value_count; v++) {
-        axis *own = class_of(a, v);
-        const int64_t width = a->widths[v];
-        own->narrowest = own->narrowest == 0 || width < own->narrowest ? width : own->narrowest;
+    for (int s = 0; s < a->of[a->g->value_count]; s++) {
+        segment *own = class_of(a, s);
+        const int64_t length = a->segments[s].length;
+        own->narrowest = own->narrowest == 0 || length < own->narrowest ? length : own->narrowest;
         own->site = -1;
     }
 }
+
+/* -- sites ------------------------------------------------------------------------------------- */
 
 static grail_status add_end(site_end **ends, int *count, site_end end)
 {
@@ -194,14 +376,20 @@ static grail_status add_end(site_end **ends, int *count, site_end end)
     return GRAIL_OK;
 }
 
-static grail_status name_site(const graph *g, const node *map, site *s)
+/* `first` >= 0 is that of channels which have others beside them. */
+static grail_status name_site(const graph *g, const node *map, int64_t first, site *s)
 {
     static const char suffix[] = ".weight";
     const char *weight = g->parameters[map->weight].name;
-    CHECK(memory_copy_string(&s->name, weight));
-    char *dot = strstr(s->name, suffix);
-    if (dot != NULL && dot[sizeof suffix - 1] == 0) {
-        *dot = 0;
+    const char *found = strstr(weight, suffix);
+    const size_t length =
+        found != NULL && found[sizeof suffix - 1] == 0 ? (size_t)(found - weight) : strlen(weight);
+    const size_t size = length + 24;
+    CHECK(memory_new(&s->name, size, 1));
+    if (first < 0) {
+        memcpy(s->name, weight, length);
+    } else {
+        snprintf(s->name, size, "%.*s[%lld]", (int)length, weight, (long long)first);
     }
     return GRAIL_OK;
 }
@@ -212,60 +400,94 @@ static void site_fini(site *s)
     memory_free(s->producers);
     memory_free(s->consumers);
     memory_free(s->channels);
+    memory_free(s->segments);
     *s = (site){0};
 }
 
-/* Whether the units of a value hold query heads that can be reordered. These are the query and
- * output axes of grouped attention, which are wider than the key axis. */
-static bool end_is_exchangeable(const axes *a, int value, int64_t subunits, int64_t narrowest)
+/* Whether the units of a segment hold query heads that can be reordered. These are the query and
+ * output axes of grouped attention, which are longer than the key axis. */
+static bool is_exchangeable(const axes *a, const site *s, int index)
 {
-    return subunits > 1 && a->widths[value] == narrowest * subunits;
+    return s->subunits > 1 &&
+           a->segments[index].length == class_of(a, index)->narrowest * s->subunits;
 }
 
-static site_end end_of(const axes *a, const site *s, int index, int value)
+/* Adds to *ends of the site at segment `index` those of a node that has `rows` rows or columns for
+ * `width` channels. */
+static grail_status add_end_of(const axes *a, const site *s, int node_index, int index,
+                               int64_t rows, int64_t width, site_end **ends, int *count)
 {
-    const int64_t narrowest = class_of(a, value)->narrowest;
-    return (site_end){.node = index,
-                      .features_per_unit = a->widths[value] / s->units,
-                      .exchangeable = end_is_exchangeable(a, value, s->subunits, narrowest)};
+    const segment *own = &a->segments[index];
+    return add_end(ends, count,
+                   (site_end){.node = node_index,
+                              .first = own->first * rows / width,
+                              .features_per_unit = own->length * rows / width / s->units,
+                              .exchangeable = is_exchangeable(a, s, index)});
 }
 
-static grail_status add_channels(const axes *a, int index, site_list *list)
+/* The site of a segment, or NULL. */
+static site *site_of(const axes *a, const site_list *list, int index)
+{
+    const int found = class_of(a, index)->site;
+    return found < 0 ? NULL : &list->sites[found];
+}
+
+static grail_status add_channels(const axes *a, int index, const site_list *list)
 {
     int parameters[NODE_MAX_PARAMETERS];
     const int output = a->g->nodes[index].output;
-    const axis *class = class_of(a, output);
-    if (class->site >= 0 && node_parameters(&a->g->nodes[index], parameters) > 0) {
-        site *s = &list->sites[class->site];
-        const int64_t rows = a->g->parameters[parameters[0]].shape[0];
-        return add_end(&s->channels, &s->channel_count,
-                       (site_end){.node = index,
-                                  .features_per_unit = rows / s->units,
-                                  .exchangeable = end_is_exchangeable(a, output, s->subunits,
-                                                                      class->narrowest)});
+    if (node_parameters(&a->g->nodes[index], parameters) == 0) {
+        return GRAIL_OK;
+    }
+    const int64_t rows = a->g->parameters[parameters[0]].shape[0];
+    for (int k = a->of[output]; k < a->of[output + 1]; k++) {
+        site *s = site_of(a, list, k);
+        if (s != NULL) {
+            CHECK(add_end_of(a, s, index, k, rows, a->widths[output], &s->channels,
+                             &s->channel_count));
+        }
     }
     return GRAIL_OK;
 }
 
-/* Adds a Linear or Conv2d as a producer to the site at its output and as a consumer to the site at
- * its input. */
-static grail_status add_ends(const axes *a, int index, site_list *list)
+/* Adds a Linear or Conv2d as a producer to the sites at its output and as a consumer to the sites
+ * at its input. */
+static grail_status add_ends(const axes *a, int index, const site_list *list)
 {
     const node *n = &a->g->nodes[index];
-    const int made = class_of(a, n->output)->site;
-    const int read = class_of(a, n->inputs[0])->site;
-    if (made >= 0) {
-        site *s = &list->sites[made];
-        CHECK(add_end(&s->producers, &s->producer_count, end_of(a, s, index, n->output)));
+    for (int k = a->of[n->output]; k < a->of[n->output + 1]; k++) {
+        site *s = site_of(a, list, k);
+        if (s != NULL) {
+            CHECK(add_end_of(a, s, index, k, 1, 1, &s->producers, &s->producer_count));
+        }
     }
-    if (read >= 0) {
-        site *s = &list->sites[read];
-        CHECK(add_end(&s->consumers, &s->consumer_count, end_of(a, s, index, n->inputs[0])));
+    for (int k = a->of[n->inputs[0]]; k < a->of[n->inputs[0] + 1]; k++) {
+        site *s = site_of(a, list, k);
+        if (s != NULL) {
+            CHECK(add_end_of(a, s, index, k, 1, 1, &s->consumers, &s->consumer_count));
+        }
     }
     return GRAIL_OK;
 }
 
-static site_kind kind_of(const axis *class, const node *consumer)
+static grail_status add_segments(const axes *a, const site_list *list)
+{
+    for (int k = 0; k < a->of[a->g->value_count]; k++) {
+        site *s = site_of(a, list, k);
+        if (s != NULL) {
+            const segment *own = &a->segments[k];
+            CHECK(
+                memory_reserve(&s->segments, (size_t)s->segment_count + 1, sizeof s->segments[0]));
+            s->segments[s->segment_count++] =
+                (site_segment){.value = own->value,
+                               .first = own->first,
+                               .features_per_unit = own->length / s->units};
+        }
+    }
+    return GRAIL_OK;
+}
+
+static site_kind kind_of(const segment *class, const node *consumer)
 {
     if (class->units != 0) {
         return SITE_HEADS;
@@ -279,20 +501,24 @@ static site_kind kind_of(const axis *class, const node *consumer)
     return node_is_convolution(consumer) ? SITE_CONV : SITE_FFN;
 }
 
-/* The map whose rows are the channels of a value that maps read. */
-static const node *maker_of(const graph *g, int value)
+/* The first map whose rows are channels of a class, and the first of these rows in *first: -1 where
+ * it has no others. */
+static const node *maker_of(const axes *a, const segment *class, int64_t *first)
 {
-    const node *n = &g->nodes[g->value_source[value]];
-    while (!node_is_map(n)) {
-        n = &g->nodes[g->value_source[n->inputs[0]]];
+    for (int s = 0; s < a->of[a->g->value_count]; s++) {
+        const int source = a->g->value_source[a->segments[s].value];
+        if (source != GRAPH_NONE && node_is_map(&a->g->nodes[source]) && class_of(a, s) == class) {
+            *first = class_of_value(a, a->segments[s].value) == NULL ? a->segments[s].first : -1;
+            return &a->g->nodes[source];
+        }
     }
-    return n;
+    return NULL;
 }
 
-/* A site for the axis that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
-static grail_status list_site(const axes *a, const node *consumer, site_list *list)
+/* A site for a segment that a Linear or Conv2d reads, if it can be cut and is not listed yet. */
+static grail_status list_segment(const axes *a, const node *consumer, int index, site_list *list)
 {
-    axis *own = class_of(a, consumer->inputs[0]);
+    segment *own = class_of(a, index);
     if (own->pinned || own->site >= 0) {
         return GRAIL_OK;
     }
@@ -301,14 +527,24 @@ static grail_status list_site(const axes *a, const node *consumer, site_list *li
     *s = (site){
         .kind = kind_of(own, consumer),
         .block = consumer->block,
-        .units = own->units != 0 ? own->units : a->widths[axis_root(a, consumer->inputs[0])],
+        .units = own->units != 0 ? own->units : a->segments[index].length,
         .groups = own->units != 0 ? own->groups : 1,
         .subunits = own->units != 0 ? own->subunits : 1,
         .normed = own->normed,
+        .is_part = own->is_part,
     };
     own->site = list->count++;
-    return name_site(a->g, s->kind == SITE_LATENT ? maker_of(a->g, consumer->inputs[0]) : consumer,
-                     s);
+    int64_t first = class_of_value(a, consumer->inputs[0]) == NULL ? a->segments[index].first : -1;
+    const node *named = s->kind == SITE_LATENT ? maker_of(a, own, &first) : consumer;
+    return name_site(a->g, named, first, s);
+}
+
+static grail_status list_site(const axes *a, const node *consumer, site_list *list)
+{
+    for (int k = a->of[consumer->inputs[0]]; k < a->of[consumer->inputs[0] + 1]; k++) {
+        CHECK(list_segment(a, consumer, k, list));
+    }
+    return GRAIL_OK;
 }
 
 /* The map that makes a value which node `reader` alone reads, or GRAPH_NONE. */
@@ -348,7 +584,7 @@ static grail_status list_values(const axes *a, int index, site_list *list)
                   (site_end){.node = maker, .features_per_unit = 1}));
     CHECK(add_end(&s->consumers, &s->consumer_count,
                   (site_end){.node = index, .features_per_unit = 1}));
-    return name_site(g, &g->nodes[maker], s);
+    return name_site(g, &g->nodes[maker], -1, s);
 }
 
 /* A site for the branches of a router, if the node is one. */
@@ -371,7 +607,7 @@ static grail_status list_experts(const graph *g, int index, site_list *list)
         CHECK(add_end(&s->channels, &s->channel_count,
                       (site_end){.node = branches.route, .features_per_unit = 1}));
     }
-    return name_site(g, &g->nodes[index], s);
+    return name_site(g, &g->nodes[index], -1, s);
 }
 
 /* The first FFN of a block measures the others. */
@@ -425,6 +661,7 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
             TRY(add_channels(&a, i, &list));
         }
     }
+    TRY(add_segments(&a, &list));
     if (g->one_width) {
         find_measures(&list);
     }

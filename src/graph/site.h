@@ -1,7 +1,8 @@
 /* Sites: the places where width can be cut, derived from the graph by following the channel axis.
  *
  * Linear and Conv2d start a new axis; BatchNorm, activations, pooling, rotary positions, norms by
- * the mean square, Add and Multiply pass it on and join it; Attention couples the q, k and v head
+ * the mean square, Add and Multiply pass it on and join it; a concatenation passes its inputs on as
+ * segments of one value, and a slice a segment of its input; Attention couples the q, k and v head
  * axes and passes v's axis to its output; an embedding, scores and shares that route rows, a
  * LayerNorm, a node that mixes channels with positions, the network's input and its output pin it.
  * An axis that is not pinned and has producers and consumers is a site, and so are the outputs of a
@@ -33,13 +34,22 @@ typedef enum gqa_mode {
  * parameters per channel are. */
 typedef struct site_end {
     int node;
+    int64_t first; /* row or column of the node's that is the first one of unit 0; columns of a
+                      convolution count without its taps */
     int64_t features_per_unit;
     bool exchangeable; /* a unit's features form `subunits` blocks that can be reordered */
 } site_end;
 
+/** Channels of a value that belong to a site: all of its units, one after the other. */
+typedef struct site_segment {
+    int value;
+    int64_t first, features_per_unit;
+} site_segment;
+
 typedef struct site {
     char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj"; of
-                   experts, latents and values the producer's, "....mlp.gate" */
+                   experts, latents and values the producer's, "....mlp.gate". Where it reads (or
+                   makes) other channels, too, "[first channel]" follows */
     site_kind kind;
     int block;
     int64_t units;    /* n */
@@ -53,6 +63,9 @@ typedef struct site {
     site_end
         *channels; /* nodes with parameters per channel (BatchNorm), or per head, on the axis */
     int channel_count;
+    site_segment *segments; /* none where they are not contiguous: of values and experts */
+    int segment_count;
+    bool is_part;               /* a value has other channels beside one of these segments */
     const struct site *measure; /* the site in the same list of whose kept units this one keeps as
                                    many, or a multiple, as all its units are; NULL: any number */
     bool normed; /* a norm over all of the width is among them: what is left of it gets other

@@ -243,6 +243,39 @@ static void kernels_per_channel_become_groups(void **state)
     teardown(&f);
 }
 
+/* Behind the convolution of an image, and among tokens. */
+static void parts_of_values_are_slices_and_concatenations(void **state)
+{
+    (void)state;
+    enum { WIDTH = 32, FIRST = 12 };
+    fixture f;
+    setup(&f, "hf-vit", NULL);
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const int slices = onnx_count_nodes(onnx_read(f.path), "Slice");
+    const int concats = onnx_count_nodes(onnx_read(f.path), "Concat");
+    assert_int_equal(remove(f.path), 0);
+    static const node_kind before[] = {NODE_CONV2D, NODE_CLASS_TOKEN};
+    for (int i = 0; i < 2; i++) {
+        graph *g = f.m->graph;
+        int at = (int)(tower_node(f.m, before[i]) - g->nodes) + 1;
+        const node last = g->nodes[at - 1];
+        node left = node_of(NODE_SLICE, last.block, last.output, GRAPH_NONE);
+        node right = left;
+        left.slice = (slice_attributes){.length = FIRST};
+        right.slice = (slice_attributes){.first = FIRST, .length = WIDTH - FIRST};
+        const int x = insert(g, &at, left);
+        const int y = insert(g, &at, right);
+        redirect(g, at, last.output, insert(g, &at, node_of(NODE_CONCAT, last.block, x, y)));
+        assert_ok(graph_finish(g, g->output));
+    }
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    assert_sorted(r);
+    assert_int_equal(onnx_count_nodes(r, "Slice"), slices + 4);
+    assert_int_equal(onnx_count_nodes(r, "Concat"), concats + 2);
+    teardown(&f);
+}
+
 static void a_limit_moves_the_weights_to_a_second_file(void **state)
 {
     (void)state;
@@ -383,6 +416,7 @@ int main(void)
         cmocka_unit_test(nodes_become_operators),
         cmocka_unit_test(a_repeated_operand_has_the_axes_of_the_other),
         cmocka_unit_test(kernels_per_channel_become_groups),
+        cmocka_unit_test(parts_of_values_are_slices_and_concatenations),
         cmocka_unit_test(a_limit_moves_the_weights_to_a_second_file),
         cmocka_unit_test(weights_of_16_bits_become_f32),
         cmocka_unit_test(what_a_file_cannot_say_is_refused),

@@ -156,6 +156,22 @@ int hand_activation(hand_network *n, activation_kind kind, int x)
     return add(n, &a);
 }
 
+int hand_concat(hand_network *n, int first, int second, int third)
+{
+    node c = node_of(NODE_CONCAT, 0, first, second);
+    if (third != GRAPH_NONE) {
+        c.inputs[c.input_count++] = third;
+    }
+    return add(n, &c);
+}
+
+int hand_slice(hand_network *n, int64_t first, int64_t length, int x)
+{
+    node s = node_of(NODE_SLICE, 0, x, GRAPH_NONE);
+    s.slice = (slice_attributes){.first = first, .length = length};
+    return add(n, &s);
+}
+
 int hand_token(hand_network *n, node_kind kind, const char *name, int64_t positions, int64_t width,
                int x)
 {

@@ -36,6 +36,9 @@ int hand_activation(hand_network *n, activation_kind kind, int x);
 int hand_route(hand_network *n, int64_t chosen, bool over_all, int scores);
 int hand_take_rows(hand_network *n, int64_t output, int shares, int x);
 int hand_put_rows(hand_network *n, int64_t output, int shares, int rows, int sum);
+/** Two or three values side by side (GRAPH_NONE: two); `length` channels from `first` on. */
+int hand_concat(hand_network *n, int first, int second, int third);
+int hand_slice(hand_network *n, int64_t first, int64_t length, int x);
 /** A parameter of one row or more that is added to, or put before, the positions. */
 int hand_token(hand_network *n, node_kind kind, const char *name, int64_t positions, int64_t width,
                int x);

@@ -61,6 +61,59 @@ HAND_TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
     memory_free(pixels);
 }
 
+HAND_TEST(parts_are_runs_of_channels_and_lie_side_by_side)
+{
+    const extent image = {2, 3};
+    float *pixels = hand_pixels(2, image, 1);
+    const int behind = hand_slice(n, 1, 2, n->g->input);
+    const int middle = hand_slice(n, 0, 1, behind);
+    const int three = hand_concat(n, behind, n->g->input, middle);
+    hand_end(n, backend_host(), hand_concat(n, three, middle, GRAPH_NONE));
+    float *y = hand_run(n, 2, image, pixels);
+    for (int i = 0; i < 2 * 6; i++) {
+        const float *x = pixels + (ptrdiff_t)i * 3;
+        const float expected[7] = {x[1], x[2], x[0], x[1], x[2], x[1], x[1]};
+        assert_memory_equal(y + (ptrdiff_t)i * 7, expected, sizeof expected);
+    }
+    memory_free(pixels);
+    memory_free(y);
+}
+
+/* A fused network may add an input, so rows say how many there can be. */
+TEST(more_values_than_lie_side_by_side_are_refused)
+{
+    static const node_kind kinds[] = {NODE_CONCAT, NODE_ADD};
+    for (int i = 0; i < 2; i++) {
+        graph *g = NULL;
+        int value = 0;
+        assert_ok(graph_create(&g));
+        node n = node_of(kinds[i], 0, g->input, g->input);
+        n.input_count = 1;
+        assert_int_equal(graph_add_node(g, &n, &value), GRAIL_ERROR_INTERNAL);
+        n.inputs[n.input_count++] = g->input;
+        n.inputs[n.input_count++] = g->input;
+        assert_int_equal(graph_add_node(g, &n, &value),
+                         kinds[i] == NODE_ADD ? GRAIL_ERROR_INTERNAL : GRAIL_OK);
+        graph_free(g);
+    }
+}
+
+HAND_TEST(parts_of_images_of_two_sizes_are_refused)
+{
+    const extent image = {3, 3};
+    extent extents[4];
+    node pool = node_of(NODE_MAX_POOL, 0, n->g->input, GRAPH_NONE);
+    int pooled = 0;
+    pool.window.kernel_height = 2;
+    pool.window.kernel_width = 2;
+    assert_ok(graph_add_node(n->g, &pool, &pooled));
+    const int all = hand_concat(n, n->g->input, n->g->input, pooled);
+    hand_end(n, backend_host(), all);
+    assert_int_equal(graph_extents(n->g, image, extents), GRAIL_ERROR_SHAPE);
+    assert_non_null(
+        strstr(grail_error_message(), "inputs of a concatenation have 3 x 3 and 2 x 2"));
+}
+
 HAND_TEST(patches_lie_side_by_side_row_column_channel)
 {
     float *pixels = hand_pixels(2, small, 3);

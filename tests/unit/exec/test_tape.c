@@ -318,6 +318,24 @@ TEST(routed_rows_have_the_gradients_of_finite_differences)
     assert_gradients_of_routes(true);
 }
 
+HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
+{
+    const extent image = {5, 4};
+    const window2d same = {3, 3, 1, 1, 1};
+    float *pixels = hand_pixels(2, image, 4);
+    const int x = hand_conv(n, "c0", 3, 7, same, true, n->g->input);
+    const int left = hand_activation(n, ACTIVATION_SILU, hand_slice(n, 0, 4, x));
+    const int right = hand_slice(n, 3, 4, x); /* overlaps the left one */
+    const int two = hand_concat(n, left, hand_conv(n, "c1", 4, 3, same, true, right), GRAPH_NONE);
+    const int three = hand_concat(n, n->g->input, two, two);
+    const int mean =
+        hand_plain(n, NODE_MEAN, hand_conv(n, "c2", 17, 5, same, false, three), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "parts of values");
+    memory_free(pixels);
+}
+
 HAND_TEST(towers_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};

@@ -112,6 +112,22 @@ int add_shortcut(graph *g, int block, int64_t pad, int x)
     return add_node(g, &n);
 }
 
+int add_concat(graph *g, int block, int first, int second, int third)
+{
+    node n = node_of(NODE_CONCAT, block, first, second);
+    if (third != GRAPH_NONE) {
+        n.inputs[n.input_count++] = third;
+    }
+    return add_node(g, &n);
+}
+
+int add_slice(graph *g, int block, int64_t first, int64_t length, int x)
+{
+    node n = node_of(NODE_SLICE, block, x, GRAPH_NONE);
+    n.slice = (slice_attributes){.first = first, .length = length};
+    return add_node(g, &n);
+}
+
 const site *find_site(const site_list *sites, const char *name)
 {
     const int index = site_list_find(sites, name);
@@ -127,6 +143,9 @@ static void write_ends(FILE *out, const graph *g, const site_end *ends, int coun
         fprintf(out, " %.*s", (int)(suffix == NULL ? strlen(name) : (size_t)(suffix - name)), name);
         if (ends[i].features_per_unit > 1) {
             fprintf(out, "*%d", (int)ends[i].features_per_unit);
+        }
+        if (ends[i].first > 0) {
+            fprintf(out, "@%d", (int)ends[i].first);
         }
         fprintf(out, "%s%s", ends[i].exchangeable ? "~" : "", i == marked ? "!" : "");
     }

@@ -28,14 +28,18 @@ int add_batch_norm(graph *g, int block, const char *name, int64_t width, int x);
 /** Every second position, with `pad` zero channels on both sides. */
 int add_shortcut(graph *g, int block, int64_t pad, int x);
 
+/** Two or three values side by side (GRAPH_NONE: two); `length` channels from `first` on. */
+int add_concat(graph *g, int block, int first, int second, int third);
+int add_slice(graph *g, int block, int64_t first, int64_t length, int x);
+
 /** The site of that name; the test fails without it. */
 const site *find_site(const site_list *sites, const char *name);
 /**
  * The sites of a graph are those of `expected`, one a line:
  *   NAME KIND BLOCK, UNITS units[ in GROUPS groups][ of SUBUNITS][ behind a norm], N each: ENDS >
  * ENDS[ with ENDS] whose ends are producers, consumers and channels: names of weights without
- * ".weight", with "*F" for F features a unit, "~" where these can be reordered. A stream's producer
- * on the branch has "!".
+ * ".weight", with "*F" for F features a unit, "@I" where they begin at row or column I, "~" where
+ * these can be reordered. A stream's producer on the branch has "!".
  */
 void assert_sites(const graph *g, gqa_mode mode, const char *expected);
 
