@@ -1,13 +1,12 @@
 /* grail completion: prints shell completion scripts, made from the option tables. */
-#include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/compress.h>
 
 #include <string.h>
 
 static const option table[] = {{0}};
-const option *const completion_options = table;
 
 static bool has_choices(const option *o)
 {
@@ -30,7 +29,7 @@ static void print_choices(const option *o)
 static void print_bash_command(const command *c)
 {
     print_out("    %s)\n        case \"$previous\" in\n", c->name);
-    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+    for (const option *o = options_complete(c->options); o->name != NULL; o++) {
         if (has_choices(o)) {
             print_out("        --%s) COMPREPLY=($(compgen -W '", o->name);
             print_choices(o);
@@ -40,7 +39,7 @@ static void print_bash_command(const command *c)
         }
     }
     print_out("        esac\n        options='");
-    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+    for (const option *o = options_complete(c->options); o->name != NULL; o++) {
         print_out("--%s ", o->name);
     }
     print_out("--help'\n        ;;\n");
@@ -87,7 +86,7 @@ static void print_zsh_text(const char *text)
 static void print_zsh_command(const command *c)
 {
     print_out("    %s)\n        _arguments -S \\\n", c->name);
-    for (const option *o = command_options(c->name); o->name != NULL; o++) {
+    for (const option *o = options_complete(c->options); o->name != NULL; o++) {
         print_out("            \"--%s[", o->name);
         print_zsh_text(o->help == NULL ? "" : o->help);
         print_out("]");
@@ -126,15 +125,10 @@ static void print_zsh(void)
     print_out("    esac\nfi\n");
 }
 
-static int run(int argc, char **argv)
+static int run(const char *const arguments[])
 {
-    const char *shell = NULL;
-    bool help = false;
-    int code = options_parse(&command_completion, table, argc, argv, &shell, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    code = options_check_word(&command_completion, "SHELL", WORDS("bash", "zsh"), shell);
+    const char *shell = arguments[0];
+    const int code = options_check_word("SHELL", WORDS("bash", "zsh"), shell);
     if (code == EXIT_OK && strcmp(shell, "bash") == 0) {
         print_bash();
     } else if (code == EXIT_OK) {
@@ -143,16 +137,12 @@ static int run(int argc, char **argv)
     return code;
 }
 
-static const char *const examples[] = {
-    "source <(grail completion bash)",
-    NULL,
-};
-
 const command command_completion = {
     .name = "completion",
     .arguments = "SHELL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "print the completion script for bash or zsh",
-    .examples = examples,
+    .examples = WORDS("source <(grail completion bash)"),
+    .options = table,
     .run = run,
 };

@@ -1,6 +1,5 @@
 /* grail compress: narrow a model and repair it. */
 #include "command_line.h"
-#include "commands.h"
 #include "cut_summary.h"
 #include "heal_progress.h"
 #include "interrupt.h"
@@ -9,7 +8,6 @@
 #include "print.h"
 #include "quality.h"
 #include "ranks.h"
-#include "run_options.h"
 #include "shared_options.h"
 #include "sparsity.h"
 
@@ -21,36 +19,30 @@
 #include <string.h>
 #include <unistd.h>
 
-static run_options r;
-static limit_options limits;
 static const char *sparsity_text;
-static measured_options evaluation;
-static rank_options ranks;
-static bool quiet, as_json;
 
 static const option table[] = {
-    {GROUP_OUTPUT, "output", OPTION_TEXT, &r.compress.output.path, "DIR", NULL,
+    {GROUP_OUTPUT, "output", OPTION_TEXT, &asked.compress.output.path, "DIR", NULL,
      .help = "directory to write the narrow model to; must not exist; short form: -o",
      .need = REQUIRED, .recorded = "DIR"},
-    RUN_OPTIONS(r),
-    RANK_OPTIONS(ranks),
+    RUN_OPTIONS,
+    RANK_OPTIONS,
     {GROUP_AMOUNT, "sparsity", OPTION_TEXT, &sparsity_text, "R", NULL,
      .help = "fraction to remove from each site, from 0 to below 1: 0.3, or ffn=0.3,heads=0.2, or "
              "SITE=0.5,...",
      .need = ONE_REQUIRED},
-    {GROUP_AMOUNT, "plan", OPTION_TEXT, &r.compress.amount.plan, "FILE", NULL,
+    {GROUP_AMOUNT, "plan", OPTION_TEXT, &asked.compress.amount.plan, "FILE", NULL,
      .help =
          "take selectors and kept units from this plan.json instead of --selector and --sparsity",
      .need = ONE_REQUIRED, .recorded = "plan.json"},
-    LIMIT_OPTIONS(limits),
-    FIELDS_OF(GROUP_HEAL, grail_compress_option_at, GRAIL_SUBJECT_HEAL, r.compress),
-    EVAL_OPTIONS(evaluation, "the dense network, the plain cut and the result"),
-    FIELDS_OF(GROUP_OUTPUT, grail_compress_option_at, GRAIL_SUBJECT_OUTPUT, r.compress),
-    QUIET_OPTION(quiet),
-    JSON_OPTION(as_json),
+    LIMIT_OPTIONS,
+    RUN_FIELDS(GROUP_HEAL, GRAIL_SUBJECT_HEAL),
+    EVAL_OPTIONS("the dense network, the plain cut and the result"),
+    RUN_FIELDS(GROUP_OUTPUT, GRAIL_SUBJECT_OUTPUT),
+    QUIET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const compress_options = table;
 
 static const char *scientific(double value, char *text)
 {
@@ -145,7 +137,7 @@ static int watch(void *user, const grail_site_report *site, int block, int block
     block_now = block + 1;
     block_count = blocks;
     sites_now = site == NULL ? 0 : sites_now + 1;
-    if (!quiet) {
+    if (!asked.quiet) {
         show_progress(site, block, blocks, seconds_left);
     }
     return interrupt_came();
@@ -156,21 +148,15 @@ static int watch_steps(void *user, int block, int blocks, double done)
     (void)user;
     block_now = block + 1;
     block_count = blocks;
-    if (!quiet) {
-        print_progress((block + done) / blocks, "block %d/%d: %.0f %%, %d %s done", block + 1,
-                       blocks, 100.0 * done, sites_now, sites_now == 1 ? "site" : "sites");
-    }
+    print_progress((block + done) / blocks, "block %d/%d: %.0f %%, %d %s done", block + 1, blocks,
+                   100.0 * done, sites_now, sites_now == 1 ? "site" : "sites");
     return interrupt_came();
 }
 
 static int watch_healing(void *user, const grail_healing *now)
 {
-    (void)user;
-    if (!quiet) {
-        end_line();
-        heal_progress_print(now);
-    }
-    return interrupt_came();
+    end_line();
+    return heal_progress_watch(user, now);
 }
 
 static void print_total(const char *what, double before, double after,
@@ -214,7 +200,7 @@ static int make_forecast(const grail_compression *c, const grail_plan *plan, for
     grail_machine machine = {0};
     grail_status status = grail_machine_examine(test_seconds, &machine);
     if (status == GRAIL_OK) {
-        status = grail_compression_forecast(c, &r.compress, &machine, &out->run);
+        status = grail_compression_forecast(c, &asked.compress, &machine, &out->run);
     }
     if (status == GRAIL_OK && plan != NULL) {
         out->plan = grail_plan_facts_get(plan);
@@ -265,12 +251,12 @@ static void print_resume_forecast(const grail_compression *c, const forecast *f)
     const int done = grail_compression_totals_get(c).blocks_done;
     if (f->resume_unknown) {
         print_out("--resume: whether it goes on is known when the widths are chosen\n");
-    } else if (r.compress.output.resume != 0 && done >= 0) {
+    } else if (asked.compress.output.resume != 0 && done >= 0) {
         print_out("--resume goes on with the interrupted run: %d %s finished\n", done,
                   done == 1 ? "block is" : "blocks are");
-    } else if (r.compress.output.resume != 0) {
+    } else if (asked.compress.output.resume != 0) {
         print_out("--resume finds no interrupted run beside '%s', so a new one begins\n",
-                  r.compress.output.path);
+                  asked.compress.output.path);
     }
 }
 
@@ -283,14 +269,14 @@ static void print_forecast(const grail_compression *c, const forecast *f)
     print_resume_forecast(c, f);
     if (f->measured.samples > 0) {
         print_out("--eval then measures three networks on %lld %s of %s\n",
-                  (long long)f->measured.samples, f->measured.samples_name, evaluation.data);
+                  (long long)f->measured.samples, f->measured.samples_name, asked.data);
     }
     print_out("nothing was written\n");
 }
 
 static json_t *forecast_json(const grail_compression *c, const forecast *f)
 {
-    if (r.compress.output.dry_run == 0) {
+    if (asked.compress.output.dry_run == 0) {
         return json_null();
     }
     const int done = grail_compression_totals_get(c).blocks_done;
@@ -306,7 +292,7 @@ static json_t *forecast_json(const grail_compression *c, const forecast *f)
 static void print_summary(const grail_compression *c, const quality *q)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
-    cut_summary_print(c, &r);
+    cut_summary_print(c);
     print_out("totals:\n");
     print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
     print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
@@ -331,8 +317,8 @@ static void print_summary(const grail_compression *c, const quality *q)
                   (long long)t.context);
     }
     quality_print(q);
-    if (r.compress.output.dry_run == 0) {
-        print_out("written: %s\n", r.compress.output.path);
+    if (asked.compress.output.dry_run == 0) {
+        print_out("written: %s\n", asked.compress.output.path);
     }
 }
 
@@ -353,7 +339,7 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
     json_t *loaders = json_array();
-    json_t *notices = run_options_notices_json(&r);
+    json_t *notices = shared_options_notices_json(f->measured.class_notice);
     const char *loader = NULL;
     const char *reason = NULL;
     int loads = 0;
@@ -365,18 +351,17 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         json_array_append_new(loaders, json_pack("{s:o, s:b, s:o}", "loader", json_text(loader),
                                                  "loads", loads, "reason", json_text(reason)));
     }
-    notices_add(notices, f->measured.class_notice);
     return print_json(json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:o, s:o}",
-        "output", json_text(r.compress.output.path), "dense_parameters",
+        "output", json_text(asked.compress.output.path), "dense_parameters",
         (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters, "dense_bytes",
         (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes, "dense_macs_per_token",
         (json_int_t)t.dense.macs_per_token, "macs_per_token", (json_int_t)t.macs_per_token,
         "dense_kv_bytes_per_token", (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
         (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
         (json_int_t)t.context, "shortfall", json_text(t.shortfall), "loaders", loaders, "sites",
-        sites, "healed", heal_summaries_json(c), "cut", cut_summary_json(c, &r), "quality",
+        sites, "healed", heal_summaries_json(c), "cut", cut_summary_json(c), "quality",
         quality_json(q), "forecast", forecast_json(c, f), "notices", notices));
 }
 
@@ -385,79 +370,52 @@ static void name_chosen(void)
 {
     enum { CHOSEN_SIZE = 1024 };
     static char chosen[CHOSEN_SIZE];
-    if (r.compress.amount.plan != NULL) {
+    if (asked.compress.amount.plan != NULL) {
         options_given_fields(chosen, sizeof chosen);
-        r.compress.amount.chosen = chosen;
+        asked.compress.amount.chosen = chosen;
     }
 }
 
 /* The widths come from one place. */
 static int read_choices(void)
 {
-    int code = EXIT_OK;
-    const bool limited = limit_options_given(&limits);
-    const int sources = (sparsity_text != NULL ? 1 : 0) + (r.compress.amount.plan != NULL ? 1 : 0) +
-                        (limited ? 1 : 0);
-    if (code == EXIT_OK && sources != 1) {
-        print_error("grail compress: give exactly one of --sparsity, --plan and a limit such as "
-                    "--target-ratio\n");
+    const bool limited = limit_options_given();
+    const int sources = (sparsity_text != NULL ? 1 : 0) +
+                        (asked.compress.amount.plan != NULL ? 1 : 0) + (limited ? 1 : 0);
+    if (sources != 1) {
+        print_command_error("give exactly one of --sparsity, --plan and a limit such as "
+                            "--target-ratio\n");
         return EXIT_USAGE;
     }
-    if (code == EXIT_OK && r.sites != NULL && sparsity_text != NULL &&
-        strchr(sparsity_text, '=') != NULL) {
-        print_error("grail compress: --sites needs one number for --sparsity, but '%s' names kinds "
-                    "or sites "
-                    "itself; drop --sites\n",
-                    sparsity_text);
+    if (asked.sites != NULL && sparsity_text != NULL && strchr(sparsity_text, '=') != NULL) {
+        print_command_error("--sites needs one number for --sparsity, but '%s' names kinds or "
+                            "sites itself; drop --sites\n",
+                            sparsity_text);
         return EXIT_USAGE;
     }
-    return code == EXIT_OK && ranks_is_first() ? quality_check(&command_compress, &evaluation)
-                                               : code;
-}
-
-/* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
- * networks where stock loaders can still open the result. */
-static int read_request(sparsity_list *list, const char **sites)
-{
-    const int code = run_options_open(&command_compress, &r, sites);
-    return code != EXIT_OK || sparsity_text == NULL
-               ? code
-               : sparsity_parse(sparsity_text, *sites, &r.compress, list);
+    return ranks_is_first() ? quality_check() : EXIT_OK;
 }
 
 /* Chooses the widths for a limit; the run then takes them as its plan. */
 static int choose_widths(const char *sites, grail_plan **plan)
 {
-    grail_plan_options *options = &limits.plan;
-    if (!limit_options_given(&limits)) {
+    if (!limit_options_given()) {
         return EXIT_OK;
     }
-    options->compress = r.compress;
-    options->kinds = sites;
-    options->observer = limit_options_watch;
-    limit_watch watch = limit_watch_init(&limits, r.compress.read.session, quiet);
-    options->observer_user = &watch;
-    options->compress.run.step_observer = limit_options_watch_steps;
-    options->compress.run.observer_user = &watch;
-    int code = limit_options_read(&command_compress, &limits);
-    if (code != EXIT_OK) {
-        return code;
+    int code = limit_options_read();
+    code = code == EXIT_OK ? limit_options_choose(sites, plan) : code;
+    if (code == EXIT_OK) {
+        limit_options_note();
+        asked.compress.amount.plan_text = grail_plan_text(*plan);
     }
-    const grail_status status = grail_plan_make(options, plan);
-    print_progress_end();
-    if (status != GRAIL_OK) {
-        return print_failure(status);
-    }
-    limit_watch_note(&watch);
-    r.compress.amount.plan_text = grail_plan_text(*plan);
-    return EXIT_OK;
+    return code;
 }
 
 /* Says what was interrupted; main then ends the program by the signal. */
 static int print_interrupted(void)
 {
     print_error("grail: interrupted in block %d of %d", block_now, block_count);
-    command_line_print_resume(r.compress.output.path);
+    command_line_print_resume(asked.compress.output.path);
     return EXIT_FAILED;
 }
 
@@ -466,16 +424,16 @@ static int print_interrupted(void)
 static int report_result(grail_compression *c, const grail_plan *plan, forecast *f)
 {
     quality q = {.data = NULL};
-    const int code = r.compress.output.dry_run != 0 ? make_forecast(c, plan, f)
-                                                    : quality_finish(c, &r, &evaluation, quiet, &q);
+    const int code =
+        asked.compress.output.dry_run != 0 ? make_forecast(c, plan, f) : quality_finish(c, &q);
     if (code != EXIT_OK) {
         return code;
     }
-    if (as_json) {
+    if (asked.as_json) {
         return print_json_summary(c, &q, f);
     }
     print_summary(c, &q);
-    if (r.compress.output.dry_run != 0) {
+    if (asked.compress.output.dry_run != 0) {
         print_forecast(c, f);
     }
     return EXIT_OK;
@@ -484,7 +442,7 @@ static int report_result(grail_compression *c, const grail_plan *plan, forecast 
 /* An interrupted run can be recognised only by its own widths. */
 static grail_status open_run(const grail_plan *plan, forecast *f, grail_compression **out)
 {
-    grail_compress_options o = r.compress;
+    grail_compress_options o = asked.compress;
     f->resume_unknown =
         o.output.resume != 0 && plan != NULL && grail_plan_facts_get(plan).stands_in != 0;
     if (f->resume_unknown) {
@@ -496,29 +454,33 @@ static grail_status open_run(const grail_plan *plan, forecast *f, grail_compress
 
 static bool names_kinds(void)
 {
-    return r.sites != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
+    return asked.sites != NULL || (sparsity_text != NULL && strchr(sparsity_text, '=') != NULL);
 }
 
+/* The default of --sites depends on the model: decoders are cut where the paper cuts them, image
+ * networks where stock loaders can still open the result. */
 static int compress(void)
 {
-    int code = EXIT_OK;
     sparsity_list list = {0};
     grail_compression *c = NULL;
     const char *sites = NULL;
     grail_plan *plan = NULL;
     forecast f = {.choosing = 0.0};
-    code = read_request(&list, &sites);
-    code = code == EXIT_OK ? quality_try(&r, &evaluation, &f.measured) : code;
+    int code = shared_options_open(&sites);
+    if (code == EXIT_OK && sparsity_text != NULL) {
+        code = sparsity_parse(sparsity_text, sites, &asked.compress, &list);
+    }
+    code = code == EXIT_OK ? quality_try(&f.measured) : code;
     code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
     if (code != EXIT_OK) {
         goto out;
     }
     grail_status status = open_run(plan, &f, &c);
     if (status == GRAIL_OK) {
-        run_options_print_notices(&r);
-        cut_summary_warn(c, &r, names_kinds());
+        shared_options_print_notices();
+        cut_summary_warn(c, names_kinds());
     }
-    if (status == GRAIL_OK && r.compress.output.dry_run == 0) {
+    if (status == GRAIL_OK && asked.compress.output.dry_run == 0) {
         interrupt_catch();
         status = grail_compression_run(c);
     }
@@ -534,61 +496,53 @@ static int compress(void)
         code = print_failure(status);
     } else if (ranks_is_first()) {
         code = report_result(c, plan, &f);
-        cut_summary_warn_missed(c, &r);
+        cut_summary_warn_missed(c);
         limit_options_warn_missed(plan);
     }
 out:
     grail_compression_close(c);
     grail_plan_free(plan);
-    grail_session_close(r.compress.read.session);
+    grail_session_close(asked.compress.read.session);
     sparsity_list_free(&list);
     return code;
 }
 
-static int run(int argc, char **argv)
+static int run(const char *const arguments[])
 {
-    bool help = false;
-    run_options_init(&r);
-    grail_plan_options_init(&limits.plan);
-    int code = options_parse(&command_compress, table, argc, argv, &r.compress.read.model, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    code = run_options_read(&command_compress, &r);
+    asked.compress.read.model = arguments[0];
+    int code = shared_options_read();
     name_chosen();
     code = code == EXIT_OK ? read_choices() : code;
-    code = code == EXIT_OK ? ranks_join(&ranks, &r.compress.run.comm) : code;
-    quiet = quiet || !ranks_is_first();
+    code = code == EXIT_OK ? ranks_join(&asked.compress.run.comm) : code;
     if (code == EXIT_OK) {
-        char *recorded = command_line_recorded(options_parsed());
-        r.compress.output.command = recorded;
-        r.compress.run.observer = watch;
-        r.compress.run.heal_observer = watch_healing;
-        r.compress.run.step_observer = watch_steps;
+        char *recorded = command_line_recorded();
+        asked.compress.output.command = recorded;
+        asked.compress.run.observer = watch;
+        asked.compress.run.heal_observer = watch_healing;
+        asked.compress.run.step_observer = watch_steps;
         code = compress();
         free(recorded);
     }
     return code;
 }
 
-static const char *const examples[] = {
-    "grail compress demo/model -o narrow --calib demo/calibration.txt --sparsity 0.3",
-    "grail compress demo/model -o ffn --calib demo/calibration.txt --sparsity ffn=0.5 --selector "
-    "wanda",
-    "grail compress demo/vision/cnn.pth -o cnn --calib demo/vision/calibration --sparsity conv=0.5",
-    NULL,
-};
-
 const command command_compress = {
     .name = "compress",
     .arguments = "MODEL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "narrow a model and repair it in closed form",
     .details =
         "Reads a model directory or a weights file. Removes or merges neurons, attention heads and "
         "channels block by block, and repairs each cut by one ridge regression on calibration text "
         "or images. Writes a directory with the smaller weights, plan.json and report.json.",
-    .examples = examples,
+    .examples =
+        WORDS("grail compress demo/model -o narrow --calib demo/calibration.txt --sparsity 0.3",
+              "grail compress demo/model -o ffn --calib demo/calibration.txt --sparsity ffn=0.5 "
+              "--selector "
+              "wanda",
+              "grail compress demo/vision/cnn.pth -o cnn --calib demo/vision/calibration "
+              "--sparsity conv=0.5"),
+    .options = table,
     .run = run,
     .shares_out = true,
 };

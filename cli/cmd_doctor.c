@@ -1,20 +1,17 @@
 /* grail doctor: shows whether this machine is set up to be fast. */
-#include "commands.h"
 #include "print.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>
 
 static double seconds = 2.0;
-static bool as_json;
 
 static const option table[] = {
     {GROUP_MEASURE, "seconds", OPTION_REAL, &seconds, "S", NULL,
      .help = "seconds to spend on the speed test of matrix products; 0 skips it (2)"},
-    JSON_OPTION(as_json),
+    JSON_OPTION,
     {0},
 };
-const option *const doctor_options = table;
 
 /* "backends   cpu (f32), ref (f64)", and what one leaves to the host. */
 static void print_backends(void)
@@ -95,34 +92,26 @@ static int print_machine_json(const grail_machine *m)
                   "backends", backends_json()));
 }
 
-static int run(int argc, char **argv)
+static int run(const char *const arguments[])
 {
-    bool help = false;
+    (void)arguments;
     grail_machine machine = {0};
-    const int code = options_parse(&command_doctor, table, argc, argv, NULL, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
     const grail_status status = grail_machine_examine(seconds, &machine);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    if (as_json) {
+    if (asked.as_json) {
         return print_machine_json(&machine);
     }
     print_machine(&machine);
     return EXIT_OK;
 }
 
-static const char *const examples[] = {
-    "grail doctor",
-    NULL,
-};
-
 const command command_doctor = {
     .name = "doctor",
     .arguments = "",
     .summary = "show processor, memory, BLAS kernel and the speed of matrix products",
-    .examples = examples,
+    .examples = WORDS("grail doctor"),
+    .options = table,
     .run = run,
 };

@@ -1,7 +1,5 @@
 /* grail eval: the perplexity of a model that reads text, or the accuracy of one that reads images,
  * with everything needed to compare it with another measurement. */
-#include "commands.h"
-#include "input_options.h"
 #include "notices.h"
 #include "print.h"
 #include "ranks.h"
@@ -12,61 +10,39 @@
 #include <math.h>
 #include <unistd.h>
 
-static const char *data;
-static grail_compute compute = {.backend = "cpu", .precision = "auto"};
-static option_list settings;
-static int64_t threads;
-static bool as_json, quiet;
-static rank_options ranks;
-/* options for text */
-static grail_text_source source;
-static int64_t windows;
-/* options for images */
-static grail_image_source images;
-static int64_t image_count;
-
 static const option table[] = {
-    {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
+    {GROUP_INPUT, "data", OPTION_TEXT, &asked.data, "PATH", NULL,
      .help = "evaluation data. Text: .txt, .jsonl, .jsonl.gz, or token ids as .npy. "
              "Images: CIFAR-10 batches, or one folder of JPEG and PNG files per class",
      .need = REQUIRED, .field = "path"},
-    SET_OPTION(settings),
-    TEXT_OPTIONS(source),
-    {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
+    SET_OPTION,
+    TEXT_OPTIONS(asked.text),
+    {GROUP_MEASURE, "windows", OPTION_INTEGER, &asked.windows, "N", NULL,
      .help = "measure only the first N windows (all)"},
-    IMAGE_OPTIONS(images),
-    FIELDS_OF(GROUP_INPUT, grail_image_option_at, GRAIL_SUBJECT_MEASURE, images),
-    {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
-     .help = "measure only N images, evenly spaced over the data, the same in every run (all)",
-     .field = "count"},
-    THREADS_OPTION(threads),
-    RANK_OPTIONS(ranks),
-    PRECISION_OPTION(compute.precision, "auto"),
-    BACKEND_OPTION(compute.backend),
-    QUIET_OPTION(quiet),
-    JSON_OPTION(as_json),
+    IMAGE_OPTIONS,
+    FIELDS_OF(GROUP_INPUT, grail_image_option_at, GRAIL_SUBJECT_MEASURE, asked.images),
+    {GROUP_MEASURE, "images", OPTION_INTEGER, &asked.image_count, "N", NULL,
+     .help = IMAGE_COUNT_HELP, .field = "count"},
+    THREADS_OPTION,
+    RANK_OPTIONS,
+    PRECISION_OPTION("auto"),
+    BACKEND_OPTION,
+    QUIET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const eval_options = table;
-
-static void end_progress(int64_t done, int64_t total)
-{
-    if (done == total) {
-        print_progress_end();
-    }
-}
 
 static int show_windows(void *user, const grail_eval_progress *p)
 {
     (void)user;
     char so_far[2 * HUMAN_SIZE] = "";
-    if (!quiet) {
-        if (!isnan(p->so_far)) {
-            snprintf(so_far, sizeof so_far, ", perplexity so far %.4f", exp(p->so_far));
-        }
-        print_progress(p->passed / (double)p->total, "%lld/%lld windows measured%s",
-                       (long long)p->passed, (long long)p->total, so_far);
-        end_progress(p->done, p->total);
+    if (!isnan(p->so_far)) {
+        snprintf(so_far, sizeof so_far, ", perplexity so far %.4f", exp(p->so_far));
+    }
+    print_progress(p->passed / (double)p->total, "%lld/%lld windows measured%s",
+                   (long long)p->passed, (long long)p->total, so_far);
+    if (p->done == p->total) {
+        print_progress_end();
     }
     return 0;
 }
@@ -74,11 +50,11 @@ static int show_windows(void *user, const grail_eval_progress *p)
 static int show_images(void *user, const grail_eval_progress *p)
 {
     (void)user;
-    if (!quiet) {
-        print_progress((double)p->done / (double)p->total,
-                       "%lld/%lld images measured, top-1 so far %.2f %%", (long long)p->done,
-                       (long long)p->total, 100.0 * p->so_far);
-        end_progress(p->done, p->total);
+    print_progress((double)p->done / (double)p->total,
+                   "%lld/%lld images measured, top-1 so far %.2f %%", (long long)p->done,
+                   (long long)p->total, 100.0 * p->so_far);
+    if (p->done == p->total) {
+        print_progress_end();
     }
     return 0;
 }
@@ -112,8 +88,8 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
 {
     print_out("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
     print_out("  model      %s (%s weights, computed in %s)\n", model, p->dtype, p->precision);
-    print_out("  text       %s, protocol %s%s\n", data, p->protocol,
-              source.window_bos != 0 ? ", every window begins with BOS" : "");
+    print_out("  text       %s, protocol %s%s\n", asked.data, p->protocol,
+              asked.text.window_bos != 0 ? ", every window begins with BOS" : "");
     print_out("  windows    %lld of context %lld, stride %lld; %lld tokens scored",
               (long long)p->windows, (long long)p->context, (long long)p->stride,
               (long long)p->scored_tokens);
@@ -127,25 +103,15 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
               p->tokenizer_sha256[0] == 0 ? "" : "...");
 }
 
-/* `other` may be NULL or "". */
-static json_t *eval_notices(const grail_model *model, const char *other)
-{
-    model_notices found;
-    find_notices(model, images.preset == NULL, &found);
-    json_t *list = notices_json(&found, NULL);
-    notices_add(list, other);
-    return list;
-}
-
 static int print_perplexity_json(const char *model, const grail_perplexity *p, json_t *notices)
 {
     return print_json(json_pack(
         "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, "
         "s:I, s:o}",
         "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
-        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(compute.backend),
+        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(asked.compute.backend),
         "precision", json_text(p->precision), "protocol", json_text(p->protocol), "window_bos",
-        source.window_bos, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
+        asked.text.window_bos, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
         "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
         "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
         "text_sha256", json_text(p->text_sha256), "tokenizer_sha256",
@@ -164,8 +130,8 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
               100.0 * a->high);
     print_out("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
               a->precision, (long long)a->classes);
-    print_out("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", data, (long long)a->side,
-              (long long)a->side, a->mean_nll);
+    print_out("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", asked.data,
+              (long long)a->side, (long long)a->side, a->mean_nll);
     print_out("  sha256     data %.16s...\n", a->data_sha256);
     print_out("  speed      %.1f images per second\n", a->images_per_second);
 }
@@ -179,23 +145,28 @@ static int print_accuracy_json(const char *model, const grail_accuracy *a, json_
         "interval", a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
         (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
         "preset", json_text(a->preset), "data_sha256", json_text(a->data_sha256), "dtype",
-        json_text(a->dtype), "backend", json_text(compute.backend), "precision",
+        json_text(a->dtype), "backend", json_text(asked.compute.backend), "precision",
         json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second,
         "overlap_images", (json_int_t)a->overlap_images, "calibration_images",
         (json_int_t)a->calibration_images, "notices", notices));
 }
 
+static json_t *eval_notices(const grail_model *model, const char *of_classes)
+{
+    return notices_json(model, asked.images.preset == NULL, NULL, of_classes);
+}
+
 static int evaluate_text(const char *path, const grail_model *model)
 {
     grail_perplexity p = {0};
-    source.path = data;
-    const grail_status status =
-        grail_perplexity_measure(model, &source, windows, &compute, show_windows, NULL, &p);
+    asked.text.path = asked.data;
+    const grail_status status = grail_perplexity_measure(model, &asked.text, asked.windows,
+                                                         &asked.compute, show_windows, NULL, &p);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
     warn_overlap(&p);
-    if (as_json) {
+    if (asked.as_json) {
         return print_perplexity_json(path, &p, eval_notices(model, NULL));
     }
     print_perplexity(path, &p);
@@ -206,93 +177,68 @@ static int evaluate_images(const char *path, const grail_model *model)
 {
     grail_accuracy a = {0};
     grail_images *opened = NULL;
-    images.path = data;
-    grail_status status = grail_images_open(model, &images, &opened);
+    asked.images.path = asked.data;
+    grail_status status = grail_images_open(model, &asked.images, &opened);
     if (status == GRAIL_OK) {
-        status =
-            grail_accuracy_measure(model, opened, image_count, &compute, show_images, NULL, &a);
+        status = grail_accuracy_measure(model, opened, asked.image_count, &asked.compute,
+                                        show_images, NULL, &a);
     }
     grail_images_close(opened);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
     warn_calibration(&a);
-    print_class_warnings(data, &a, images.labels != NULL);
-    if (as_json) {
+    print_class_warnings(asked.data, &a, asked.images.labels != NULL);
+    if (asked.as_json) {
         return print_accuracy_json(path, &a, eval_notices(model, a.class_notice));
     }
     print_accuracy(path, &a);
     return EXIT_OK;
 }
 
-static int check_kind(const char *path, bool reads_images)
+static int run(const char *const arguments[])
 {
-    const kind_options of_text = {.given = list_given(grail_text_option_at) || windows > 0,
-                                  .names =
-                                      "--field, --protocol, --context, --window-bos and --windows"};
-    const kind_options of_images = {
-        .given = list_given(grail_image_option_at) || image_count > 0,
-        .names = "--preset, --split, --labels, --images, --size, --mean and --std"};
-    return check_kind_options(&command_eval, path, reads_images, of_text, of_images);
-}
-
-static int evaluate(const char *path)
-{
-    int code = EXIT_OK;
+    const char *path = arguments[0];
     grail_model *model = NULL;
     grail_model_facts facts = {0};
-    const grail_model_options options = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    grail_status status = grail_model_open_with(path, &options, &model);
+    if (asked.compute.precision == NULL) {
+        asked.compute.precision = "auto";
+    }
+    int code = ranks_join(&asked.compute.comm);
+    if (code != EXIT_OK) {
+        return code;
+    }
+    grail_status status = shared_options_open_model(path, &model);
     if (status == GRAIL_OK) {
         status = grail_model_describe(model, &facts);
     }
-    if (status != GRAIL_OK) {
-        code = print_failure(status);
-    } else {
-        code = check_kind(path, facts.reads_images != 0);
-    }
-    if (status == GRAIL_OK && code == EXIT_OK) {
+    code = status != GRAIL_OK
+               ? print_failure(status)
+               : shared_options_check_kind(
+                     path, facts.reads_images != 0,
+                     "--field, --protocol, --context, --window-bos and --windows",
+                     "--preset, --split, --labels, --images, --size, --mean and --std");
+    if (code == EXIT_OK) {
         code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
     }
-    if (status == GRAIL_OK && code == EXIT_OK) {
-        print_notices(path, model, images.preset == NULL);
+    if (code == EXIT_OK) {
+        print_notices(path, model, asked.images.preset == NULL);
     }
     grail_model_close(model);
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    const char *path = NULL;
-    bool help = false;
-    int code = options_parse(&command_eval, table, argc, argv, &path, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    if (threads > 0) {
-        grail_set_threads((int)threads);
-    }
-    code = ranks_join(&ranks, &compute.comm);
-    quiet = quiet || !ranks_is_first();
-    return code == EXIT_OK ? evaluate(path) : code;
-}
-
-static const char *const examples[] = {
-    "grail eval demo/model --data demo/held-out.txt",
-    "grail eval demo/vision/cnn.pth --data demo/vision/test",
-    NULL,
-};
-
 const command command_eval = {
     .name = "eval",
     .arguments = "MODEL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "measure perplexity or accuracy, and state what it depends on",
     .details =
         "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy of a "
         "model that reads images.",
-    .examples = examples,
+    .examples = WORDS("grail eval demo/model --data demo/held-out.txt",
+                      "grail eval demo/vision/cnn.pth --data demo/vision/test"),
+    .options = table,
     .run = run,
     .shares_out = true,
 };

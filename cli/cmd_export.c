@@ -1,6 +1,5 @@
 /* grail export: writes a network that reads images as an ONNX file, a language model as a GGUF
  * file. */
-#include "commands.h"
 #include "gguf_facts.h"
 #include "notices.h"
 #include "print.h"
@@ -11,10 +10,8 @@
 #include <string.h>
 
 static const char *output;
-static option_list settings;
 static const char *target, *type, *table_type;
 static grail_onnx_options chosen;
-static bool as_json, quiet;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &output, "FILE", NULL,
@@ -28,17 +25,16 @@ static const option table[] = {
      .field = "type"},
     TABLE_TYPE_OPTION(table_type),
     FIELDS_OF(GROUP_OUTPUT, grail_onnx_option_at, GRAIL_SUBJECT_OUTPUT, chosen),
-    SET_OPTION(settings),
-    QUIET_OPTION(quiet),
-    JSON_OPTION(as_json),
+    SET_OPTION,
+    QUIET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const export_options = table;
 
 static int print_facts(const grail_onnx_facts *facts)
 {
     char bytes[HUMAN_SIZE];
-    if (as_json) {
+    if (asked.as_json) {
         return print_json(json_pack("{s:o, s:I, s:I, s:I, s:b, s:b}", "file", json_text(output),
                                     "side", (json_int_t)facts->side, "outputs",
                                     (json_int_t)facts->outputs, "bytes", (json_int_t)facts->bytes,
@@ -63,10 +59,8 @@ static int write_gguf(const char *path, const grail_model *model)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    model_notices found;
-    find_notices(model, false, &found);
     print_notices(path, model, false);
-    return print_gguf_facts(output, &facts, notices_json(&found, NULL), as_json);
+    return print_gguf_facts(output, &facts, notices_json(model, false, NULL, NULL));
 }
 
 static int write_onnx(const char *path, const grail_model *model)
@@ -87,46 +81,35 @@ static bool is_text(const grail_model *model)
     return grail_model_describe(model, &facts) == GRAIL_OK && facts.reads_images == 0;
 }
 
-static int run(int argc, char **argv)
+static int run(const char *const arguments[])
 {
-    const char *path = NULL;
-    bool help = false;
+    int code = EXIT_OK;
     grail_model *model = NULL;
-    int code = options_parse(&command_export, table, argc, argv, &path, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    const grail_model_options options = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    const grail_status status = grail_model_open_with(path, &options, &model);
+    const grail_status status = shared_options_open_model(arguments[0], &model);
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    print_while(quiet ? NULL : "writing the file");
+    print_while("writing the file");
     if (target == NULL ? is_text(model) : strcmp(target, "gguf") == 0) {
-        code = write_gguf(path, model);
+        code = write_gguf(arguments[0], model);
     } else {
-        code = write_onnx(path, model);
+        code = write_onnx(arguments[0], model);
     }
     grail_model_close(model);
     return code;
 }
 
-static const char *const examples[] = {
-    "grail export demo/vision/cnn.pth -o cnn.onnx",
-    "grail export demo/model -o model.gguf --type q4_0",
-    NULL,
-};
-
 const command command_export = {
     .name = "export",
     .arguments = "MODEL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "write an image network as ONNX, a language model as GGUF",
     .details =
         "MODEL is a dense or a narrowed network: a directory, or a file of weights. The ONNX file "
         "has opset 17, an input \"pixels\" and an output \"logits\"; ONNX Runtime opens it. A GGUF "
         "file holds the weights, the configuration and the tokenizer.",
-    .examples = examples,
+    .examples = WORDS("grail export demo/vision/cnn.pth -o cnn.onnx",
+                      "grail export demo/model -o model.gguf --type q4_0"),
+    .options = table,
     .run = run,
 };

@@ -1,5 +1,4 @@
 /* grail generate: goes on with a text. */
-#include "commands.h"
 #include "interrupt.h"
 #include "notices.h"
 #include "print.h"
@@ -12,10 +11,6 @@
 #include <string.h>
 
 static grail_generate_options o;
-static grail_compute compute = {.backend = "cpu"};
-static option_list settings;
-static int64_t threads;
-static bool quiet, as_json;
 static bool printed; /* some text */
 static bool prompt_printed;
 static json_t *ids;    /* of --json */
@@ -23,15 +18,14 @@ static json_t *pieces; /* likewise */
 
 static const option table[] = {
     FIELDS_OF(GROUP_INPUT, grail_generate_option_at, GRAIL_SUBJECT_READ, o),
-    SET_OPTION(settings),
-    THREADS_OPTION(threads),
-    PRECISION_OPTION(compute.precision, "f32"),
-    BACKEND_OPTION(compute.backend),
-    QUIET_OPTION(quiet),
-    JSON_OPTION(as_json),
+    SET_OPTION,
+    THREADS_OPTION,
+    PRECISION_OPTION("f32"),
+    BACKEND_OPTION,
+    QUIET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const generate_options = table;
 
 /* Line ends of the text are those of the terminal; what else acts on it is escaped. */
 static void print_text(const char *text)
@@ -69,12 +63,10 @@ static void print_prompt(void)
 static int take_token(void *user, int32_t id, const char *text)
 {
     (void)user;
-    if (as_json) {
+    if (asked.as_json) {
         (void)json_array_append_new(ids, json_integer(id));
         (void)json_array_append_new(pieces, json_text(text));
-        if (!quiet) {
-            print_progress((double)NAN, "%zu tokens generated", json_array_size(ids));
-        }
+        print_progress((double)NAN, "%zu tokens generated", json_array_size(ids));
     } else {
         print_prompt();
         print_text(text);
@@ -103,7 +95,7 @@ static json_t *join_pieces(void)
 static int print_result(const grail_generated *g)
 {
     const double rate = g->tokens > 1 ? (double)(g->tokens - 1) / g->seconds : 0.0;
-    if (as_json) {
+    if (asked.as_json) {
         json_t *text = join_pieces();
         json_decref(pieces);
         return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:b, s:f, s:f, s:o}", "prompt",
@@ -114,7 +106,7 @@ static int print_result(const grail_generated *g)
     }
     print_prompt();
     print_out("\n");
-    if (!quiet) {
+    if (!asked.quiet) {
         print_error("grail: %lld tokens of the prompt in %.2f s, %lld generated, %.1f a second%s\n",
                     (long long)g->prompt_tokens, g->prompt_seconds, (long long)g->tokens, rate,
                     g->ended != 0 ? "; the network ended the text" : "");
@@ -126,7 +118,7 @@ static int generate(const char *path, const grail_model *model)
 {
     grail_generated made = {0};
     interrupt_catch();
-    const grail_status status = grail_generate(model, &o, &compute, take_token, NULL, &made);
+    const grail_status status = grail_generate(model, &o, &asked.compute, take_token, NULL, &made);
     print_progress_end();
     if (status != GRAIL_OK) {
         if (printed) {
@@ -138,45 +130,30 @@ static int generate(const char *path, const grail_model *model)
     return print_result(&made);
 }
 
-static int run(int argc, char **argv)
+static int run(const char *const arguments[])
 {
-    const char *path = NULL;
-    bool help = false;
     grail_model *model = NULL;
-    int code = options_parse(&command_generate, table, argc, argv, &path, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
     if (o.prompt == NULL) {
-        print_error("grail generate: give --prompt TEXT; see grail generate --help\n");
-        return EXIT_USAGE;
-    }
-    if (threads > 0) {
-        grail_set_threads((int)threads);
+        return print_misuse("give --prompt TEXT");
     }
     ids = json_array();
     pieces = json_array();
-    const grail_model_options options = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    const grail_status status = grail_model_open_with(path, &options, &model);
-    code = status == GRAIL_OK ? generate(path, model) : print_failure(status);
+    const grail_status status = shared_options_open_model(arguments[0], &model);
+    const int code = status == GRAIL_OK ? generate(arguments[0], model) : print_failure(status);
     grail_model_close(model);
     return code;
 }
 
-static const char *const examples[] = {
-    "grail generate narrow --prompt 'Once upon a time'",
-    "grail generate narrow --prompt 'Once upon a time' --temperature 0.8 --top-p 0.95 --seed 3",
-    NULL,
-};
-
 const command command_generate = {
     .name = "generate",
     .arguments = "MODEL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "go on with a text, to look at what a language model says",
     .details = "Prints the prompt and what the network goes on with, token by token. The most "
                "likely token is taken each time unless --temperature is given.",
-    .examples = examples,
+    .examples = WORDS("grail generate narrow --prompt 'Once upon a time'",
+                      "grail generate narrow --prompt 'Once upon a time' --temperature 0.8 --top-p "
+                      "0.95 --seed 3"),
+    .options = table,
     .run = run,
 };

@@ -1,6 +1,4 @@
 /* grail inspect: lists the sites of a model and what it costs. */
-#include "commands.h"
-#include "input_options.h"
 #include "notices.h"
 #include "print.h"
 #include "shared_options.h"
@@ -10,17 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool as_json;
-static option_list settings;
 static const char *gqa;
 
 static const option table[] = {
-    GQA_OPTION(gqa),
-    SET_OPTION(settings),
-    JSON_OPTION(as_json),
+    {GROUP_CUT, "gqa", OPTION_WORD, &gqa, "MODE", WORDS("kv-groups", "query-per-group"),
+     .help = "unit that is cut in grouped-query attention: kv-groups or query-per-group "
+             "(kv-groups)"},
+    SET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const inspect_options = table;
 
 /* Returns NULL after keeping in `failure` why what the checkpoint says cannot be used; also for a
  * network of text, without a failure. */
@@ -149,11 +146,7 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
 {
     char *failure = NULL;
     const grail_preprocessing *p = preprocessing_of(model, f, &failure);
-    const model_notices found = {.taken = f->notices,
-                                 .taken_count = f->notice_count,
-                                 .activation = f->activation_notice,
-                                 .images = p == NULL ? NULL : p->notice};
-    json_t *heard = notices_json(&found, failure);
+    json_t *heard = notices_json(model, p != NULL, failure, NULL);
     free(failure);
     json_t *list = json_array();
     for (int i = 0; i < grail_site_list_count(sites); i++) {
@@ -174,22 +167,17 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         preprocessing_json(p), "notices", heard, "sites", list));
 }
 
-static int check_kind(const char *directory, bool reads_images)
+static int run(const char *const arguments[])
 {
-    const kind_options of_text = {.given = gqa != NULL, .names = "the modes of --gqa"};
-    const kind_options of_images = {.given = false};
-    return check_kind_options(&command_inspect, directory, reads_images, of_text, of_images);
-}
-
-static int inspect(const char *directory, grail_gqa_mode mode)
-{
+    const char *directory = arguments[0];
     int code = EXIT_OK;
     grail_model *model = NULL;
     grail_site_list *sites = NULL;
     grail_model_facts facts = {0};
-    const grail_model_options options = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    grail_status status = grail_model_open_with(directory, &options, &model);
+    const grail_gqa_mode mode = gqa != NULL && strcmp(gqa, "query-per-group") == 0
+                                    ? GRAIL_GQA_QUERY_PER_GROUP
+                                    : GRAIL_GQA_KV_GROUPS;
+    grail_status status = shared_options_open_model(directory, &model);
     if (status == GRAIL_OK) {
         status = grail_model_describe(model, &facts);
     }
@@ -198,9 +186,10 @@ static int inspect(const char *directory, grail_gqa_mode mode)
     }
     if (status != GRAIL_OK) {
         code = print_failure(status);
-    } else if (check_kind(directory, facts.reads_images != 0) != EXIT_OK) {
+    } else if (shared_options_check_kind(directory, facts.reads_images != 0, "the modes of --gqa",
+                                         "") != EXIT_OK) {
         code = EXIT_USAGE;
-    } else if (as_json) {
+    } else if (asked.as_json) {
         code = print_as_json(model, &facts, sites);
     } else {
         print_notices(directory, model, true);
@@ -211,28 +200,12 @@ static int inspect(const char *directory, grail_gqa_mode mode)
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    const char *directory = NULL;
-    bool help = false;
-    const int code = options_parse(&command_inspect, table, argc, argv, &directory, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    return inspect(directory, gqa_mode(gqa));
-}
-
-static const char *const examples[] = {
-    "grail inspect demo/model",
-    "grail inspect demo/vision/cnn.pth",
-    NULL,
-};
-
 const command command_inspect = {
     .name = "inspect",
     .arguments = "MODEL",
-    .positional_count = 1,
+    .argument_count = 1,
     .summary = "list the sites of a model, its parameters, and its cost per token or image",
-    .examples = examples,
+    .examples = WORDS("grail inspect demo/model", "grail inspect demo/vision/cnn.pth"),
+    .options = table,
     .run = run,
 };

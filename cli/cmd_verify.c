@@ -1,6 +1,4 @@
 /* grail verify: compares a narrow model with its dense model. */
-#include "commands.h"
-#include "input_options.h"
 #include "notices.h"
 #include "print.h"
 #include "shared_options.h"
@@ -9,49 +7,37 @@
 
 #include <math.h>
 
-enum { NOT_GIVEN = -1, DEFAULT_WINDOWS = 4, DEFAULT_IMAGES = 256 };
+enum { DEFAULT_WINDOWS = 4, DEFAULT_IMAGES = 256 };
 
-static const char *data;
-static grail_compute compute = {.backend = "cpu"};
-static option_list settings;
-static int64_t threads;
 static double tolerance = 1e-3;
-static bool quiet, as_json;
-/* options for text */
-static grail_text_source source;
-static int64_t windows = NOT_GIVEN;
-/* options for images */
-static grail_image_source images;
-static int64_t image_count = NOT_GIVEN;
 
 static const option table[] = {
-    {GROUP_INPUT, "data", OPTION_TEXT, &data, "PATH", NULL,
+    {GROUP_INPUT, "data", OPTION_TEXT, &asked.data, "PATH", NULL,
      .help = "text or images to run both models on, in the formats of grail eval (4 windows of 64 "
              "random "
              "token ids, or 8 random images)",
      .field = "path"},
-    SET_OPTION(settings),
-    FIELD_OF(GROUP_INPUT, grail_text_option_at, "field", source),
-    FIELD_OF(GROUP_INPUT, grail_text_option_at, "protocol", source),
-    FIELD_OF(GROUP_INPUT, grail_text_option_at, "context", source),
-    {GROUP_MEASURE, "windows", OPTION_INTEGER, &windows, "N", NULL,
+    SET_OPTION,
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "field", asked.text),
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "protocol", asked.text),
+    FIELD_OF(GROUP_INPUT, grail_text_option_at, "context", asked.text),
+    {GROUP_MEASURE, "windows", OPTION_INTEGER, &asked.windows, "N", NULL,
      .help = "number of windows of the text to compare on (4; of an encoder all)",
      .only_with = "data"},
-    IMAGE_OPTIONS(images),
-    {GROUP_MEASURE, "images", OPTION_INTEGER, &image_count, "N", NULL,
+    IMAGE_OPTIONS,
+    {GROUP_MEASURE, "images", OPTION_INTEGER, &asked.image_count, "N", NULL,
      .help =
          "compare on at most N images, evenly spaced over the data, the same in every run (256)",
      .only_with = "data"},
     {GROUP_MEASURE, "tolerance", OPTION_REAL, &tolerance, "X", NULL,
      .help = "largest logit difference at which the zero-column identity still holds (1e-3)"},
-    THREADS_OPTION(threads),
-    PRECISION_OPTION(compute.precision, "f32"),
-    BACKEND_OPTION(compute.backend),
-    QUIET_OPTION(quiet),
-    JSON_OPTION(as_json),
+    THREADS_OPTION,
+    PRECISION_OPTION("f32"),
+    BACKEND_OPTION,
+    QUIET_OPTION,
+    JSON_OPTION,
     {0},
 };
-const option *const verify_options = table;
 
 static bool identity_holds(const grail_comparison *c)
 {
@@ -145,7 +131,7 @@ static int print_json_result(const grail_comparison *c, bool of_images)
 
 static int print_result(const grail_comparison *c, bool of_images)
 {
-    if (as_json) {
+    if (asked.as_json) {
         return print_json_result(c, of_images);
     }
     print_difference(c, of_images);
@@ -153,23 +139,11 @@ static int print_result(const grail_comparison *c, bool of_images)
     return EXIT_OK;
 }
 
-static int check_options(const char *path, bool reads_images)
-{
-    const kind_options of_text = {.given = list_given(grail_text_option_at) || windows != NOT_GIVEN,
-                                  .names = "--field, --protocol, --context and --windows"};
-    const kind_options of_images = {
-        .given = list_given(grail_image_option_at) || image_count != NOT_GIVEN,
-        .names = "--preset, --split, --images, --size, --mean and --std"};
-    return check_kind_options(&command_verify, path, reads_images, of_text, of_images);
-}
-
 static int watch(void *user, const grail_eval_progress *p)
 {
     const bool *of_images = user;
-    if (!quiet) {
-        print_progress(p->passed / (double)p->total, "%lld/%lld %s compared", (long long)p->passed,
-                       (long long)p->total, *of_images ? "images" : "windows");
-    }
+    print_progress(p->passed / (double)p->total, "%lld/%lld %s compared", (long long)p->passed,
+                   (long long)p->total, *of_images ? "images" : "windows");
     return 0;
 }
 
@@ -177,15 +151,15 @@ static grail_status measure(const grail_model *dense, const grail_model *narrow,
                             const grail_model_facts *facts, grail_comparison *out)
 {
     bool of_images = facts->reads_images != 0;
+    asked.images.path = asked.text.path = asked.data;
     if (of_images) {
-        const int64_t most = image_count == NOT_GIVEN ? DEFAULT_IMAGES : image_count;
-        images.path = data;
-        return grail_verify_images(dense, narrow, &images, most, &compute, watch, &of_images, out);
+        const int64_t most = asked.image_count == 0 ? DEFAULT_IMAGES : asked.image_count;
+        return grail_verify_images(dense, narrow, &asked.images, most, &asked.compute, watch,
+                                   &of_images, out);
     }
     const int64_t usual = facts->gives_features != 0 ? 0 : DEFAULT_WINDOWS;
-    source.path = data;
-    return grail_verify(dense, narrow, &source, windows == NOT_GIVEN ? usual : windows, &compute,
-                        watch, &of_images, out);
+    return grail_verify(dense, narrow, &asked.text, asked.windows == 0 ? usual : asked.windows,
+                        &asked.compute, watch, &of_images, out);
 }
 
 static int compare(const char *path, const grail_model *dense, const grail_model *narrow)
@@ -197,7 +171,9 @@ static int compare(const char *path, const grail_model *dense, const grail_model
         return print_failure(status);
     }
     const bool of_images = facts.reads_images != 0;
-    int code = check_options(path, of_images);
+    int code =
+        shared_options_check_kind(path, of_images, "--field, --protocol, --context and --windows",
+                                  "--preset, --split, --images, --size, --mean and --std");
     if (code != EXIT_OK) {
         return code;
     }
@@ -206,57 +182,37 @@ static int compare(const char *path, const grail_model *dense, const grail_model
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    print_notices(path, dense, data != NULL && images.preset == NULL);
+    print_notices(path, dense, asked.data != NULL && asked.images.preset == NULL);
     code = print_result(&result, of_images);
     return code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
 }
 
-static int verify(const char *const directories[2])
+static int run(const char *const arguments[])
 {
     grail_model *dense = NULL;
     grail_model *narrow = NULL;
-    const grail_model_options options = {.settings = settings.values,
-                                         .setting_count = settings.count};
-    grail_status status = grail_model_open_with(directories[0], &options, &dense);
+    grail_status status = shared_options_open_model(arguments[0], &dense);
     if (status == GRAIL_OK) {
-        status = grail_model_open_with(directories[1], &options, &narrow);
+        status = shared_options_open_model(arguments[1], &narrow);
     }
     const int code =
-        status == GRAIL_OK ? compare(directories[0], dense, narrow) : print_failure(status);
+        status == GRAIL_OK ? compare(arguments[0], dense, narrow) : print_failure(status);
     grail_model_close(dense);
     grail_model_close(narrow);
     return code;
 }
 
-static int run(int argc, char **argv)
-{
-    const char *directories[2] = {NULL, NULL};
-    bool help = false;
-    const int code = options_parse(&command_verify, table, argc, argv, directories, &help);
-    if (code != EXIT_OK || help) {
-        return code;
-    }
-    if (threads > 0) {
-        grail_set_threads((int)threads);
-    }
-    return verify(directories);
-}
-
-static const char *const examples[] = {
-    "grail verify demo/model narrow --data demo/held-out.txt",
-    NULL,
-};
-
 const command command_verify = {
     .name = "verify",
     .arguments = "DENSE NARROW",
-    .positional_count = 2,
+    .argument_count = 2,
     .summary = "compare a narrow model with its dense model",
     .details =
         "Compares the logits of the two models, or the hidden states of two encoders. For a model "
         "that was pruned with --compensate none, also checks the zero-column identity. Its logits "
         "must equal those of the dense model with the columns that read removed units set to zero. "
         "Exit code 3 means that they do not.",
-    .examples = examples,
+    .examples = WORDS("grail verify demo/model narrow --data demo/held-out.txt"),
+    .options = table,
     .run = run,
 };

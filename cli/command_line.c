@@ -135,13 +135,13 @@ static void put_recorded(growing_text *t, const argument *a)
     }
 }
 
-char *command_line_recorded(const option *options)
+char *command_line_recorded(void)
 {
     growing_text t = {0};
     put(&t, "grail ");
     put(&t, count > 1 ? arguments[1] : "");
     for (int i = 2; i < count; i++) {
-        const argument a = argument_at(options, count, arguments, &i);
+        const argument a = argument_at(count, arguments, &i);
         put_recorded(&t, &a);
     }
     return finish(&t);
@@ -153,10 +153,10 @@ static bool says_samples_or_machine(const argument *a)
            (a->option->group == GROUP_INPUT || a->option->group == GROUP_MACHINE);
 }
 
-static void put_positionals(growing_text *t, const option *options)
+static void put_positionals(growing_text *t)
 {
     for (int i = 2; i < count; i++) {
-        const argument a = argument_at(options, count, arguments, &i);
+        const argument a = argument_at(count, arguments, &i);
         if (a.option == NULL && a.value != NULL) {
             put_positional(t, a.value);
         }
@@ -164,11 +164,11 @@ static void put_positionals(growing_text *t, const option *options)
 }
 
 /* What is said of samples and of the machine, as it was given. */
-static void put_options(growing_text *t, const option *options)
+static void put_options(growing_text *t)
 {
     for (int i = 2; i < count; i++) {
         const int first = i;
-        const argument a = argument_at(options, count, arguments, &i);
+        const argument a = argument_at(count, arguments, &i);
         for (int k = first; says_samples_or_machine(&a) && k <= i; k++) {
             put(t, " ");
             put_word(t, arguments[k]);
@@ -176,16 +176,16 @@ static void put_options(growing_text *t, const option *options)
     }
 }
 
-char *command_line_next(const option *options, const char *name, const char *const words[])
+char *command_line_next(const char *name, const char *const words[])
 {
     growing_text t = {0};
     put(&t, "grail ");
     put(&t, name);
-    put_positionals(&t, options);
+    put_positionals(&t);
     for (int i = 0; words[i] != NULL; i++) {
         put(&t, " ");
         put_word(&t, words[i]);
     }
-    put_options(&t, options);
+    put_options(&t);
     return finish(&t);
 }

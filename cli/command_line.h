@@ -18,11 +18,11 @@ void command_line_print_resume(const char *output);
 /** The command line as it is recorded beside a result: "grail" and what decides the result, with
  * other words in place of what is of this machine alone (option.recorded). The caller frees it;
  * NULL when memory runs out. */
-char *command_line_recorded(const option *options);
+char *command_line_recorded(void);
 
 /** A command line for another command, "grail NAME" with the same positional arguments, `words` as
  * a shell reads them, and what the given options say of samples and of the machine. The caller
  * frees it; NULL when memory runs out. */
-char *command_line_next(const option *options, const char *name, const char *const words[]);
+char *command_line_next(const char *name, const char *const words[]);
 
 #endif

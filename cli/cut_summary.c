@@ -1,6 +1,7 @@
 #include "cut_summary.h"
 
 #include "print.h"
+#include "shared_options.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,21 +21,21 @@ typedef struct kind_summary {
 } kind_summary;
 
 /* The fraction of a site's units that the options ask to remove. */
-static double asked_of(run_options *r, const grail_site_report *s)
+static double asked_of(const grail_site_report *s)
 {
-    for (int i = 0; i < r->compress.amount.site_sparsity_count; i++) {
-        if (strcmp(r->compress.amount.site_sparsities[i].site, s->name) == 0) {
-            return r->compress.amount.site_sparsities[i].sparsity;
+    for (int i = 0; i < asked.compress.amount.site_sparsity_count; i++) {
+        if (strcmp(asked.compress.amount.site_sparsities[i].site, s->name) == 0) {
+            return asked.compress.amount.site_sparsities[i].sparsity;
         }
     }
-    const double *sparsity = grail_compress_sparsity(&r->compress, s->kind);
+    const double *sparsity = grail_compress_sparsity(&asked.compress, s->kind);
     return sparsity == NULL ? 0.0 : *sparsity;
 }
 
 /* A plan, and a limit, ask for widths and not for fractions. */
-static bool asks_fractions(const run_options *r)
+static bool asks_fractions(void)
 {
-    return r->compress.amount.plan == NULL && r->compress.amount.plan_text == NULL;
+    return asked.compress.amount.plan == NULL && asked.compress.amount.plan_text == NULL;
 }
 
 static void add_errors(const grail_fit *fit, kind_summary *k)
@@ -54,19 +55,19 @@ static void add_errors(const grail_fit *fit, kind_summary *k)
 }
 
 /* Sites that nobody asked to cut, and that were not cut, do not count. */
-static kind_summary summary_of(const grail_compression *c, run_options *r, const char *kind)
+static kind_summary summary_of(const grail_compression *c, const char *kind)
 {
     kind_summary k = {.kind = kind, .held = true};
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        const double asked = asks_fractions(r) ? asked_of(r, &s) : 0.0;
+        const double wanted = asks_fractions() ? asked_of(&s) : 0.0;
         if ((kind != NULL && strcmp(s.kind, kind) != 0) || s.gone != 0 ||
-            (asked == 0.0 && s.kept == s.units)) {
+            (wanted == 0.0 && s.kept == s.units)) {
             continue;
         }
         const double unit = (double)s.parameters_per_unit;
         k.parameters += unit * (double)s.units;
-        k.asked += asked * unit * (double)s.units;
+        k.asked += wanted * unit * (double)s.units;
         k.removed += unit * (double)(s.units - s.kept);
         k.sites++;
         add_errors(&s.fit, &k);
@@ -83,11 +84,11 @@ static double percent(double part, double all)
 
 /* It is not an error to name a kind of site that the model lacks, so that one command serves many
  * networks. */
-static void warn_missing(const grail_compression *c, run_options *r)
+static void warn_missing(const grail_compression *c)
 {
     for (int k = 0; grail_site_kind_at(k) != NULL; k++) {
         const char *kind = grail_site_kind_at(k);
-        bool there = *grail_compress_sparsity(&r->compress, kind) == 0.0;
+        bool there = *grail_compress_sparsity(&asked.compress, kind) == 0.0;
         for (int i = 0; i < grail_compression_site_count(c); i++) {
             there = there || strcmp(grail_compression_site(c, i).kind, kind) == 0;
         }
@@ -111,55 +112,55 @@ static void warn_few_samples(const grail_compression *c)
     }
 }
 
-void cut_summary_warn(const grail_compression *c, run_options *r, bool named)
+void cut_summary_warn(const grail_compression *c, bool named)
 {
     const char *shortfall = grail_compression_totals_get(c).shortfall;
     warn_few_samples(c);
     if (shortfall[0] != 0) {
-        print_error("grail: warning: %s: %s\n", r->compress.output.path, shortfall);
+        print_error("grail: warning: %s: %s\n", asked.compress.output.path, shortfall);
     }
     if (named) {
-        warn_missing(c, r);
+        warn_missing(c);
     }
 }
 
 /* Why the cut of a kind is not the one asked for, and what is. */
-static const char *reason_of_missed(const run_options *r, const char *kind)
+static const char *reason_of_missed(const char *kind)
 {
     const bool is_heads = strcmp(kind, "heads") == 0;
-    if (is_heads && r->compress.cut.gqa == GRAIL_GQA_KV_GROUPS) {
+    if (is_heads && asked.compress.cut.gqa == GRAIL_GQA_KV_GROUPS) {
         return "groups of heads go as whole units; ask for another share (heads=R), or cut the "
                "heads of groups with --gqa query-per-group";
     }
     if (is_heads || strcmp(kind, "experts") == 0 || strcmp(kind, "values") == 0 ||
-        r->compress.cut.align == 1) {
+        asked.compress.cut.align == 1) {
         return "these go as whole units; ask for another share";
     }
-    return r->compress.cut.align > 1
+    return asked.compress.cut.align > 1
                ? "widths are multiples of --align; lower it, or ask for another share"
                : "widths are multiples of 8 at least, and of a quantised type's blocks; --align 1 "
                  "does not round them";
 }
 
 /* Whether the site misses its share by more than a tenth, or keeps all of its units. */
-static bool is_missed(run_options *r, const grail_site_report *s)
+static bool is_missed(const grail_site_report *s)
 {
-    const double asked = asked_of(r, s) * (double)s->units;
+    const double wanted = asked_of(s) * (double)s->units;
     const double removed = (double)(s->units - s->kept);
-    return s->gone == 0 && asked > 0.0 &&
-           (fabs(removed - asked) > MISSED * asked || s->kept == s->units);
+    return s->gone == 0 && wanted > 0.0 &&
+           (fabs(removed - wanted) > MISSED * wanted || s->kept == s->units);
 }
 
-void cut_summary_warn_missed(const grail_compression *c, run_options *r)
+void cut_summary_warn_missed(const grail_compression *c)
 {
-    for (int k = 0; asks_fractions(r) && grail_site_kind_at(k) != NULL; k++) {
-        const kind_summary all = summary_of(c, r, grail_site_kind_at(k));
+    for (int k = 0; asks_fractions() && grail_site_kind_at(k) != NULL; k++) {
+        const kind_summary all = summary_of(c, grail_site_kind_at(k));
         grail_site_report first = {0};
         bool uncut = false;
         int missed = 0;
         for (int i = 0; i < grail_compression_site_count(c); i++) {
             const grail_site_report s = grail_compression_site(c, i);
-            if (strcmp(s.kind, all.kind) == 0 && is_missed(r, &s)) {
+            if (strcmp(s.kind, all.kind) == 0 && is_missed(&s)) {
                 uncut = uncut || s.kept == s.units;
                 first = missed++ == 0 ? s : first;
             }
@@ -169,7 +170,7 @@ void cut_summary_warn_missed(const grail_compression *c, run_options *r)
                         "were asked for, such as %lld of %lld units in %s: %s\n",
                         all.kind, percent(all.removed, all.parameters),
                         percent(all.asked, all.parameters), (long long)(first.units - first.kept),
-                        (long long)first.units, first.name, reason_of_missed(r, all.kind));
+                        (long long)first.units, first.name, reason_of_missed(all.kind));
         }
     }
 }
@@ -242,9 +243,9 @@ void cut_summary_warn_harmful(const grail_compression *c)
 
 /* Sites of equal widths share a line, so that a uniform cut takes one line per kind. Kinds of which
  * nothing was to be cut, and nothing was, have none. */
-static void print_widths(const grail_compression *c, run_options *r)
+static void print_widths(const grail_compression *c)
 {
-    print_out("widths:%s\n", summary_of(c, r, NULL).sites > 0 ? "" : " nothing is cut");
+    print_out("widths:%s\n", summary_of(c, NULL).sites > 0 ? "" : " nothing is cut");
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
         int same = 0;
@@ -257,7 +258,7 @@ static void print_widths(const grail_compression *c, run_options *r)
                 same++;
             }
         }
-        if (first && s.gone == 0 && summary_of(c, r, s.kind).sites > 0) {
+        if (first && s.gone == 0 && summary_of(c, s.kind).sites > 0) {
             print_out("  %-5s %lld of %lld units kept, width %lld -> %lld, in %d %s\n", s.kind,
                       (long long)s.kept, (long long)s.units, (long long)s.width,
                       (long long)s.narrow, same, same == 1 ? "site" : "sites");
@@ -289,13 +290,13 @@ static void print_dropped_experts(const grail_compression *c)
     }
 }
 
-static void print_cut(const kind_summary *k, bool asked)
+static void print_cut(const kind_summary *k, bool wanted)
 {
     if (k->sites == 0) {
         return;
     }
     print_out("  %-6s", k->kind == NULL ? "sites" : k->kind);
-    if (asked) {
+    if (wanted) {
         print_out(" %5.1f %% asked,", percent(k->asked, k->parameters));
     }
     print_out(" %5.1f %% removed\n", percent(k->removed, k->parameters));
@@ -326,18 +327,18 @@ static void print_errors(const kind_summary *k)
     print_out("\n");
 }
 
-void cut_summary_print(const grail_compression *c, run_options *r)
+void cut_summary_print(const grail_compression *c)
 {
-    const kind_summary all = summary_of(c, r, NULL);
-    print_widths(c, r);
+    const kind_summary all = summary_of(c, NULL);
+    print_widths(c);
     if (all.sites > 0) {
         print_out("cut, of the parameters that these units hold:\n");
     }
     for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
-        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
-        print_cut(&k, asks_fractions(r));
+        const kind_summary k = summary_of(c, grail_site_kind_at(i));
+        print_cut(&k, asks_fractions());
     }
-    print_cut(&all, asks_fractions(r));
+    print_cut(&all, asks_fractions());
     print_whole(c);
     print_dropped_experts(c);
     if (all.measured > 0) {
@@ -345,7 +346,7 @@ void cut_summary_print(const grail_compression *c, run_options *r)
                   all.held ? ", on held-out samples" : "");
     }
     for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
-        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
+        const kind_summary k = summary_of(c, grail_site_kind_at(i));
         print_errors(&k);
     }
 }
@@ -394,11 +395,11 @@ void cut_summary_print_loaders(const grail_compression *c)
 
 /* -- JSON -------------------------------------------------------------------------------------- */
 
-static json_t *kind_json(const kind_summary *k, bool asked)
+static json_t *kind_json(const kind_summary *k, bool wanted)
 {
     const double none = (double)NAN;
     return json_pack("{s:o, s:o, s:f, s:o, s:o, s:i, s:i, s:i}", "kind", json_text(k->kind),
-                     "asked", json_number_or_null(asked ? k->asked / k->parameters : none),
+                     "asked", json_number_or_null(wanted ? k->asked / k->parameters : none),
                      "reached", k->removed / k->parameters, "error_before",
                      json_number_or_null(k->measured > 0 ? k->before / k->measured : none),
                      "error_after",
@@ -406,13 +407,13 @@ static json_t *kind_json(const kind_summary *k, bool asked)
                      k->sites, "bias_only", k->bias_only, "kept_plain", k->kept_plain);
 }
 
-json_t *cut_summary_json(const grail_compression *c, run_options *r)
+json_t *cut_summary_json(const grail_compression *c)
 {
     json_t *kinds = json_array();
     for (int i = 0; grail_site_kind_at(i) != NULL; i++) {
-        const kind_summary k = summary_of(c, r, grail_site_kind_at(i));
+        const kind_summary k = summary_of(c, grail_site_kind_at(i));
         if (k.sites > 0 && k.parameters > 0.0) {
-            json_array_append_new(kinds, kind_json(&k, asks_fractions(r)));
+            json_array_append_new(kinds, kind_json(&k, asks_fractions()));
         }
     }
     return kinds;

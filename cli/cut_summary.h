@@ -3,13 +3,13 @@
 #ifndef GRAIL_CLI_CUT_SUMMARY_H
 #define GRAIL_CLI_CUT_SUMMARY_H
 
-#include "run_options.h"
+#include "shared_options.h"
 
 #include <jansson.h>
 
 /** Warns of what is known before the run: few samples, a quantised type that not all matrices have,
  * and kinds that the model lacks (where `named`, since they were asked for by name). */
-void cut_summary_warn(const grail_compression *c, run_options *r, bool named);
+void cut_summary_warn(const grail_compression *c, bool named);
 /** Warns of sites whose units all scored equal, which is known after the run. */
 void cut_summary_warn_tied(const grail_compression *c);
 
@@ -19,14 +19,14 @@ void cut_summary_warn_unreached(const grail_compression *c);
 void cut_summary_warn_harmful(const grail_compression *c);
 /** Says in a line by kind where rounding misses the cut that was asked for by more than a tenth, or
  * leaves a site uncut. */
-void cut_summary_warn_missed(const grail_compression *c, run_options *r);
+void cut_summary_warn_missed(const grail_compression *c);
 
 /** Prints the widths, the cut by kind, and after a run the errors by kind. */
-void cut_summary_print(const grail_compression *c, run_options *r);
+void cut_summary_print(const grail_compression *c);
 /** Prints who loads the result, and what would load where the widths are the reason. */
 void cut_summary_print_loaders(const grail_compression *c);
 /** [{"kind", "asked", "reached", "error_before", "error_after", "sites", "bias_only",
  * "kept_plain"}, ...], fractions, with null for what is not known. */
-json_t *cut_summary_json(const grail_compression *c, run_options *r);
+json_t *cut_summary_json(const grail_compression *c);
 
 #endif

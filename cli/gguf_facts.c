@@ -1,18 +1,17 @@
 #include "gguf_facts.h"
 
-#include "options.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <string.h>
 
-int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices,
-                     bool as_json)
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices)
 {
     char bytes[HUMAN_SIZE];
     if (facts->shortfall[0] != 0) {
         print_error("grail: warning: %s: %s\n", output, facts->shortfall);
     }
-    if (as_json) {
+    if (asked.as_json) {
         return print_json(json_pack(
             "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o, s:o}", "file", json_text(output),
             "architecture", json_text(facts->architecture), "type", json_text(facts->type), "table",

@@ -6,10 +6,7 @@
 
 #include <jansson.h>
 
-#include <stdbool.h>
-
 /** Takes the reference of `notices`, an array. Returns an exit code. */
-int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices,
-                     bool as_json);
+int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *notices);
 
 #endif

@@ -1,6 +1,8 @@
 #include "heal_progress.h"
 
+#include "interrupt.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -51,22 +53,19 @@ static void print_ended(const grail_healing *h)
     print_error("%s\n", time_left(h, left));
 }
 
-void heal_progress_print(const grail_healing *now)
+int heal_progress_watch(void *user, const grail_healing *now)
 {
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
-    if (now->ended != 0) {
-        print_ended(now);
-    } else {
+    (void)user;
+    if (now->ended == 0) {
         print_progress((double)NAN, "  healing %s: step %lld of %lld, loss %.5f -> %.5f%s",
                        what_of(now, what), (long long)now->steps, (long long)now->most_steps,
                        now->held_before, now->held_after, time_left(now, left));
+    } else if (!asked.quiet) {
+        print_ended(now);
     }
-}
-
-void heal_progress_print_steps(int block, int blocks, double done)
-{
-    print_progress((double)NAN, "  through block %d/%d: %.0f %%", block + 1, blocks, 100.0 * done);
+    return interrupt_came();
 }
 
 static void print_what(const grail_healing *h)

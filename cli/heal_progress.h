@@ -7,11 +7,8 @@
 #include <jansson.h>
 
 /** Prints a training's progress on stderr: a line when it has ended, and until then its steps by
- * print_progress. */
-void heal_progress_print(const grail_healing *now);
-
-/** Says by print_progress how far the samples are through a block, which its training waits for. */
-void heal_progress_print_steps(int block, int blocks, double done);
+ * print_progress; an observer of healing. */
+int heal_progress_watch(void *user, const grail_healing *now);
 
 /** Prints the results of a run's trainings on stdout, a line each. */
 void heal_summaries_print(const grail_compression *c);

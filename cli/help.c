@@ -1,5 +1,5 @@
 /* --help of a command, from its option table. */
-#include "help.h"
+#include "options.h"
 
 #include "print.h"
 
@@ -105,7 +105,7 @@ void help_print(const command *c, const option *options)
     print_out("\nhelp:\n");
     print_left("  --help");
     print_out("print this help; short form: -h\n");
-    if (c->positional_count > 0) {
+    if (c->argument_count > 0) {
         print_left("  --");
         print_out("end of the options: %s may then begin with a dash\n", c->arguments);
     }

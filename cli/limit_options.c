@@ -6,62 +6,49 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* The limits in the order of their options; `limit` is the library's word. */
-typedef struct limit_value {
-    const char *option, *limit, *text;
-} limit_value;
+/* `limit` is the library's word. */
+static const struct {
+    const char *option, *limit;
+    const char *const *text;
+} limits[] = {{"target-ratio", "params", &asked.target_ratio},
+              {"target-params", "params", &asked.target_params},
+              {"target-macs", "macs", &asked.target_macs},
+              {"target-kv-bytes", "kv-bytes", &asked.target_kv_bytes},
+              {"target-size", "size", &asked.target_size}};
 
-enum { LIMITS = 5 };
+enum { LIMITS = sizeof limits / sizeof limits[0] };
 
-static void list_limits(const limit_options *l, limit_value list[LIMITS])
+static int count_given(void)
 {
-    list[0] = (limit_value){"target-ratio", "params", l->ratio};
-    list[1] = (limit_value){"target-params", "params", l->parameters};
-    list[2] = (limit_value){"target-macs", "macs", l->macs};
-    list[3] = (limit_value){"target-kv-bytes", "kv-bytes", l->kv_bytes};
-    list[4] = (limit_value){"target-size", "size", l->size};
-}
-
-bool limit_options_given(const limit_options *l)
-{
-    limit_value list[LIMITS];
-    bool given = false;
-    list_limits(l, list);
+    int given = 0;
     for (int i = 0; i < LIMITS; i++) {
-        given = given || list[i].text != NULL;
+        given += *limits[i].text != NULL ? 1 : 0;
     }
     return given;
+}
+
+bool limit_options_given(void)
+{
+    return count_given() > 0;
 }
 
 /* A positive number with a suffix of thousands: K, M, G or B, T, each perhaps with a B for bytes.
  */
 static bool read_amount(const char *text, double *out)
 {
+    static const struct {
+        char letter;
+        double factor;
+    } suffixes[] = {{'K', 1e3}, {'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'B', 1e9}, {'T', 1e12}};
     char *end = NULL;
     double factor = 1.0;
     const double number = strtod(text, &end);
     if (end == text || !isfinite(number) || !(number > 0.0)) {
         return false;
     }
-    switch (*end) {
-    case 'K':
-    case 'k':
-        factor = 1e3;
-        break;
-    case 'M':
-        factor = 1e6;
-        break;
-    case 'G':
-    case 'B':
-        factor = 1e9;
-        break;
-    case 'T':
-        factor = 1e12;
-        break;
-    default:
-        break;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        factor = *end == suffixes[i].letter ? suffixes[i].factor : factor;
     }
     end += factor > 1.0 ? 1 : 0;
     end += factor > 1.0 && *end == 'B' ? 1 : 0;
@@ -69,97 +56,88 @@ static bool read_amount(const char *text, double *out)
     return *end == 0;
 }
 
-static int read_limit(const command *c, const limit_value *v, bool is_ratio,
-                      grail_plan_options *out)
+int limit_options_read(void)
 {
-    double *amount = is_ratio ? &out->ratio : &out->most;
-    const bool valid = read_amount(v->text, amount) && (!is_ratio || *amount <= 1.0);
-    out->limit = v->limit;
-    if (valid) {
-        return EXIT_OK;
-    }
-    print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, v->option,
-                is_ratio ? "a number above 0 and at most 1"
-                         : "a number above 0, such as 700M, 5B or 4GB",
-                v->text, c->name);
-    return EXIT_USAGE;
-}
-
-int limit_options_read(const command *c, limit_options *l)
-{
-    limit_value list[LIMITS];
-    int code = EXIT_OK;
-    int given = 0;
-    list_limits(l, list);
-    for (int i = 0; i < LIMITS && code == EXIT_OK; i++) {
-        if (list[i].text != NULL) {
-            given++;
-            code = read_limit(c, &list[i], i == 0, &l->plan);
+    for (int i = 0; i < LIMITS; i++) {
+        const char *text = *limits[i].text;
+        const bool is_ratio = i == 0;
+        double *amount = is_ratio ? &asked.plan.ratio : &asked.plan.most;
+        if (text == NULL) {
+            continue;
+        }
+        asked.plan.limit = limits[i].limit;
+        if (!read_amount(text, amount) || (is_ratio && !(*amount <= 1.0))) {
+            return print_misuse("--%s takes %s, not '%s'", limits[i].option,
+                                is_ratio ? "a number above 0 and at most 1"
+                                         : "a number above 0, such as 700M, 5B or 4GB",
+                                text);
         }
     }
-    if (code == EXIT_OK && given != 1) {
-        print_error("grail %s: give exactly one of --target-ratio, --target-params, --target-macs, "
-                    "--target-kv-bytes and --target-size\n",
-                    c->name);
+    if (count_given() != 1) {
+        print_command_error("give exactly one of --target-ratio, --target-params, --target-macs, "
+                            "--target-kv-bytes and --target-size\n");
         return EXIT_USAGE;
     }
-    return code;
+    return EXIT_OK;
 }
 
-limit_watch limit_watch_init(const limit_options *l, grail_session *session, bool quiet)
-{
-    grail_model_facts facts = {0};
-    const bool uniform = l->plan.uniform_widths != 0 || strcmp(l->plan.budget, "uniform") == 0;
-    const bool known = grail_model_describe(grail_session_model(session), &facts) == GRAIL_OK;
-    return (limit_watch){.quiet = quiet, .differ = !uniform && known && facts.reads_images == 0};
-}
+static bool widths_differ;   /* they may, from layer to layer, and nobody has said so yet */
+static char last_trial[200]; /* in words, or "" */
 
-void limit_watch_note(limit_watch *w)
+void limit_options_note(void)
 {
-    if (w->differ) {
+    if (widths_differ) {
         print_error("grail: note: layers get widths of their own, which some loaders of language "
                     "models open for some families; --uniform-heads lets FFNs alone differ, which "
                     "more of them open, --uniform-widths gives all layers the same\n");
     }
-    w->differ = false;
-}
-
-/* Without the end of the line. */
-static void describe_trial(const grail_plan_trial *t, char *text, size_t size)
-{
-    char cost[HUMAN_SIZE];
-    char left[HUMAN_SIZE];
-    snprintf(text, size, "%s %d/%d  %-22s  %8s  divergence %.5f%s",
-             t->is_alone != 0 ? "weighing site" : "trial", t->tried, t->most, t->name,
-             human_count(t->cost, cost), t->divergence, t->is_best != 0 ? "  best so far" : "");
-    if (t->seconds_left > 0.0) {
-        const size_t used = strlen(text);
-        snprintf(text + used, size - used, ", about %s left", human_seconds(t->seconds_left, left));
-    }
+    widths_differ = false;
 }
 
 /* The best trials have lines, the others are progress. */
-int limit_options_watch(void *user, const grail_plan_trial *t)
+static int watch(void *user, const grail_plan_trial *t)
 {
-    limit_watch *w = user;
-    describe_trial(t, w->trial, sizeof w->trial);
-    if (!w->quiet && t->is_best != 0) {
-        print_error("%s\n", w->trial);
-    } else if (!w->quiet && t->tried < t->most) {
-        print_progress((double)NAN, "%s", w->trial);
+    (void)user;
+    char cost[HUMAN_SIZE];
+    char left[HUMAN_SIZE];
+    snprintf(last_trial, sizeof last_trial, "%s %d/%d  %-22s  %8s  divergence %.5f%s",
+             t->is_alone != 0 ? "weighing site" : "trial", t->tried, t->most, t->name,
+             human_count(t->cost, cost), t->divergence, t->is_best != 0 ? "  best so far" : "");
+    if (t->seconds_left > 0.0) {
+        append_text(last_trial, sizeof last_trial, ", about %s left",
+                    human_seconds(t->seconds_left, left));
     }
-    return interrupt_came() ? 1 : 0;
+    if (!asked.quiet && t->is_best != 0) {
+        print_error("%s\n", last_trial);
+    } else if (t->tried < t->most) {
+        print_progress((double)NAN, "%s", last_trial);
+    }
+    return interrupt_came();
 }
 
 /* The observer of trials is the one that stops. */
-int limit_options_watch_steps(void *user, int block, int blocks, double done)
+static int watch_steps(void *user, int block, int blocks, double done)
 {
-    const limit_watch *w = user;
-    if (!w->quiet) {
-        print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", w->trial,
-                       w->trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
-    }
+    (void)user;
+    print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", last_trial,
+                   last_trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
     return 0;
+}
+
+int limit_options_choose(const char *kinds, grail_plan **out)
+{
+    grail_plan_options *o = &asked.plan;
+    grail_model_facts facts = {0};
+    const grail_model *model = grail_session_model(asked.compress.read.session);
+    widths_differ = o->uniform_widths == 0 && strcmp(o->budget, "uniform") != 0 &&
+                    grail_model_describe(model, &facts) == GRAIL_OK && facts.reads_images == 0;
+    o->compress = asked.compress;
+    o->compress.run.step_observer = watch_steps;
+    o->kinds = kinds;
+    o->observer = watch;
+    const grail_status status = grail_plan_make(o, out);
+    print_progress_end();
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
 void limit_options_warn_missed(const grail_plan *plan)

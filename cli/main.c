@@ -1,11 +1,11 @@
 /* grail: the command line over <grail/grail.h>. */
 #include "command_line.h"
-#include "commands.h"
 #include "descriptors.h"
 #include "external.h"
 #include "interrupt.h"
 #include "print.h"
 #include "ranks.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -14,40 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const command *command;
-    const option *const *options;
-} commands[] = {
-    {&command_inspect, &inspect_options},
-    {&command_plan, &plan_options},
-    {&command_gram, &gram_options},
-    {&command_compress, &compress_options},
-    {&command_heal, &heal_command_options},
-    {&command_eval, &eval_options},
-    {&command_verify, &verify_options},
-    {&command_generate, &generate_options},
-    {&command_export, &export_options},
-    {&command_quantize, &quantize_options},
-    {&command_doctor, &doctor_options},
-    {&command_logits, &logits_options},
-    {&command_completion, &completion_options},
+static const command *const commands[] = {
+    &command_inspect, &command_plan,   &command_gram,       &command_compress, &command_heal,
+    &command_eval,    &command_verify, &command_generate,   &command_export,   &command_quantize,
+    &command_doctor,  &command_logits, &command_completion,
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 const command *command_at(int i)
 {
-    return i >= 0 && i < COMMAND_COUNT ? commands[i].command : NULL;
-}
-
-const option *command_options(const char *name)
-{
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].command->name, name) == 0) {
-            return options_complete(*commands[i].options);
-        }
-    }
-    return NULL;
+    return i >= 0 && i < COMMAND_COUNT ? commands[i] : NULL;
 }
 
 typedef void (*printer)(const char *format, ...) GRAIL_PRINTF(1, 2);
@@ -58,8 +35,8 @@ static void print_usage(printer print)
           "usage: grail COMMAND ...\n\n",
           grail_version());
     for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (!commands[i].command->hidden) {
-            print("  %-12s%s\n", commands[i].command->name, commands[i].command->summary);
+        if (!commands[i]->hidden) {
+            print("  %-12s%s\n", commands[i]->name, commands[i]->summary);
         }
     }
     print("  %-12s%s\n", "help", HELP_SUMMARY);
@@ -72,7 +49,7 @@ static void print_usage(printer print)
 static const char *command_name_at(const void *list, int i)
 {
     (void)list;
-    return i == COMMAND_COUNT ? "help" : i < COMMAND_COUNT ? commands[i].command->name : NULL;
+    return i == COMMAND_COUNT ? "help" : i < COMMAND_COUNT ? commands[i]->name : NULL;
 }
 
 /* These come with the package for Python. */
@@ -102,12 +79,30 @@ static int refuse_unknown(const char *name)
     return EXIT_USAGE;
 }
 
+static int run_one(const command *c, int argc, char **argv)
+{
+    bool help = false;
+    const char *arguments[MOST_ARGUMENTS] = {NULL};
+    print_as_command(c->name);
+    int code = ranks_check(c);
+    shared_options_init();
+    code = code == EXIT_OK ? options_parse(c, argc, argv, arguments, &help) : code;
+    if (code == EXIT_OK && help) {
+        help_print(c, options_parsed());
+    } else if (code == EXIT_OK) {
+        if (asked.threads > 0) {
+            grail_set_threads((int)asked.threads);
+        }
+        code = c->run(arguments);
+    }
+    return code;
+}
+
 static int run_named(int argc, char **argv)
 {
     for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].command->name, argv[0]) == 0) {
-            const int code = ranks_check(commands[i].command);
-            return code == EXIT_OK ? commands[i].command->run(argc, argv) : code;
+        if (strcmp(commands[i]->name, argv[0]) == 0) {
+            return run_one(commands[i], argc, argv);
         }
     }
     external_run(argv);

@@ -10,54 +10,50 @@ void print_notice(const char *path, const char *notice, const char *option)
     }
 }
 
-void notices_add(json_t *list, const char *notice)
+/* Borrowed from the model; NULL where there is none. */
+typedef struct model_notices {
+    grail_model_facts facts;
+    const char *images;
+} model_notices;
+
+static model_notices notices_of(const grail_model *model, bool prepares_images)
 {
-    if (notice != NULL && notice[0] != 0) {
-        json_array_append_new(list, json_text(notice));
+    model_notices found = {.images = NULL};
+    grail_preprocessing images = {0};
+    if (grail_model_describe(model, &found.facts) == GRAIL_OK && prepares_images &&
+        found.facts.reads_images != 0 && grail_model_preprocessing(model, &images) == GRAIL_OK) {
+        found.images = images.notice;
     }
+    return found;
 }
 
 static void add_notices(const char *const notices[], int count, json_t *list)
 {
     for (int i = 0; i < count; i++) {
-        notices_add(list, notices[i]);
+        if (notices[i] != NULL && notices[i][0] != 0) {
+            json_array_append_new(list, json_text(notices[i]));
+        }
     }
 }
 
-json_t *notices_json(const model_notices *n, const char *other)
+json_t *notices_json(const grail_model *model, bool prepares_images, const char *second,
+                     const char *third)
 {
-    const char *const single[] = {n->activation, n->images, other};
     json_t *list = json_array();
-    add_notices(n->taken, n->taken_count, list);
+    const model_notices found = notices_of(model, prepares_images);
+    const char *const single[] = {found.facts.activation_notice, found.images, second, third};
+    add_notices(found.facts.notices, found.facts.notice_count, list);
     add_notices(single, sizeof single / sizeof single[0], list);
     return list;
 }
 
-void find_notices(const grail_model *model, bool prepares_images, model_notices *out)
-{
-    grail_model_facts facts = {0};
-    grail_preprocessing images = {0};
-    *out = (model_notices){0};
-    if (grail_model_describe(model, &facts) != GRAIL_OK) {
-        return;
-    }
-    out->taken = facts.notices;
-    out->taken_count = facts.notice_count;
-    out->activation = facts.activation_notice;
-    if (prepares_images && facts.reads_images != 0 &&
-        grail_model_preprocessing(model, &images) == GRAIL_OK) {
-        out->images = images.notice;
-    }
-}
-
 void print_notices(const char *path, const grail_model *model, bool prepares_images)
 {
-    model_notices found;
-    find_notices(model, prepares_images, &found);
-    for (int i = 0; i < found.taken_count; i++) {
-        print_notice(path, found.taken[i], NULL);
+    const model_notices found = notices_of(model, prepares_images);
+    for (int i = 0; i < found.facts.notice_count; i++) {
+        print_notice(path, found.facts.notices[i], NULL);
     }
-    print_notice(path, found.activation, "--set");
+    print_notice(path, found.facts.activation_notice, "--set");
     print_notice(path, found.images, "--preset");
 }
 

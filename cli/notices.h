@@ -13,22 +13,10 @@
  * notice, no option. */
 void print_notice(const char *path, const char *notice, const char *option);
 
-/** Notices of a model, borrowed from it; NULL where there is none. */
-typedef struct model_notices {
-    const char *const *taken; /* [taken_count]: what was read of the checkpoint, and what was not */
-    int taken_count;
-    const char *activation, *images;
-} model_notices;
-
-/** All of them and another one, which may be NULL, as an array. */
-json_t *notices_json(const model_notices *n, const char *other);
-
-/** Adds another one; NULL and "" are none. */
-void notices_add(json_t *list, const char *notice);
-
-/** Those on how images are prepared only if it prepares images, and no preset was chosen for them.
- */
-void find_notices(const grail_model *model, bool prepares_images, model_notices *out);
+/** Those of a model and two more, which may be NULL or "", as an array; those on how images are
+ * prepared only if it prepares images, and no preset was chosen for them. */
+json_t *notices_json(const grail_model *model, bool prepares_images, const char *second,
+                     const char *third);
 /** Prints those of the model opened from `path`. */
 void print_notices(const char *path, const grail_model *model, bool prepares_images);
 

@@ -1,6 +1,5 @@
 #include "options.h"
 
-#include "help.h"
 #include "print.h"
 
 #include <grail/compress.h>
@@ -189,52 +188,38 @@ static bool set_option(const option *o, const char *text)
 
 /* -- refusals ---------------------------------------------------------------------------------- */
 
-static int usage_error(const command *c, const char *what, const char *subject)
-{
-    print_error("grail %s: %s '%s'; see grail %s --help\n", c->name, what, subject, c->name);
-    return EXIT_USAGE;
-}
-
 static const char *name_of_option(const void *list, int i)
 {
     const option *options = list;
     return options[i].name;
 }
 
-static int unknown_option(const command *c, const option *options, const char *text, size_t length)
+static int unknown_option(const char *text)
 {
     char name[80];
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    const char *meant = grail_nearest_name(name, name_of_option, options);
-    if (meant == NULL) {
-        return usage_error(c, "unknown option", text - 2);
-    }
-    print_error("grail %s: unknown option '--%s'; did you mean '--%s'? see grail %s --help\n",
-                c->name, name, meant, c->name);
-    return EXIT_USAGE;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+    const char *meant = text[1] == '-' ? grail_nearest_name(name, name_of_option, parsed) : NULL;
+    return meant == NULL ? print_misuse("unknown option '%s'", text)
+                         : print_misuse("unknown option '--%s'; did you mean '--%s'?", name, meant);
 }
 
-static int bad_value(const command *c, const option *o, const char *value)
+static int bad_value(const option *o, const char *value)
 {
     char expected[160];
     if (o->kind == OPTION_LIST) {
-        print_error("grail %s: --%s may be given at most %d times; see grail %s --help\n", c->name,
-                    o->name, OPTION_LIST_MOST, c->name);
-        return EXIT_USAGE;
+        return print_misuse("--%s may be given at most %d times", o->name, OPTION_LIST_MOST);
     }
     grail_option_expected(description_of(o), expected, sizeof expected);
-    print_error("grail %s: --%s takes %s, not '%s'; see grail %s --help\n", c->name, o->name,
-                expected, value, c->name);
-    return EXIT_USAGE;
+    return print_misuse("--%s takes %s, not '%s'", o->name, expected, value);
 }
 
 /* -- words ------------------------------------------------------------------------------------- */
 
-enum { MOST_WORDS = 16, WORDS_SIZE = 160 };
+enum { MOST_WORDS = 16, TEXT_SIZE = 400 };
 
 /* The words of an option, apart. */
 typedef struct word_list {
-    char text[WORDS_SIZE];
+    char text[160];
     const char *words[MOST_WORDS + 1];
 } word_list;
 
@@ -256,30 +241,23 @@ static const char *word_at(const void *list, int i)
     return words[i];
 }
 
-int options_check_word(const command *c, const char *what, const char *const *words,
-                       const char *value)
+int options_check_word(const char *what, const char *const *words, const char *value)
 {
+    char list[TEXT_SIZE] = "";
     for (int i = 0; words[i] != NULL; i++) {
         if (strcmp(words[i], value) == 0) {
             return EXIT_OK;
         }
+        append_text(list, sizeof list, "%s %s",
+                    i == 0                 ? ""
+                    : words[i + 1] == NULL ? " or"
+                                           : ",",
+                    words[i]);
     }
     const char *meant = grail_nearest_name(value, word_at, words);
-    print_error("grail %s: %s takes", c->name, what);
-    for (int i = 0; words[i] != NULL; i++) {
-        print_error("%s %s", i == 0 ? "" : words[i + 1] == NULL ? " or" : ",", words[i]);
-    }
-    print_error(", not '%s'; %s%s%ssee grail %s --help\n", value,
-                meant == NULL ? "" : "did you mean '", meant == NULL ? "" : meant,
-                meant == NULL ? "" : "'? ", c->name);
-    return EXIT_USAGE;
-}
-
-static int check_word(const command *c, const option *o, const char *value)
-{
-    char name[80];
-    snprintf(name, sizeof name, "--%s", o->name);
-    return o->kind == OPTION_WORD ? options_check_word(c, name, o->words, value) : EXIT_OK;
+    return meant == NULL
+               ? print_misuse("%s takes%s, not '%s'", what, list, value)
+               : print_misuse("%s takes%s, not '%s'; did you mean '%s'?", what, list, value, meant);
 }
 
 /* -- parsing ----------------------------------------------------------------------------------- */
@@ -293,50 +271,19 @@ static const char *option_name(const char *text)
     return strncmp(text, "--", 2) == 0 ? text + 2 : NULL;
 }
 
-/* Parses "--name value" or "--name=value". *index moves past a separate value. */
-static int parse_one(const command *c, const option *options, int argc, char **argv, int *index)
-{
-    const char *name = option_name(argv[*index]);
-    const size_t length = strcspn(name, "=");
-    const option *o = find_option(options, name, length);
-    if (o == NULL) {
-        return name == argv[*index] + 2 ? unknown_option(c, options, name, length)
-                                        : usage_error(c, "unknown option", argv[*index]);
-    }
-    const char *value = name[length] == 0 ? NULL : name + length + 1;
-    if (o->kind == OPTION_FLAG && value != NULL) {
-        print_error("grail %s: --%s takes no value, not even '%s'; see grail %s --help\n", c->name,
-                    o->name, value, c->name);
-        return EXIT_USAGE;
-    }
-    if (o->kind != OPTION_FLAG && value == NULL) {
-        if (*index + 1 >= argc) {
-            print_error("grail %s: no value follows '%s'; give --%s %s; see grail %s --help\n",
-                        c->name, argv[*index], o->name, o->argument, c->name);
-            return EXIT_USAGE;
-        }
-        value = argv[++*index];
-    }
-    if (check_word(c, o, value) != EXIT_OK) {
-        return EXIT_USAGE;
-    }
-    given[o - options] = value == NULL ? "" : value;
-    return set_option(o, value) ? EXIT_OK : bad_value(c, o, value);
-}
-
 bool options_ended(char **at)
 {
     return end_of_options != NULL && at >= end_of_options;
 }
 
-argument argument_at(const option *options, int argc, char **argv, int *index)
+argument argument_at(int argc, char **argv, int *index)
 {
     if (options_ended(argv + *index)) {
         return (argument){.value = argv + *index == end_of_options ? NULL : argv[*index]};
     }
     const char *name = option_name(argv[*index]);
     const size_t length = name == NULL ? 0 : strcspn(name, "=");
-    const option *o = name == NULL ? NULL : find_option(options, name, length);
+    const option *o = name == NULL ? NULL : find_option(parsed, name, length);
     if (o == NULL) {
         return (argument){.value = argv[*index]};
     }
@@ -347,159 +294,156 @@ argument argument_at(const option *options, int argc, char **argv, int *index)
     return (argument){.option = o, .value = value};
 }
 
-static bool is_missing(const option *o)
+/* Takes an option, which stood as `text`. */
+static int take_option(const option *o, const char *value, const char *text)
 {
-    const char *const *text = o->target;
-    return o->need == REQUIRED && *text == NULL;
+    if (o->kind == OPTION_FLAG && value != NULL) {
+        return print_misuse("--%s takes no value, not even '%s'", o->name, value);
+    }
+    if (o->kind != OPTION_FLAG && value == NULL) {
+        return print_misuse("no value follows '%s'; give --%s %s", text, o->name, o->argument);
+    }
+    if (o->kind == OPTION_WORD) {
+        char name[80];
+        snprintf(name, sizeof name, "--%s", o->name);
+        const int code = options_check_word(name, o->words, value);
+        if (code != EXIT_OK) {
+            return code;
+        }
+    }
+    given[o - parsed] = value == NULL ? "" : value;
+    return set_option(o, value) ? EXIT_OK : bad_value(o, value);
 }
 
 /* Names all that is missing at once. */
-static int check_required(const command *c, const option *options)
+static int check_required(void)
 {
-    int missing = 0;
-    for (const option *o = options; o->name != NULL; o++) {
-        if (is_missing(o)) {
-            if (missing++ == 0) {
-                print_error("grail %s: give", c->name);
-            }
-            print_error("%s --%s %s", missing == 1 ? "" : " and", o->name, o->argument);
+    char missing[TEXT_SIZE] = "";
+    for (const option *o = parsed; o->name != NULL; o++) {
+        const char *const *text = o->target;
+        if (o->need == REQUIRED && *text == NULL) {
+            append_text(missing, sizeof missing, "%s --%s %s", missing[0] == 0 ? "" : " and",
+                        o->name, o->argument);
         }
     }
-    if (missing == 0) {
-        return EXIT_OK;
-    }
-    print_error("; see grail %s --help\n", c->name);
-    return EXIT_USAGE;
+    return missing[0] == 0 ? EXIT_OK : print_misuse("give%s", missing);
 }
 
 /* -- options without effect -------------------------------------------------------------------- */
 
 /* Whether the option that a word names, "name" or "name=value", was given, with that value. */
-static bool is_given(const option *options, const char *word)
+static bool is_given(const char *word)
 {
     const size_t length = strcspn(word, "=");
-    const option *o = find_option(options, word, length);
-    const char *value = o == NULL ? NULL : given[o - options];
+    const option *o = find_option(parsed, word, length);
+    const char *value = o == NULL ? NULL : given[o - parsed];
     if (o != NULL && o->assumed && value == NULL) {
         return word[length] == 0;
     }
     return value != NULL && (word[length] == 0 || strcmp(value, word + length + 1) == 0);
 }
 
-static bool exists(const option *options, const char *word)
-{
-    return find_option(options, word, strcspn(word, "=")) != NULL;
-}
-
 /* The first word that was given, NULL for none. */
-static const char *first_given(const option *options, const word_list *l)
+static const char *first_given(const word_list *l)
 {
-    for (int i = 0; l->words[i] != NULL; i++) {
-        if (is_given(options, l->words[i])) {
-            return l->words[i];
-        }
+    int i = 0;
+    while (l->words[i] != NULL && !is_given(l->words[i])) {
+        i++;
     }
-    return NULL;
+    return l->words[i];
 }
 
-/* Writes an option that a word names as it is typed, "--name" or "--name value". */
-static void print_word(const char *word)
+/* Adds an option that a word names as it is typed, "--name" or "--name value". */
+static void append_word(const char *word, char text[TEXT_SIZE])
 {
     const size_t name = strcspn(word, "=");
     const bool valued = word[name] != 0;
-    print_error("--%.*s%s%s", (int)name, word, valued ? " " : "", valued ? word + name + 1 : "");
+    append_text(text, TEXT_SIZE, "--%.*s%s%s", (int)name, word, valued ? " " : "",
+                valued ? word + name + 1 : "");
 }
 
-static int refuse_alone(const command *c, const option *options, const option *o,
-                        const word_list *l)
+static int refuse_alone(const option *o, const word_list *l)
 {
+    char list[TEXT_SIZE] = "";
+    const char *words[MOST_WORDS];
     int count = 0;
-    int named = 0;
     for (int i = 0; l->words[i] != NULL; i++) {
-        count += exists(options, l->words[i]) ? 1 : 0;
-    }
-    print_error("grail %s: --%s has no effect without %s", c->name, o->name,
-                count > 1 ? "one of " : "");
-    for (int i = 0; l->words[i] != NULL; i++) {
-        if (exists(options, l->words[i])) {
-            print_error("%s", named == 0 ? "" : named + 1 == count ? " and " : ", ");
-            print_word(l->words[i]);
-            named++;
+        if (find_option(parsed, l->words[i], strcspn(l->words[i], "=")) != NULL) {
+            words[count++] = l->words[i];
         }
     }
-    print_error("; give %s, or leave --%s out; see grail %s --help\n",
-                count > 1 ? "one of them" : "it too", o->name, c->name);
-    return EXIT_USAGE;
+    for (int i = 0; i < count; i++) {
+        append_text(list, sizeof list, "%s", i == 0 ? "" : i + 1 == count ? " and " : ", ");
+        append_word(words[i], list);
+    }
+    return print_misuse("--%s has no effect without %s%s; give %s, or leave --%s out", o->name,
+                        count > 1 ? "one of " : "", list, count > 1 ? "one of them" : "it too",
+                        o->name);
 }
 
-static int check_effect(const command *c, const option *options, const option *o)
+static int check_effect(const option *o)
 {
+    char name[TEXT_SIZE] = "";
     word_list with = {0};
     word_list without = {0};
     split_words(o->only_with, &with);
     split_words(o->never_with, &without);
-    if (o->only_with != NULL && first_given(options, &with) == NULL) {
-        return refuse_alone(c, options, o, &with);
+    if (o->only_with != NULL && first_given(&with) == NULL) {
+        return refuse_alone(o, &with);
     }
-    const char *other = first_given(options, &without);
-    if (other != NULL) {
-        print_error("grail %s: --%s has no effect with ", c->name, o->name);
-        print_word(other);
-        print_error("; leave one of the two out; see grail %s --help\n", c->name);
-        return EXIT_USAGE;
+    const char *other = first_given(&without);
+    if (other == NULL) {
+        return EXIT_OK;
     }
-    return EXIT_OK;
+    append_word(other, name);
+    return print_misuse("--%s has no effect with %s; leave one of the two out", o->name, name);
 }
 
-static int check_effects(const command *c, const option *options)
+static int check_effects(void)
 {
     int code = EXIT_OK;
-    for (const option *o = options; o->name != NULL && code == EXIT_OK; o++) {
-        code = given[o - options] == NULL ? EXIT_OK : check_effect(c, options, o);
+    for (const option *o = parsed; o->name != NULL && code == EXIT_OK; o++) {
+        code = given[o - parsed] == NULL ? EXIT_OK : check_effect(o);
     }
     return code;
 }
 
-static bool means_help(const char *text)
-{
-    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
-}
-
-int options_parse(const command *c, const option *rows, int argc, char **argv,
-                  const char **positional, bool *help)
+int options_parse(const command *c, int argc, char **argv, const char *arguments[MOST_ARGUMENTS],
+                  bool *help)
 {
     int found = 0;
-    *help = false;
-    const option *options = options_complete(rows);
-    parsed = options;
+    parsed = options_complete(c->options);
     for (int i = 1; i < argc; i++) {
+        const char *text = argv[i];
         const bool ended = end_of_options != NULL;
-        if (!ended && means_help(argv[i])) {
+        if (!ended && (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0)) {
             *help = true;
-            help_print(c, options);
             return EXIT_OK;
         }
-        if (!ended && strcmp(argv[i], "--") == 0) {
+        if (!ended && strcmp(text, "--") == 0) {
             end_of_options = argv + i;
-        } else if (!ended && option_name(argv[i]) != NULL) {
-            const int code = parse_one(c, options, argc, argv, &i);
-            if (code != EXIT_OK) {
-                return code;
-            }
-        } else if (!ended && argv[i][0] == '-' && argv[i][1] != 0) {
-            return usage_error(c, "unknown option", argv[i]);
-        } else if (found == c->positional_count) {
-            return usage_error(c, "unexpected argument", argv[i]);
+            continue;
+        }
+        const argument a = argument_at(argc, argv, &i);
+        int code = EXIT_OK;
+        if (a.option != NULL) {
+            code = take_option(a.option, a.value, text);
+        } else if (!ended && text[0] == '-' && text[1] != 0) {
+            code = unknown_option(text);
+        } else if (found == c->argument_count) {
+            code = print_misuse("unexpected argument '%s'", text);
         } else {
-            positional[found++] = argv[i];
+            arguments[found++] = text;
+        }
+        if (code != EXIT_OK) {
+            return code;
         }
     }
-    if (found < c->positional_count) {
-        print_error("grail %s: expected %s; see grail %s --help\n", c->name, c->arguments, c->name);
-        return EXIT_USAGE;
+    if (found < c->argument_count) {
+        return print_misuse("expected %s", c->arguments);
     }
-    const int code = check_required(c, options);
-    return code == EXIT_OK ? check_effects(c, options) : code;
+    const int code = check_required();
+    return code == EXIT_OK ? check_effects() : code;
 }
 
 /* -- fields of the library --------------------------------------------------------------------- */
@@ -528,36 +472,31 @@ static bool sets_field(const option *o, const char *field, size_t length)
 
 void options_given_fields(char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
     for (const option *o = parsed; o->name != NULL; o++) {
+        const size_t used = strlen(text);
         const char *name = o->field == NULL ? o->name : o->field;
         if (given[o - parsed] == NULL || used + strlen(name) + 2 > size) {
             continue;
         }
-        used += used == 0 ? 0 : (size_t)snprintf(text + used, size - used, " ");
-        for (; *name != 0; name++) {
-            text[used++] = (char)(*name == '-' ? '_' : *name);
+        append_text(text, size, "%s%s", used == 0 ? "" : " ", name);
+        for (char *at = strchr(text + used, '-'); at != NULL; at = strchr(at, '-')) {
+            *at = '_';
         }
-        text[used] = 0;
     }
 }
 
 void options_of_fields(const char *fields, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
     for (const char *field = fields; *field != 0; field += strspn(field, " ")) {
         const size_t length = strcspn(field, " ");
         for (const option *o = parsed; o != NULL && o->name != NULL; o++) {
-            if (sets_field(o, field, length) && used + strlen(o->name) + 8 < size) {
-                used += (size_t)snprintf(text + used, size - used, "%s--%s",
-                                         used == 0 ? " (" : ", ", o->name);
+            if (sets_field(o, field, length) && strlen(text) + strlen(o->name) + 8 < size) {
+                append_text(text, size, "%s--%s", text[0] == 0 ? " (" : ", ", o->name);
             }
         }
         field += length;
     }
-    if (used > 0) {
-        snprintf(text + used, size - used, ")");
-    }
+    append_text(text, size, "%s", text[0] == 0 ? "" : ")");
 }

@@ -95,30 +95,31 @@ typedef struct option {
 typedef struct command {
     const char *name;
     const char *arguments; /* positional ones, such as "MODEL" */
-    int positional_count;
+    int argument_count;
     const char *summary;         /* one line */
     const char *details;         /* paragraph for --help, may be NULL */
     const char *const *examples; /* command lines for --help, up to NULL, that work in the directory
                                     of the source; may be NULL */
-    int (*run)(int argc, char **argv);
+    const option *options;       /* up to one without a name */
+    int (*run)(const char *const arguments[]); /* the positional ones; returns an exit code */
     bool hidden;
     bool shares_out; /* over the ranks that a launcher started (ranks.h) */
 } command;
 
 /** Above any sensible number: the OpenMP run time ends the program when it cannot start so many
  * threads. */
-enum { MOST_THREADS = 1024 };
+enum { MOST_THREADS = 1024, MOST_ARGUMENTS = 2 };
 
 /** Exit codes. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
 /**
- * Parses argv[1..] of a command. positional[] gets the arguments that are not options, such as all
- * behind "--". Returns EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without
- * effect. Where --help was given, prints the help and sets *help.
+ * Parses argv[1..] of a command. arguments[] gets those that are not options, such as all behind
+ * "--". Returns EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without
+ * effect. Where --help was given, sets *help.
  */
-int options_parse(const command *c, const option *rows, int argc, char **argv,
-                  const char **positional, bool *help);
+int options_parse(const command *c, int argc, char **argv, const char *arguments[MOST_ARGUMENTS],
+                  bool *help);
 
 /** The complete table of the command that was parsed, with the rows of the library. */
 const option *options_parsed(void);
@@ -129,10 +130,9 @@ const option *options_complete(const option *rows);
 /** Whether the option with this name was given. */
 bool option_given(const char *name);
 
-/** EXIT_OK where `value` is one of the words; else EXIT_USAGE, after a message that
- * names `what`, the words, and the one that was probably meant. */
-int options_check_word(const command *c, const char *what, const char *const *words,
-                       const char *value);
+/** EXIT_OK where `value` is one of the words; else EXIT_USAGE, after a message that names `what`,
+ * the words, and the one that was probably meant. */
+int options_check_word(const char *what, const char *const *words, const char *value);
 
 /** Whether an argument of the parsed command line is the "--" that ends the options, or behind it.
  */
@@ -144,9 +144,8 @@ typedef struct argument {
     const char *value;    /* NULL: of a flag, or the "--" that ends the options */
 } argument;
 
-/** The argument at argv[*index] of a command line that options_parse has accepted; *index moves
- * past a separate value. */
-argument argument_at(const option *options, int argc, char **argv, int *index);
+/** The argument at argv[*index] of the parsed command line; *index moves past a separate value. */
+argument argument_at(int argc, char **argv, int *index);
 
 /** Writes how the options of the parsed command that set these fields of the library
  * (grail_error_fields) are called, " (--samples, --context)", or "" where it has none. */
@@ -160,8 +159,17 @@ void options_given_fields(char *text, size_t size);
  * the last, and for other kinds. */
 const char *option_known_name(option_kind kind, int i, const char **meaning);
 
-/** The commands in order, NULL past the last, and the option table of a command; for completion. */
+/** The commands, one file each, listed in main.c. */
+extern const command command_inspect, command_plan, command_compress, command_heal, command_eval,
+    command_verify, command_gram, command_export, command_quantize, command_generate,
+    command_doctor, command_logits, command_completion;
+/** In order, NULL past the last. */
 const command *command_at(int i);
-const option *command_options(const char *name);
+
+/** The summary of "grail help COMMAND", which main.c handles itself. */
+#define HELP_SUMMARY "print the help of a command"
+
+/** Prints --help of the command whose complete table of options this is. */
+void help_print(const command *c, const option *options);
 
 #endif

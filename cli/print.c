@@ -1,7 +1,7 @@
 #include "print.h"
 
-#include "options.h"
 #include "pace.h"
+#include "shared_options.h"
 
 #include <grail/escape.h>
 #include <grail/machine.h>
@@ -129,16 +129,57 @@ void print_start(void)
     progress_pace = pace_start(seconds_now());
 }
 
+static void GRAIL_PRINTF(1, 0) print_error_list(const char *format, va_list arguments)
+{
+    if (own_rank == 0) {
+        print_progress_end();
+        pace_note(&progress_pace, seconds_now());
+        print_to(stderr, format, arguments);
+    }
+}
+
 void print_error(const char *format, ...)
 {
     va_list arguments;
-    if (own_rank > 0) {
-        return;
-    }
-    print_progress_end();
-    pace_note(&progress_pace, seconds_now());
     va_start(arguments, format);
-    print_to(stderr, format, arguments);
+    print_error_list(format, arguments);
+    va_end(arguments);
+}
+
+static const char *command_name = "";
+
+void print_as_command(const char *name)
+{
+    command_name = name;
+}
+
+void print_command_error(const char *format, ...)
+{
+    va_list arguments;
+    print_error("grail %s: ", command_name);
+    va_start(arguments, format);
+    print_error_list(format, arguments);
+    va_end(arguments);
+}
+
+int print_misuse(const char *format, ...)
+{
+    va_list arguments;
+    print_error("grail %s: ", command_name);
+    va_start(arguments, format);
+    print_error_list(format, arguments);
+    va_end(arguments);
+    print_error("%s see grail %s --help\n", format[strlen(format) - 1] == '?' ? "" : ";",
+                command_name);
+    return EXIT_USAGE;
+}
+
+void append_text(char *text, size_t size, const char *format, ...)
+{
+    va_list arguments;
+    const size_t used = strlen(text);
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
     va_end(arguments);
 }
 
@@ -162,7 +203,8 @@ void print_progress(double share, const char *format, ...)
     const bool on_terminal = isatty(STDERR_FILENO) != 0;
     const double now = seconds_now();
     const double left = pace_left(&progress_pace, now, share);
-    if (own_rank > 0 || (!on_terminal && !pace_is_due(&progress_pace, now, LOG_SECONDS))) {
+    if (own_rank > 0 || asked.quiet ||
+        (!on_terminal && !pace_is_due(&progress_pace, now, LOG_SECONDS))) {
         return;
     }
     fputs(on_terminal ? "\r\033[K" : "", stderr); /* what stood there may be longer */

@@ -16,6 +16,16 @@
 void print_out(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** Like print_out, but on standard error. */
 void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
+/** The name of the command that runs, which the next two begin with: "grail NAME: ". */
+void print_as_command(const char *name);
+/** print_error of a whole message. */
+void print_command_error(const char *format, ...) GRAIL_PRINTF(1, 2);
+/** Prints what is wrong with the command line, without a line end, and where help is; returns
+ * EXIT_USAGE. */
+int print_misuse(const char *format, ...) GRAIL_PRINTF(1, 2);
+
+/** Adds to a text, as far as there is room. */
+void append_text(char *text, size_t size, const char *format, ...) GRAIL_PRINTF(3, 4);
 
 /** From now on this process prints as one of several: all but the first print nothing with the
  * functions above and print_json. */
@@ -28,8 +38,8 @@ void print_error_of_rank(const char *format, ...) GRAIL_PRINTF(1, 2);
 void print_start(void);
 /** Says how far a long command is: on a terminal in a line of standard error that is rewritten,
  * elsewhere in a line of its own when a minute has passed without one. The format has no line end.
- * `share` (0 to 1) of this part of the command is done, from which the time follows that is left;
- * NAN where that is not known, or where the text says it. */
+ * Nothing with --quiet. `share` (0 to 1) of this part of the command is done, from which the time
+ * follows that is left; NAN where that is not known, or where the text says it. */
 void print_progress(double share, const char *format, ...) GRAIL_PRINTF(2, 3);
 /** From now on says by print_progress what the library is at and for how long, where calls have no
  * observer of their own; NULL: no more. `what` is borrowed. */

@@ -4,6 +4,7 @@
 #include "interrupt.h"
 #include "notices.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/escape.h>
 #include <grail/eval.h>
@@ -13,54 +14,47 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The networks that are compared, and what all three measurements have in common. */
+/* The networks that are compared, and what is found of all three. */
 typedef struct measurement {
     grail_model *dense, *narrow;
-    grail_model *given; /* what was healed; NULL where `dense` was cut */
-    quality_kind measure;
+    grail_model *given;   /* what was healed; NULL where `dense` was cut */
     grail_images *images; /* NULL: text */
-    grail_text_source text;
-    const measured_options *asked;
-    grail_compute compute;
-    seen_data seen;
-    grail_comparison compared; /* the last one of an encoder */
-    const char *now;           /* which network runs */
-    bool quiet;
+    quality *found;
+    const char *now; /* which network runs */
 } measurement;
 
-int quality_check(const command *c, const measured_options *e)
+int quality_check(void)
 {
-    if (e->data == NULL || access(e->data, R_OK) == 0) {
+    if (asked.data == NULL || access(asked.data, R_OK) == 0) {
         return EXIT_OK;
     }
-    print_error("grail %s: cannot read '%s' for --eval: %s\n", c->name, e->data, strerror(errno));
+    print_command_error("cannot read '%s' for --eval: %s\n", asked.data, strerror(errno));
     return EXIT_FAILED;
 }
 
 static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
-    if (!m->quiet) {
-        print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
-                       (long long)p->passed, (long long)p->total,
-                       m->images != NULL ? "images" : "windows");
-        if (p->done == p->total) {
-            print_progress_end();
-        }
+    print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
+                   (long long)p->passed, (long long)p->total,
+                   m->images != NULL ? "images" : "windows");
+    if (p->done == p->total) {
+        print_progress_end();
     }
     return interrupt_came();
 }
 
-static double share_of(int64_t part, int64_t all)
+static void note_seen(quality *q, seen_data seen)
 {
-    return all > 0 ? (double)part / (double)all : 0.0;
+    if (seen.share > q->seen.share) {
+        q->seen = seen;
+    }
 }
 
-static void note_seen(measurement *m, seen_data seen)
+/* `part` of `all` samples of the calibration set are in the data. */
+static void note_share(quality *q, bool is_all, int64_t part, int64_t all)
 {
-    if (seen.share > m->seen.share) {
-        m->seen = seen;
-    }
+    note_seen(q, (seen_data){.share = is_all ? 1.0 : all > 0 ? (double)part / (double)all : 0.0});
 }
 
 static grail_status measure_text(measurement *m, const grail_model *model, bool plain,
@@ -68,13 +62,11 @@ static grail_status measure_text(measurement *m, const grail_model *model, bool 
 {
     grail_perplexity p = {0};
     const grail_status status =
-        plain ? grail_perplexity_of_cut(m->dense, m->narrow, &m->text, m->asked->windows,
-                                        &m->compute, watch, m, &p)
-              : grail_perplexity_measure(model, &m->text, m->asked->windows, &m->compute, watch, m,
-                                         &p);
-    note_seen(m, (seen_data){.share = p.is_calibration != 0
-                                          ? 1.0
-                                          : share_of(p.overlap_runs, p.calibration_runs)});
+        plain ? grail_perplexity_of_cut(m->dense, m->narrow, &asked.text, asked.windows,
+                                        &asked.compute, watch, m, &p)
+              : grail_perplexity_measure(model, &asked.text, asked.windows, &asked.compute, watch,
+                                         m, &p);
+    note_share(m->found, p.is_calibration != 0, p.overlap_runs, p.calibration_runs);
     *out = (quality_value){.value = p.perplexity, .error = p.error};
     return status;
 }
@@ -84,16 +76,17 @@ static grail_status measure_images(measurement *m, const grail_model *model, boo
 {
     grail_accuracy a = {0};
     const grail_status status =
-        plain
-            ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, m->asked->images, &m->compute,
-                                    watch, m, &a)
-            : grail_accuracy_measure(model, m->images, m->asked->images, &m->compute, watch, m, &a);
+        plain ? grail_accuracy_of_cut(m->dense, m->narrow, m->images, asked.image_count,
+                                      &asked.compute, watch, m, &a)
+              : grail_accuracy_measure(model, m->images, asked.image_count, &asked.compute, watch,
+                                       m, &a);
     if (a.calibration_images == 0) { /* narrowed by an older grail, or not by grail */
-        note_seen(m, (seen_data){.share = a.is_calibration != 0 ? 1.0 : 0.0});
+        note_share(m->found, a.is_calibration != 0, 0, 0);
     } else {
-        note_seen(m, (seen_data){.share = share_of(a.calibration_found, a.calibration_images),
-                                 .images = a.overlap_images,
-                                 .measured = a.images});
+        note_seen(m->found,
+                  (seen_data){.share = (double)a.calibration_found / (double)a.calibration_images,
+                              .images = a.overlap_images,
+                              .measured = a.images});
     }
     *out = (quality_value){.value = a.top1, .error = a.interval};
     return status;
@@ -108,22 +101,24 @@ static const char *vectors_name(const grail_comparison *c)
 static grail_status measure_vectors(measurement *m, const grail_model *model, bool plain,
                                     quality_value *out)
 {
-    grail_comparison *c = &m->compared;
+    quality *q = m->found;
+    grail_comparison c = {0};
     const grail_status status =
-        plain
-            ? grail_verify_of_cut(m->dense, m->narrow, &m->text, m->asked->windows, &m->compute,
-                                  watch, m, c)
-            : grail_verify(m->dense, model, &m->text, m->asked->windows, &m->compute, watch, m, c);
+        plain ? grail_verify_of_cut(m->dense, m->narrow, &asked.text, asked.windows, &asked.compute,
+                                    watch, m, &c)
+              : grail_verify(m->dense, model, &asked.text, asked.windows, &asked.compute, watch, m,
+                             &c);
     if (status != GRAIL_OK) {
         return status;
     }
-    note_seen(m, (seen_data){.share = c->is_calibration != 0
-                                          ? 1.0
-                                          : share_of(c->overlap_runs, c->calibration_runs)});
-    *out = (quality_value){.value = c->mean_cosine,
-                           .error = c->cosine_interval,
-                           .nearest = c->same_nearest,
-                           .nearest_error = c->nearest_interval};
+    note_share(q, c.is_calibration != 0, c.overlap_runs, c.calibration_runs);
+    q->samples = c.pooled;
+    q->samples_name = vectors_name(&c);
+    memcpy(q->pooling, c.pooling, sizeof q->pooling);
+    *out = (quality_value){.value = c.mean_cosine,
+                           .error = c.cosine_interval,
+                           .nearest = c.same_nearest,
+                           .nearest_error = c.nearest_interval};
     return interrupt_came() != 0 ? GRAIL_ERROR_CANCELLED : GRAIL_OK;
 }
 
@@ -131,102 +126,86 @@ static grail_status measure(measurement *m, const char *now, const grail_model *
                             quality_value *out)
 {
     m->now = now;
-    return m->measure == QUALITY_TOP1     ? measure_images(m, model, plain, out)
-           : m->measure == QUALITY_COSINE ? measure_vectors(m, model, plain, out)
-                                          : measure_text(m, model, plain, out);
+    return m->found->measure == QUALITY_TOP1     ? measure_images(m, model, plain, out)
+           : m->found->measure == QUALITY_COSINE ? measure_vectors(m, model, plain, out)
+                                                 : measure_text(m, model, plain, out);
 }
 
 static const quality_value not_measured = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
 
-static grail_status measure_before(measurement *m, quality *q)
-{
-    if (m->given != NULL) {
-        return measure(m, "narrow", m->given, false, &q->before);
-    }
-    const grail_status status = measure(m, "plain cut", m->dense, true, &q->before);
-    if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network of its own */
-        q->before = not_measured;
-        return GRAIL_OK;
-    }
-    return status;
-}
-
 /* An encoder's vectors are compared with those of the dense network. */
-static grail_status measure_all(measurement *m, quality *q)
+static grail_status measure_all(measurement *m)
 {
+    quality *q = m->found;
+    grail_status status = GRAIL_OK;
     q->dense = not_measured;
-    grail_status status =
-        m->measure == QUALITY_COSINE ? GRAIL_OK : measure(m, "dense", m->dense, false, &q->dense);
-    if (status == GRAIL_OK) {
-        status = measure_before(m, q);
+    if (q->measure != QUALITY_COSINE) {
+        status = measure(m, "dense", m->dense, false, &q->dense);
     }
-    if (status == GRAIL_OK) {
-        status = measure(m, "result", m->narrow, false, &q->result);
+    if (status == GRAIL_OK && q->is_healed) {
+        status = measure(m, "narrow", m->given, false, &q->before);
+    } else if (status == GRAIL_OK) {
+        status = measure(m, "plain cut", m->dense, true, &q->before);
+        if (status == GRAIL_ERROR_UNSUPPORTED) { /* folded: the cut alone is no network */
+            q->before = not_measured;
+            status = GRAIL_OK;
+        }
     }
-    q->seen = m->seen;
-    q->samples = m->compared.pooled;
-    q->samples_name = vectors_name(&m->compared);
-    memcpy(q->pooling, m->compared.pooling, sizeof q->pooling);
-    return status;
+    return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result) : status;
 }
 
-static quality_kind measure_of(const grail_model_facts *facts)
+/* The data are read, and the networks run, as in the run itself. */
+static grail_status begin_measuring(const grail_model *dense, quality_kind *out)
 {
-    return facts->reads_images != 0     ? QUALITY_TOP1
-           : facts->gives_features != 0 ? QUALITY_COSINE
-                                        : QUALITY_PERPLEXITY;
+    grail_model_facts facts = {0};
+    asked.text = asked.compress.read.text;
+    asked.text.path = asked.data;
+    asked.compute.backend = asked.compress.run.backend;
+    asked.compute.precision = asked.compress.run.precision;
+    const grail_status status = grail_model_describe(dense, &facts);
+    *out = facts.reads_images != 0     ? QUALITY_TOP1
+           : facts.gives_features != 0 ? QUALITY_COSINE
+                                       : QUALITY_PERPLEXITY;
+    return status;
 }
 
 /* --split is about the calibration set; the usual one of an evaluation is the test set. */
-static grail_status open_images(const run_options *r, const char *data, measurement *m)
+static grail_status open_images(const grail_model *dense, grail_images **out)
 {
-    grail_image_source source = r->images; /* that of the run goes on naming the calibration set */
-    source.path = data;
+    grail_image_source source = asked.images; /* that of the run names the calibration set */
+    source.path = asked.data;
     source.split = NULL;
-    return grail_images_open(m->dense, &source, &m->images);
+    return grail_images_open(dense, &source, out);
 }
 
-static grail_status open_networks(run_options *r, const char *data, const char *result,
-                                  measurement *m)
+static grail_status open_networks(const char *result, measurement *m)
 {
-    grail_model_facts facts = {0};
-    const grail_model_options reading = {.settings = r->settings.values,
-                                         .setting_count = r->settings.count};
-    const char *teacher = r->compress.heal.teacher;
-    grail_status status = grail_model_open_with(teacher == NULL ? r->compress.read.model : teacher,
-                                                &reading, &m->dense);
+    const char *teacher = asked.compress.heal.teacher;
+    const char *model = asked.compress.read.model;
+    grail_status status = shared_options_open_model(teacher == NULL ? model : teacher, &m->dense);
     if (status == GRAIL_OK && teacher != NULL) {
-        status = grail_model_open_with(r->compress.read.model, &reading, &m->given);
+        status = shared_options_open_model(model, &m->given);
     }
     if (status == GRAIL_OK) {
-        status = grail_model_open_with(result, &reading, &m->narrow);
+        status = shared_options_open_model(result, &m->narrow);
     }
     if (status == GRAIL_OK) {
-        status = grail_model_describe(m->dense, &facts);
+        status = begin_measuring(m->dense, &m->found->measure);
     }
-    m->measure = measure_of(&facts);
-    if (status == GRAIL_OK && m->measure == QUALITY_TOP1) {
-        status = open_images(r, data, m);
+    if (status == GRAIL_OK && m->found->measure == QUALITY_TOP1) {
+        status = open_images(m->dense, &m->images);
     }
     return status;
 }
 
-/* Measures the model that `r` narrowed and the sealed result in `result`. */
-static grail_status quality_measure(run_options *r, const measured_options *e, const char *result,
-                                    bool quiet, quality *out)
+/* Measures the sealed result, and what it was made from. */
+static grail_status quality_measure(const char *result, quality *out)
 {
-    const char *data = e->data;
-    measurement m = {
-        .text = r->compress.read.text,
-        .asked = e,
-        .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision},
-        .quiet = quiet};
-    quality q = {.data = data, .is_healed = r->compress.heal.teacher != NULL};
-    m.text.path = data;
-    grail_status status = open_networks(r, data, result, &m);
-    q.measure = m.measure;
+    quality q = {.data = asked.data, .is_healed = asked.compress.heal.teacher != NULL};
+    measurement m = {.found = &q};
+    grail_status status = open_networks(result, &m);
     if (status == GRAIL_OK) {
-        status = measure_all(&m, &q);
+        status = measure_all(&m);
     }
     if (status == GRAIL_OK) {
         *out = q;
@@ -238,73 +217,67 @@ static grail_status quality_measure(run_options *r, const measured_options *e, c
     return status;
 }
 
-static grail_status try_images(run_options *r, measurement *m, quality_forecast *out)
+static grail_status try_images(const grail_model *model, quality_forecast *out)
 {
     enum { TRIED = 64 };
     grail_accuracy a = {0};
-    grail_status status = open_images(r, m->asked->data, m);
+    grail_images *images = NULL;
+    grail_status status = open_images(model, &images);
     if (status == GRAIL_OK) {
-        status = grail_accuracy_describe(m->dense, m->images, m->asked->images, &a);
+        status = grail_accuracy_describe(model, images, asked.image_count, &a);
         *out = (quality_forecast){.samples_name = "images", .samples = a.images};
     }
-    if (status == GRAIL_OK && r->compress.output.dry_run == 0) {
-        const int64_t held = grail_images_count(m->images);
-        status = grail_accuracy_measure(m->dense, m->images, held < TRIED ? held : TRIED,
-                                        &m->compute, NULL, NULL, &a);
+    if (status == GRAIL_OK && asked.compress.output.dry_run == 0) {
+        const int64_t held = grail_images_count(images);
+        status = grail_accuracy_measure(model, images, held < TRIED ? held : TRIED, &asked.compute,
+                                        NULL, NULL, &a);
     }
     if (status == GRAIL_OK) {
-        print_class_warnings(m->asked->data, &a, false);
+        print_class_warnings(asked.data, &a, false);
         snprintf(out->class_notice, sizeof out->class_notice, "%s", a.class_notice);
     }
-    grail_images_close(m->images);
+    grail_images_close(images);
     return status;
 }
 
-static grail_status try_text(const run_options *r, const measurement *m, quality_forecast *out)
+static grail_status try_text(const grail_model *model, quality_forecast *out)
 {
     grail_perplexity p = {0};
-    grail_status status = grail_perplexity_describe(m->dense, &m->text, m->asked->windows, &p);
-    *out =
-        (quality_forecast){.samples_name = "windows", .samples = p.windows, .context = p.context};
-    return status != GRAIL_OK || r->compress.output.dry_run != 0
+    grail_status status = grail_perplexity_describe(model, &asked.text, asked.windows, &p);
+    *out = (quality_forecast){.samples_name = "windows", .samples = p.windows};
+    return status != GRAIL_OK || asked.compress.output.dry_run != 0
                ? status
-               : grail_perplexity_measure(m->dense, &m->text, 1, &m->compute, NULL, NULL, &p);
+               : grail_perplexity_measure(model, &asked.text, 1, &asked.compute, NULL, NULL, &p);
 }
 
-static grail_status try_vectors(const run_options *r, const measurement *m, quality_forecast *out)
+static grail_status try_vectors(const grail_model *model, quality_forecast *out)
 {
     grail_comparison c = {0};
-    grail_status status = grail_verify_describe(m->dense, &m->text, m->asked->windows, &c);
+    grail_status status = grail_verify_describe(model, &asked.text, asked.windows, &c);
     if (status != GRAIL_OK) {
         return status;
     }
-    *out = (quality_forecast){
-        .samples_name = vectors_name(&c), .samples = c.pooled, .context = c.context};
-    print_notice(r->compress.read.model, c.pooling_notice[0] != 0 ? c.pooling_notice : NULL, NULL);
-    return r->compress.output.dry_run != 0
+    *out = (quality_forecast){.samples_name = vectors_name(&c), .samples = c.pooled};
+    print_notice(asked.compress.read.model, c.pooling_notice[0] != 0 ? c.pooling_notice : NULL,
+                 NULL);
+    return asked.compress.output.dry_run != 0
                ? GRAIL_OK
-               : grail_verify(m->dense, m->dense, &m->text, 1, &m->compute, NULL, NULL, &c);
+               : grail_verify(model, model, &asked.text, 1, &asked.compute, NULL, NULL, &c);
 }
 
-int quality_try(run_options *r, const measured_options *e, quality_forecast *out)
+int quality_try(quality_forecast *out)
 {
-    measurement m = {
-        .dense = grail_session_model(r->compress.read.session),
-        .text = r->compress.read.text,
-        .asked = e,
-        .compute = {.backend = r->compress.run.backend, .precision = r->compress.run.precision}};
-    grail_model_facts facts = {0};
+    const grail_model *model = grail_session_model(asked.compress.read.session);
+    quality_kind kind = QUALITY_PERPLEXITY;
     *out = (quality_forecast){0};
-    if (e->data == NULL) {
+    if (asked.data == NULL) {
         return EXIT_OK;
     }
-    m.text.path = e->data;
-    grail_status status = grail_model_describe(m.dense, &facts);
+    grail_status status = begin_measuring(model, &kind);
     if (status == GRAIL_OK) {
-        m.measure = measure_of(&facts);
-        status = m.measure == QUALITY_TOP1     ? try_images(r, &m, out)
-                 : m.measure == QUALITY_COSINE ? try_vectors(r, &m, out)
-                                               : try_text(r, &m, out);
+        status = kind == QUALITY_TOP1     ? try_images(model, out)
+                 : kind == QUALITY_COSINE ? try_vectors(model, out)
+                                          : try_text(model, out);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
@@ -324,14 +297,13 @@ static void format_value(quality_kind measure, const quality_value *v, bool row,
                                          : "perplexity ",
              v->value);
     if (!isnan(v->error)) { /* as of one document */
-        snprintf(text + strlen(text), size - strlen(text), " +- %.4f", v->error);
+        append_text(text, size, " +- %.4f", v->error);
     }
     if (measure == QUALITY_COSINE && !isnan(v->nearest)) {
-        snprintf(text + strlen(text), size - strlen(text),
-                 row ? " | %.1f +- %.1f" : ", same nearest one %.1f %% +- %.1f", 100.0 * v->nearest,
-                 100.0 * v->nearest_error);
+        append_text(text, size, row ? " | %.1f +- %.1f" : ", same nearest one %.1f %% +- %.1f",
+                    100.0 * v->nearest, 100.0 * v->nearest_error);
     } else if (measure == QUALITY_COSINE && row) {
-        snprintf(text + strlen(text), size - strlen(text), " | -");
+        append_text(text, size, " | -");
     }
 }
 
@@ -357,10 +329,9 @@ static void put_row(const char *what, quality_kind measure, const quality_value 
                     size_t size)
 {
     char value[128];
-    const size_t used = strlen(text);
     if (!isnan(v->value)) {
         format_value(measure, v, true, value, sizeof value);
-        snprintf(text + used, size - used, "| %s | %s |\n", what, value);
+        append_text(text, size, "| %s | %s |\n", what, value);
     }
 }
 
@@ -415,7 +386,7 @@ static grail_status add_to_card(const quality *q, grail_compression *c)
     put_row("this network", q->measure, &q->result, text, sizeof text);
     describe_seen(q, seen, sizeof seen);
     if (seen[0] != 0) {
-        snprintf(text + strlen(text), sizeof text - strlen(text), "\nNote: %s.\n", seen);
+        append_text(text, sizeof text, "\nNote: %s.\n", seen);
         print_error("grail: warning: --eval: %s\n", seen);
     }
     return grail_compression_card_add(c, "Quality", text);
@@ -438,15 +409,14 @@ static int print_unmeasured(grail_status status, const char *result, const char 
     return status == GRAIL_ERROR_NUMERIC ? EXIT_NUMERIC : EXIT_FAILED;
 }
 
-int quality_finish(grail_compression *c, run_options *r, const measured_options *e, bool quiet,
-                   quality *out)
+int quality_finish(grail_compression *c, quality *out)
 {
     const char *result = NULL;
-    grail_status status = e->data == NULL ? GRAIL_OK : grail_compression_seal(c, &result);
-    if (status == GRAIL_OK && e->data != NULL) {
-        status = quality_measure(r, e, result, quiet, out);
+    grail_status status = asked.data == NULL ? GRAIL_OK : grail_compression_seal(c, &result);
+    if (status == GRAIL_OK && asked.data != NULL) {
+        status = quality_measure(result, out);
         if (status != GRAIL_OK) {
-            return print_unmeasured(status, result, r->compress.output.path);
+            return print_unmeasured(status, result, asked.compress.output.path);
         }
         status = add_to_card(out, c);
     }

@@ -3,25 +3,18 @@
 #ifndef GRAIL_CLI_QUALITY_H
 #define GRAIL_CLI_QUALITY_H
 
-#include "run_options.h"
+#include "shared_options.h"
 
 #include <jansson.h>
 
-/** What is measured beside a run; EVAL_OPTIONS fills it. */
-typedef struct measured_options {
-    const char *data;        /* NULL: nothing is measured */
-    int64_t windows, images; /* of the data; 0: all */
-} measured_options;
-
-/** Rows of a command's table that fill the measured_options `e`, a static variable; `what` are the
- * networks that are measured. */
+/** Rows of a command's table that say what is measured beside a run; `what` are the networks. */
 /* clang-format off */
-#define EVAL_OPTIONS(e, what)                                                                      \
-    {GROUP_MEASURE, "eval", OPTION_TEXT, &(e).data, "PATH", NULL, .help =                          \
+#define EVAL_OPTIONS(what)                                                                      \
+    {GROUP_MEASURE, "eval", OPTION_TEXT, &asked.data, "PATH", NULL, .help =                          \
      "measure " what " on this data, which is read as the calibration set is", .recorded = ""},    \
-    {GROUP_MEASURE, "windows", OPTION_INTEGER, &(e).windows, "N", NULL, .help =                    \
+    {GROUP_MEASURE, "windows", OPTION_INTEGER, &asked.windows, "N", NULL, .help =                    \
      "measure only the first N windows of a text (all)", .only_with = "eval", .recorded = ""},     \
-    {GROUP_MEASURE, "images", OPTION_INTEGER, &(e).images, "N", NULL, .help =                      \
+    {GROUP_MEASURE, "images", OPTION_INTEGER, &asked.image_count, "N", NULL, .help =                      \
      "measure only N images, evenly spaced over the data, the same in every run (all)",            \
      .only_with = "eval", .field = "count", .recorded = ""}
 /* clang-format on */
@@ -61,27 +54,27 @@ typedef struct quality {
 
 /** Whether the data, if any, can be read, so that a long run does not end in this error. Returns an
  * exit code, after a message. */
-int quality_check(const command *c, const measured_options *e);
+int quality_check(void);
 
 /** What is going to be measured. */
 typedef struct quality_forecast {
     const char *samples_name; /* as of quality */
-    int64_t samples, context; /* windows of so many tokens, or images; 0: nothing is measured */
+    int64_t samples;          /* 0: nothing is measured */
     char class_notice[256];   /* of grail_accuracy, for JSON; "" for text */
 } quality_forecast;
 
 /** Looks at the data, and measures the network that is read on some samples of it, but in a dry
  * run, before the run that the data are for: so data of another kind, or with other classes, are
- * refused or warned of in time. The session of `r` is open. Returns an exit code, after a message.
+ * refused or warned of in time. The session of asked.compress is open. Returns an exit code, after
+ * a message.
  */
-int quality_try(run_options *r, const measured_options *e, quality_forecast *out);
+int quality_try(quality_forecast *out);
 
-/** Finishes the run `c` of `r`. With data first measures the three networks on it,
+/** Finishes the run `c`. With data first measures the three networks on it,
  * read as the calibration set was, and adds them to the result's model card: the result has its
  * name only when it is measured. Prints the failure, and how an interrupted measurement is
  * continued; returns an exit code. */
-int quality_finish(grail_compression *c, run_options *r, const measured_options *e, bool quiet,
-                   quality *out);
+int quality_finish(grail_compression *c, quality *out);
 
 void quality_print(const quality *q);
 /** JSON null where nothing was measured. */

@@ -1,6 +1,7 @@
 #include "ranks.h"
 
 #include "print.h"
+#include "shared_options.h"
 
 #include <grail/grail.h>
 
@@ -33,9 +34,9 @@ int ranks_check(const command *c)
     if (launched < 2 || c->shares_out) {
         return EXIT_OK;
     }
-    print_error("grail %s: does not share out its work over ranks yet, and %d were started; start "
-                "one process\n",
-                c->name, launched);
+    print_command_error("does not share out its work over ranks yet, and %d were started; start "
+                        "one process\n",
+                        launched);
     return EXIT_USAGE;
 }
 
@@ -61,11 +62,10 @@ static int check_release(const grail_comm *comm)
     return EXIT_OK;
 }
 
-int ranks_join(const rank_options *o, const grail_comm **out)
+int ranks_join(const grail_comm **out)
 {
-    *out = NULL;
-    const bool named = o->comm != NULL && strcmp(o->comm, "auto") != 0;
-    if (named && strcmp(o->comm, "none") == 0) {
+    const bool named = asked.comm != NULL && strcmp(asked.comm, "auto") != 0;
+    if (named && strcmp(asked.comm, "none") == 0) {
         know_rank(0, 1);
         return EXIT_OK;
     }

@@ -13,27 +13,14 @@ void ranks_start(void);
  * Returns an exit code. */
 int ranks_check(const command *c);
 
-/** How a command works with others; RANK_OPTIONS fills it. */
-typedef struct rank_options {
-    const char *comm;
-} rank_options;
-
 /** Joins the ranks as --comm says: "auto" (NULL), where a launcher started several; "mpi"; or
- * "none". *out is NULL without others, and borrowed: ranks_leave. Returns an exit code. */
-int ranks_join(const rank_options *o, const grail_comm **out);
+ * "none". *out stays NULL without others, and is borrowed: ranks_leave. Returns an exit code. */
+int ranks_join(const grail_comm **out);
 
 /** Whether this one prints and writes. */
 bool ranks_is_first(void);
 
 /** Called last: waits for the others, or ends them after a failure. Returns `code`. */
 int ranks_leave(int code);
-
-/** Rows of a command's table that fill the rank_options `o`, a static variable. */
-/* clang-format off */
-#define RANK_OPTIONS(o)                                                                            \
-    {GROUP_MACHINE, "comm", OPTION_WORD, &(o).comm, "NAME", WORDS("auto", "mpi", "none"), .help =  \
-     "how this process joins others: mpi, none, or auto: mpi where a launcher such as mpirun "     \
-     "started several (auto)", .recorded = ""}
-/* clang-format on */
 
 #endif

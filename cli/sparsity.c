@@ -1,7 +1,7 @@
 #include "sparsity.h"
 
-#include "commands.h"
 #include "print.h"
+#include "shared_options.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static int set_kinds(const char *kinds, double fraction, grail_compress_options 
         double *sparsity = grail_compress_sparsity(options, name);
         if (sparsity == NULL) {
             return options_check_word(
-                &command_compress, "--sites",
-                WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values"), name);
+                "--sites", WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values"),
+                name);
         }
         *sparsity = fraction;
         kind += length;

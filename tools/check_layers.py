@@ -56,7 +56,7 @@ FAMILY = re.compile(
 )
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}
-PRESET_FILES = {"src/format/images/image_preset.c", "cli/input_options.h"}
+PRESET_FILES = {"src/format/images/image_preset.c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
 BANNED = re.compile(
     r"(?<![\w.>])(malloc|calloc|realloc|free|strcpy|strcat|sprintf|vsprintf|gets|atoi|exit|_exit|"
