@@ -3,7 +3,7 @@
  * same, and so are the results of the sites that a record restores. */
 #include "fuzz_network.h"
 
-#include "base/records.h"
+#include "base/record.h"
 #include "pipeline/network/site_record.h"
 #include "pipeline/output/run_records.h"
 
@@ -14,11 +14,11 @@ static void check_records(const uint8_t *data, size_t size)
     buffer text = {.maximum = SIZE_MAX / 2};
     json_t *records = NULL;
     json_t *again = NULL;
-    if (records_parse("state", data, size, &records) == GRAIL_OK) {
+    if (record_parse("state", data, size, &records) == GRAIL_OK) {
         for (size_t i = 0; i < json_array_size(records); i++) {
             fuzz_require(record_append_line(json_array_get(records, i), &text) == GRAIL_OK);
         }
-        fuzz_require(records_parse("again", text.bytes, text.size, &again) == GRAIL_OK);
+        fuzz_require(record_parse("again", text.bytes, text.size, &again) == GRAIL_OK);
         fuzz_require(json_equal(records, again));
     }
     buffer_fini(&text);

@@ -1,6 +1,6 @@
 /* Files: opening, reading in full, read-only maps, locks, paths and directories. Every message
  * names the path and the reason that the system gave; a full disk is GRAIL_ERROR_SPACE.
- * output_file.h and output_directory.h write files. */
+ * output_file.h and record.h write files. */
 #ifndef GRAIL_BASE_FILE_H
 #define GRAIL_BASE_FILE_H
 

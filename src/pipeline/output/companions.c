@@ -36,20 +36,20 @@ grail_status companions_declare(const companion_files *c)
         memory_free(name);
         name = NULL;
         TRY(checkpoint_written_name(like, format, f, &name));
-        TRY(output_directory_declare(c->directory, name));
+        TRY(record_declare(c->directory, name));
     }
     for (size_t i = 0; i < c->sources->count; i++) {
         if (is_copied(c, i)) {
-            TRY(output_directory_declare(c->directory, c->sources->items[i].name));
+            TRY(record_declare(c->directory, c->sources->items[i].name));
         }
     }
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
         if (documents[i] != NULL) {
-            TRY(output_directory_declare(c->directory, documents[i]));
+            TRY(record_declare(c->directory, documents[i]));
         }
     }
     if (c->request->samples->hashes.count > 0) {
-        TRY(output_directory_declare(c->directory, CALIBRATION_HASHES_NAME));
+        TRY(record_declare(c->directory, CALIBRATION_HASHES_NAME));
     }
 out:
     memory_free(name);

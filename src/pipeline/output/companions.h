@@ -3,7 +3,7 @@
 #ifndef GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 #define GRAIL_PIPELINE_OUTPUT_COMPANIONS_H
 
-#include "base/output_directory.h"
+#include "base/record.h"
 #include "pipeline/output/model_card.h"
 #include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
@@ -18,8 +18,7 @@ typedef struct companion_files {
     const compression_request *request;
     const source_files *sources;
     const tensor_view *shapes; /* of the result's tensors */
-    output_directory
-        *directory; /* NULL: the result stays in memory, and its weights are no files */
+    run_record *directory;     /* NULL: the result stays in memory, and its weights are no files */
 } companion_files;
 
 /** Declares every file of the result, including the weights. */

@@ -18,7 +18,7 @@ static companion_files companions_of(const narrow_output *o)
 
 static grail_status put_file(void *directory, const char *name, const void *bytes, size_t size)
 {
-    return output_directory_write(directory, name, bytes, size);
+    return record_write(directory, name, bytes, size);
 }
 
 static grail_status write_companions(const narrow_output *o)
@@ -33,9 +33,8 @@ static grail_status open_writer(narrow_output *o, layout_start start)
     const written_form form = {.format = narrowed_format(n),
                                .pairs = n->pairs,
                                .table = n->target == NULL ? NULL : gguf_target_table(n->target)};
-    return checkpoint_writer_open(output_directory_result(o->directory),
-                                  o->request->model->checkpoint, &form, o->tensors.shapes, start,
-                                  &o->writer);
+    return checkpoint_writer_open(record_result(o->directory), o->request->model->checkpoint, &form,
+                                  o->tensors.shapes, start, &o->writer);
 }
 
 static grail_status record_flag(narrow_output *o, const char *key)
@@ -43,7 +42,7 @@ static grail_status record_flag(narrow_output *o, const char *key)
     grail_status status = GRAIL_OK;
     json_t *record = json_object();
     TRY(json_put(record, key, json_true()));
-    TRY(output_directory_record(o->directory, record));
+    TRY(record_put(o->directory, record));
 out:
     json_decref(record);
     return status;
@@ -51,7 +50,7 @@ out:
 
 static grail_status lay_out(narrow_output *o)
 {
-    output_directory_clear(o->directory); /* removes what a run left that ended while it laid out */
+    record_clear(o->directory); /* removes what a run left that ended while it laid out */
     CHECK(open_writer(o, LAYOUT_NEW));
     CHECK(write_companions(o));
     return record_flag(o, RECORD_LAID_OUT);
@@ -61,11 +60,11 @@ static grail_status begin_anew(narrow_output *o, json_t *fingerprint, bool keep_
 {
     grail_status status = GRAIL_OK;
     TRY(json_put(fingerprint, RECORD_KEEP, json_boolean(keep_activations)));
-    TRY(output_directory_begin(o->directory, fingerprint));
+    TRY(record_put(o->directory, fingerprint));
     TRY(lay_out(o));
 out:
     if (status != GRAIL_OK) {
-        output_directory_abandon(o->directory);
+        record_abandon(o->directory);
     }
     return status;
 }
@@ -75,9 +74,10 @@ out:
 /* What is outside the blocks is recorded after them where it is finished then. */
 static bool has_all_blocks(const narrow_output *o)
 {
+    const int outside = GRAPH_NONE;
     const compression_request *r = o->request;
     return o->blocks_recorded == r->graph->block_count &&
-           (!r->finishes_with_head || record_of_block(o->directory, GRAPH_NONE) != NULL);
+           (!r->finishes_with_head || record_get(o->directory, RECORD_BLOCK, &outside) != NULL);
 }
 
 static void count_blocks(narrow_output *o)
@@ -85,7 +85,7 @@ static void count_blocks(narrow_output *o)
     const compression_request *request = o->request;
     const int blocks = request->graph->block_count;
     while (o->blocks_recorded < blocks &&
-           record_of_block(o->directory, o->blocks_recorded) != NULL) {
+           record_get(o->directory, RECORD_BLOCK, &o->blocks_recorded) != NULL) {
         o->blocks_recorded++;
     }
     if (o->blocks_recorded < blocks) { /* not in the middle of a group */
@@ -94,18 +94,18 @@ static void count_blocks(narrow_output *o)
     }
     const bool all = has_all_blocks(o) && !request->finishes_with_network;
     o->is_fitted =
-        request->heal.network && (all || record_with(o->directory, RECORD_FITTED) != NULL);
+        request->heal.network && (all || record_get(o->directory, RECORD_FITTED, NULL) != NULL);
     o->is_complete =
-        record_with(o->directory, RECORD_WEIGHTS) != NULL || (all && !request->heal.network);
+        record_get(o->directory, RECORD_WEIGHTS, NULL) != NULL || (all && !request->heal.network);
 }
 
 static grail_status verify_record(const narrow_output *o, const json_t *record)
 {
-    const grail_status status = tensors_verify(o->request, o->tensors.shapes, o->writer,
-                                               json_object_get(record, RECORD_TENSORS),
-                                               output_directory_result(o->directory));
+    const grail_status status =
+        tensors_verify(o->request, o->tensors.shapes, o->writer,
+                       json_object_get(record, RECORD_TENSORS), record_result(o->directory));
     if (status == GRAIL_ERROR_FORMAT) {
-        error_append("; delete '%s' and run again", output_directory_partial(o->directory));
+        error_append("; delete '%s' and run again", record_partial(o->directory));
     }
     return status;
 }
@@ -114,8 +114,8 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
  * blocks are finished. */
 static grail_status verify_tensors(const narrow_output *o)
 {
-    const json_t *weights = record_with(o->directory, RECORD_WEIGHTS);
-    const json_t *fitted = record_with(o->directory, RECORD_FITTED);
+    const json_t *weights = record_get(o->directory, RECORD_WEIGHTS, NULL);
+    const json_t *fitted = record_get(o->directory, RECORD_FITTED, NULL);
     if (weights == NULL && training_is_saved(o->directory)) {
         return GRAIL_OK; /* healed tensors may have taken the place of recorded ones */
     }
@@ -124,14 +124,14 @@ static grail_status verify_tensors(const narrow_output *o)
     }
     for (int block = o->is_complete || o->is_fitted ? GRAPH_NONE : 0; block < o->blocks_recorded;
          block++) {
-        CHECK(verify_record(o, record_of_block(o->directory, block)));
+        CHECK(verify_record(o, record_get(o->directory, RECORD_BLOCK, &block)));
     }
     return GRAIL_OK;
 }
 
 static grail_status continue_writing(narrow_output *o)
 {
-    if (record_with(o->directory, RECORD_LAID_OUT) == NULL) {
+    if (record_get(o->directory, RECORD_LAID_OUT, NULL) == NULL) {
         return lay_out(o);
     }
     CHECK(open_writer(o, LAYOUT_CONTINUED));
@@ -157,13 +157,13 @@ static grail_status fingerprint_of(const narrow_output *o, const grail_compress_
 static grail_status recognise(narrow_output *o, json_t *fingerprint, bool *keep_activations)
 {
     grail_status status = GRAIL_OK;
-    json_t *first = json_copy(json_array_get(output_directory_records(o->directory), 0));
+    json_t *first = json_copy((json_t *)(uintptr_t)record_first(o->directory));
     const bool kept = json_is_true(json_object_get(first, RECORD_KEEP));
     if (first == NULL) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory while reading records");
     }
     json_object_del(first, RECORD_KEEP);
-    TRY(fingerprint_compare(output_directory_partial(o->directory), first, fingerprint));
+    TRY(fingerprint_compare(record_partial(o->directory), first, fingerprint));
     count_blocks(o);
     *keep_activations = kept;
 out:
@@ -174,7 +174,7 @@ out:
 static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
 {
     CHECK(recognise(o, fingerprint, keep_activations));
-    return output_directory_is_committed(o->directory) ? GRAIL_OK : continue_writing(o);
+    return record_is_committed(o->directory) ? GRAIL_OK : continue_writing(o);
 }
 
 grail_status output_look(const compression_request *request, const grail_compress_options *options,
@@ -188,12 +188,12 @@ grail_status output_look(const compression_request *request, const grail_compres
     o->request = request;
     *blocks = GRAPH_NONE;
     TRY(source_files_find(request->model, &o->sources));
-    TRY(output_directory_look(options->output.path, &o->directory));
-    if (json_array_size(output_directory_records(o->directory)) == 0) {
+    TRY(record_look(options->output.path, &o->directory));
+    if (record_first(o->directory) == NULL) {
         goto out;
     }
     if (options->output.resume == 0) {
-        TRY(output_directory_error_begun(o->directory));
+        TRY(record_error_begun(o->directory));
     }
     TRY(fingerprint_of(o, options, fingerprint));
     TRY(recognise(o, fingerprint, &kept));
@@ -215,11 +215,11 @@ grail_status output_open(const compression_request *request, const grail_compres
     o->request = request;
     TRY(source_files_find(request->model, &o->sources));
     TRY(result_tensors_init(request, options->output.keep_non_finite != 0, &o->tensors));
-    TRY(output_directory_open(options->output.path, options->output.resume != 0, &o->directory));
+    TRY(record_open(options->output.path, NULL, options->output.resume != 0, &o->directory));
     companions = companions_of(o);
     TRY(companions_declare(&companions));
     TRY(fingerprint_of(o, options, fingerprint));
-    if (json_array_size(output_directory_records(o->directory)) == 0) {
+    if (record_first(o->directory) == NULL) {
         TRY(begin_anew(o, fingerprint, *keep_activations));
     } else {
         TRY(go_on(o, fingerprint, keep_activations));
@@ -235,7 +235,7 @@ void output_close(narrow_output *o)
         return;
     }
     checkpoint_writer_close(o->writer);
-    output_directory_close(o->directory);
+    record_close(o->directory);
     result_tensors_fini(&o->tensors);
     source_files_fini(&o->sources);
     memory_free(o);
@@ -248,7 +248,7 @@ static grail_status record_tensors(narrow_output *o, json_t *record)
 {
     CHECK(checkpoint_writer_flush(o->writer));
     CHECK(source_files_check(&o->sources));
-    return output_directory_record(o->directory, record);
+    return record_put(o->directory, record);
 }
 
 /* Writes the tensors of blocks [first, end), and records them as `key` with the results of these
@@ -318,14 +318,14 @@ grail_status output_write_network(narrow_output *o, const calibration_network *n
 
 void output_after_failure(narrow_output *o, grail_status status)
 {
-    if (output_directory_is_committed(o->directory)) {
+    if (record_is_committed(o->directory)) {
         return;
     }
-    const char *partial = output_directory_partial(o->directory);
+    const char *partial = record_partial(o->directory);
     if (o->is_complete) {
         error_append("; all weights are written in '%s', and the run can be resumed", partial);
     } else if (status == GRAIL_ERROR_NUMERIC || (o->blocks_recorded == 0 && !o->is_fitted)) {
-        output_directory_abandon(o->directory);
+        record_abandon(o->directory);
         return;
     } else if (o->is_fitted) {
         error_append("; all blocks are finished in '%s', and the run can be resumed with healing "
@@ -340,7 +340,7 @@ void output_after_failure(narrow_output *o, grail_status status)
 
 grail_status output_seal(narrow_output *o, const json_t *report)
 {
-    if (!output_directory_is_committed(o->directory)) {
+    if (!record_is_committed(o->directory)) {
         CHECK(source_files_check(&o->sources));
         CHECK(checkpoint_writer_seal(o->writer));
         CHECK(document_write(REPORT_NAME, report, put_file, o->directory));
@@ -350,15 +350,15 @@ grail_status output_seal(narrow_output *o, const json_t *report)
 
 const char *output_place(const narrow_output *o)
 {
-    return output_directory_is_committed(o->directory) ? output_directory_path(o->directory)
-                                                       : output_directory_result(o->directory);
+    return record_is_committed(o->directory) ? record_path(o->directory)
+                                             : record_result(o->directory);
 }
 
 grail_status output_commit(narrow_output *o, const json_t *report, const char *command,
                            const buffer *sections)
 {
-    if (!output_directory_is_committed(o->directory)) {
+    if (!record_is_committed(o->directory)) {
         CHECK(card_write(o->request, report, command, sections, put_file, o->directory));
     }
-    return output_directory_commit(o->directory);
+    return record_commit(o->directory);
 }

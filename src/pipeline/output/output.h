@@ -1,9 +1,9 @@
-/* The output of a run: a directory that appears only when it is complete (base/output_directory.h).
+/* The output of a run: a directory that appears only when it is complete (base/record.h).
  * Its records let an interrupted run continue (run_records.h). */
 #ifndef GRAIL_PIPELINE_OUTPUT_OUTPUT_H
 #define GRAIL_PIPELINE_OUTPUT_OUTPUT_H
 
-#include "base/output_directory.h"
+#include "base/record.h"
 #include "pipeline/network/recorded.h"
 #include "pipeline/output/source_files.h"
 #include "pipeline/output/tensors.h"
@@ -11,7 +11,7 @@
 typedef struct narrow_output {
     const compression_request *request; /* borrowed */
     source_files sources;
-    output_directory *directory;
+    run_record *directory;
     result_tensors tensors;
     checkpoint_writer *writer; /* NULL if the result was already committed */
     int blocks_recorded;       /* number of finished blocks whose tensors are on disk */

@@ -5,29 +5,6 @@
 
 #include <string.h>
 
-static const json_t *find_last(const output_directory *directory, const char *key, const int *block)
-{
-    const json_t *records = output_directory_records(directory);
-    for (size_t i = json_array_size(records); i-- > 1;) {
-        const json_t *record = json_array_get(records, i);
-        const json_t *found = json_object_get(record, key);
-        if (found != NULL && (block == NULL || json_integer_value(found) == *block)) {
-            return record;
-        }
-    }
-    return NULL;
-}
-
-const json_t *record_with(const output_directory *directory, const char *key)
-{
-    return find_last(directory, key, NULL);
-}
-
-const json_t *record_of_block(const output_directory *directory, int block)
-{
-    return find_last(directory, RECORD_BLOCK, &block);
-}
-
 grail_status record_put_results(const calibration_network *network, int block, bool every,
                                 json_t *record)
 {

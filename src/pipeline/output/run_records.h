@@ -13,7 +13,7 @@
 #ifndef GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
 #define GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
 
-#include "base/output_directory.h"
+#include "base/record.h"
 #include "pipeline/network/network.h"
 
 #define RECORD_KEEP "keep_activations"
@@ -24,11 +24,6 @@
 #define RECORD_TRAINING "training"
 #define RECORD_SITES "sites"
 #define RECORD_TENSORS "tensors"
-
-/** The last record that has this key, or NULL. Borrowed. */
-const json_t *record_with(const output_directory *directory, const char *key);
-/** The last record of a block, or NULL. Borrowed. */
-const json_t *record_of_block(const output_directory *directory, int block);
 
 /** Adds the results of every decided site and of every refit of a block to its record; with
  * `every`, of all blocks. */

@@ -76,12 +76,12 @@ out:
     return status;
 }
 
-static const json_t *last_record(const output_directory *directory)
+static const json_t *last_record(const run_record *directory)
 {
-    return json_object_get(record_with(directory, RECORD_TRAINING), RECORD_TRAINING);
+    return json_object_get(record_get(directory, RECORD_TRAINING, NULL), RECORD_TRAINING);
 }
 
-bool training_is_saved(const output_directory *directory)
+bool training_is_saved(const run_record *directory)
 {
     return last_record(directory) != NULL;
 }
@@ -106,8 +106,7 @@ static grail_status describe(const training_state *state, int which, json_t *rec
     return json_put(record, "seconds", json_real(state->seconds));
 }
 
-grail_status training_save(output_directory *directory, const optimizer *o,
-                           const training_state *state)
+grail_status training_save(run_record *directory, const optimizer *o, const training_state *state)
 {
     grail_status status = GRAIL_OK;
     saved_file f = {.descriptor = -1};
@@ -119,14 +118,14 @@ grail_status training_save(output_directory *directory, const optimizer *o,
     TRY(json_put(line, RECORD_TRAINING, json_incref(record)));
     TRY(json_put(record, "checksums", json_incref(checksums)));
     TRY(describe(state, which, record));
-    TRY(output_directory_open_saved(directory, which, true, &f.descriptor, &f.path));
+    TRY(record_open_saved(directory, which, true, &f.descriptor, &f.path));
     for (int i = 0; i < o->count; i++) {
         for (int k = 0; k < KEPT; k++) {
             TRY(write_matrix(&f, kept_matrix(o, i, k), checksums));
         }
     }
     TRY(file_flush(f.descriptor, f.path));
-    TRY(output_directory_record(directory, line));
+    TRY(record_put(directory, line));
 out:
     saved_close(&f);
     json_decref(checksums);
@@ -151,7 +150,7 @@ static training_state state_of(const json_t *record)
     };
 }
 
-grail_status training_restore(output_directory *directory, optimizer *o, training_state *state)
+grail_status training_restore(run_record *directory, optimizer *o, training_state *state)
 {
     grail_status status = GRAIL_OK;
     saved_file f = {.descriptor = -1};
@@ -160,7 +159,7 @@ grail_status training_restore(output_directory *directory, optimizer *o, trainin
     if (record == NULL) {
         return GRAIL_OK;
     }
-    TRY(output_directory_open_saved(directory, which_file(record), false, &f.descriptor, &f.path));
+    TRY(record_open_saved(directory, which_file(record), false, &f.descriptor, &f.path));
     for (int i = 0; i < o->count; i++) {
         for (int k = 0; k < KEPT; k++) {
             TRY(read_matrix(&f, kept_matrix(o, i, k),

@@ -3,20 +3,20 @@
 #ifndef GRAIL_PIPELINE_OUTPUT_TRAINING_STATE_H
 #define GRAIL_PIPELINE_OUTPUT_TRAINING_STATE_H
 
-#include "base/output_directory.h"
+#include "base/record.h"
 #include "heal/training.h"
 
 /** Whether a state was saved. */
-bool training_is_saved(const output_directory *directory);
+bool training_is_saved(const run_record *directory);
 
 /** Writes the file that does not hold the last state, then a record that names it. The file is on
  * disk before the record. */
-grail_status training_save(output_directory *directory, const optimizer *o,
+grail_status training_save(run_record *directory, const optimizer *o,
                            const training_state *state) GRAIL_MUST_CHECK;
 
 /** Restores the state saved last; leaves *state alone where there is none. GRAIL_ERROR_FORMAT when
  * the file is not what the record says. */
-grail_status training_restore(output_directory *directory, optimizer *o,
+grail_status training_restore(run_record *directory, optimizer *o,
                               training_state *state) GRAIL_MUST_CHECK;
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "arch/model_text.h"
 #include "base/option_values.h"
-#include "base/output_directory.h"
+#include "base/record.h"
 #include "format/images/image_set.h"
 #include "pipeline/request/dropped.h"
 #include "pipeline/request/experts.h"
@@ -174,13 +174,13 @@ static const char *precision_before(const grail_compute *compute, const json_t *
 static grail_status open_backend(const grail_compress_options *options, compression_request *r)
 {
     grail_status status = GRAIL_OK;
-    output_directory *left = NULL;
+    run_record *left = NULL;
     const json_t *first = NULL;
     grail_compute compute = {.backend = options->run.backend, .precision = options->run.precision};
     if (options->run.precision != NULL && strcmp(options->run.precision, "auto") == 0) {
         if (options->output.resume != 0 && options->output.path != NULL) {
-            TRY(output_directory_look(options->output.path, &left));
-            first = json_array_get(output_directory_records(left), 0);
+            TRY(record_look(options->output.path, &left));
+            first = record_first(left);
         }
         const char *before = precision_before(&compute, first);
         compute.precision = before != NULL ? before : options->run.precision;
@@ -191,7 +191,7 @@ static grail_status open_backend(const grail_compress_options *options, compress
                      compute.precision);
     }
 out:
-    output_directory_close(left);
+    record_close(left);
     return status;
 }
 

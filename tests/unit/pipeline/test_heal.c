@@ -3,7 +3,7 @@
 #include "heal_lab.h"
 
 #include "base/file.h"
-#include "base/records.h"
+#include "base/record.h"
 #include "support/json_memory.h"
 
 #include <math.h>
@@ -513,7 +513,7 @@ static int last_saved_file(const lab *l)
     json_t *records = NULL;
     int file = -1;
     assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
-    assert_ok(records_parse("state", text.bytes, text.size, &records));
+    assert_ok(record_parse("state", text.bytes, text.size, &records));
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *training = json_object_get(json_array_get(records, i), "training");
         const json_t *which = json_object_get(training, "file");

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/records.h"
+#include "base/record.h"
 #include "format/weights/checkpoint.h"
 #include "support/json_memory.h"
 
