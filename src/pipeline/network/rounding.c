@@ -4,67 +4,65 @@
 #include "graph/operators.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"
-#include "pipeline/network/rounding_weights.h"
+#include "stats/row_squares.h"
+#include "tensor/groups.h"
+#include "tensor/quantize.h"
 
-typedef struct rounding_pass {
-    calibration_network *network;
-    gguf_export *file;
-    bool *is_put; /* [parameter_count]: into the file */
-} rounding_pass;
+#include <math.h>
+#include <string.h>
 
-/* Rounds a parameter, by itself where there is no feedback. */
-static grail_status round_parameter(rounding_pass *p, int parameter, const feedback *f)
+/* -- how much rows count ----------------------------------------------------------------------- */
+
+/* of the median squared length: longer rows count as if they had this */
+static const double most_share = 16.0;
+/* of its window: what the first token counts as, where attention reads it */
+static const double first_share = 1.0 / 16.0;
+
+/* Whether attention runs before the next Linear that reads something else. */
+static bool attention_follows(const graph *g, int first)
 {
-    grail_status status = GRAIL_OK;
-    parameter_store *store = p->network->current.parameters;
-    const grail_dtype dtype = gguf_export_dtypes(p->file)[parameter];
-    float *values = NULL;
-    unsigned char *stored = NULL;
-    int64_t elements = 0;
-    size_t bytes = 0;
-    TRY(parameter_store_read_f32(store, parameter, &values, &elements));
-    if (!dtype_bytes(dtype, elements, &bytes)) {
-        FAIL(GRAIL_ERROR_SHAPE, "%lld elements do not fill blocks of %s", (long long)elements,
-             grail_dtype_name(dtype));
-    }
-    TRY(memory_new_unset(&stored, bytes, 1));
-    if (f == NULL) {
-        TRY(blocks_from_f32(dtype, values, elements / dtype_block(dtype), stored));
-        blocks_to_f32(dtype, stored, elements / dtype_block(dtype), values);
-    } else {
-        TRY(feedback_round(f, dtype, elements / f->columns, values, stored));
-    }
-    TRY(gguf_export_put(p->file, parameter, stored));
-    TRY(parameter_store_set(store, parameter,
-                            p->network->request->graph->parameters[parameter].shape, values));
-    p->is_put[parameter] = true;
-out:
-    memory_free(values);
-    memory_free(stored);
-    return error_in(status, "'%s'", p->network->request->graph->parameters[parameter].name);
-}
-
-static bool is_due(const rounding_pass *p, int parameter)
-{
-    return parameter != GRAPH_NONE && !p->is_put[parameter] &&
-           dtype_is_quantiser(gguf_export_dtypes(p->file)[parameter]);
-}
-
-/* Tables of embeddings, which the head may share. */
-static grail_status round_tables(rounding_pass *p)
-{
-    const graph *g = p->network->request->graph;
-    for (int n = 0; n < g->node_count; n++) {
-        if (!node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
-            CHECK(round_parameter(p, g->nodes[n].weight, NULL));
+    const int input = g->nodes[first].inputs[0];
+    for (int n = first + 1; n < g->node_count; n++) {
+        if (g->nodes[n].kind == NODE_ATTENTION) {
+            return true;
+        }
+        if (node_is_linear(&g->nodes[n]) && g->nodes[n].inputs[0] != input) {
+            return false;
         }
     }
-    return GRAIL_OK;
+    return false;
 }
 
-/* -- Linears ----------------------------------------------------------------------------------- */
+static double root_of_length(double square, double median)
+{
+    const double most = most_share * median;
+    return most > 0.0 && square > most ? sqrt(most / square) : 1.0;
+}
 
-/* What Linears read together. */
+grail_status rounding_weight_roots(const execution *e, int first, matrix x, double **out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t length = e->shape.positions.height * e->shape.positions.width;
+    const double weight = fmax(1.0, first_share * (double)length);
+    const bool parks = attention_follows(e->graph, first) && x.rows == e->shape.samples * length;
+    double *roots = NULL;
+    double median = 0.0;
+    TRY(memory_new_unset(&roots, (size_t)x.rows, sizeof roots[0]));
+    TRY(row_squares(x, x.rows, roots));
+    TRY(median_of(x.rows, roots, &median));
+    for (int64_t t = 0; t < x.rows; t++) {
+        const bool is_first = parks && t % length == 0;
+        roots[t] = root_of_length(roots[t], median) * (is_first ? sqrt(weight) : 1.0);
+    }
+    *out = roots;
+    roots = NULL;
+out:
+    memory_free(roots);
+    return status;
+}
+
+/* -- what Linears read together ---------------------------------------------------------------- */
+
 typedef struct rounding_group {
     int first; /* of their nodes */
     grail_statistics *read;
@@ -96,17 +94,9 @@ static chunk_sums sums_of_rows(void *user, bool held_out)
     return chunk_sums_of_statistics(group->part, group->read);
 }
 
-static int count_together(const graph *g, int first)
-{
-    int count = 1;
-    while (first + count < g->node_count && node_is_linear(&g->nodes[first + count]) &&
-           g->nodes[first + count].inputs[0] == g->nodes[first].inputs[0]) {
-        count++;
-    }
-    return count;
-}
-
-grail_status rounding_feedback(calibration_network *network, int first, feedback *out)
+/* What rounds the Linears that read the input of node `first` in the current network. The sample
+ * stream is carried there. The caller calls feedback_fini, even after a failure. */
+static grail_status feedback_of_input(calibration_network *network, int first, feedback *out)
 {
     grail_status status = GRAIL_OK;
     const graph *g = network->request->graph;
@@ -127,15 +117,158 @@ out:
     return status;
 }
 
+/* -- one matrix -------------------------------------------------------------------------------- */
+
+/* Rounds a parameter of a store, by itself where there is no feedback. *stored, owned, becomes what
+ * a result holds: *bytes of it. */
+static grail_status round_parameter(parameter_store *store, int parameter, grail_dtype dtype,
+                                    const feedback *f, unsigned char **stored, size_t *bytes)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    float *values = NULL;
+    unsigned char *blocks = NULL;
+    int64_t elements = 0;
+    TRY(parameter_store_get(store, parameter, &entry));
+    memcpy(shape, entry->shape, sizeof shape);
+    TRY(parameter_store_read_f32(store, parameter, &values, &elements));
+    if (!dtype_bytes(dtype, elements, bytes)) {
+        FAIL(GRAIL_ERROR_SHAPE, "%lld elements do not fill blocks of %s", (long long)elements,
+             grail_dtype_name(dtype));
+    }
+    TRY(memory_new_unset(&blocks, *bytes, 1));
+    if (f == NULL) {
+        TRY(blocks_from_f32(dtype, values, elements / dtype_block(dtype), blocks));
+        blocks_to_f32(dtype, blocks, elements / dtype_block(dtype), values);
+    } else {
+        TRY(feedback_round(f, dtype, shape[0], values, blocks));
+    }
+    TRY(parameter_store_set(store, parameter, shape, values));
+    *stored = blocks;
+    blocks = NULL;
+out:
+    memory_free(values);
+    memory_free(blocks);
+    return status;
+}
+
+/* -- matrices of a run's result -----------------------------------------------------------------
+ */
+
+bool node_is_rounded(const compression_request *request, int node_index)
+{
+    const int weight = request->graph->nodes[node_index].weight;
+    return weight != GRAPH_NONE && parameter_is_rounded(&request->rounded, weight);
+}
+
+/* Readers compute elements in the dtype in which scales are stored. */
+static void settle_heads(grail_dtype dtype, grail_dtype stored, unsigned char *blocks, size_t bytes)
+{
+    size_t block = 0;
+    if (group_bits(dtype) > 0 && dtype_bytes(dtype, dtype_block(dtype), &block)) {
+        for (size_t at = 0; at < bytes; at += block) {
+            group_put_head(blocks + at, group_scale(blocks + at), stored);
+        }
+    }
+}
+
+/* Without feedback where f is NULL. */
+static grail_status keep_rounded(calibration_network *network, int parameter, const feedback *f)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const grail_dtype dtype = rounded_dtype(&request->rounded, parameter);
+    unsigned char *blocks = NULL;
+    size_t bytes = 0;
+    TRY(round_parameter(network->current.parameters, parameter, dtype, f, &blocks, &bytes));
+    settle_heads(dtype, request->model->tensors[parameter]->dtype, blocks, bytes);
+    memory_free(network->rounded[parameter]);
+    network->rounded[parameter] = blocks;
+out:
+    return error_in(status, "'%s'", request->graph->parameters[parameter].name);
+}
+
+grail_status round_table(calibration_network *network, int parameter)
+{
+    return keep_rounded(network, parameter, NULL);
+}
+
+grail_status round_maps(calibration_network *network, int first, int count)
+{
+    grail_status status = GRAIL_OK;
+    feedback f = {0};
+    TRY(feedback_of_input(network, first, &f));
+    for (int n = first; n < first + count; n++) {
+        if (node_is_rounded(network->request, n)) {
+            TRY(keep_rounded(network, network->request->graph->nodes[n].weight, &f));
+        }
+    }
+out:
+    feedback_fini(&f);
+    return status;
+}
+
+/* -- a file --------------------------------------------------------------------------------------
+ */
+
+typedef struct rounding_pass {
+    calibration_network *network;
+    gguf_export *file;
+    bool *is_put; /* [parameter_count]: into the file */
+} rounding_pass;
+
+static grail_status put_rounded(rounding_pass *p, int parameter, const feedback *f)
+{
+    grail_status status = GRAIL_OK;
+    unsigned char *stored = NULL;
+    size_t bytes = 0;
+    TRY(round_parameter(p->network->current.parameters, parameter,
+                        gguf_export_dtypes(p->file)[parameter], f, &stored, &bytes));
+    TRY(gguf_export_put(p->file, parameter, stored));
+    p->is_put[parameter] = true;
+out:
+    memory_free(stored);
+    return error_in(status, "'%s'", p->network->request->graph->parameters[parameter].name);
+}
+
+static bool is_due(const rounding_pass *p, int parameter)
+{
+    return parameter != GRAPH_NONE && !p->is_put[parameter] &&
+           dtype_is_quantiser(gguf_export_dtypes(p->file)[parameter]);
+}
+
+/* Tables of embeddings, which the head may share. */
+static grail_status round_tables(rounding_pass *p)
+{
+    const graph *g = p->network->request->graph;
+    for (int n = 0; n < g->node_count; n++) {
+        if (!node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
+            CHECK(put_rounded(p, g->nodes[n].weight, NULL));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static int count_together(const graph *g, int first)
+{
+    int count = 1;
+    while (first + count < g->node_count && node_is_linear(&g->nodes[first + count]) &&
+           g->nodes[first + count].inputs[0] == g->nodes[first].inputs[0]) {
+        count++;
+    }
+    return count;
+}
+
 static grail_status round_group(rounding_pass *p, int first, int count)
 {
     grail_status status = GRAIL_OK;
     const graph *g = p->network->request->graph;
     feedback f = {0};
-    TRY(rounding_feedback(p->network, first, &f));
+    TRY(feedback_of_input(p->network, first, &f));
     for (int i = first; i < first + count; i++) {
         if (is_due(p, g->nodes[i].weight)) {
-            TRY(round_parameter(p, g->nodes[i].weight, &f));
+            TRY(put_rounded(p, g->nodes[i].weight, &f));
         }
     }
 out:

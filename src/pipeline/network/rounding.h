@@ -1,5 +1,12 @@
-/* Rounds the matrices of a network from its first node to its last, each by what it reads on the
- * sample stream of the network rounded so far, and writes them. */
+/* Rounds matrices of the network to what they will be stored as, by what they read on the sample
+ * stream of the network rounded so far: those of a run's result while the walk goes on, or those of
+ * a file from the first node to the last.
+ *
+ * Attention is parked at the first token of a window, whose keys and values therefore reach all
+ * others; as one row among hundreds its error is nearly free, and feedback would spend it. So where
+ * attention reads what a matrix gives, that row counts as a sixteenth of its window. Rows that are
+ * far longer than usual (massive activations) count as if they were 4 times as long as usual: what
+ * they add to the residual stream is divided by its length again. */
 #ifndef GRAIL_PIPELINE_NETWORK_ROUNDING_H
 #define GRAIL_PIPELINE_NETWORK_ROUNDING_H
 
@@ -7,13 +14,23 @@
 #include "pipeline/network/network.h"
 #include "solve/feedback.h"
 
-/** Tables that other nodes than Linears read are rounded by themselves; so is what the file holds
- * in types without blocks. */
-grail_status rounding_run(calibration_network *network, gguf_export *file) GRAIL_MUST_CHECK;
+/** *out[x.rows], owned: the roots of the weights of the current batch's rows x, which the Linear
+ * `first` and those behind it read together. */
+grail_status rounding_weight_roots(const execution *e, int first, matrix x,
+                                   double **out) GRAIL_MUST_CHECK;
 
-/** What rounds the Linears that read the input of node `first` in the current network. The sample
- * stream is carried there. The caller calls feedback_fini, even after a failure. */
-grail_status rounding_feedback(calibration_network *network, int first,
-                               feedback *out) GRAIL_MUST_CHECK;
+/** Whether the matrix of a node is rounded in the result. */
+bool node_is_rounded(const compression_request *request, int node_index);
+
+/** Rounds those of `count` Linears from node `first` on that are: they read one value, and are
+ * fitted. The current network computes with what they become, which network->rounded keeps. */
+grail_status round_maps(calibration_network *network, int first, int count) GRAIL_MUST_CHECK;
+
+/** Rounds a matrix that other nodes than Linears read, by itself; likewise. */
+grail_status round_table(calibration_network *network, int parameter) GRAIL_MUST_CHECK;
+
+/** Rounds all matrices of a network for a file, which gets them. Tables that other nodes than
+ * Linears read are rounded by themselves; so is what the file holds in types without blocks. */
+grail_status rounding_run(calibration_network *network, gguf_export *file) GRAIL_MUST_CHECK;
 
 #endif

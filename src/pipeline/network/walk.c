@@ -16,7 +16,7 @@
 #include "pipeline/network/regional_training.h"
 #include "pipeline/network/repair.h"
 #include "pipeline/network/rescale_norm.h"
-#include "pipeline/network/round_maps.h"
+#include "pipeline/network/rounding.h"
 #include "pipeline/network/silence.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */

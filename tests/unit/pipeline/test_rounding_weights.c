@@ -3,7 +3,7 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
-#include "pipeline/network/rounding_weights.h"
+#include "pipeline/network/rounding.h"
 
 enum { WINDOWS = 2, LENGTH = 64, ROWS = WINDOWS * LENGTH, WIDTH = 4 };
 
