@@ -1,7 +1,6 @@
 /* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
 #include "pipeline/compression.h"
 #include "pipeline/network/heal.h"
-#include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_choice.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/training_state.h"
@@ -77,7 +76,6 @@ static grail_status restore_training(void *user, optimizer *o, training_state *s
 static grail_status heal_fitted(grail_compression *c)
 {
     heal_memory memory = {0};
-    CHECK(heal_prepare(c->network));
     if (c->output != NULL) {
         memory =
             (heal_memory){.save = save_training, .restore = restore_training, .user = c->output};

@@ -4,7 +4,6 @@
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/decision_input.h"
 #include "pipeline/network/merged_rows.h"
-#include "pipeline/network/regional.h"
 #include "pipeline/request/consumer_tail.h"
 
 /* squares[features] of the input of a producer; `wide` columns at most in the current network. */
@@ -54,7 +53,8 @@ static const float *gradients_of_consumer(const calibration_network *network, in
                                           int consumer)
 {
     const int reader = site_at(network->request, index)->consumers[consumer].node;
-    return regional_gradients_of(network, network->request->graph->nodes[reader].weight);
+    const int weight = network->request->graph->nodes[reader].weight;
+    return network->regional.of == NULL ? NULL : network->regional.of[weight];
 }
 
 grail_status decide_site(calibration_network *network, int index, const site_view *known,

@@ -1,6 +1,9 @@
 #include "pipeline/network/heal.h"
 
+#include "base/clock.h"
+#include "graph/operators.h"
 #include "pipeline/network/heal_block.h"
+#include "pipeline/network/heal_network.h"
 #include "pipeline/network/narrow_site.h"
 #include "pipeline/network/pass.h"
 
@@ -14,7 +17,190 @@ bool heals_in_walk(const compression_request *request)
     return request->heal.blocks && request->plan.loop == LOOP_CLOSED && !spans;
 }
 
-grail_status heal_prepare(calibration_network *network)
+/* -- what trainings work on -------------------------------------------------------------------- */
+
+grail_status samples_to_train_on(const compression_request *request, int64_t *count, int64_t **out)
+{
+    const calibration *c = request->samples;
+    CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
+    *count = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!request_judges_batch(request, calibration_batch_of(c, i))) {
+            (*out)[(*count)++] = i;
+        }
+    }
+    return GRAIL_OK;
+}
+
+static heal_setting setting_of(calibration_network *network)
+{
+    const compression_request *r = network->request;
+    return (heal_setting){.dense = &network->dense,
+                          .current = &network->current,
+                          .backend = r->backend,
+                          .pool = network->pool,
+                          .comm = r->comm,
+                          .sites = &r->sites->list,
+                          .plan = &r->plan,
+                          .options = &r->heal,
+                          .memory = network->memory,
+                          .samples = r->samples,
+                          .observer = r->heal_observer,
+                          .observer_user = r->observer_user,
+                          .made = &network->healings};
+}
+
+/* -- time for blocks --------------------------------------------------------------------------- */
+
+/* The share of these blocks of what is left for blocks, where all that are not trained yet have
+ * even ones. Half of all is kept for the network where it is healed. */
+static double share_of(const calibration_network *network, int first, int last)
+{
+    const heal_options *h = &network->request->heal;
+    const double left = (h->network ? 0.5 * h->seconds : h->seconds) - network->healings.seconds;
+    return left * (double)(last - first + 1) /
+           (double)(network->request->graph->block_count - first);
+}
+
+bool heal_block_has_time(const calibration_network *network, int block)
+{
+    int first = 0;
+    int last = 0;
+    const compression_request *request = network->request;
+    const healing_list *list = &network->healings;
+    const grail_healing *before = list->count > 0 ? &list->made[list->count - 1] : NULL;
+    const double set_up = before != NULL && before->steps == 0 ? before->seconds : 0.0;
+    if (block >= request->graph->block_count) {
+        return false;
+    }
+    heal_group_of(&request->heal, block, request->graph->block_count, &first, &last);
+    return share_of(network, first, last) > set_up;
+}
+
+/* -- blocks ------------------------------------------------------------------------------------ */
+
+grail_status heal_wait(calibration_network *network, int first)
+{
+    int begin = 0;
+    int end = 0;
+    if (!heal_block_has_time(network, first)) {
+        return GRAIL_OK;
+    }
+    graph_block_range(network->request->graph, first, &begin, &end);
+    CHECK(pass_to(network, begin, GRAPH_NONE));
+    return sample_stream_copy(&network->current.stream, &network->before_group);
+}
+
+/* Puts the current sample stream before the blocks again, where it was kept there, and carries the
+ * dense one behind them. */
+static grail_status place_streams(calibration_network *network, int first, int last)
+{
+    int begin = 0;
+    int end = 0;
+    if (network->before_group.graph != NULL) {
+        sample_stream_fini(&network->current.stream);
+        network->current.stream = network->before_group;
+        network->before_group = (sample_stream){0};
+    }
+    graph_block_range(network->request->graph, first, &begin, &end);
+    return pass_to(network, begin, network_dense_end(network, last));
+}
+
+/* The cut axis of a value's channels, which are those of the nearest map before it. */
+static cut_axis axis_of_value(const compression_request *request, int value)
+{
+    const cut_axis none = {.site = GRAPH_NONE};
+    const graph *g = request->graph;
+    while (g->value_source[value] != GRAPH_NONE) {
+        const node *n = &g->nodes[g->value_source[value]];
+        if (node_is_map(n)) {
+            return request->cuts[n->weight].rows;
+        }
+        value = n->inputs[0];
+    }
+    return none;
+}
+
+static heal_goal goal_of(const calibration_network *network, int value)
+{
+    const cut_axis axis = axis_of_value(network->request, value);
+    return (heal_goal){.value = value,
+                       .dense = value,
+                       .reducer =
+                           axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer,
+                       .features = axis.features};
+}
+
+/* Pairs the values that live behind the blocks with those of the dense sample stream. Where that
+ * one is ahead, behind sublayers that are dropped, there is one of each. *out[*count] is owned. */
+static grail_status find_goals(const calibration_network *network, int first, int last,
+                               heal_goal **out, int *count)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = network->request->graph;
+    const sample_stream *dense = &network->dense.stream;
+    heal_goal *goals = NULL;
+    int *live = NULL;
+    int begin = 0;
+    int end = 0;
+    int ignored = 0;
+    graph_block_range(g, first, &begin, &ignored);
+    graph_block_range(g, last, &ignored, &end);
+    TRY(memory_new(&live, (size_t)g->value_count, sizeof live[0]));
+    const int live_count = graph_live_values(g, end, live);
+    TRY(memory_new(&goals, (size_t)live_count, sizeof goals[0]));
+    *count = 0;
+    for (int i = 0; i < live_count; i++) {
+        if (g->value_source[live[i]] >= begin) {
+            goals[(*count)++] = goal_of(network, live[i]);
+        }
+    }
+    if (network->dense.graph != g || dense->position != end) {
+        if (*count != 1 || dense->live_count != 1) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED,
+                 "cannot heal block %d: %d values leave it, and the dense network has %d there; "
+                 "heal the model instead",
+                 last, *count, dense->live_count);
+        }
+        goals[0].dense = dense->live[0];
+    }
+    *out = goals;
+    goals = NULL;
+out:
+    memory_free(goals);
+    memory_free(live);
+    return status;
+}
+
+grail_status heal_blocks(calibration_network *network, int first, int last)
+{
+    grail_status status = GRAIL_OK;
+    heal_setting setting = setting_of(network);
+    heal_goal *goals = NULL;
+    healed_blocks blocks = {.first = first, .last = last, .begun = clock_seconds()};
+    if (!heal_block_has_time(network, first)) {
+        return heal_training_skip(&setting, first, last);
+    }
+    TRY(place_streams(network, first, last));
+    TRY(find_goals(network, first, last, &goals, &blocks.goal_count));
+    TRY(samples_to_train_on(network->request, &setting.usable_count, &setting.usable));
+    blocks.goals = goals;
+    blocks.seconds = share_of(network, first, last);
+    TRY(heal_block_train(&setting, &blocks));
+out:
+    memory_free(goals);
+    memory_free(setting.usable);
+    matrix_pool_clear(network->pool);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        error_prefix(first == last ? "healing of block %d" : "healing of blocks %d to %d", first,
+                     last);
+    }
+    return status;
+}
+
+/* Puts the sample streams of a finished network before node 0, and gives every parameter its narrow
+ * shape. */
+static grail_status begin_anew(calibration_network *network)
 {
     const grail_status status = network_rewind(network);
     return status == GRAIL_OK ? sites_take_narrow_shapes(network) : status;
@@ -38,7 +224,7 @@ grail_status heal_blocks_after_walk(calibration_network *network)
     if (!request->heal.blocks || heals_in_walk(request)) {
         return GRAIL_OK;
     }
-    CHECK(heal_prepare(network));
+    CHECK(begin_anew(network));
     CHECK(carry_behind(network, GRAPH_NONE));
     for (int first = 0, last = 0; first < request->graph->block_count; first = last + 1) {
         heal_group_of(&request->heal, first, request->graph->block_count, &first, &last);
@@ -46,4 +232,25 @@ grail_status heal_blocks_after_walk(calibration_network *network)
         CHECK(carry_behind(network, last));
     }
     return GRAIL_OK;
+}
+
+/* -- the network ------------------------------------------------------------------------------- */
+
+grail_status heal_network(calibration_network *network, const heal_memory *memory)
+{
+    grail_status status = GRAIL_OK;
+    heal_setting setting = setting_of(network);
+    CHECK(begin_anew(network));
+    const double begun = clock_seconds();
+    const double seconds = network->request->heal.seconds - network->healings.seconds;
+    TRY(samples_to_train_on(network->request, &setting.usable_count, &setting.usable));
+    TRY(heal_network_train(&setting, memory, begun, seconds));
+    TRY(network_rewind(network));
+out:
+    memory_free(setting.usable);
+    matrix_pool_clear(network->pool);
+    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
+        error_prefix("healing of the network");
+    }
+    return status;
 }

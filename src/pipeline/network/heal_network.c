@@ -1,10 +1,283 @@
 #include "pipeline/network/heal_network.h"
 
-#include "base/clock.h"
+#include "base/random.h"
 #include "exec/tape.h"
 #include "heal/loss.h"
-#include "pipeline/network/heal_dense.h"
 #include "pipeline/network/keeping.h"
+
+#include <string.h>
+
+/* -- the input of drawn samples -----------------------------------------------------------------
+ */
+
+/* The tokens or pixels of some samples, one after the other. */
+typedef struct part_input {
+    int32_t *ids;  /* [samples * positions], owned; NULL for images */
+    float *pixels; /* [samples, height, width, 3], owned; NULL for text */
+} part_input;
+
+static void input_fini(part_input *input)
+{
+    memory_free(input->ids);
+    memory_free(input->pixels);
+    *input = (part_input){0};
+}
+
+static batch_input input_of(const part_input *input)
+{
+    return (batch_input){.ids = input->ids, .pixels = input->pixels};
+}
+
+/* How one image is changed. */
+typedef struct augmentation {
+    bool mirrored;
+    int64_t down, right; /* positions by which it is moved */
+} augmentation;
+
+static augmentation draw(const extent *positions, uint64_t seed, int64_t step, int64_t sample)
+{
+    enum { SHARE = 8 };
+    random_state random;
+    const int64_t down = positions->height / SHARE;
+    const int64_t right = positions->width / SHARE;
+    random_seed(&random, seed ^ (uint64_t)step << 32, (uint64_t)sample);
+    return (augmentation){.mirrored = random_below(&random, 2) == 1,
+                          .down = random_below(&random, 2 * down + 1) - down,
+                          .right = random_below(&random, 2 * right + 1) - right};
+}
+
+/* The place within 0 .. count - 1 of one that is at most count - 1 outside, reflected at the
+ * border. */
+static int64_t reflected(int64_t place, int64_t count)
+{
+    const int64_t inside = place < 0 ? -place : place;
+    return inside < count ? inside : 2 * (count - 1) - inside;
+}
+
+static void copy_image(const extent *positions, augmentation a, const float *in, float *out)
+{
+    for (int64_t row = 0; row < positions->height; row++) {
+        const float *line =
+            in + reflected(row - a.down, positions->height) * positions->width * IMAGE_CHANNELS;
+        for (int64_t column = 0; column < positions->width; column++) {
+            const int64_t moved = reflected(column - a.right, positions->width);
+            const int64_t from = a.mirrored ? positions->width - 1 - moved : moved;
+            memcpy(out, line + from * IMAGE_CHANNELS, IMAGE_CHANNELS * sizeof out[0]);
+            out += IMAGE_CHANNELS;
+        }
+    }
+}
+
+static grail_status copy_images(const calibration *c, const sample_part *part, uint64_t seed,
+                                int64_t step, float **out)
+{
+    const int64_t size = c->positions.height * c->positions.width * IMAGE_CHANNELS;
+    const grail_status status = memory_new_unset(out, (size_t)(part->count * size), sizeof **out);
+    for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
+        const int64_t sample = part->samples[i];
+        const augmentation a =
+            seed == 0 ? (augmentation){0} : draw(&c->positions, seed, step, sample);
+        copy_image(&c->positions, a, c->pixels + sample * size, *out + i * size);
+    }
+    return status;
+}
+
+static grail_status copy_ids(const calibration *c, const sample_part *part, int32_t **out)
+{
+    const int64_t length = window_size(&c->windows, part->samples[0]);
+    const grail_status status = memory_new_unset(out, (size_t)(part->count * length), sizeof **out);
+    for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
+        memcpy(*out + i * length, c->windows.ids + window_start(&c->windows, part->samples[i]),
+               (size_t)length * sizeof **out);
+    }
+    return status;
+}
+
+/* Copies the input of a part. With a seed other than 0, each image is mirrored or not and shifted
+ * by up to an eighth of its side, with reflected borders, as drawn from seed, step and sample; text
+ * stays. input_fini frees. */
+static grail_status copy_input(const calibration *c, const sample_part *part, uint64_t seed,
+                               int64_t step, part_input *out)
+{
+    return c->pixels != NULL ? copy_images(c, part, seed, step, &out->pixels)
+                             : copy_ids(c, part, &out->ids);
+}
+
+/* -- the dense network --------------------------------------------------------------------------
+ */
+
+enum { NOBODY = -1 };
+
+/* What was computed of the dense network. Text does not change, so each sample is run up to the
+ * head when it is first asked for, one at a time so that its values do not depend on what is asked
+ * for with it; these are kept where those of all samples fit into memory. The one of several ranks
+ * that asks first keeps it, and gives it to others that ask later. A visitor of a pass (pass.h)
+ * would run samples that no step asks for before the time is over, and batches instead of single
+ * ones, which have other bits. */
+typedef struct dense_outputs {
+    const heal_setting *setting; /* borrowed */
+    int begin;                   /* node of the head; 0: samples change */
+    sample_stream kept;          /* before the head, a batch for each sample */
+    bool keeps;                  /* on all ranks alike */
+    int *holders;                /* [samples] rank that keeps each, NOBODY where none does; owned */
+    int64_t *widths;             /* columns of the values that are kept; owned */
+} dense_outputs;
+
+/* elements[value_count] of each value of one sample. */
+static grail_status value_elements(const graph *g, extent positions, int64_t *elements)
+{
+    grail_status status = GRAIL_OK;
+    extent *extents = NULL;
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_extents(g, positions, extents));
+    TRY(graph_widths(g, elements));
+    for (int v = 0; v < g->value_count; v++) {
+        elements[v] *= extents[v].height * extents[v].width;
+    }
+out:
+    memory_free(extents);
+    return status;
+}
+
+/* Whether the values before node `begin` fit for all samples. */
+static grail_status kept_fits(const heal_setting *s, int begin, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = s->dense->graph;
+    const calibration *samples = s->samples;
+    double elements = 0.0;
+    int *live = NULL;
+    int64_t *sizes = NULL;
+    TRY(memory_new(&live, (size_t)g->value_count, sizeof live[0]));
+    TRY(memory_new(&sizes, (size_t)g->value_count, sizeof sizes[0]));
+    TRY(value_elements(g, samples->positions, sizes));
+    const int count = graph_live_values(g, begin, live);
+    for (int i = 0; i < count; i++) {
+        elements += (double)sizes[live[i]];
+    }
+    *out = bytes_fit(elements * (double)samples->count * (double)backend_value_size(s->backend),
+                     s->memory);
+out:
+    memory_free(live);
+    memory_free(sizes);
+    return status;
+}
+
+/* The dense network's values are as wide as its graph says. */
+static grail_status find_widths(dense_outputs *d)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = d->setting->dense->graph;
+    int64_t *widths = NULL;
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&d->widths, (size_t)d->kept.live_count, sizeof d->widths[0]));
+    TRY(graph_widths(g, widths));
+    for (int i = 0; i < d->kept.live_count; i++) {
+        d->widths[i] = widths[d->kept.live[i]];
+    }
+out:
+    memory_free(widths);
+    return status;
+}
+
+static grail_status dense_init(const heal_setting *s, dense_outputs *d)
+{
+    const graph *g = s->dense->graph;
+    int first = 0;
+    *d = (dense_outputs){.setting = s};
+    if (g->input_kind == INPUT_IMAGES) { /* which change */
+        return GRAIL_OK;
+    }
+    graph_block_range(g, g->block_count - 1, &first, &d->begin);
+    CHECK(kept_fits(s, d->begin, &d->keeps));
+    CHECK(comm_broadcast(s->comm, 0, &d->keeps, sizeof d->keeps));
+    CHECK(memory_new(&d->holders, (size_t)s->samples->count, sizeof d->holders[0]));
+    for (int64_t i = 0; i < s->samples->count; i++) {
+        d->holders[i] = NOBODY;
+    }
+    CHECK(sample_stream_init(&d->kept, g, s->backend, s->samples->count));
+    CHECK(sample_stream_move_begin(&d->kept, d->begin));
+    sample_stream_move_end(&d->kept);
+    return find_widths(d);
+}
+
+static void dense_fini(dense_outputs *d)
+{
+    sample_stream_fini(&d->kept);
+    memory_free(d->holders);
+    memory_free(d->widths);
+    *d = (dense_outputs){0};
+}
+
+/* Computes one sample up to the head. */
+static grail_status compute(dense_outputs *d, int64_t sample)
+{
+    grail_status status = GRAIL_OK;
+    const heal_setting *s = d->setting;
+    const network_run *dense = s->dense;
+    const sample_part part = {.samples = &sample, .count = 1};
+    part_input input = {0};
+    TRY(copy_input(s->samples, &part, 0, 0, &input));
+    TRY(execution_begin(dense->execution, part_shape(s->samples, &part), input_of(&input)));
+    TRY(execution_run(dense->execution, dense->parameters, 0, d->begin));
+    TRY(sample_stream_keep(&d->kept, sample, dense->execution));
+out:
+    input_fini(&input);
+    return status;
+}
+
+/* Computes, on rank `runner`, what no rank keeps of a part. Called by all ranks. Where a
+ * computation failed before, its holder makes it now. */
+static grail_status dense_prepare(dense_outputs *d, const sample_part *part, int runner)
+{
+    const int rank = comm_rank(d->setting->comm);
+    for (int64_t i = 0; d->begin > 0 && i < part->count; i++) {
+        int *holder = &d->holders[part->samples[i]];
+        *holder = *holder == NOBODY || !d->keeps ? runner : *holder;
+        if (*holder == rank && !sample_stream_holds(&d->kept, part->samples[i])) {
+            CHECK(compute(d, part->samples[i]));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Puts what is kept of a part into the runner's execution of the dense network. Called by all. */
+static grail_status dense_place(dense_outputs *d, const sample_part *part, int runner)
+{
+    const heal_setting *s = d->setting;
+    const sample_pick pick = {.samples = part->samples,
+                              .count = part->count,
+                              .comm = s->comm,
+                              .holders = d->holders,
+                              .widths = d->widths,
+                              .runner = runner};
+    const bool runs = comm_rank(s->comm) == runner;
+    if (d->begin == 0) {
+        return GRAIL_OK;
+    }
+    if (runs) {
+        CHECK(execution_begin(s->dense->execution, part_shape(s->samples, part), (batch_input){0}));
+    }
+    CHECK(sample_stream_pick(&d->kept, &pick, s->dense->execution));
+    for (int64_t i = 0; !d->keeps && runs && i < part->count; i++) {
+        sample_stream_drop(&d->kept, part->samples[i]);
+    }
+    return GRAIL_OK;
+}
+
+/* Leaves the outputs for the placed part in that execution; `input` is the part's. */
+static grail_status dense_run(dense_outputs *d, const sample_part *part, const part_input *input)
+{
+    const network_run *dense = d->setting->dense;
+    if (d->begin == 0) {
+        CHECK(execution_begin(dense->execution, part_shape(d->setting->samples, part),
+                              input_of(input)));
+    }
+    return execution_run(dense->execution, dense->parameters, d->begin, dense->graph->node_count);
+}
+
+/* -- sections -----------------------------------------------------------------------------------
+ */
 
 /* The nodes are run in sections. Forward, only what lies between them is kept; on the way back each
  * section but the last is run again. Where the values of all nodes fit, there is one. */
@@ -16,10 +289,10 @@ typedef struct section {
 } section;
 
 typedef struct network_task {
-    calibration_network *network;
+    const heal_setting *setting;
     section *sections; /* [section_count] */
     int section_count;
-    heal_dense dense;
+    dense_outputs dense;
     bool is_divergence;
     heal_training training;
     gradient_store *none;
@@ -30,23 +303,21 @@ static void task_fini(network_task *t)
 {
     for (int s = 0; s < t->section_count; s++) {
         for (int i = 0; i < t->sections[s].count; i++) {
-            matrix_pool_give(t->network->pool, &t->sections[s].kept[i]);
+            matrix_pool_give(t->setting->pool, &t->sections[s].kept[i]);
         }
         memory_free(t->sections[s].live);
         memory_free(t->sections[s].kept);
     }
     memory_free(t->sections);
-    heal_dense_fini(&t->dense);
+    dense_fini(&t->dense);
     heal_training_fini(&t->training);
     gradient_store_free(t->none);
     tape_free(t->tape);
 }
 
-/* -- preparation ------------------------------------------------------------------------------- */
-
 static grail_status add_section(network_task *t, int begin, int end)
 {
-    const graph *g = t->network->request->graph;
+    const graph *g = t->setting->current->graph;
     section *s = &t->sections[t->section_count++];
     *s = (section){.begin = begin, .end = end};
     CHECK(memory_new(&s->live, (size_t)g->value_count, sizeof s->live[0]));
@@ -59,13 +330,32 @@ static grail_status add_section(network_task *t, int begin, int end)
     return memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]);
 }
 
+/* Whether all values of the network fit for so many samples, as a way back through it needs. */
+static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
+{
+    enum { OF_OUTPUTS = 3 }; /* the dense network's, and the gradients of both loss and head */
+    grail_status status = GRAIL_OK;
+    const graph *g = s->current->graph;
+    int64_t *elements = NULL;
+    double sum = 0.0;
+    TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
+    TRY(value_elements(g, s->samples->positions, elements));
+    for (int v = 0; v < g->value_count; v++) {
+        sum += (double)elements[v] * (v == g->output ? 1.0 + OF_OUTPUTS : 1.0);
+    }
+    *out = bytes_fit(sum * (double)samples * (double)backend_value_size(s->backend), s->memory);
+out:
+    memory_free(elements);
+    return status;
+}
+
 /* Else one for the nodes before the blocks, one for each block, one for those behind. */
 static grail_status make_sections(network_task *t)
 {
     bool fits = false;
-    const graph *g = t->network->request->graph;
+    const graph *g = t->setting->current->graph;
     CHECK(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
-    CHECK(tape_fits(t->network->request, t->training.parts.size, t->network->memory, &fits));
+    CHECK(tape_fits(t->setting, t->training.part_samples, &fits));
     if (fits) {
         return add_section(t, 0, g->node_count);
     }
@@ -80,17 +370,15 @@ static grail_status make_sections(network_task *t)
     return GRAIL_OK;
 }
 
-static grail_status task_init(calibration_network *network, network_task *t)
+static grail_status task_init(const heal_setting *s, network_task *t)
 {
-    const compression_request *request = network->request;
-    const graph *g = request->graph;
-    *t = (network_task){.network = network, .is_divergence = !graph_gives_features(g)};
-    CHECK(network_rewind(network));
-    CHECK(heal_training_init(network, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
+    const graph *g = s->current->graph;
+    *t = (network_task){.setting = s, .is_divergence = !graph_gives_features(g)};
+    CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(make_sections(t));
-    CHECK(heal_dense_init(network, &t->dense));
-    CHECK(gradient_store_create(g, request->backend, &t->none));
-    return tape_create(g, request->backend, network->pool, &t->tape);
+    CHECK(dense_init(s, &t->dense));
+    CHECK(gradient_store_create(g, s->backend, &t->none));
+    return tape_create(g, s->backend, s->pool, &t->tape);
 }
 
 /* -- the narrow network ------------------------------------------------------------------------ */
@@ -99,7 +387,7 @@ static grail_status keep_inputs(const network_task *t, section *s)
 {
     for (int i = 0; i < s->count; i++) {
         const matrix v = execution_value(tape_execution(t->tape), s->live[i]);
-        CHECK(matrix_pool_take(t->network->pool, v.rows, v.columns, &s->kept[i]));
+        CHECK(matrix_pool_take(t->setting->pool, v.rows, v.columns, &s->kept[i]));
         CHECK(matrix_copy(v, s->kept[i]));
     }
     return GRAIL_OK;
@@ -119,7 +407,7 @@ static grail_status run_forward(const network_task *t)
 {
     for (int i = 0; i + 1 < t->section_count; i++) {
         CHECK(keep_inputs(t, &t->sections[i]));
-        CHECK(tape_forward(t->tape, t->network->current.parameters, t->none, false,
+        CHECK(tape_forward(t->tape, t->setting->current->parameters, t->none, false,
                            t->sections[i].begin, t->sections[i].end));
     }
     return keep_inputs(t, &t->sections[t->section_count - 1]);
@@ -142,7 +430,7 @@ static grail_status seed_outputs(const network_task *t, int index)
     section *next = &t->sections[index + 1];
     for (int i = 0; i < next->count; i++) {
         CHECK(tape_seed(t->tape, next->live[i], next->kept[i]));
-        matrix_pool_give(t->network->pool, &next->kept[i]);
+        matrix_pool_give(t->setting->pool, &next->kept[i]);
     }
     return GRAIL_OK;
 }
@@ -151,13 +439,14 @@ static grail_status seed_outputs(const network_task *t, int index)
 static grail_status add_loss(const network_task *t, double scale, double *sum, int64_t *rows)
 {
     grail_status status = GRAIL_OK;
-    const calibration_network *n = t->network;
-    const int output = n->request->graph->output;
+    const network_run *dense = t->setting->dense;
+    matrix_pool *pool = t->setting->pool;
+    const int output = t->setting->current->graph->output;
     const matrix y = execution_value(tape_execution(t->tape), output);
-    const matrix target = execution_value(n->dense.execution, n->dense.graph->output);
+    const matrix target = execution_value(dense->execution, dense->graph->output);
     matrix gradient = {0};
     if (scale > 0.0) {
-        TRY(matrix_pool_take(n->pool, y.rows, y.columns, &gradient));
+        TRY(matrix_pool_take(pool, y.rows, y.columns, &gradient));
     }
     TRY(t->is_divergence ? divergence_add(y, target, scale, gradient, sum)
                          : distance_add(y, target, scale, gradient, sum));
@@ -166,39 +455,40 @@ static grail_status add_loss(const network_task *t, double scale, double *sum, i
     }
     *rows += y.rows;
 out:
-    matrix_pool_give(n->pool, &gradient);
+    matrix_pool_give(pool, &gradient);
     return status;
 }
 
 static grail_status run_section(const network_task *t, int index, const gradient_store *wanted)
 {
     const section *s = &t->sections[index];
-    return tape_forward(t->tape, t->network->current.parameters, wanted, index > 0, s->begin,
+    return tape_forward(t->tape, t->setting->current->parameters, wanted, index > 0, s->begin,
                         s->end);
 }
 
 static grail_status back_section(const network_task *t, int index)
 {
-    CHECK(tape_backward(t->tape, t->network->current.parameters, t->training.optimizer->gradients));
+    CHECK(
+        tape_backward(t->tape, t->setting->current->parameters, t->training.optimizer->gradients));
     return take_gradients(t, &t->sections[index]);
 }
 
 /* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
  * the network's, which stay with the execution. */
 static grail_status part_gradients(const network_task *t, const sample_part *part,
-                                   const heal_input *input, double scale, double *sum,
+                                   const part_input *input, double scale, double *sum,
                                    int64_t *rows)
 {
     execution *e = tape_execution(t->tape);
-    const batch_shape shape = part_shape(t->network->request, part);
+    const batch_shape shape = part_shape(t->setting->samples, part);
     const int last = t->section_count - 1;
-    CHECK(execution_begin(e, shape, heal_batch_input(input)));
+    CHECK(execution_begin(e, shape, input_of(input)));
     CHECK(run_forward(t));
     CHECK(run_section(t, last, t->training.optimizer->gradients));
     CHECK(add_loss(t, scale, sum, rows));
     CHECK(back_section(t, last));
     for (int i = last - 1; i >= 0; i--) {
-        CHECK(execution_begin(e, shape, heal_batch_input(input)));
+        CHECK(execution_begin(e, shape, input_of(input)));
         CHECK(place_inputs(t, &t->sections[i]));
         CHECK(run_section(t, i, t->training.optimizer->gradients));
         CHECK(seed_outputs(t, i));
@@ -210,32 +500,31 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
 /* Rows of the output of one sample. */
 static int64_t rows_of_sample(const network_task *t)
 {
-    const extent *x = &t->network->dense.execution->extents[t->network->dense.graph->output];
+    const extent *x = &t->setting->dense->execution->extents[t->setting->dense->graph->output];
     return x->height * x->width;
 }
 
 /* Forward alone, for a loss without gradients. */
 static grail_status part_loss(const network_task *t, const sample_part *part,
-                              const heal_input *input, double *sum, int64_t *rows)
+                              const part_input *input, double *sum, int64_t *rows)
 {
-    const compression_request *request = t->network->request;
-    CHECK(execution_begin(tape_execution(t->tape), part_shape(request, part),
-                          heal_batch_input(input)));
-    CHECK(tape_forward(t->tape, t->network->current.parameters, t->none, false, 0,
-                       request->graph->node_count));
+    const heal_setting *s = t->setting;
+    CHECK(execution_begin(tape_execution(t->tape), part_shape(s->samples, part), input_of(input)));
+    CHECK(tape_forward(t->tape, s->current->parameters, t->none, false, 0,
+                       s->current->graph->node_count));
     return add_loss(t, 0.0, sum, rows);
 }
 
 static grail_status prepare(void *user, const sample_part *part, int runner)
 {
     network_task *t = user;
-    return heal_dense_prepare(&t->dense, part, runner);
+    return dense_prepare(&t->dense, part, runner);
 }
 
 static grail_status place(void *user, const sample_part *part, int runner)
 {
     network_task *t = user;
-    return heal_dense_place(&t->dense, part, runner);
+    return dense_place(&t->dense, part, runner);
 }
 
 /* Images change with each step, but not those of a loss that is shown. */
@@ -244,10 +533,10 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
 {
     grail_status status = GRAIL_OK;
     network_task *t = user;
-    const compression_request *request = t->network->request;
-    heal_input input = {0};
-    TRY(heal_input_of(request, part, mean_over > 0 ? request->plan.seed + 1 : 0, step, &input));
-    TRY(heal_dense_run(&t->dense, part, &input));
+    const uint64_t seed = mean_over > 0 ? t->setting->plan->seed + 1 : 0;
+    part_input input = {0};
+    TRY(copy_input(t->setting->samples, part, seed, step, &input));
+    TRY(dense_run(&t->dense, part, &input));
     if (mean_over > 0) {
         TRY(part_gradients(t, part, &input, 1.0 / (double)(mean_over * rows_of_sample(t)), sum,
                            rows));
@@ -255,32 +544,23 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
         TRY(part_loss(t, part, &input, sum, rows));
     }
 out:
-    heal_input_fini(&input);
+    input_fini(&input);
     return status;
 }
 
-grail_status heal_network(calibration_network *network, const heal_memory *memory)
+grail_status heal_network_train(const heal_setting *s, const heal_memory *memory, double begun,
+                                double seconds)
 {
     grail_status status = GRAIL_OK;
     network_task t = {0};
-    const heal_options *h = &network->request->heal;
-    const double begun = clock_seconds();
-    const double seconds = h->seconds - network->healings.seconds;
-    TRY(task_init(network, &t));
-    t.training.rate = h->network_rate;
+    TRY(task_init(s, &t));
+    t.training.rate = s->options->network_rate;
     t.training.seconds = seconds;
     t.training.begun = begun;
     t.training.memory = *memory;
-    t.training.parts.loss = (heal_loss){.prepare = prepare, .place = place, .run = run, .user = &t};
+    t.training.loss = (heal_loss){.prepare = prepare, .place = place, .run = run, .user = &t};
     TRY(heal_training_run(&t.training));
-    TRY(network_rewind(network));
 out:
-    if (t.network != NULL) {
-        task_fini(&t);
-    }
-    matrix_pool_clear(network->pool);
-    if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        error_prefix("healing of the network");
-    }
+    task_fini(&t);
     return status;
 }

@@ -10,40 +10,38 @@
 /* -- samples ----------------------------------------------------------------------------------- */
 
 /* Batches that the fit holds out, and that the healing may use. */
-static bool may_be_held(const compression_request *request, int64_t batch)
-{
-    return calibration_holds_out(request->samples, batch) && !request_judges_batch(request, batch);
-}
-
-static int64_t held_batches(const compression_request *request)
+static int64_t held_batches(const heal_setting *s)
 {
     int64_t count = 0;
-    for (int64_t b = 0; b < request->samples->batch_count; b++) {
-        count += may_be_held(request, b) ? 1 : 0;
+    int64_t last = -1;
+    for (int64_t i = 0; i < s->usable_count; i++) {
+        const int64_t batch = calibration_batch_of(s->samples, s->usable[i]);
+        count += batch != last && calibration_holds_out(s->samples, batch) ? 1 : 0;
+        last = batch;
     }
     return count;
 }
 
 /* How many samples of each such batch are held out. */
-static int64_t held_of_batch(const compression_request *request)
+static int64_t held_of_batch(const heal_setting *s)
 {
-    const int64_t batches = held_batches(request);
-    const int64_t wanted = heal_held_samples(request->graph->input_kind, request->samples->count);
+    const int64_t batches = held_batches(s);
+    const int64_t wanted = heal_held_samples(s->current->graph->input_kind, s->samples->count);
     return batches > 0 ? (wanted + batches - 1) / batches : 0;
 }
 
-static grail_status find_samples(const compression_request *request, bool held, int64_t *count,
-                                 int64_t **out)
+static grail_status find_samples(const heal_setting *s, bool held, int64_t *count, int64_t **out)
 {
-    const calibration *c = request->samples;
-    const int64_t each = held_of_batch(request);
-    CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
+    const calibration *c = s->samples;
+    const int64_t each = held_of_batch(s);
+    CHECK(memory_new_unset(out, (size_t)s->usable_count, sizeof **out));
     *count = 0;
-    for (int64_t i = 0; i < c->count; i++) {
-        const int64_t batch = calibration_batch_of(c, i);
-        const bool is_held = may_be_held(request, batch) && i - c->firsts[batch] < each;
-        if ((each == 0 || is_held == held) && !request_judges_batch(request, batch)) {
-            (*out)[(*count)++] = i;
+    for (int64_t i = 0; i < s->usable_count; i++) {
+        const int64_t sample = s->usable[i];
+        const int64_t batch = calibration_batch_of(c, sample);
+        const bool is_held = calibration_holds_out(c, batch) && sample - c->firsts[batch] < each;
+        if (each == 0 || is_held == held) {
+            (*out)[(*count)++] = sample;
         }
     }
     return GRAIL_OK;
@@ -62,49 +60,61 @@ static grail_status choose_shown(heal_training *t)
 
 static int64_t step_samples(const heal_training *t)
 {
-    const compression_request *request = t->network->request;
-    return heal_step_samples(request->graph->input_kind,
-                             windows_mean_size(&request->samples->windows), t->seen_count);
+    const heal_setting *s = t->setting;
+    return heal_step_samples(s->current->graph->input_kind, windows_mean_size(&s->samples->windows),
+                             t->seen_count);
+}
+
+batch_shape part_shape(const calibration *samples, const sample_part *part)
+{
+    return (batch_shape){.samples = part->count,
+                         .positions = calibration_positions(samples, part->samples[0])};
+}
+
+/* A quarter of a step, so that four ranks have work. */
+static int64_t part_samples(const heal_training *t)
+{
+    enum { PARTS = 4 };
+    const bool of_one_size = t->setting->samples->windows.starts == NULL;
+    return of_one_size ? (step_samples(t) + PARTS - 1) / PARTS : 1;
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
 
-static grail_status make_optimizer(const compression_request *request, parameter_store *parameters,
-                                   int begin, int end, optimizer **out)
+grail_status mark_trained(const graph *g, const site_list *sites, const plan *p, int begin, int end,
+                          bool **out)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = request->graph;
-    bool *trained = NULL;
     bool *dropped = NULL;
-    TRY(memory_new(&trained, (size_t)g->parameter_count, sizeof trained[0]));
+    TRY(memory_new(out, (size_t)g->parameter_count, sizeof **out));
     TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
-    dropped_mark(g, &request->sites->list, &request->plan, dropped);
+    dropped_mark(g, sites, p, dropped);
     for (int i = begin; i < end; i++) {
         if (!dropped[i]) {
-            optimizer_mark_trainable(g, i, i + 1, trained);
+            optimizer_mark_trainable(g, i, i + 1, *out);
         }
     }
-    TRY(optimizer_create(g, parameters, trained, out));
 out:
-    memory_free(trained);
     memory_free(dropped);
     return status;
 }
 
-grail_status heal_training_init(calibration_network *network, int block, int last_block, int begin,
+grail_status heal_training_init(const heal_setting *s, int block, int last_block, int begin,
                                 int end, heal_training *t)
 {
-    const compression_request *request = network->request;
-    *t = (heal_training){.network = network, .block = block, .last_block = last_block};
-    CHECK(find_samples(request, false, &t->seen_count, &t->seen));
-    CHECK(find_samples(request, true, &t->held_count, &t->held));
-    CHECK(choose_shown(t));
-    CHECK(make_optimizer(request, network->current.parameters, begin, end, &t->optimizer));
-    const bool of_one_size = request->samples->windows.starts == NULL;
-    t->parts = (heal_parts){.comm = request->comm,
-                            .size = of_one_size ? heal_part_samples(step_samples(t)) : 1,
-                            .optimizer = t->optimizer};
-    return GRAIL_OK;
+    grail_status status = GRAIL_OK;
+    const network_run *current = s->current;
+    bool *trained = NULL;
+    *t = (heal_training){.setting = s, .block = block, .last_block = last_block};
+    TRY(find_samples(s, false, &t->seen_count, &t->seen));
+    TRY(find_samples(s, true, &t->held_count, &t->held));
+    TRY(choose_shown(t));
+    TRY(mark_trained(current->graph, s->sites, s->plan, begin, end, &trained));
+    TRY(optimizer_create(current->graph, current->parameters, trained, &t->optimizer));
+    t->part_samples = part_samples(t);
+out:
+    memory_free(trained);
+    return status;
 }
 
 void heal_training_fini(heal_training *t)
@@ -114,6 +124,127 @@ void heal_training_fini(heal_training *t)
     memory_free(t->held);
     memory_free(t->shown);
     *t = (heal_training){0};
+}
+
+/* -- parts ------------------------------------------------------------------------------------- */
+
+/* Some samples that are gone through in turns; of a turn each rank has one part. */
+typedef struct turns {
+    const heal_training *training;
+    const int64_t *samples; /* [count] */
+    int64_t count;
+} turns;
+
+/* What a part adds to the loss. */
+typedef struct share {
+    double sum;
+    int64_t rows;
+} share;
+
+static int64_t part_count(const turns *p)
+{
+    return (p->count + p->training->part_samples - 1) / p->training->part_samples;
+}
+
+static sample_part part_at(const turns *p, int64_t index)
+{
+    const int64_t first = index * p->training->part_samples;
+    const int64_t left = p->count - first;
+    return (sample_part){.samples = p->samples + first,
+                         .count =
+                             left < p->training->part_samples ? left : p->training->part_samples};
+}
+
+/* Ranks that have a part in the turn that begins with part `first`. */
+static int ranks_of_turn(const turns *p, int64_t first)
+{
+    const int64_t left = part_count(p) - first;
+    const int size = comm_size(p->training->setting->comm);
+    return left < size ? (int)left : size;
+}
+
+static grail_status prepare_turn(const turns *p, int64_t first)
+{
+    const heal_loss *loss = &p->training->loss;
+    for (int rank = 0; loss->prepare != NULL && rank < ranks_of_turn(p, first); rank++) {
+        const sample_part part = part_at(p, first + rank);
+        CHECK(loss->prepare(loss->user, &part, rank));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status place_turn(const turns *p, int64_t first)
+{
+    const heal_loss *loss = &p->training->loss;
+    for (int rank = 0; rank < ranks_of_turn(p, first); rank++) {
+        const sample_part part = part_at(p, first + rank);
+        CHECK(loss->place(loss->user, &part, rank));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status run_own(const turns *p, int64_t first, int64_t step, int64_t mean_over,
+                            share *out)
+{
+    const heal_loss *loss = &p->training->loss;
+    const int rank = comm_rank(p->training->setting->comm);
+    if (rank >= ranks_of_turn(p, first)) {
+        return GRAIL_OK;
+    }
+    const sample_part part = part_at(p, first + rank);
+    return loss->run(loss->user, &part, step, mean_over, &out->sum, &out->rows);
+}
+
+static grail_status take_turn(const turns *p, int64_t first, int64_t step, int64_t mean_over,
+                              share *out)
+{
+    CHECK(prepare_turn(p, first));
+    CHECK(place_turn(p, first));
+    return comm_settle(p->training->setting->comm, run_own(p, first, step, mean_over, out));
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    const heal_training *t = user;
+    const grail_comm *comm = t->setting->comm;
+    const turns all = {.training = t, .samples = samples, .count = count};
+    for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
+        share lost = {0};
+        CHECK(take_turn(&all, first, step, count, &lost));
+        CHECK(optimizer_add_parts(t->optimizer, comm, ranks_of_turn(&all, first)));
+    }
+    return optimizer_take_sums(t->optimizer, comm);
+}
+
+/* Adds up what all ranks have, in the order of parts. */
+static grail_status add_shares(const grail_comm *comm, int64_t count, share *shares, share *total)
+{
+    for (int64_t i = 0; i < count; i++) {
+        CHECK(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &shares[i], sizeof shares[i]));
+        total->sum += shares[i].sum;
+        total->rows += shares[i].rows;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status mean_loss(const heal_training *t, const int64_t *samples, int64_t count,
+                              double *loss)
+{
+    grail_status status = GRAIL_OK;
+    const grail_comm *comm = t->setting->comm;
+    const turns all = {.training = t, .samples = samples, .count = count};
+    const int rank = comm_rank(comm);
+    share *shares = NULL;
+    share total = {0};
+    TRY(memory_new(&shares, (size_t)(part_count(&all) + comm_size(comm)), sizeof shares[0]));
+    for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
+        TRY(take_turn(&all, first, 0, 0, &shares[first + rank]));
+    }
+    TRY(add_shares(comm, part_count(&all), shares, &total));
+    *loss = total.rows > 0 ? total.sum / (double)total.rows : 0.0;
+out:
+    memory_free(shares);
+    return status;
 }
 
 /* -- the training ------------------------------------------------------------------------------ */
@@ -127,13 +258,13 @@ static double elapsed(const heal_training *t)
 static grail_status elapsed_of_all(const heal_training *t, double *seconds)
 {
     *seconds = elapsed(t);
-    return comm_broadcast(t->parts.comm, 0, seconds, sizeof *seconds);
+    return comm_broadcast(t->setting->comm, 0, seconds, sizeof *seconds);
 }
 
 /* What is left of the steps at the pace of those taken, or of the time, whichever is less. */
 static double seconds_left(const heal_training *t, const training_state *state)
 {
-    const double steps = (double)(t->network->request->heal.steps - state->steps);
+    const double steps = (double)(t->setting->options->steps - state->steps);
     return state->steps == 0 ? (double)NAN
                              : fmax(0.0, fmin(state->seconds / (double)state->steps * steps,
                                               t->seconds - elapsed(t)));
@@ -142,20 +273,19 @@ static double seconds_left(const heal_training *t, const training_state *state)
 /* How often the blocks of this training fit into those behind them. */
 static double trainings_behind(const heal_training *t)
 {
-    const int behind = t->network->request->graph->block_count - t->last_block - 1;
+    const int behind = t->setting->current->graph->block_count - t->last_block - 1;
     return t->block < 0 ? 0.0 : (double)behind / (double)(t->last_block - t->block + 1);
 }
 
 static grail_healing so_far(const heal_training *t, const training_state *state)
 {
     const double left = seconds_left(t, state);
-    const compression_request *request = t->network->request;
     return (grail_healing){
         .block = t->block,
         .last_block = t->last_block,
-        .blocks = request->graph->block_count,
+        .blocks = t->setting->current->graph->block_count,
         .steps = state->steps,
-        .most_steps = request->heal.steps,
+        .most_steps = t->setting->options->steps,
         .best_step = state->best_step,
         .held_before = state->held_before,
         .held_after = state->held_best,
@@ -166,10 +296,9 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
     };
 }
 
-static grail_status tell_observer(const compression_request *request, const grail_healing *now)
+static grail_status tell_observer(const heal_setting *s, const grail_healing *now)
 {
-    if (request->heal_observer == NULL ||
-        request->heal_observer(request->observer_user, now) == 0) {
+    if (s->observer == NULL || s->observer(s->observer_user, now) == 0) {
         return GRAIL_OK;
     }
     return now->block < 0
@@ -178,16 +307,10 @@ static grail_status tell_observer(const compression_request *request, const grai
                : progress_cancelled(now->block, now->blocks, false);
 }
 
-static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
-{
-    const heal_training *t = user;
-    return heal_parts_add_gradients(&t->parts, step, samples, count);
-}
-
 static grail_status judge(void *user, double *loss)
 {
     const heal_training *t = user;
-    return heal_parts_mean(&t->parts, t->held, t->held_count, loss);
+    return mean_loss(t, t->held, t->held_count, loss);
 }
 
 static grail_status save_and_tell(const heal_training *t, const training_state *state)
@@ -196,33 +319,32 @@ static grail_status save_and_tell(const heal_training *t, const training_state *
     if (t->memory.save != NULL) {
         CHECK(t->memory.save(t->memory.user, t->optimizer, state));
     }
-    return tell_observer(t->network->request, &now);
+    return tell_observer(t->setting, &now);
 }
 
 static grail_status tell(void *user, const training_state *state)
 {
     const heal_training *t = user;
-    return comm_settle(t->parts.comm, save_and_tell(t, state));
+    return comm_settle(t->setting->comm, save_and_tell(t, state));
 }
 
 static training_options options_of(const heal_training *t)
 {
-    const compression_request *request = t->network->request;
     return (training_options){
-        .steps = request->heal.steps,
+        .steps = t->setting->options->steps,
         .rate = t->rate,
         .batch = step_samples(t),
-        .seed = request->plan.seed + (t->block < 0 ? 0 : (uint64_t)t->block),
+        .seed = t->setting->plan->seed + (t->block < 0 ? 0 : (uint64_t)t->block),
         .samples = t->seen,
         .sample_count = t->seen_count,
         .judged = t->held_count,
-        .comm = t->parts.comm,
+        .comm = t->setting->comm,
     };
 }
 
 static grail_status shown_loss(const heal_training *t, double *loss)
 {
-    return heal_parts_mean(&t->parts, t->shown, t->shown_count, loss);
+    return mean_loss(t, t->shown, t->shown_count, loss);
 }
 
 /* What there is time for. */
@@ -234,7 +356,7 @@ typedef struct agenda {
 /* What a few samples take tells what fits into a limit. */
 static grail_status make_agenda(const heal_training *t, agenda *out)
 {
-    const int64_t size = t->network->request->samples->firsts[1];
+    const int64_t size = t->setting->samples->firsts[1];
     const int64_t count = size < t->held_count ? size : t->held_count;
     double before = 0.0;
     double now = 0.0;
@@ -244,7 +366,7 @@ static grail_status make_agenda(const heal_training *t, agenda *out)
         return GRAIL_OK;
     }
     CHECK(elapsed_of_all(t, &before));
-    CHECK(heal_parts_mean(&t->parts, t->held, count, &loss));
+    CHECK(mean_loss(t, t->held, count, &loss));
     CHECK(elapsed_of_all(t, &now));
     const double each = (now - before) / (double)count;
     const double judgement = each * (double)t->held_count;
@@ -280,7 +402,7 @@ static grail_status train(heal_training *t, bool shows, training_state *state, d
 /* Gives rank 0's weights, moments and best values to all ranks, with where the training stands. */
 static grail_status share_restored(const heal_training *t, training_state *state)
 {
-    const grail_comm *comm = t->parts.comm;
+    const grail_comm *comm = t->setting->comm;
     optimizer *o = t->optimizer;
     CHECK(comm_broadcast(comm, 0, state, sizeof *state));
     CHECK(comm_broadcast(comm, 0, &o->steps, sizeof o->steps));
@@ -299,7 +421,7 @@ static grail_status restore(const heal_training *t, training_state *state)
     if (t->memory.restore != NULL) {
         status = t->memory.restore(t->memory.user, t->optimizer, state);
     }
-    CHECK(comm_settle(t->parts.comm, status));
+    CHECK(comm_settle(t->setting->comm, status));
     return share_restored(t, state);
 }
 
@@ -332,10 +454,11 @@ static grail_status agree_on_weights(const heal_training *t)
     const optimizer *o = t->optimizer;
     float *values = NULL;
     int64_t count = 0;
-    for (int i = 0; comm_is_shared(t->parts.comm) && i < o->count; i++) {
+    for (int i = 0; comm_is_shared(t->setting->comm) && i < o->count; i++) {
         TRY(parameter_store_read_f32(o->parameters, o->of[i].index, &values, &count));
-        TRY(comm_agree(t->parts.comm, "trained weights", "run all ranks on processors of one kind",
-                       values, (size_t)count * sizeof values[0]));
+        TRY(comm_agree(t->setting->comm, "trained weights",
+                       "run all ranks on processors of one kind", values,
+                       (size_t)count * sizeof values[0]));
         memory_free(values);
         values = NULL;
     }
@@ -345,12 +468,12 @@ out:
 }
 
 /* All ranks keep what rank 0 measured, so that they share out the time that is left alike. */
-static grail_status conclude(calibration_network *network, grail_healing *made)
+static grail_status conclude(const heal_setting *s, grail_healing *made)
 {
     made->ended = 1;
-    CHECK(comm_broadcast(network->request->comm, 0, made, sizeof *made));
-    CHECK(healing_list_add(&network->healings, made));
-    return comm_settle(network->request->comm, tell_observer(network->request, made));
+    CHECK(comm_broadcast(s->comm, 0, made, sizeof *made));
+    CHECK(healing_list_add(s->made, made));
+    return comm_settle(s->comm, tell_observer(s, made));
 }
 
 grail_status heal_training_run(heal_training *t)
@@ -358,14 +481,14 @@ grail_status heal_training_run(heal_training *t)
     grail_healing made = {0};
     CHECK(run(t, &made));
     CHECK(agree_on_weights(t));
-    return conclude(t->network, &made);
+    return conclude(t->setting, &made);
 }
 
-grail_status heal_training_skip(calibration_network *network, int block, int last_block)
+grail_status heal_training_skip(const heal_setting *s, int block, int last_block)
 {
     const double unknown = (double)NAN;
-    const heal_training none = {.network = network, .block = block, .last_block = last_block};
+    const heal_training none = {.setting = s, .block = block, .last_block = last_block};
     const training_state state = {.held_before = unknown, .held_best = unknown};
     grail_healing made = so_far(&none, &state);
-    return conclude(network, &made);
+    return conclude(s, &made);
 }

@@ -1,12 +1,59 @@
-/* One training of a run, of a block or of the network: the samples that it sees and those that it
+/* One training of a run, of blocks or of the network: the samples that it sees and those that it
  * is judged by, how long it lasts, and what becomes known of it. Several ranks train together: each
- * has all weights and takes the same steps, and they share out the samples (heal_parts.h). */
+ * has all weights and takes the same steps, and they share out the samples.
+ *
+ * The samples of a step, or of a judgement, are gone through in parts: the gradients of a part are
+ * taken by themselves and then added to those of the parts before it, so the bits follow from the
+ * parts. These are no visits of a pass (pass.h): steps draw their samples in an order of their own,
+ * and judgements, which take a few samples of each batch, go by the same parts as steps do. */
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 #define GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 
 #include "heal/training.h"
-#include "pipeline/network/heal_parts.h"
 #include "pipeline/network/network.h"
+
+/** What the trainings of a run work on. It reads all of it, and changes the parameters of the
+ * current network and the list of what was made. Borrowed, but for `usable`. */
+typedef struct heal_setting {
+    const network_run *dense;   /* what the current network is trained towards; of the teacher */
+    const network_run *current; /* has its narrow shapes */
+    backend *backend;
+    matrix_pool *pool;
+    const grail_comm *comm; /* ranks that train together; NULL: one */
+    const site_list *sites;
+    const plan *plan;
+    const heal_options *options;
+    int64_t memory; /* for what is kept; 0: half of what is free */
+    const calibration *samples;
+    int64_t *usable; /* [usable_count] samples that do not judge the result, ascending; owned */
+    int64_t usable_count;
+    grail_heal_observer observer; /* may be NULL */
+    void *observer_user;
+    healing_list *made;
+} heal_setting;
+
+/** A part of some samples that is run at once; all have equal positions. */
+typedef struct sample_part {
+    const int64_t *samples; /* [count] */
+    int64_t count;
+} sample_part;
+
+batch_shape part_shape(const calibration *samples, const sample_part *part);
+
+/** What a mean loss over rows is made of. */
+typedef struct heal_loss {
+    /* Called on all ranks for each part of a turn: what `runner` computes by itself beforehand and
+     * keeps for later turns. May be NULL. */
+    grail_status (*prepare)(void *user, const sample_part *part, int runner);
+    /* Called on all ranks for each part of a turn: gives what other ranks hold to `runner`. */
+    grail_status (*place)(void *user, const sample_part *part, int runner);
+    /* Called on the runner: adds the loss of all rows of the part to *sum, and their number to
+     * *rows. Where `mean_over` is above 0, the gradients of the part's loss as a term of the mean
+     * over so many samples are added to those of the optimiser. */
+    grail_status (*run)(void *user, const sample_part *part, int64_t step, int64_t mean_over,
+                        double *sum, int64_t *rows);
+    void *user;
+} heal_loss;
 
 /** Saves where a training stands and restores it; both may be NULL, as on ranks that write nothing.
  * `restore` leaves *state alone where nothing was saved. */
@@ -17,40 +64,42 @@ typedef struct heal_memory {
 } heal_memory;
 
 typedef struct heal_training {
-    calibration_network *network; /* borrowed */
-    int block, last_block;        /* GRAPH_NONE: the whole network */
+    const heal_setting *setting; /* borrowed */
+    int block, last_block;       /* GRAPH_NONE: the whole network */
     double rate;
     double seconds; /* from `begun` on, when its set-up did */
     double begun;
     /* More samples to be seen lower the loss of new samples more than a sharper judgement does, so
      * only a sixteenth of the windows or an eighth of the images is held out, at least 8 or 16
      * where that is no more than a quarter. They are the first ones of the batches that the fit
-     * holds out; samples that judge the result (request.h) are neither. With no batch held out, all
-     * are both.
-     */
+     * holds out. With no batch held out, all are both. */
     int64_t *seen, *held; /* owned */
     int64_t seen_count, held_count;
     int64_t *shown; /* [shown_count] as many seen ones as are held out, whose loss is told; owned */
     int64_t shown_count;
+    int64_t part_samples; /* of each part but the last, which may have less */
     optimizer *optimizer; /* owned; of what is trained in the current network */
     heal_memory memory;
-    heal_parts parts; /* with what is trained: its loss */
+    heal_loss loss;
 } heal_training;
 
+/** *out[parameter_count], owned even after a failure: which parameters of nodes [begin, end) are
+ * trained, without those of dropped sublayers, which the result has not. */
+grail_status mark_trained(const graph *g, const site_list *sites, const plan *p, int begin, int end,
+                          bool **out) GRAIL_MUST_CHECK;
+
 /** Sets up the training of blocks `block` to `last_block` (GRAPH_NONE: the whole network), which
- * are nodes [begin, end) of the current network, without dropped sublayers, which have no
- * parameters in the result. The caller sets rate, seconds, begun, memory and parts.loss.
- * heal_training_fini frees. */
-grail_status heal_training_init(calibration_network *network, int block, int last_block, int begin,
+ * are nodes [begin, end) of the current network. The caller sets rate, seconds, begun, memory and
+ * loss. heal_training_fini frees, even after a failure. */
+grail_status heal_training_init(const heal_setting *s, int block, int last_block, int begin,
                                 int end, heal_training *t) GRAIL_MUST_CHECK;
 void heal_training_fini(heal_training *t); /* works on a zeroed one */
 
-/** Trains, tells the run's observer after each judgement and at the end, and adds the result to the
- * healings of the network; its losses are NaN where the time does not suffice for a step.
+/** Trains, tells the run's observer after each judgement and at the end, and adds the result to
+ * what was made; its losses are NaN where the time does not suffice for a step.
  * GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status heal_training_run(heal_training *t) GRAIL_MUST_CHECK;
-/** Tells, and adds to the healings, that blocks are not trained because the time is over. */
-grail_status heal_training_skip(calibration_network *network, int block,
-                                int last_block) GRAIL_MUST_CHECK;
+/** Tells, and adds to what was made, that blocks are not trained because the time is over. */
+grail_status heal_training_skip(const heal_setting *s, int block, int last_block) GRAIL_MUST_CHECK;
 
 #endif

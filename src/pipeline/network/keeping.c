@@ -52,37 +52,3 @@ grail_status activations_fit(const compression_request *request, int64_t memory,
     *out = bytes_fit(wanted, memory);
     return GRAIL_OK;
 }
-
-grail_status value_elements(const graph *g, extent positions, int64_t *elements)
-{
-    grail_status status = GRAIL_OK;
-    extent *extents = NULL;
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, positions, extents));
-    TRY(graph_widths(g, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        elements[v] *= extents[v].height * extents[v].width;
-    }
-out:
-    memory_free(extents);
-    return status;
-}
-
-grail_status tape_fits(const compression_request *request, int64_t samples, int64_t memory,
-                       bool *out)
-{
-    enum { OF_OUTPUTS = 3 }; /* the dense network's, and the gradients of both loss and head */
-    grail_status status = GRAIL_OK;
-    const graph *g = request->graph;
-    int64_t *elements = NULL;
-    double sum = 0.0;
-    TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
-    TRY(value_elements(g, request->samples->positions, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        sum += (double)elements[v] * (v == g->output ? 1.0 + OF_OUTPUTS : 1.0);
-    }
-    *out = bytes_fit(sum * (double)samples * (double)backend_value_size(request->backend), memory);
-out:
-    memory_free(elements);
-    return status;
-}

@@ -7,15 +7,8 @@
 /** Whether so many bytes fit in `memory`; 0 = half of the memory that is free now. */
 bool bytes_fit(double bytes, int64_t memory);
 
-/** elements[value_count] of each value of one sample. */
-grail_status value_elements(const graph *g, extent positions, int64_t *elements) GRAIL_MUST_CHECK;
-
 /** Whether the widest input of a consumer fits in `memory` bytes for all samples. */
 grail_status activations_fit(const compression_request *request, int64_t memory,
                              bool *out) GRAIL_MUST_CHECK;
-/** Likewise whether all values of the network do for so many samples, as a way back through it
- * needs. */
-grail_status tape_fits(const compression_request *request, int64_t samples, int64_t memory,
-                       bool *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -256,14 +256,13 @@ grail_status pass_visit(calibration_network *network, int end, int dense_end, vi
     return pass_run(network, &p);
 }
 
-grail_status streams_holders(const compression_request *request, int **out)
+grail_status streams_holders(const calibration *c, const grail_comm *comm, int **out)
 {
-    const calibration *c = request->samples;
     CHECK(memory_new(out, (size_t)c->batch_count, sizeof **out));
     for (int64_t i = 0; i < calibration_chunk_count(c); i++) {
         const calibration_chunk chunk = calibration_chunk_at(c, i);
         for (int64_t batch = chunk.first; batch < chunk.end; batch++) {
-            (*out)[batch] = (int)(i % comm_size(request->comm));
+            (*out)[batch] = (int)(i % comm_size(comm));
         }
     }
     return GRAIL_OK;

@@ -53,7 +53,8 @@ grail_status pass_visit(calibration_network *network, int end, int dense_end,
                         visitor v) GRAIL_MUST_CHECK;
 
 /** *out[batch_count], owned, becomes the rank that holds the sample streams of each batch. */
-grail_status streams_holders(const compression_request *request, int **out) GRAIL_MUST_CHECK;
+grail_status streams_holders(const calibration *c, const grail_comm *comm,
+                             int **out) GRAIL_MUST_CHECK;
 /** *out[live_count], owned, becomes the columns of the values of a sample stream, which rank 0
  * tells to ranks without samples. */
 grail_status stream_widths(const grail_comm *comm, const sample_stream *s,

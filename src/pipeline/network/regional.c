@@ -1,8 +1,10 @@
 #include "pipeline/network/regional.h"
 
 #include "backend/operations.h"
-#include "exec/tape.h"
-#include "pipeline/network/heal_input.h"
+#include "base/random.h"
+#include "pipeline/network/column_sums.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/network/heal.h"
 #include "stats/row_squares.h"
 
 #include <math.h>
@@ -21,24 +23,12 @@ static grail_status find_outputs(const graph *g, region *r)
     return GRAIL_OK;
 }
 
-static grail_status find_samples(const compression_request *request, region *r)
-{
-    const calibration *c = request->samples;
-    CHECK(memory_new_unset(&r->samples, (size_t)c->count, sizeof r->samples[0]));
-    for (int64_t i = 0; i < c->count; i++) {
-        if (!request_judges_batch(request, calibration_batch_of(c, i))) {
-            r->samples[r->sample_count++] = i;
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status region_init(const compression_request *request, int block, region *out)
 {
     *out = (region){.block = block};
     graph_block_range(request->graph, block, &out->begin, &out->end);
     CHECK(find_outputs(request->graph, out));
-    return find_samples(request, out);
+    return samples_to_train_on(request, &out->sample_count, &out->samples);
 }
 
 void region_fini(region *r)
@@ -53,7 +43,7 @@ grail_status region_place(const calibration_network *network, int64_t sample, ex
     const sample_part part = {.samples = &sample, .count = 1};
     const compression_request *request = network->request;
     const sample_pick pick = {.samples = &sample, .count = 1, .firsts = request->samples->firsts};
-    CHECK(execution_begin(e, part_shape(request, &part), (batch_input){0}));
+    CHECK(execution_begin(e, part_shape(request->samples, &part), (batch_input){0}));
     return sample_stream_pick(&network->current.stream, &pick, e);
 }
 
@@ -251,4 +241,320 @@ out:
 const float *regional_gradients_of(const calibration_network *network, int parameter)
 {
     return network->regional.of == NULL ? NULL : network->regional.of[parameter];
+}
+
+/* -- a training -------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 5, SAMPLES = 32 };
+
+/* The authors' RMSprop. Its rate is absolute, so the steps are alike for all weights; the moments
+ * last through all rounds. */
+static const descent authors_step = {.rate = 3e-7,
+                                     .first_decay = 0.0,
+                                     .second_decay = 0.99,
+                                     .first_share = 1.0,
+                                     .second_share = 1.0,
+                                     .epsilon = 1e-8};
+
+/* Copies the current values of a parameter from `from` to `to`, as they will be stored. */
+static grail_status copy_parameter(parameter_store *from, parameter_store *to, int parameter)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    float *values = NULL;
+    int64_t elements = 0;
+    TRY(parameter_store_get(from, parameter, &entry));
+    TRY(parameter_store_read_f32(from, parameter, &values, &elements));
+    TRY(parameter_store_set(to, parameter, entry->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
+static grail_status add_parameter(regional_training *t, int parameter)
+{
+    CHECK(parameter_store_own(t->trained, parameter));
+    CHECK(gradient_store_want(t->gradients, t->trained, parameter));
+    const matrix like = gradient_of(t->gradients, parameter);
+    return matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]);
+}
+
+grail_status regional_training_init(calibration_network *network, int block, regional_training *out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    regional_training *t = out;
+    bool *trained = NULL;
+    *t = (regional_training){.network = network};
+    TRY(region_init(request, block, &t->region));
+    TRY(parameter_store_create(request->model, request->backend, network->current.parameters,
+                               &t->trained));
+    TRY(gradient_store_create(g, request->backend, &t->gradients));
+    TRY(memory_new(&t->moments, (size_t)g->parameter_count, sizeof t->moments[0]));
+    TRY(memory_new(&t->decided, (size_t)request->plan.count, sizeof t->decided[0]));
+    TRY(tape_create(g, request->backend, network->pool, &t->tape));
+    TRY(mark_trained(g, &request->sites->list, &request->plan, t->region.begin, t->region.end,
+                     &trained));
+    for (int p = 0; p < g->parameter_count; p++) {
+        if (trained[p]) {
+            TRY(add_parameter(t, p));
+        }
+    }
+out:
+    memory_free(trained);
+    return status;
+}
+
+void regional_training_fini(regional_training *t)
+{
+    for (int p = 0; t->moments != NULL && p < t->gradients->count; p++) {
+        matrix_free(&t->moments[p]);
+    }
+    for (int i = 0; t->decided != NULL && i < t->network->request->plan.count; i++) {
+        grail_reducer_free(t->decided[i]);
+    }
+    memory_free(t->moments);
+    memory_free(t->decided);
+    gradient_store_free(t->gradients);
+    parameter_store_free(t->trained);
+    tape_free(t->tape);
+    region_fini(&t->region);
+    *t = (regional_training){0};
+}
+
+/* -- decisions --------------------------------------------------------------------------------- */
+
+/* The diagonal of the Gram matrix of a node's input. *diagonal is owned. */
+static grail_status measure_input(const regional_training *t, int node_index, int64_t width,
+                                  double **diagonal, double *rows)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    column_sums s = {0};
+    network_run run = t->network->current; /* its sample stream stays where it is */
+    run.parameters = t->trained;
+    TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
+    TRY(column_sums_init(request->backend, request->graph->nodes[node_index].inputs[0], width,
+                         false, &s));
+    visitor v = column_sums_visitor(&s, node_index);
+    v.sums = NULL; /* one rank takes the sum of all samples in their order */
+    const pass p = {.run = &run,
+                    .end = node_index,
+                    .stays = true,
+                    .in_order = true,
+                    .visitors = &v,
+                    .visitor_count = 1};
+    TRY(pass_run(t->network, &p));
+    TRY(matrix_download(s.part_squares, *diagonal));
+    *rows = (double)s.part_rows;
+out:
+    column_sums_fini(&s);
+    return status;
+}
+
+/* Makes the columns of removed units zero in all consumers. */
+static grail_status silence_units(const regional_training *t, const site *s, const grail_reducer *r)
+{
+    const graph *g = t->network->request->graph;
+    for (int k = 0; k < s->consumer_count; k++) {
+        const int64_t u = s->consumers[k].features_per_unit;
+        const int weight = g->nodes[s->consumers[k].node].weight;
+        const matrix values = t->trained->entries[weight].values;
+        for (int64_t j = 0; j < r->units; j++) {
+            if (r->labels[j] < 0) {
+                CHECK(matrix_zero(matrix_columns(values, j * u, u)));
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status decide_one(regional_training *t, int index)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = t->network->request;
+    const site *s = site_at(request, index);
+    const int reader = s->consumers[0].node;
+    const int weight = request->graph->nodes[reader].weight;
+    double *diagonal = NULL;
+    input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
+                              .gradients = regional_gradients_of(t->network, weight)};
+    TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
+    input.rows = input.weight; /* without token weights */
+    input.diagonal = diagonal;
+    const site_view known = {
+        .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};
+    grail_reducer_free(t->decided[index]);
+    t->decided[index] = NULL;
+    TRY(decide_site(t->network, index, &known, &t->decided[index]));
+    TRY(silence_units(t, s, t->decided[index]));
+out:
+    memory_free(diagonal);
+    return status;
+}
+
+grail_status regional_training_decide(regional_training *t)
+{
+    const compression_request *request = t->network->request;
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->block == t->region.block && site_needs_gradients(request, i)) {
+            CHECK(decide_one(t, i));
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- steps ------------------------------------------------------------------------------------- */
+
+/* Runs both blocks on one sample; the trained one is to give gradients to `wanted`. */
+static grail_status run_both(const regional_training *t, int64_t sample,
+                             const gradient_store *wanted)
+{
+    const region *r = &t->region;
+    const network_run *current = &t->network->current;
+    CHECK(region_place(t->network, sample, current->execution));
+    CHECK(execution_run(current->execution, current->parameters, r->begin, r->end));
+    CHECK(region_place(t->network, sample, tape_execution(t->tape)));
+    return tape_forward(t->tape, t->trained, wanted, false, r->begin, r->end);
+}
+
+/* *out = Y - T of one output. *out belongs to the pool. */
+static grail_status difference_of(const regional_training *t, int value, matrix *out)
+{
+    const matrix y = execution_value(tape_execution(t->tape), value);
+    CHECK(matrix_pool_take(t->network->pool, y.rows, y.columns, out));
+    return matrix_subtract(y, execution_value(t->network->current.execution, value), *out);
+}
+
+/* Gives 2 (Y - T) to the tape. */
+static grail_status seed_differences(const regional_training *t)
+{
+    grail_status status = GRAIL_OK;
+    matrix seed = {0};
+    for (int i = 0; i < t->region.output_count; i++) {
+        TRY(difference_of(t, t->region.outputs[i], &seed));
+        TRY(matrix_add(seed, seed, seed));
+        TRY(tape_seed(t->tape, t->region.outputs[i], seed));
+        matrix_pool_give(t->network->pool, &seed);
+    }
+out:
+    matrix_pool_give(t->network->pool, &seed);
+    return status;
+}
+
+static grail_status step(const regional_training *t, int64_t sample)
+{
+    CHECK(run_both(t, sample, t->gradients));
+    CHECK(seed_differences(t));
+    CHECK(gradient_store_clear(t->gradients));
+    CHECK(tape_backward(t->tape, t->trained, t->gradients));
+    for (int p = 0; p < t->gradients->count; p++) {
+        if (matrix_exists(t->moments[p])) {
+            CHECK(matrix_descend(&authors_step, gradient_of(t->gradients, p), no_matrix,
+                                 t->moments[p], t->trained->entries[p].values));
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status regional_training_round(regional_training *t, int round)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &t->region;
+    int64_t *order = NULL;
+    random_state random;
+    /* apart from the sequences of the selectors, which begin at 0 */
+    const uint64_t sequence = (uint64_t)1 << 32 | (uint64_t)(r->block * ROUNDS + round);
+    TRY(memory_new_unset(&order, (size_t)r->sample_count, sizeof order[0]));
+    random_seed(&random, t->network->request->plan.seed, sequence);
+    random_permutation(&random, r->sample_count, order);
+    for (int64_t i = 0; i < r->sample_count && i < SAMPLES; i++) {
+        TRY(step(t, r->samples[order[i]]));
+    }
+out:
+    memory_free(order);
+    return status;
+}
+
+static grail_status add_loss(const regional_training *t, int64_t sample, const gradient_store *none,
+                             double *sum)
+{
+    grail_status status = GRAIL_OK;
+    matrix difference = {0};
+    TRY(run_both(t, sample, none));
+    for (int i = 0; i < t->region.output_count; i++) {
+        TRY(difference_of(t, t->region.outputs[i], &difference));
+        TRY(add_row_squares(difference, sum));
+        matrix_pool_give(t->network->pool, &difference);
+    }
+out:
+    matrix_pool_give(t->network->pool, &difference);
+    return status;
+}
+
+grail_status regional_training_loss(const regional_training *t, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const region *r = &t->region;
+    gradient_store *none = NULL;
+    double sum = 0.0;
+    TRY(gradient_store_create(t->network->request->graph, t->network->request->backend, &none));
+    for (int64_t i = 0; i < r->sample_count; i++) {
+        TRY(add_loss(t, r->samples[i], none, &sum));
+    }
+    *out = r->sample_count > 0 ? sum / (double)r->sample_count : 0.0;
+out:
+    gradient_store_free(none);
+    return status;
+}
+
+/* -- the training ------------------------------------------------------------------------------ */
+
+/* Hands the decisions and the weights to the network. */
+static grail_status hand_over(regional_training *t)
+{
+    for (int p = 0; p < t->gradients->count; p++) {
+        if (matrix_exists(t->moments[p])) {
+            CHECK(copy_parameter(t->trained, t->network->current.parameters, p));
+        }
+    }
+    for (int i = 0; i < t->network->request->plan.count; i++) {
+        if (t->decided[i] != NULL) {
+            grail_reducer *decided = t->decided[i];
+            t->decided[i] = NULL;
+            CHECK(site_take_decision(t->network, i, decided));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static bool has_site(const compression_request *request, int block)
+{
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->block == block && site_needs_gradients(request, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+grail_status regional_train(calibration_network *network, int block)
+{
+    grail_status status = GRAIL_OK;
+    regional_training t = {0};
+    if (!has_site(network->request, block)) {
+        return GRAIL_OK;
+    }
+    TRY(regional_training_init(network, block, &t));
+    for (int round = 0; round < ROUNDS; round++) {
+        TRY(regional_training_decide(&t));
+        TRY(regional_training_round(&t, round));
+    }
+    TRY(regional_training_decide(&t));
+    TRY(hand_over(&t));
+out:
+    regional_training_fini(&t);
+    matrix_pool_clear(network->pool);
+    return error_in(status, "regional optimisation of block %d", block);
 }

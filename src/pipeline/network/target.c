@@ -18,31 +18,6 @@ grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, m
     return status;
 }
 
-/* The cut axis of a value's channels, which are those of the nearest map before it. */
-static cut_axis axis_of_value(const compression_request *request, int value)
-{
-    const cut_axis none = {.site = GRAPH_NONE};
-    const graph *g = request->graph;
-    while (g->value_source[value] != GRAPH_NONE) {
-        const node *n = &g->nodes[g->value_source[value]];
-        if (node_is_map(n)) {
-            return request->cuts[n->weight].rows;
-        }
-        value = n->inputs[0];
-    }
-    return none;
-}
-
-grail_status dense_value(const calibration_network *network, int value, int dense, matrix *out)
-{
-    const cut_axis axis = axis_of_value(network->request, value);
-    const matrix in = execution_value(network->dense.execution, dense);
-    const grail_reducer *r = axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer;
-    CHECK(matrix_pool_take(network->pool, in.rows, r == NULL ? in.columns : r->kept * axis.features,
-                           out));
-    return r == NULL ? matrix_copy(in, *out) : reduce_value(r, axis.features, in, *out);
-}
-
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
  * their means are appended: [X | X M]. *out belongs to the pool. */
 static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,

@@ -17,10 +17,4 @@ grail_status dense_target(const calibration_network *network, int consumer, int 
 grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in,
                           matrix out) GRAIL_MUST_CHECK;
 
-/** The dense network's value `dense` of the current batch in the narrow form that the current
- * network's value has: of a cut stream the kept channels, or the means of those that were merged.
- * *out belongs to the pool. */
-grail_status dense_value(const calibration_network *network, int value, int dense,
-                         matrix *out) GRAIL_MUST_CHECK;
-
 #endif

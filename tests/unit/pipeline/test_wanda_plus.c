@@ -5,7 +5,7 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/regional_training.h"
+#include "pipeline/network/regional.h"
 #include "pipeline/network/walk.h"
 #include "reduce/scores.h"
 #include "reduce/wanda_plus.h"
