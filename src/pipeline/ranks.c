@@ -1,7 +1,7 @@
 #include "pipeline/ranks.h"
 
 #include "base/hash.h"
-#include "pipeline/network/silence.h"
+#include "pipeline/network/narrow.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
 #include "pipeline/output/tensors.h"

@@ -1,7 +1,8 @@
 /* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
 #include "pipeline/compression.h"
 #include "pipeline/network/heal.h"
-#include "pipeline/network/open_choice.h"
+#include "pipeline/network/heal_network.h"
+#include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/training_state.h"
 #include "pipeline/ranks.h"

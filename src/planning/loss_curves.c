@@ -2,10 +2,9 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
-#include "pipeline/network/block_energy.h"
+#include "pipeline/network/column_sums.h"
 #include "pipeline/network/decide.h"
-#include "pipeline/network/decision_input.h"
-#include "pipeline/network/observe.h"
+#include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/request/consumer_tail.h"
 #include "reduce/flap.h"

@@ -1,4 +1,5 @@
-/* Sums and sums of squares of the columns of a value, taken by a visitor of a pass. */
+/* Sums of values, taken by visitors of a pass: of the columns of a value and their squares, and the
+ * energy of what leaves a block. */
 #ifndef GRAIL_PIPELINE_NETWORK_COLUMN_SUMS_H
 #define GRAIL_PIPELINE_NETWORK_COLUMN_SUMS_H
 
@@ -19,5 +20,18 @@ void column_sums_fini(column_sums *s); /* works on a zeroed one */
 
 /** What adds to them before that node runs; `s` is borrowed. */
 visitor column_sums_visitor(column_sums *s, int before);
+
+/** The energy of what leaves a block, which errors of cuts in it are relative to: the squares of
+ * all values that later nodes read, or of the network's output. */
+typedef struct block_energy {
+    int end; /* the node behind the block */
+    double energy;
+    int64_t batches;
+    double part; /* of the chunk whose batches are being added */
+    int64_t part_batches;
+} block_energy;
+
+/** What adds to it at the end of a pass to e->end; `e` is borrowed. */
+visitor block_energy_visitor(block_energy *e);
 
 #endif

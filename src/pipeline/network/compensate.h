@@ -1,9 +1,17 @@
-/* Computes the narrow weight of a consumer from its statistics. */
+/* From the statistics of an observation to weights. */
 #ifndef GRAIL_PIPELINE_NETWORK_COMPENSATE_H
 #define GRAIL_PIPELINE_NETWORK_COMPENSATE_H
 
 #include "pipeline/network/observation.h"
 #include "solve/drift.h"
+
+/** A fit, computed in f64. fitted_map_fini frees. */
+typedef struct fitted_map {
+    float *weight;       /* owned, in the shape of the prior; rounded to f32 */
+    double *bias_change; /* owned; NULL without a bias */
+    ridge_result result;
+    bool bias;
+} fitted_map;
 
 /** Takes the finished statistics: decides the reducer if it is not decided yet, solves, and sets
  * the consumer. The statistics cannot be used afterwards. */

@@ -2,8 +2,8 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
-#include "pipeline/network/block_energy.h"
-#include "pipeline/network/observe.h"
+#include "pipeline/network/column_sums.h"
+#include "pipeline/network/observation.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include "graph/operators.h"
 #include "pipeline/network/heal_block.h"
 #include "pipeline/network/heal_network.h"
-#include "pipeline/network/narrow_site.h"
+#include "pipeline/network/narrow.h"
 #include "pipeline/network/pass.h"
 
 bool heals_in_walk(const compression_request *request)

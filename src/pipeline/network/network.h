@@ -9,9 +9,9 @@
  *   selection: Z = X[:, P]          folding: value = [X | Z], Z made by the merged producers
  *
  * Where a norm runs over the width, the units of a selection stand behind the others, too, and the
- * norm runs over X and over Z (rescale_norm.h): units that are left are remade (site_is_remade).
+ * norm runs over X and over Z (norms.h): units that are left are remade (site_is_remade).
  *
- * After the last consumer the site takes its narrow shapes (narrow_site.h), and what runs from then
+ * After the last consumer the site takes its narrow shapes (narrow.h), and what runs from then
  * on is narrow. */
 #ifndef GRAIL_PIPELINE_NETWORK_NETWORK_H
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
@@ -72,7 +72,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */
 
-/** Whether a site takes its narrow shapes as soon as its last consumer is set (narrow_site.h). */
+/** Whether a site takes its narrow shapes as soon as its last consumer is set (narrow.h). */
 bool site_narrows_in_walk(const compression_request *request, int site);
 
 /** The node of the dense network behind a block. */

@@ -1,8 +1,16 @@
 #include "pipeline/network/observation.h"
 
+#include "backend/operations.h"
 #include "graph/operators.h"
+#include "pipeline/network/target.h"
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/experts.h"
+#include "stats/row_squares.h"
+
+#include <math.h>
+
+/* -- what is observed -----------------------------------------------------------------------------
+ */
 
 void observation_fini(observation *o)
 {
@@ -210,4 +218,342 @@ int observation_dense_end(const observation *o)
         break;
     }
     return GRAPH_NONE;
+}
+
+/* -- how much rows count --------------------------------------------------------------------------
+ */
+
+/* squares[rows] = |f_t output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm divides
+ * by that before the sum. */
+static grail_status square_sums(const calibration_network *network, const consumer_tail *tail,
+                                int consumer, int64_t rows, double *squares)
+{
+    grail_status status = GRAIL_OK;
+    const execution *dense = network->dense.execution;
+    const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
+    const matrix skip = execution_value(dense, tail->skip);
+    row_factors factors = {0};
+    matrix sum = {0};
+    matrix part = {0};
+    if (tail->row_norm != GRAPH_NONE) {
+        return row_squares(output, rows, squares);
+    }
+    TRY(row_factors_find(dense, tail, &factors));
+    TRY(matrix_pool_take(network->pool, skip.rows, skip.columns, &sum));
+    TRY(matrix_copy(skip, sum));
+    TRY(row_factors_gather(&factors, network->pool, &sum));
+    TRY(matrix_pool_take(network->pool, output.rows, output.columns, &part));
+    TRY(matrix_copy(output, part));
+    TRY(row_factors_multiply(&factors, part));
+    TRY(matrix_add(part, sum, sum));
+    TRY(row_squares(sum, rows, squares));
+out:
+    row_factors_fini(&factors);
+    matrix_pool_give(network->pool, &part);
+    matrix_pool_give(network->pool, &sum);
+    return status;
+}
+
+/* *out[rows] = 1 / |x_t| with the dense sums x_t. */
+static grail_status stream_roots(const calibration_network *network, observation *o,
+                                 const consumer_tail *tail, int64_t rows, double *values)
+{
+    const int goal = o->goal.value;
+    CHECK(goal != GRAPH_NONE
+              ? row_squares(execution_value(network->dense.execution, goal), rows, values)
+              : square_sums(network, tail, o->node, rows, values));
+    return roots_of_squares(rows, &o->median_square, values);
+}
+
+grail_status row_factor_roots(const execution *e, int consumer, double **out)
+{
+    row_factors factors = {0};
+    const consumer_tail tail = consumer_tail_of(e->graph, consumer);
+    const grail_status status = row_factors_find(e, &tail, &factors);
+    for (int64_t t = 0; status == GRAIL_OK && t < factors.count; t++) {
+        factors.of[t] = fabs(factors.of[t]);
+    }
+    *out = status == GRAIL_OK ? factors.of : NULL;
+    if (status == GRAIL_OK) {
+        factors.of = NULL;
+    }
+    row_factors_fini(&factors);
+    return status;
+}
+
+/* The square roots of the weights of the current batch, one for each row of the consumer: factors,
+ * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
+ * dense one through it where its sums count. *out is owned; NULL where rows count alike. */
+static grail_status row_weight_roots(const calibration_network *network, observation *o,
+                                     double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    double *factors = NULL;
+    const graph *g = network->request->graph;
+    const consumer_tail tail = consumer_tail_of(g, o->node);
+    const int goal = o->goal.value;
+    const int output = goal != GRAPH_NONE ? goal : g->nodes[o->node].output;
+    const int64_t rows = o->weighted ? execution_rows(network->dense.execution, output) : 0;
+    TRY(row_factor_roots(network->current.execution, o->node, &factors));
+    if (rows > 0) {
+        TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
+        TRY(stream_roots(network, o, &tail, rows, values));
+    }
+    for (int64_t t = 0; values != NULL && factors != NULL && t < rows; t++) {
+        values[t] *= factors[t];
+    }
+    *out = values != NULL ? values : factors;
+    factors = values != NULL ? factors : NULL;
+    values = NULL;
+out:
+    memory_free(factors);
+    memory_free(values);
+    return status;
+}
+
+/* Takes that median, on all ranks at once; rank 0 has run the networks for the first batch. A rank
+ * without others takes it when it first needs it. */
+static grail_status row_weights_begin(const calibration_network *network, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    double *roots = NULL;
+    const grail_comm *comm = network->request->comm;
+    if (!o->weighted || !comm_is_shared(comm)) {
+        return GRAIL_OK;
+    }
+    if (comm_rank(comm) == 0) {
+        TRY(row_weight_roots(network, o, &roots));
+    }
+    TRY(comm_broadcast(comm, 0, &o->median_square, sizeof o->median_square));
+out:
+    memory_free(roots);
+    return status;
+}
+
+/* -- mixed targets --------------------------------------------------------------------------------
+ */
+
+grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *root, matrix in,
+                             matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix local = {0};
+    TRY(matrix_pool_take(pool, y.rows, y.columns, &local));
+    TRY(matrix_linear(in, o->local_weight, o->local_bias, local));
+    TRY(target_mix_rows(root, local, y, &o->part_gap));
+out:
+    matrix_pool_give(pool, &local);
+    return status;
+}
+
+/* -- adding batches -------------------------------------------------------------------------------
+ */
+
+/* Patches are made and added in pieces of about this many elements. */
+enum { PIECE_ELEMENTS = 8 << 20 };
+
+/* The columns of `in` that the statistics are of. */
+static matrix observed_columns(const observation *o, const grail_statistics *into, matrix in)
+{
+    return matrix_columns(in, o->unreduced * o->layout.taps, into->width);
+}
+
+static bool mixes_rows(const observation *o)
+{
+    return o->mixes && o->remade;
+}
+
+/* Adds weighted rows, in a copy of the columns; y is overwritten. */
+static grail_status add_weighted_rows(const execution *e, grail_statistics *into,
+                                      const double *root, matrix in, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix z = {0};
+    TRY(matrix_pool_take(e->pool, in.rows, in.columns, &z));
+    TRY(matrix_copy(in, z));
+    TRY(statistics_accumulate_weighted(into, root, z, y));
+out:
+    matrix_pool_give(e->pool, &z);
+    return status;
+}
+
+static grail_status accumulate(const execution *e, grail_statistics *into, const double *root,
+                               matrix z, matrix y)
+{
+    return root == NULL ? statistics_accumulate(into, z, y)
+                        : add_weighted_rows(e, into, root, z, y);
+}
+
+/* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
+ * consumer has outputs. */
+static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
+                                         matrix in, matrix source, const double *root)
+{
+    grail_status status = GRAIL_OK;
+    matrix room = {0};
+    const matrix z = observed_columns(o, into, in);
+    int64_t step = PIECE_ELEMENTS / into->outputs;
+    step = step < 1 ? 1 : step;
+    step = step > in.rows ? in.rows : step;
+    TRY(matrix_pool_take(e->pool, step, into->outputs, &room));
+    for (int64_t begin = 0; begin < in.rows; begin += step) {
+        const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
+        const matrix y = matrix_rows(room, 0, rows);
+        TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
+        const double *own = root == NULL ? NULL : root + begin;
+        if (mixes_rows(o)) {
+            TRY(mix_target_rows(o, e->pool, own, matrix_rows(in, begin, rows), y));
+        }
+        TRY(accumulate(e, into, own, matrix_rows(z, begin, rows), y));
+    }
+out:
+    matrix_pool_give(e->pool, &room);
+    return status;
+}
+
+/* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
+ * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
+ * are the roots of the weights of rows. */
+static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
+                             matrix y, matrix source, const double *root)
+{
+    if (into->outputs > 0 && !matrix_exists(y)) {
+        return add_rows_with_target(o, e, into, in, source, root);
+    }
+    const matrix z = observed_columns(o, into, in);
+    if (mixes_rows(o) && matrix_exists(y)) {
+        CHECK(mix_target_rows(o, e->pool, root, in, y));
+    }
+    return accumulate(e, into, root, z, y);
+}
+
+static conv_shape shape_of_conv(const observation *o, const execution *e)
+{
+    const node *n = &e->graph->nodes[o->node];
+    const graph_parameter *weight = &e->graph->parameters[n->weight];
+    window2d window = n->window;
+    window.kernel_height = weight->shape[2];
+    window.kernel_width = weight->shape[3];
+    return (conv_shape){
+        .samples = e->shape.samples,
+        .in = e->extents[n->inputs[0]],
+        .out = e->extents[n->output],
+        .channels_in = execution_value(e, n->inputs[0]).columns,
+        .channels_out = o->layout.rows,
+        .window = window,
+    };
+}
+
+/* Adds patches in pieces, since all together have kernel^2 times the size of the input. y and root
+ * cover the entire batch. */
+static grail_status add_patches(observation *o, const execution *e, grail_statistics *into,
+                                matrix in, matrix y, const double *root)
+{
+    grail_status status = GRAIL_OK;
+    matrix room = {0};
+    const conv_shape shape = shape_of_conv(o, e);
+    const int64_t width = shape.channels_in * o->layout.taps;
+    const int64_t all = shape.samples * shape.out.height;
+    int64_t step = PIECE_ELEMENTS / (width * shape.out.width);
+    step = step < 1 ? 1 : step;
+    step = step > all ? all : step;
+    TRY(matrix_pool_take(e->pool, step * shape.out.width, width, &room));
+    for (int64_t begin = 0; begin < all; begin += step) {
+        const int64_t end = begin + step < all ? begin + step : all;
+        const int64_t rows = (end - begin) * shape.out.width;
+        const matrix patches = matrix_rows(room, 0, rows);
+        const matrix target =
+            matrix_exists(y) ? matrix_rows(y, begin * shape.out.width, rows) : no_matrix;
+        TRY(matrix_patches(&shape, begin, end, in, patches));
+        TRY(add_rows(o, e, into, patches, target, patches,
+                     root == NULL ? NULL : root + begin * shape.out.width));
+    }
+out:
+    matrix_pool_give(e->pool, &room);
+    return status;
+}
+
+static grail_status add_batch(calibration_network *network, const execution *e, void *user)
+{
+    grail_status status = GRAIL_OK;
+    observation *o = user;
+    const int value = e->graph->nodes[o->node].inputs[0];
+    const matrix in = execution_value(e, value);
+    grail_statistics *into = o->part;
+    matrix y = {0};
+    double *root = NULL;
+    if (o->target == OBSERVES_DENSE_OUTPUT) {
+        TRY(dense_target(network, o->node, o->goal.value, &y));
+    }
+    TRY(row_weight_roots(network, o, &root));
+    if (o->of_patches) {
+        TRY(add_patches(o, e, into, in, y, root));
+    } else if (o->target == OBSERVES_DENSE_PRODUCT) {
+        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value), root));
+    } else {
+        TRY(add_rows(o, e, into, in, y, in, root));
+    }
+out:
+    memory_free(root);
+    matrix_pool_give(network->pool, &y);
+    return status;
+}
+
+static grail_status begin(calibration_network *network, void *user)
+{
+    return row_weights_begin(network, user);
+}
+
+static chunk_sums sums_of(void *user, bool held_out)
+{
+    observation *o = user;
+    chunk_sums sums = chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
+    chunk_sums_append_number(&sums, &o->part_gap.gap, &o->gap.gap);
+    chunk_sums_append_number(&sums, &o->part_gap.target, &o->gap.target);
+    return sums;
+}
+
+grail_status observation_create_part(observation *o)
+{
+    return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
+}
+
+grail_status observation_take(calibration_network *network, observation *o)
+{
+    const visitor v = {.begin = begin, .add = add_batch, .sums = sums_of, .user = o};
+    CHECK(observation_create_part(o));
+    CHECK(pass_visit(network, o->node, observation_dense_end(o), v));
+    matrix_pool_clear(network->pool);
+    grail_statistics_free(o->part);
+    o->part = NULL;
+    return GRAIL_OK;
+}
+
+static grail_status add_input(calibration_network *network, const execution *e, void *user)
+{
+    grail_status status = GRAIL_OK;
+    observation *o = user;
+    grail_statistics *into = o->part == NULL ? o->held : o->part;
+    double *root = NULL;
+    const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
+    (void)network;
+    TRY(row_factor_roots(e, o->node, &root));
+    TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
+                      : add_rows(o, e, into, in, no_matrix, no_matrix, root));
+out:
+    memory_free(root);
+    return status;
+}
+
+static chunk_sums sums_of_input(void *user, bool held_out)
+{
+    const observation *o = user;
+    return o->part == NULL ? chunk_sums_of_statistics(o->held, o->fit)
+                           : chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
+}
+
+visitor observation_input_visitor(observation *o)
+{
+    return (visitor){.node = o->node, .add = add_input, .sums = sums_of_input, .user = o};
 }

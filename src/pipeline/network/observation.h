@@ -1,8 +1,19 @@
-/* What is observed at a consumer: statistics of its input, and of the target for its output. */
+/* What is observed at a consumer: statistics of its input, and of the target for its output.
+ *
+ * Rows are tokens or positions; for a convolution whose taps are fitted separately they are its
+ * unfolded patches. What reads a residual stream begins with a norm, so an error matters relative
+ * to the norm of its row. Row t therefore has the weight w_t = 1 / |x_t|^2 with the dense network's
+ * sum x_t behind the consumer, within bounds that follow from the median over the first batch, the
+ * same for all batches and ranks (stats/row_squares.h). Without the upper one every later fit that
+ * meets the drift of a massive activation would try to put it back, at the cost of all tokens that
+ * attend to it. Where rows are multiplied by a factor before the sum, they count as its square,
+ * too. */
 #ifndef GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 #define GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 
+#include "exec/pool.h"
 #include "pipeline/network/consumer.h"
+#include "pipeline/network/pass.h"
 #include "pipeline/request/dropped.h"
 #include "solve/mixed_target.h"
 #include "stats/statistics.h"
@@ -26,7 +37,7 @@ typedef struct observation {
     int64_t unreduced;            /* features in front of the remade ones in the input's columns */
     float *weight;                /* W in the form of `layout`, owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
-    bool weighted;                /* rows count by the dense residual stream (row_weights.h) */
+    bool weighted;                /* rows count by the dense residual stream (see above) */
     bool mixes;                   /* the target is mixed with W times the observed rows */
     matrix local_weight;          /* with `mixes` and `remade`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
@@ -58,5 +69,27 @@ void observation_fini(observation *o); /* works on a zeroed one */
 /** The node that the dense network must have run up to for the target; GRAPH_NONE if it is not
  * needed. */
 int observation_dense_end(const observation *o);
+
+/** The roots of the weights that factors give the rows of a consumer in the current batch of `e`.
+ * *out is owned; NULL where rows count alike. */
+grail_status row_factor_roots(const execution *e, int consumer, double **out) GRAIL_MUST_CHECK;
+
+/** The mixed target of a folding (solve/mixed_target.h). The statistics of a folding are of the
+ * merged columns alone, from which W Z^T of the unfolded ones cannot be had, so its targets are
+ * mixed row by row: beta is that of the rows of one batch, or of one piece of it.
+ * y[rows, outputs] <- l + beta (y - l) with l = in W^T + 1 bias^T, for `in` with all its columns.
+ * root[rows], unless NULL, are the roots of the weights of rows. Adds to the observation's gap. */
+grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *root, matrix in,
+                             matrix y) GRAIL_MUST_CHECK;
+
+/** Carries the sample streams to the consumer and, for a dense target, the dense one to
+ * observation_dense_end, and adds all batches that give statistics. */
+grail_status observation_take(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
+
+/** The sums of a chunk, which observation_take makes itself. */
+grail_status observation_create_part(observation *o) GRAIL_MUST_CHECK;
+/** What adds to an observation made by observation_init_input, which is borrowed. Without a part
+ * nothing is held out, and o->held has the room for a chunk. */
+visitor observation_input_visitor(observation *o);
 
 #endif

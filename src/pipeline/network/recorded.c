@@ -1,7 +1,7 @@
 #include "pipeline/network/recorded.h"
 
 #include "pipeline/network/consumer.h"
-#include "pipeline/network/narrow_site.h"
+#include "pipeline/network/narrow.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* Refits of maps that were not cut, to what the dense network has there. */
+/* Refits of maps that were not cut, to what the dense network has there: from sums of their inputs
+ * and targets, or from what the value that they read has drifted (solve/drift.h), where their
+ * outputs need no sums of their own. */
 #ifndef GRAIL_PIPELINE_NETWORK_REFIT_MAPS_H
 #define GRAIL_PIPELINE_NETWORK_REFIT_MAPS_H
 

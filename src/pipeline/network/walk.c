@@ -4,19 +4,16 @@
 #include "graph/operators.h"
 #include "pipeline/network/compensate.h"
 #include "pipeline/network/decide.h"
-#include "pipeline/network/drop_experts.h"
 #include "pipeline/network/heal.h"
-#include "pipeline/network/merged_rows.h"
-#include "pipeline/network/narrow_site.h"
-#include "pipeline/network/observe.h"
+#include "pipeline/network/heal_block.h"
+#include "pipeline/network/narrow.h"
+#include "pipeline/network/norms.h"
+#include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/regional.h"
-#include "pipeline/network/repair.h"
-#include "pipeline/network/rescale_norm.h"
 #include "pipeline/network/rounding.h"
-#include "pipeline/network/silence.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
 static int site_beginning_at(const compression_request *request, int node_index)

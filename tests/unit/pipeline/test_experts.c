@@ -4,7 +4,7 @@
 
 #include "exec/compute.h"
 #include "format/weights/checkpoint.h"
-#include "pipeline/network/row_weights.h"
+#include "pipeline/network/observation.h"
 #include "pipeline/request/consumer_tail.h"
 
 #include <grail/gram.h>

@@ -3,7 +3,7 @@
 #include "vision_sites.h"
 
 #include "arch/model.h"
-#include "pipeline/network/mixed_rows.h"
+#include "pipeline/network/observation.h"
 #include "pipeline/request/consumer_tail.h"
 #include "support/matrices.h"
 

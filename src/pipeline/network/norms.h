@@ -1,0 +1,21 @@
+/* Norms in the narrowed network: the statistics of BatchNorms, and weights over a width that is
+ * cut. */
+#ifndef GRAIL_PIPELINE_NETWORK_NORMS_H
+#define GRAIL_PIPELINE_NETWORK_NORMS_H
+
+#include "pipeline/network/network.h"
+
+/** REPAIR (docs/numerics.md; Jordan et al., arXiv 2211.08403): sets mean and variance of one
+ * BatchNorm to those of its current input over the calibration samples, from f64 sums. BatchNorms
+ * before it are already repaired. Carries the sample stream to the node. */
+grail_status repair_batch_norm(calibration_network *network, int node) GRAIL_MUST_CHECK;
+
+/** A norm over a width that is cut divides by the mean square of what is left, which differs from
+ * row to row from that of all (docs/numerics.md, Norms over a width that is cut). Multiplies its
+ * weight, for the units that are left, by the factor with which what
+ * it makes of them comes closest to what it made of them among all, over the samples: with z what
+ * it makes of them by themselves, and x what it makes of them among all, sum x z / sum z z. Its
+ * input is not narrow yet. */
+grail_status rescale_norm(calibration_network *network, int node_index) GRAIL_MUST_CHECK;
+
+#endif
