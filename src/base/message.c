@@ -111,31 +111,6 @@ static int read_number(reader *r)
     return value;
 }
 
-/* Reads what follows "%". */
-static conversion read_conversion(reader *r)
-{
-    conversion c = {.specification = "%", .precision = -1};
-    for (; *r->next != 0 && strchr("-+ #0", *r->next) != NULL; r->next++) {
-        extend(&c, "%c", *r->next);
-    }
-    const int width = read_number(r);
-    if (width >= 0) {
-        extend(&c, "%d", width);
-    }
-    if (*r->next == '.') {
-        r->next++;
-        c.precision = read_number(r);
-        c.precision = c.precision < 0 ? 0 : c.precision;
-        extend(&c, ".%d", c.precision);
-    }
-    for (; *r->next != 0 && strchr("lzjt", *r->next) != NULL; r->next++) {
-        c.length = c.length == 'l' ? 'L' : *r->next;
-    }
-    c.type = *r->next;
-    r->next += c.type == 0 ? 0 : 1;
-    return c;
-}
-
 static bool is_signed(const conversion *c)
 {
     return c->type == 'd' || c->type == 'i';
@@ -192,7 +167,26 @@ static void put_string(message *m, reader *r, const conversion *c)
 /* False for an unknown conversion. */
 static bool put_conversion(message *m, reader *r)
 {
-    conversion c = read_conversion(r);
+    /* Reads what follows "%". */
+    conversion c = {.specification = "%", .precision = -1};
+    for (; *r->next != 0 && strchr("-+ #0", *r->next) != NULL; r->next++) {
+        extend(&c, "%c", *r->next);
+    }
+    const int width = read_number(r);
+    if (width >= 0) {
+        extend(&c, "%d", width);
+    }
+    if (*r->next == '.') {
+        r->next++;
+        c.precision = read_number(r);
+        c.precision = c.precision < 0 ? 0 : c.precision;
+        extend(&c, ".%d", c.precision);
+    }
+    for (; *r->next != 0 && strchr("lzjt", *r->next) != NULL; r->next++) {
+        c.length = c.length == 'l' ? 'L' : *r->next;
+    }
+    c.type = *r->next;
+    r->next += c.type == 0 ? 0 : 1;
     char character = 0;
     switch (c.type) {
     case '%':

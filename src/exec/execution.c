@@ -160,35 +160,6 @@ static grail_status make_output(execution *e, int index, node_run *r)
     return GRAIL_OK;
 }
 
-/* Drops the values whose last reader is node `index`. A buffer that became the output
- * stays. */
-static void drop_inputs(execution *e, int index)
-{
-    const node *n = &e->graph->nodes[index];
-    for (int i = 0; i < n->input_count; i++) {
-        const int input = n->inputs[i];
-        if (is_done_with(e, input, index) && matrix_exists(e->values[input])) {
-            if (e->values[input].allocation == e->values[n->output].allocation) {
-                e->values[input] = (matrix){0};
-            } else {
-                drop_value(e, input);
-            }
-        }
-    }
-}
-
-static grail_status check_inputs(const execution *e, int index)
-{
-    const node *n = &e->graph->nodes[index];
-    for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
-        if (!matrix_exists(e->values[n->inputs[i]])) {
-            return error_set(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index,
-                             i);
-        }
-    }
-    return GRAIL_OK;
-}
-
 grail_status execution_check_finite(const graph *g, const node *n, int64_t first, matrix y)
 {
     int64_t bad = -1;
@@ -267,7 +238,11 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
     node_run r;
-    TRY(check_inputs(e, index));
+    for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
+        if (!matrix_exists(e->values[n->inputs[i]])) {
+            FAIL(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index, i);
+        }
+    }
     TRY(execution_describe(e, store, index, &r));
     if (operator_of(n)->rows == ROWS_TAKEN) {
         TRY(count_taken(&r, &e->taken[n->output]));
@@ -281,7 +256,18 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     if (operator_of(n)->may_overflow) {
         TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
     }
-    drop_inputs(e, index);
+    /* Drops the values whose last reader is node `index`. A buffer that became the output
+     * stays. */
+    for (int i = 0; i < n->input_count; i++) {
+        const int input = n->inputs[i];
+        if (is_done_with(e, input, index) && matrix_exists(e->values[input])) {
+            if (e->values[input].allocation == e->values[n->output].allocation) {
+                e->values[input] = (matrix){0};
+            } else {
+                drop_value(e, input);
+            }
+        }
+    }
 out:
     if (status != GRAIL_OK) {
         /* A node that failed may have made its output in an input's buffer, which must not be

@@ -45,22 +45,6 @@ execution *tape_execution(tape *t)
 
 /* -- forward ----------------------------------------------------------------------------------- */
 
-static void find_pinned(tape *t)
-{
-    const graph *g = t->execution->graph;
-    memset(t->pinned, 0, (size_t)g->value_count * sizeof t->pinned[0]);
-    for (int i = t->begin; i < t->end; i++) {
-        const node *n = &g->nodes[i];
-        if (!t->reached[n->output]) {
-            continue;
-        }
-        for (int k = 0; k < n->input_count && operator_of(n)->looks_at_inputs; k++) {
-            t->pinned[n->inputs[k]] = true;
-        }
-        t->pinned[n->output] = t->pinned[n->output] || operator_of(n)->looks_at_output;
-    }
-}
-
 grail_status tape_forward(tape *t, parameter_store *store, const gradient_store *wanted,
                           bool inputs_too, int begin, int end)
 {
@@ -87,7 +71,17 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
         }
         t->reached[n->output] = reached;
     }
-    find_pinned(t);
+    memset(t->pinned, 0, (size_t)g->value_count * sizeof t->pinned[0]);
+    for (int i = t->begin; i < t->end; i++) {
+        const node *n = &g->nodes[i];
+        if (!t->reached[n->output]) {
+            continue;
+        }
+        for (int k = 0; k < n->input_count && operator_of(n)->looks_at_inputs; k++) {
+            t->pinned[n->inputs[k]] = true;
+        }
+        t->pinned[n->output] = t->pinned[n->output] || operator_of(n)->looks_at_output;
+    }
     return execution_run(t->execution, store, begin, end);
 }
 

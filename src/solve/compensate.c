@@ -108,27 +108,6 @@ static grail_status derive(grail_statistics *s, const float *consumer, given_fit
     return regression_derive(NULL, s, f->map, f->features, f->outputs, consumer, f->prior, out);
 }
 
-static grail_status round_weights(matrix fitted, float *out)
-{
-    grail_status status = GRAIL_OK;
-    host_view view = {.values = NULL};
-    TRY(host_view_open(fitted, GRAIL_DTYPE_F64, HOST_READS, &view));
-    const double *values = view.values;
-    for (int64_t i = 0; i < matrix_count(fitted); i++) {
-        if (!isfinite((float)values[i])) {
-            FAIL(GRAIL_ERROR_NUMERIC,
-                 "compensate: weight %g of output %lld is outside the range of f32", values[i],
-                 (long long)(i / fitted.columns));
-        }
-    }
-    for (int64_t i = 0; i < matrix_count(fitted); i++) {
-        out[i] = (float)values[i];
-    }
-out:
-    host_view_drop(&view);
-    return status;
-}
-
 grail_status grail_compensate(const grail_statistics *fit, const grail_statistics *held,
                               const grail_reducer *reducer, int64_t features_per_unit,
                               int64_t outputs, const float *consumer,
@@ -136,6 +115,7 @@ grail_status grail_compensate(const grail_statistics *fit, const grail_statistic
                               double *bias_change, grail_compensate_result *result)
 {
     grail_status status = GRAIL_OK;
+    host_view view = {.values = NULL};
     given_fit f = {0};
     ridge_result found = {0};
     TRY(given_options_check(options, consumer, weight, bias_change, result));
@@ -155,12 +135,24 @@ grail_status grail_compensate(const grail_statistics *fit, const grail_statistic
         TRY(memory_new(&f.bias, (size_t)f.outputs, sizeof f.bias[0]));
     }
     TRY(ridge_solve(&f.fit, &f.held, f.prior, &f.options, f.weight, f.bias, &found));
-    TRY(round_weights(f.weight, weight));
+    TRY(host_view_open(f.weight, GRAIL_DTYPE_F64, HOST_READS, &view));
+    const double *values = view.values;
+    for (int64_t i = 0; i < matrix_count(f.weight); i++) {
+        if (!isfinite((float)values[i])) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "compensate: weight %g of output %lld is outside the range of f32", values[i],
+                 (long long)(i / f.weight.columns));
+        }
+    }
+    for (int64_t i = 0; i < matrix_count(f.weight); i++) {
+        weight[i] = (float)values[i];
+    }
     if (f.bias != NULL) {
         memcpy(bias_change, f.bias, (size_t)outputs * sizeof bias_change[0]);
     }
     *result = given_options_result(&found, f.sums.dense_share);
 out:
+    host_view_drop(&view);
     given_sums_fini(&f.sums);
     memory_free(f.prior);
     regression_fini(&f.fit);

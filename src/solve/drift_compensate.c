@@ -25,31 +25,12 @@ out:
     return status;
 }
 
-static grail_status mix_copies(int64_t rows, int64_t outputs, const double *roots, matrix local,
-                               matrix target, float *y, int64_t y_stride, double *share)
-{
-    grail_status status = GRAIL_OK;
-    target_gap gap = {0};
-    float *mixed = NULL;
-    TRY(target_mix_rows(roots, local, target, &gap));
-    TRY(memory_new_unset(&mixed, (size_t)(rows * outputs), sizeof mixed[0]));
-    TRY(matrix_download(target, mixed));
-    for (int64_t t = 0; t < rows; t++) {
-        memcpy(y + t * y_stride, mixed + t * outputs, (size_t)outputs * sizeof mixed[0]);
-    }
-    if (share != NULL) {
-        *share = target_gap_share(&gap);
-    }
-out:
-    memory_free(mixed);
-    return status;
-}
-
 grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots,
                               const float *local, int64_t local_stride, float *y, int64_t y_stride,
                               double *dense_share)
 {
     grail_status status = GRAIL_OK;
+    float *mixed = NULL;
     matrix products = no_matrix;
     matrix target = no_matrix;
     if (rows <= 0 || outputs <= 0 || local == NULL || y == NULL || local_stride < outputs ||
@@ -63,8 +44,18 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     TRY(statistics_check_roots(rows, roots));
     TRY(copy_rows("local target", rows, outputs, local, local_stride, &products));
     TRY(copy_rows("target", rows, outputs, y, y_stride, &target));
-    TRY(mix_copies(rows, outputs, roots, products, target, y, y_stride, dense_share));
+    target_gap gap = {0};
+    TRY(target_mix_rows(roots, products, target, &gap));
+    TRY(memory_new_unset(&mixed, (size_t)(rows * outputs), sizeof mixed[0]));
+    TRY(matrix_download(target, mixed));
+    for (int64_t t = 0; t < rows; t++) {
+        memcpy(y + t * y_stride, mixed + t * outputs, (size_t)outputs * sizeof mixed[0]);
+    }
+    if (dense_share != NULL) {
+        *dense_share = target_gap_share(&gap);
+    }
 out:
+    memory_free(mixed);
     matrix_free(&products);
     matrix_free(&target);
     return status;

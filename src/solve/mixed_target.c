@@ -15,34 +15,19 @@ double target_gap_share(const target_gap *g)
     return g->gap < g->target ? fmin(1.0, 1.0 - g->gap / g->target) : 0.0;
 }
 
-/* W[rows, H] in f64, of every stride-th output. */
-static grail_status import_outputs(const grail_statistics *s, const float *consumer, int64_t stride,
-                                   matrix *out)
-{
-    grail_status status = GRAIL_OK;
-    matrix given = no_matrix;
-    matrix wide = no_matrix;
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
-    const matrix rows = matrix_every_row(given, stride);
-    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, rows.rows, s->width, &wide));
-    TRY(matrix_copy(rows, wide));
-    *out = wide;
-    wide = no_matrix;
-out:
-    matrix_free(&given);
-    matrix_free(&wide);
-    return status;
-}
-
 grail_status target_gap_add(const grail_statistics *s, const float *consumer, target_gap *into)
 {
     grail_status status = GRAIL_OK;
-    matrix weights = no_matrix;
-    double *forms = NULL;   /* w G w^T */
-    double *mixed = NULL;   /* C w^T */
-    double *squares = NULL; /* q of all outputs */
+    matrix given = no_matrix;
+    matrix weights = no_matrix; /* of every stride-th output, in f64 */
+    double *forms = NULL;       /* w G w^T */
+    double *mixed = NULL;       /* C w^T */
+    double *squares = NULL;     /* q of all outputs */
     const int64_t stride = regression_measured_stride(s->outputs);
-    TRY(import_outputs(s, consumer, stride, &weights));
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
+    const matrix rows = matrix_every_row(given, stride);
+    TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, rows.rows, s->width, &weights));
+    TRY(matrix_copy(rows, weights));
     TRY(memory_new_unset(&forms, (size_t)weights.rows, sizeof *forms));
     TRY(memory_new_unset(&mixed, (size_t)weights.rows, sizeof *mixed));
     TRY(memory_new_unset(&squares, (size_t)s->outputs, sizeof *squares));
@@ -56,6 +41,7 @@ grail_status target_gap_add(const grail_statistics *s, const float *consumer, ta
         into->target += square;
     }
 out:
+    matrix_free(&given);
     matrix_free(&weights);
     memory_free(forms);
     memory_free(mixed);

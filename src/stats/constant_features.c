@@ -43,25 +43,6 @@ grail_status clear_constant_pairs(const bool *constant, matrix m)
     return GRAIL_OK;
 }
 
-/* constant[H]; *any: whether there is one */
-static grail_status find_constants(const grail_statistics *s, const double *sum, bool *constant,
-                                   bool *any)
-{
-    grail_status status = GRAIL_OK;
-    double *diagonal = NULL;
-    const double rounding = sums_rounding(s->owner, s->count);
-    TRY(memory_new_unset(&diagonal, (size_t)s->width, sizeof diagonal[0]));
-    TRY(matrix_download_diagonal(s->gram, diagonal));
-    *any = false;
-    for (int64_t j = 0; j < s->width; j++) {
-        constant[j] = feature_is_constant(diagonal[j], sum[j] * sum[j] / s->weight, rounding);
-        *any = *any || constant[j];
-    }
-out:
-    memory_free(diagonal);
-    return status;
-}
-
 /* Rows of the sums of constant features and of the others, with zeros elsewhere. */
 static grail_status split_sums(const grail_statistics *s, const bool *constant, double *sum,
                                matrix *of_constants, matrix *of_others)
@@ -106,6 +87,7 @@ out:
 grail_status statistics_settle_constants(grail_statistics *s)
 {
     grail_status status = GRAIL_OK;
+    double *diagonal = NULL;
     double *sum = NULL;
     bool *constant = NULL;
     bool any = false;
@@ -115,11 +97,20 @@ grail_status statistics_settle_constants(grail_statistics *s)
     TRY(memory_new_unset(&sum, (size_t)s->width, sizeof sum[0]));
     TRY(memory_new_unset(&constant, (size_t)s->width, sizeof constant[0]));
     TRY(matrix_download(s->sum, sum));
-    TRY(find_constants(s, sum, constant, &any));
+    /* constant[H]; *any: whether there is one */
+    const double rounding = sums_rounding(s->owner, s->count);
+    TRY(memory_new_unset(&diagonal, (size_t)s->width, sizeof diagonal[0]));
+    TRY(matrix_download_diagonal(s->gram, diagonal));
+    any = false;
+    for (int64_t j = 0; j < s->width; j++) {
+        constant[j] = feature_is_constant(diagonal[j], sum[j] * sum[j] / s->weight, rounding);
+        any = any || constant[j];
+    }
     if (any) {
         TRY(replace_products(s, constant, sum));
     }
 out:
+    memory_free(diagonal);
     memory_free(sum);
     memory_free(constant);
     return status;

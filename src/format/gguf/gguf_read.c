@@ -4,12 +4,217 @@
  *
  * Rules: ggml, src/gguf.cpp. This reader is stricter: keys and names are UTF-8 without NUL bytes, a
  * boolean is 0 or 1, and the limits of gguf_limits.h and tensor_limits.h hold. */
-#include "format/gguf/gguf.h"
-
 #include "base/bytes.h"
 #include "base/utf8.h"
+#include "format/gguf/gguf.h"
 
 #include <string.h>
+
+/* Numbers and names of tensor types. Source: ggml, include/ggml.h. */
+
+typedef struct tensor_type {
+    const char *name;  /* NULL: the number has no meaning any more */
+    grail_dtype dtype; /* GRAIL_DTYPE_COUNT where grail has none */
+} tensor_type;
+
+#define OTHER(name)                                                                                \
+    {                                                                                              \
+        name, GRAIL_DTYPE_COUNT                                                                    \
+    }
+
+static const tensor_type types[] = {
+    [0] = {"F32", GRAIL_DTYPE_F32},
+    [1] = {"F16", GRAIL_DTYPE_F16},
+    [2] = {"Q4_0", GRAIL_DTYPE_Q4_0},
+    [3] = {"Q4_1", GRAIL_DTYPE_Q4_1},
+    [6] = {"Q5_0", GRAIL_DTYPE_Q5_0},
+    [7] = {"Q5_1", GRAIL_DTYPE_Q5_1},
+    [8] = {"Q8_0", GRAIL_DTYPE_Q8_0},
+    [9] = OTHER("Q8_1"),
+    [10] = OTHER("Q2_K"),
+    [11] = OTHER("Q3_K"),
+    [12] = {"Q4_K", GRAIL_DTYPE_Q4_K},
+    [13] = {"Q5_K", GRAIL_DTYPE_Q5_K},
+    [14] = {"Q6_K", GRAIL_DTYPE_Q6_K},
+    [15] = OTHER("Q8_K"),
+    [16] = OTHER("IQ2_XXS"),
+    [17] = OTHER("IQ2_XS"),
+    [18] = OTHER("IQ3_XXS"),
+    [19] = OTHER("IQ1_S"),
+    [20] = OTHER("IQ4_NL"),
+    [21] = OTHER("IQ3_S"),
+    [22] = OTHER("IQ2_S"),
+    [23] = OTHER("IQ4_XS"),
+    [24] = {"I8", GRAIL_DTYPE_I8},
+    [25] = {"I16", GRAIL_DTYPE_I16},
+    [26] = {"I32", GRAIL_DTYPE_I32},
+    [27] = {"I64", GRAIL_DTYPE_I64},
+    [28] = {"F64", GRAIL_DTYPE_F64},
+    [29] = OTHER("IQ1_M"),
+    [30] = {"BF16", GRAIL_DTYPE_BF16},
+    [34] = OTHER("TQ1_0"),
+    [35] = OTHER("TQ2_0"),
+    [39] = OTHER("MXFP4"),
+};
+
+enum { TYPE_COUNT = sizeof types / sizeof types[0] };
+
+const char *gguf_tensor_type_name(uint32_t number)
+{
+    return number < TYPE_COUNT ? types[number].name : NULL;
+}
+
+bool gguf_tensor_dtype(uint32_t number, grail_dtype *out)
+{
+    if (gguf_tensor_type_name(number) == NULL || types[number].dtype == GRAIL_DTYPE_COUNT) {
+        return false;
+    }
+    *out = types[number].dtype;
+    return true;
+}
+
+bool gguf_tensor_number(grail_dtype dtype, uint32_t *out)
+{
+    for (uint32_t i = 0; i < TYPE_COUNT; i++) {
+        if (types[i].name != NULL && types[i].dtype == dtype) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const gguf_type_facts facts[GGUF_TYPE_COUNT] = {
+    [GGUF_U8] = {"u8", 1, true, false},         [GGUF_I8] = {"i8", 1, true, true},
+    [GGUF_U16] = {"u16", 2, true, false},       [GGUF_I16] = {"i16", 2, true, true},
+    [GGUF_U32] = {"u32", 4, true, false},       [GGUF_I32] = {"i32", 4, true, true},
+    [GGUF_U64] = {"u64", 8, true, false},       [GGUF_I64] = {"i64", 8, true, true},
+    [GGUF_F32] = {"f32", 4, false, true},       [GGUF_F64] = {"f64", 8, false, true},
+    [GGUF_BOOL] = {"boolean", 1, false, false}, [GGUF_TEXT] = {"text", 0, false, false},
+    [GGUF_ARRAY] = {"array", 0, false, false},
+};
+
+const gguf_type_facts *gguf_facts(gguf_type type)
+{
+    return &facts[type];
+}
+
+/* Values of keys, as numbers and texts. */
+
+const gguf_value *gguf_find(const gguf_metadata *m, const char *key)
+{
+    const int64_t i = name_index_find(&m->index, key);
+    return i < 0 ? NULL : &m->values[i];
+}
+
+static grail_status wrong_type(const gguf_value *value, const char *expected)
+{
+    return error_set(GRAIL_ERROR_FORMAT, "key '%s' is %s%s, expected %s", value->key,
+                     value->is_array ? "an array of " : "", gguf_facts(value->type)->name,
+                     expected);
+}
+
+grail_status gguf_integer_at(const gguf_value *value, uint64_t i, int64_t *out)
+{
+    const gguf_type_facts *type = gguf_facts(value->type);
+    const size_t width = type->width;
+    if (!type->is_integer) {
+        return wrong_type(value, "an integer");
+    }
+    uint64_t bits = load_little(value->bytes + (size_t)i * width, width);
+    if (type->is_signed && (bits >> (8 * width - 1) & 1) != 0 && width < 8) {
+        bits |= UINT64_MAX << (8 * width);
+    }
+    if (!type->is_signed && bits > INT64_MAX) {
+        return error_set(GRAIL_ERROR_FORMAT, "key '%s' is %llu, beyond 2^63 - 1", value->key,
+                         (unsigned long long)bits);
+    }
+    memcpy(out, &bits, sizeof bits);
+    return GRAIL_OK;
+}
+
+grail_status gguf_real_at(const gguf_value *value, uint64_t i, double *out)
+{
+    float single = 0.0F;
+    int64_t integer = 0;
+    if (value->type == GGUF_F32) {
+        memcpy(&single, value->bytes + (size_t)i * sizeof single, sizeof single);
+        *out = (double)single;
+    } else if (value->type == GGUF_F64) {
+        memcpy(out, value->bytes + (size_t)i * sizeof *out, sizeof *out);
+    } else {
+        if (!gguf_facts(value->type)->is_integer) {
+            return wrong_type(value, "a number");
+        }
+        CHECK(gguf_integer_at(value, i, &integer));
+        *out = (double)integer;
+    }
+    return GRAIL_OK;
+}
+
+grail_status gguf_get_integer(const gguf_metadata *m, const char *key, int64_t fallback,
+                              int64_t *out)
+{
+    const gguf_value *value = gguf_find(m, key);
+    if (value == NULL) {
+        *out = fallback;
+        return GRAIL_OK;
+    }
+    return value->is_array ? wrong_type(value, "an integer") : gguf_integer_at(value, 0, out);
+}
+
+grail_status gguf_get_real(const gguf_metadata *m, const char *key, double fallback, double *out)
+{
+    const gguf_value *value = gguf_find(m, key);
+    if (value == NULL) {
+        *out = fallback;
+        return GRAIL_OK;
+    }
+    return value->is_array ? wrong_type(value, "a number") : gguf_real_at(value, 0, out);
+}
+
+grail_status gguf_get_boolean(const gguf_metadata *m, const char *key, bool fallback, bool *out)
+{
+    const gguf_value *value = gguf_find(m, key);
+    if (value != NULL && (value->is_array || value->type != GGUF_BOOL)) {
+        return wrong_type(value, "a boolean");
+    }
+    *out = value == NULL ? fallback : value->bytes[0] != 0;
+    return GRAIL_OK;
+}
+
+grail_status gguf_get_text(const gguf_metadata *m, const char *key, char **out)
+{
+    const gguf_value *value = gguf_find(m, key);
+    const char *text = NULL;
+    size_t size = 0;
+    *out = NULL;
+    if (value == NULL) {
+        return GRAIL_OK;
+    }
+    gguf_walk walk = {.value = value};
+    if (value->is_array || value->type != GGUF_TEXT || !gguf_walk_next(&walk, &text, &size)) {
+        return wrong_type(value, "a text");
+    }
+    if (memchr(text, 0, size) != NULL || utf8_valid_prefix(text, size) != size) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the text of key '%s' holds a NUL byte, or is no UTF-8", key);
+    }
+    CHECK(memory_new(out, size + 1, 1));
+    memcpy(*out, text, size);
+    return GRAIL_OK;
+}
+
+bool gguf_walk_next(gguf_walk *walk, const char **bytes, size_t *size)
+{
+    if (walk->value->type != GGUF_TEXT || walk->at >= walk->value->size) {
+        return false;
+    }
+    *size = (size_t)load_little(walk->value->bytes + walk->at, 8);
+    *bytes = (const char *)walk->value->bytes + walk->at + 8;
+    walk->at += 8 + *size;
+    return true;
+}
 
 enum { MAGIC_SIZE = 4, OLDEST_VERSION = 2, NEWEST_VERSION = 3, MOST_CHARACTERS = 60 };
 

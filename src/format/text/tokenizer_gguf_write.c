@@ -227,34 +227,24 @@ static grail_status refuse_merges(void)
         "merges of one piece must stand together");
 }
 
-/* A tokenizer of these pieces with every merge that scores can lead to. */
-static grail_status make_all_merges(const char *const texts[], const int types[], int64_t count,
-                                    tokenizer **out)
-{
-    grail_status status = GRAIL_OK;
-    sentence_model m = {0};
-    for (int64_t i = 0; i < count; i++) {
-        const char *text = texts[i] == NULL ? "unused" : texts[i];
-        TRY(sentence_model_add(
-            &m, (sentence_piece){.text = span_of_string(text), .type = (uint64_t)types[i]}));
-    }
-    TRY(tokenizer_new("pieces", "", 0, out));
-    TRY(tokenizer_read_pieces(&m, *out));
-out:
-    memory_free(m.pieces);
-    return status;
-}
-
 /* Makes the scores such that merging the neighbours whose piece has the highest one is what the
  * merges of `t` say. GRAIL_ERROR_UNSUPPORTED where there are none. */
 static grail_status score_pieces(const tokenizer *t, const documents *d)
 {
     grail_status status = GRAIL_OK;
+    sentence_model m = {0};
     const pair_table *own = &t->model.merges;
     tokenizer *made = NULL;
     rank_range *ranges = NULL;
     const size_t count = (size_t)d->count;
-    TRY(make_all_merges(d->texts, d->types, d->count, &made));
+    /* A tokenizer of these pieces with every merge that scores can lead to. */
+    for (int64_t i = 0; i < d->count; i++) {
+        const char *text = d->texts[i] == NULL ? "unused" : d->texts[i];
+        TRY(sentence_model_add(
+            &m, (sentence_piece){.text = span_of_string(text), .type = (uint64_t)d->types[i]}));
+    }
+    TRY(tokenizer_new("pieces", "", 0, &made));
+    TRY(tokenizer_read_pieces(&m, made));
     const pair_table *all = &made->model.merges;
     TRY(memory_new(&ranges, count, sizeof ranges[0]));
     for (size_t i = 0; i < count; i++) {
@@ -282,6 +272,7 @@ static grail_status score_pieces(const tokenizer *t, const documents *d)
         }
     }
 out:
+    memory_free(m.pieces);
     memory_free(ranges);
     tokenizer_close(made);
     return status;
@@ -351,25 +342,6 @@ static int64_t id_of(const documents *d, const char *kind)
     return json_is_integer(stated) ? (int64_t)json_integer_value(stated) : -1;
 }
 
-static grail_status put_ids(const documents *d, const tokenizer *t, gguf_pairs *out)
-{
-    static const struct {
-        const char *kind, *key;
-    } ids[] = {{"bos", KEY("bos_token_id")},
-               {"eos", KEY("eos_token_id")},
-               {"unk", KEY("unknown_token_id")},
-               {"pad", KEY("padding_token_id")}};
-    const int64_t own[] = {tokenizer_bos(t), -1, d->scores == NULL ? -1 : t->model.unknown, -1};
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        const int64_t stated = id_of(d, ids[i].kind);
-        const int64_t id = stated < 0 ? own[i] : stated;
-        if (id >= 0 && id < d->count) {
-            CHECK(gguf_put_integer(out, ids[i].key, GGUF_U32, id));
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* -- all --------------------------------------------------------------------------------------- */
 
 static grail_status put_model(const documents *d, const tokenizer *t, const byte_tokenizer known[],
@@ -418,7 +390,20 @@ grail_status tokenizer_write_gguf(const char *directory, const byte_tokenizer kn
         error_append("; use the converter that comes with the runtime");
     }
     TRY(status);
-    TRY(put_ids(&d, t, out));
+    static const struct {
+        const char *kind, *key;
+    } ids[] = {{"bos", KEY("bos_token_id")},
+               {"eos", KEY("eos_token_id")},
+               {"unk", KEY("unknown_token_id")},
+               {"pad", KEY("padding_token_id")}};
+    const int64_t own[] = {tokenizer_bos(t), -1, d.scores == NULL ? -1 : t->model.unknown, -1};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const int64_t stated = id_of(&d, ids[i].kind);
+        const int64_t id = stated < 0 ? own[i] : stated;
+        if (id >= 0 && id < d.count) {
+            TRY(gguf_put_integer(out, ids[i].key, GGUF_U32, id));
+        }
+    }
     TRY(gguf_put_boolean(out, KEY("add_bos_token"), tokenizer_bos(t) >= 0));
     TRY(chat_template_find(directory, &chat, &place));
     if (chat != NULL) {

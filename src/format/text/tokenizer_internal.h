@@ -353,13 +353,7 @@ grail_status tokenizer_new(const char *name, const void *bytes, size_t size,
 grail_status tokenizer_add_token(tokenizer *t, text_span content, bool normalized,
                                  added_token token) GRAIL_MUST_CHECK;
 
-/* Component readers of tokenizer_json_steps.c. `component` may be JSON null or absent. */
 struct json_t;
-grail_status read_normalizer(const char *name, const struct json_t *component,
-                             step_list *out) GRAIL_MUST_CHECK;
-grail_status read_pretokenizer(const char *name, const struct json_t *component,
-                               step_list *out) GRAIL_MUST_CHECK;
-
 /** Reads a document in the form of a tokenizer.json into a new tokenizer. */
 grail_status tokenizer_read_document(const char *name, const struct json_t *root,
                                      tokenizer *t) GRAIL_MUST_CHECK;

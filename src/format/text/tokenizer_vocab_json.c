@@ -203,23 +203,6 @@ static grail_status put_asked(const char *name, const merged_files *f, const cha
                     json_pack("{s:[I]}", "ids", id_of(f, content)));
 }
 
-static grail_status put_frame(const char *name, const merged_files *f)
-{
-    json_t *component = json_object();
-    CHECK(json_put(f->root, "post_processor", component));
-    if (f->how->framed) {
-        CHECK(json_put(component, "type", json_text("RobertaProcessing")));
-        CHECK(put_named(f, component, "cls", CLS));
-        return put_named(f, component, "sep", SEP);
-    }
-    CHECK(json_put(component, "type", json_text("TemplateProcessing")));
-    CHECK(json_put(component, "special_tokens", json_object()));
-    CHECK(json_put(component, "single", json_array()));
-    CHECK(put_asked(name, f, "add_bos_token", BOS, component));
-    CHECK(json_push(json_object_get(component, "single"), json_pack("{s:{}}", "Sequence")));
-    return put_asked(name, f, "add_eos_token", EOS, component);
-}
-
 static grail_status put_all(const char *name, merged_files *f)
 {
     const char *piece = NULL;
@@ -259,7 +242,19 @@ static grail_status put_all(const char *name, merged_files *f)
     if (f->how->composes) {
         CHECK(json_put(f->root, "normalizer", json_pack("{s:o}", "type", json_text("NFC"))));
     }
-    return put_frame(name, f);
+    json_t *component = json_object();
+    CHECK(json_put(f->root, "post_processor", component));
+    if (f->how->framed) {
+        CHECK(json_put(component, "type", json_text("RobertaProcessing")));
+        CHECK(put_named(f, component, "cls", CLS));
+        return put_named(f, component, "sep", SEP);
+    }
+    CHECK(json_put(component, "type", json_text("TemplateProcessing")));
+    CHECK(json_put(component, "special_tokens", json_object()));
+    CHECK(json_put(component, "single", json_array()));
+    CHECK(put_asked(name, f, "add_bos_token", BOS, component));
+    CHECK(json_push(json_object_get(component, "single"), json_pack("{s:{}}", "Sequence")));
+    return put_asked(name, f, "add_eos_token", EOS, component);
 }
 
 grail_status tokenizer_document_of_merges(const char *directory, json_t **out)

@@ -1,9 +1,517 @@
-/* The stack machine of a pickle. Python's pickletools describes the opcodes. This reader accepts
- * those of torch/_weights_only_unpickler.py, of protocol 4, and of Python 2's byte strings. */
+/* Reads pickles: their values, what globals they may name, and the stack machine. */
+#include "format/torch/pickle.h"
+
 #include "base/bytes.h"
-#include "format/torch/pickle_internal.h"
+#include "format/torch/torch_limits.h"
 
 #include <string.h>
+
+/* -- values: their memory, their growth and the check of their nesting ------------------------- */
+
+typedef struct pickle_chunk pickle_chunk;
+
+struct pickle {
+    pickle_chunk *chunks; /* the memory of all values, freed at once */
+    pickle_value *root;
+    int64_t value_count;
+    size_t allocated;
+    size_t most_allocated; /* the most that the bytes read so far can need in an honest file */
+};
+
+enum { CHUNK_SIZE = 1 << 16, ALIGNMENT = 16, FIRST_CAPACITY = 4 };
+
+struct pickle_chunk {
+    pickle_chunk *next;
+    size_t used;
+    size_t size;
+    unsigned char *bytes; /* directly after this struct */
+};
+
+/* `bytes` zeroed bytes, aligned for any value, that live as long as `p`. */
+static grail_status pickle_allocate(pickle *p, size_t bytes, void *out)
+{
+    size_t padded = 0;
+    size_t size = 0;
+    const size_t header = (sizeof *p->chunks + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (!size_add(bytes, ALIGNMENT - 1, &padded) || !size_add(padded, header, &size)) {
+        return error_set(GRAIL_ERROR_MEMORY, "out of memory: cannot allocate %zu bytes", bytes);
+    }
+    padded -= padded % ALIGNMENT;
+    if (padded > p->most_allocated - p->allocated) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "builds values of more than %zu bytes, far more than a pickle of its size needs",
+            p->most_allocated);
+    }
+    if (p->chunks == NULL || p->chunks->size - p->chunks->used < padded) {
+        pickle_chunk *chunk = NULL;
+        size = size < CHUNK_SIZE ? CHUNK_SIZE : size;
+        CHECK(memory_new(&chunk, size, 1));
+        *chunk = (pickle_chunk){
+            .next = p->chunks, .size = size - header, .bytes = (unsigned char *)chunk + header};
+        p->chunks = chunk;
+    }
+    void *block = p->chunks->bytes + p->chunks->used;
+    p->chunks->used += padded;
+    p->allocated += padded;
+    memcpy(out, &block, sizeof block);
+    return GRAIL_OK;
+}
+
+/* A zeroed value of that kind. */
+static grail_status pickle_new(pickle *p, pickle_kind kind, pickle_value **out)
+{
+    if (p->value_count == PICKLE_MOST_VALUES) {
+        return error_set(GRAIL_ERROR_FORMAT, "has more than %d values", PICKLE_MOST_VALUES);
+    }
+    pickle_value *value = NULL;
+    CHECK(pickle_allocate(p, sizeof *value, &value));
+    value->kind = kind;
+    p->value_count++;
+    *out = value;
+    return GRAIL_OK;
+}
+
+/* Appends to a LIST, TUPLE, SET or the items of a DICT. */
+static grail_status pickle_append(pickle *p, pickle_value *list, pickle_value *item)
+{
+    const int64_t count = list->list.count;
+    /* The capacity doubles from FIRST_CAPACITY on, so it follows from the count and is not stored.
+     */
+    if (count == 0 || (count >= FIRST_CAPACITY && (count & (count - 1)) == 0)) {
+        pickle_value **items = NULL;
+        const size_t capacity = count == 0 ? FIRST_CAPACITY : 2 * (size_t)count;
+        CHECK(pickle_allocate(p, capacity * sizeof(items[0]), &items));
+        if (count > 0) {
+            memcpy(items, list->list.items, (size_t)count * sizeof(items[0]));
+        }
+        list->list.items = items;
+    }
+    list->list.items[list->list.count++] = item;
+    return GRAIL_OK;
+}
+
+void pickle_close(pickle *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    for (pickle_chunk *chunk = p->chunks; chunk != NULL;) {
+        pickle_chunk *next = chunk->next;
+        memory_free(chunk);
+        chunk = next;
+    }
+    memory_free(p);
+}
+
+/* LIST, TUPLE, SET or DICT. */
+static bool pickle_has_items(const pickle_value *value)
+{
+    return value != NULL && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE ||
+                             value->kind == PICKLE_SET || value->kind == PICKLE_DICT);
+}
+
+/* `height` during the walk: 0 if the value was not visited yet, WALKING if it is on the path from
+ * the root or was refused, otherwise 1 + the largest height of its parts. Each value is visited
+ * once, however many references it has. */
+enum { WALKING = -1 };
+
+static grail_status measure(pickle_value *value, int depth);
+
+static grail_status measure_part(pickle_value *value, pickle_value *part, int depth, int *highest)
+{
+    if (part == NULL) {
+        return GRAIL_OK;
+    }
+    if (part->height == WALKING) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s contains itself", pickle_kind_text(value));
+    }
+    if (part->height == 0) {
+        CHECK(measure(part, depth + 1));
+    }
+    *highest = part->height > *highest ? part->height : *highest;
+    return GRAIL_OK;
+}
+
+static grail_status measure_parts(pickle_value *value, int depth, int *highest)
+{
+    if (value->kind == PICKLE_PERSISTENT) {
+        CHECK(measure_part(value, value->persistent, depth, highest));
+    } else if (value->kind == PICKLE_CALL) {
+        CHECK(measure_part(value, value->call.arguments, depth, highest));
+        /* States often refer to the parents of the object. They are opaque, so nothing is lost if
+         * they are dropped. */
+        if (measure_part(value, value->call.state, depth, highest) != GRAIL_OK) {
+            value->call.state = NULL;
+        }
+    } else if (pickle_has_items(value)) {
+        for (int64_t i = 0; i < value->list.count; i++) {
+            CHECK(measure_part(value, value->list.items[i], depth, highest));
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status measure(pickle_value *value, int depth)
+{
+    int highest = 0;
+    value->height = WALKING;
+    if (depth <= PICKLE_DEEPEST) {
+        CHECK(measure_parts(value, depth, &highest));
+    }
+    if (depth > PICKLE_DEEPEST || highest >= PICKLE_DEEPEST) {
+        return error_set(GRAIL_ERROR_FORMAT, "nests deeper than %d levels", PICKLE_DEEPEST);
+    }
+    value->height = highest + 1;
+    return GRAIL_OK;
+}
+
+/* Refuses values that contain themselves or nest deeper than PICKLE_DEEPEST. If only the state of
+ * an opaque object does, the state is dropped. */
+static grail_status pickle_check_nesting(pickle_value *root)
+{
+    return measure(root, 1);
+}
+
+/* -- looking at values ---------------------------------------------------------------------------
+ */
+
+const pickle_value *pickle_root(const pickle *p)
+{
+    return p->root;
+}
+
+const char *pickle_kind_text(const pickle_value *value)
+{
+    static const char *const texts[] = {
+        [PICKLE_NONE] = "None",           [PICKLE_BOOLEAN] = "a bool",
+        [PICKLE_INTEGER] = "an int",      [PICKLE_LARGE_INTEGER] = "a large int",
+        [PICKLE_REAL] = "a float",        [PICKLE_TEXT] = "a str",
+        [PICKLE_BYTES] = "a byte string", [PICKLE_LIST] = "a list",
+        [PICKLE_TUPLE] = "a tuple",       [PICKLE_SET] = "a set",
+        [PICKLE_DICT] = "a dict",         [PICKLE_GLOBAL] = "a class or function",
+        [PICKLE_CALL] = "an object",      [PICKLE_PERSISTENT] = "a reference to outside the pickle",
+    };
+    return value == NULL ? "nothing" : texts[value->kind];
+}
+
+int64_t pickle_count(const pickle_value *value)
+{
+    if (!pickle_has_items(value)) {
+        return 0;
+    }
+    return value->kind == PICKLE_DICT ? value->list.count / 2 : value->list.count;
+}
+
+const pickle_value *pickle_item(const pickle_value *value, int64_t i)
+{
+    if (i < 0 || i >= pickle_count(value)) {
+        return NULL;
+    }
+    return value->list.items[value->kind == PICKLE_DICT ? 2 * i + 1 : i];
+}
+
+const pickle_value *pickle_key(const pickle_value *dict, int64_t i)
+{
+    const bool inside = dict != NULL && dict->kind == PICKLE_DICT && i >= 0;
+    return inside && i < pickle_count(dict) ? dict->list.items[2 * i] : NULL;
+}
+
+/* Searches from the end, since the value set last under a key counts. */
+const pickle_value *pickle_find(const pickle_value *dict, const char *key)
+{
+    for (int64_t i = pickle_count(dict) - 1; i >= 0; i--) {
+        if (pickle_text_is(pickle_key(dict, i), key)) {
+            return pickle_item(dict, i);
+        }
+    }
+    return NULL;
+}
+
+bool pickle_integer(const pickle_value *value, int64_t *out)
+{
+    if (value == NULL || (value->kind != PICKLE_INTEGER && value->kind != PICKLE_BOOLEAN)) {
+        return false;
+    }
+    *out = value->integer;
+    return true;
+}
+
+bool pickle_text(const pickle_value *value, pickle_span *out)
+{
+    if (value == NULL || (value->kind != PICKLE_TEXT && value->kind != PICKLE_BYTES)) {
+        return false;
+    }
+    *out = value->text;
+    return true;
+}
+
+bool pickle_span_is(pickle_span span, const char *text)
+{
+    return span.size == strlen(text) && memcmp(span.data, text, span.size) == 0;
+}
+
+bool pickle_text_is(const pickle_value *value, const char *text)
+{
+    pickle_span span = {0};
+    return pickle_text(value, &span) && pickle_span_is(span, text);
+}
+
+bool pickle_is_global(const pickle_value *value, const char *module, const char *name)
+{
+    return value != NULL && value->kind == PICKLE_GLOBAL &&
+           pickle_span_is(value->global->module, module) &&
+           (name == NULL || pickle_span_is(value->global->name, name));
+}
+
+bool pickle_is_call(const pickle_value *value, const char *module, const char *name)
+{
+    return value != NULL && value->kind == PICKLE_CALL &&
+           pickle_is_global(value->call.function, module, name);
+}
+
+/* -- classes and functions that a pickle may name -------------------------------------------------
+ *
+ * The few known ones are applied to their arguments. Nothing is looked up or called, so an unknown
+ * name does no harm here. Modules are refused if a file that names them was made to do harm, or
+ * would do harm in the next program that loads it. */
+
+/* These modules and everything below them are refused, except for plain_builtins. torch's
+ * weights_only unpickler always refuses the first four. */
+static const char *const acting_modules[] = {
+    "os",          "posix",     "nt",     "sys",       "subprocess", "shutil",    "socket",
+    "pty",         "importlib", "imp",    "runpy",     "ctypes",     "pickle",    "_pickle",
+    "cPickle",     "marshal",   "code",   "codeop",    "commands",   "popen2",    "webbrowser",
+    "operator",    "_operator", "signal", "threading", "_thread",    "asyncio",   "multiprocessing",
+    "pdb",         "bdb",       "timeit", "profile",   "cProfile",   "trace",     "pip",
+    "urllib",      "requests",  "http",   "ftplib",    "smtplib",    "telnetlib", "tempfile",
+    "io",          "_io",       "pydoc",  "inspect",   "gc",         "platform",  "builtins",
+    "__builtin__",
+};
+
+/* What is not refused of builtins: classes, and functions that compute a value of their arguments
+ * and call nothing that is given to them. */
+static const char *const plain_builtins[] = {
+    "bool",    "bytearray", "bytes",  "complex",    "dict",       "float", "frozenset", "int",
+    "list",    "long",      "object", "range",      "set",        "slice", "str",       "tuple",
+    "unicode", "xrange",    "abs",    "all",        "any",        "bin",   "chr",       "divmod",
+    "hash",    "hex",       "id",     "isinstance", "issubclass", "len",   "max",       "min",
+    "oct",     "ord",       "pow",    "round",      "sum",
+};
+
+static bool is_among(pickle_span text, size_t count, const char *const list[])
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pickle_span_is(text, list[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool acts(pickle_span module, pickle_span name)
+{
+    const size_t modules = sizeof acting_modules / sizeof acting_modules[0];
+    const size_t builtins = sizeof plain_builtins / sizeof plain_builtins[0];
+    const char *dot = memchr(module.data, '.', module.size);
+    const pickle_span top = {module.data, dot == NULL ? module.size : (size_t)(dot - module.data)};
+    const bool is_builtins =
+        pickle_span_is(module, "builtins") || pickle_span_is(module, "__builtin__");
+    return is_among(top, modules, acting_modules) &&
+           !(is_builtins && is_among(name, builtins, plain_builtins));
+}
+
+/* Whether a message can quote the name. */
+static bool is_readable(pickle_span text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char c = (unsigned char)text.data[i];
+        if (c <= ' ' || c == 0x7f) {
+            return false;
+        }
+    }
+    return text.size > 0 && text.size <= PICKLE_LONGEST_GLOBAL;
+}
+
+/* Makes a GLOBAL; refuses globals that act on the machine. */
+static grail_status pickle_new_global(pickle *p, pickle_span module, pickle_span name,
+                                      pickle_value **out)
+{
+    pickle_value *value = NULL;
+    pickle_name *global = NULL;
+    if (!is_readable(module) || !is_readable(name)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the name of a class or function is empty, unreadable or longer "
+                         "than %d bytes",
+                         PICKLE_LONGEST_GLOBAL);
+    }
+    if (acts(module, name)) {
+        return error_set(
+            GRAIL_ERROR_FORMAT,
+            "names '%.*s.%.*s', which can run commands or change files on the machine that loads "
+            "it; do not load this file with another program either",
+            (int)module.size, module.data, (int)name.size, name.data);
+    }
+    CHECK(pickle_new(p, PICKLE_GLOBAL, &value));
+    CHECK(pickle_allocate(p, sizeof *global, &global));
+    *global = (pickle_name){.module = module, .name = name};
+    value->global = global;
+    *out = value;
+    return GRAIL_OK;
+}
+
+/* A class or function that makes plain values. */
+typedef struct known_call known_call;
+
+struct known_call {
+    const char *module, *name;
+    grail_status (*make)(pickle *p, const known_call *call, const pickle_value *arguments,
+                         pickle_value **out);
+    pickle_kind kind; /* of the value that it makes */
+    int64_t from;     /* the argument with its items */
+};
+
+static grail_status copy_items(pickle *p, const pickle_value *from, pickle_value *to)
+{
+    for (int64_t i = 0; i < from->list.count; i++) {
+        CHECK(pickle_append(p, to, from->list.items[i]));
+    }
+    return GRAIL_OK;
+}
+
+/* dict(), dict(dict) or dict([(key, value), ...]), the last from Python 2. Also
+ * defaultdict(factory, dict). */
+static grail_status make_dict(pickle *p, const known_call *call, const pickle_value *arguments,
+                              pickle_value **out)
+{
+    const pickle_value *from = pickle_item(arguments, call->from);
+    pickle_value *made = NULL;
+    CHECK(pickle_new(p, call->kind, &made));
+    *out = made;
+    if (from != NULL && from->kind == PICKLE_DICT) {
+        return copy_items(p, from, made);
+    }
+    if (from != NULL && from->kind != PICKLE_LIST && from->kind != PICKLE_TUPLE) {
+        return error_set(GRAIL_ERROR_FORMAT, "cannot make a dict of %s", pickle_kind_text(from));
+    }
+    for (int64_t i = 0; i < pickle_count(from); i++) {
+        const pickle_value *pair = pickle_item(from, i);
+        if (!pickle_has_items(pair) || pair->kind == PICKLE_DICT || pickle_count(pair) != 2) {
+            return error_set(GRAIL_ERROR_FORMAT, "makes a dict of items that are not pairs");
+        }
+        CHECK(copy_items(p, pair, made));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status make_list(pickle *p, const known_call *call, const pickle_value *arguments,
+                              pickle_value **out)
+{
+    pickle_value *made = NULL;
+    const pickle_value *from = pickle_item(arguments, call->from);
+    if (from != NULL && (!pickle_has_items(from) || from->kind == PICKLE_DICT)) {
+        return error_set(GRAIL_ERROR_FORMAT, "cannot make a %s of %s",
+                         call->kind == PICKLE_SET ? "set" : "torch.Size", pickle_kind_text(from));
+    }
+    CHECK(pickle_new(p, call->kind, &made));
+    CHECK(from == NULL ? GRAIL_OK : copy_items(p, from, made));
+    *out = made;
+    return GRAIL_OK;
+}
+
+/* One byte per code point below U+0100; false for any other code point, and for invalid UTF-8. */
+static bool text_to_latin1(pickle_span text, unsigned char *out, size_t *out_size)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char c = (unsigned char)text.data[i];
+        if (c < 0x80) {
+            out[size++] = c;
+            continue;
+        }
+        const unsigned char next = i + 1 < text.size ? (unsigned char)text.data[++i] : 0;
+        if ((c != 0xc2 && c != 0xc3) || (next & 0xc0) != 0x80) {
+            return false;
+        }
+        out[size++] = (unsigned char)((c << 6 & 0xc0) | (next & 0x3f));
+    }
+    *out_size = size;
+    return true;
+}
+
+/* bytes(), bytes(text, 'latin1') and _codecs.encode(text, 'latin1'): the forms in which Python 3
+ * writes bytes in protocol 2. */
+static grail_status make_bytes(pickle *p, const known_call *call, const pickle_value *arguments,
+                               pickle_value **out)
+{
+    pickle_value *made = NULL;
+    pickle_span text = {"", 0};
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    const pickle_value *encoding = pickle_item(arguments, 1);
+    const bool latin1 = pickle_text_is(encoding, "latin1") || pickle_text_is(encoding, "latin-1");
+    if (pickle_count(arguments) > 0 &&
+        (!pickle_text(pickle_item(arguments, 0), &text) || (encoding != NULL && !latin1))) {
+        return error_set(GRAIL_ERROR_FORMAT, "makes bytes of a value that is not latin1 text");
+    }
+    CHECK(pickle_new(p, call->kind, &made));
+    made->text = text;
+    if (latin1) {
+        CHECK(pickle_allocate(p, text.size, &bytes));
+        if (!text_to_latin1(text, bytes, &size)) {
+            return error_set(GRAIL_ERROR_FORMAT, "makes bytes of text that is not latin1");
+        }
+        made->text = (pickle_span){(const char *)bytes, size};
+    }
+    *out = made;
+    return GRAIL_OK;
+}
+
+static const known_call known_calls[] = {
+    {"collections", "OrderedDict", make_dict, PICKLE_DICT, 0},
+    {"collections", "Counter", make_dict, PICKLE_DICT, 0},
+    {"collections", "defaultdict", make_dict, PICKLE_DICT, 1},
+    {"torch", "Size", make_list, PICKLE_TUPLE, 0},
+    {"_codecs", "encode", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "bytes", make_bytes, PICKLE_BYTES, 0},
+    {"__builtin__", "bytes", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "bytearray", make_bytes, PICKLE_BYTES, 0},
+    {"__builtin__", "bytearray", make_bytes, PICKLE_BYTES, 0},
+    {"builtins", "set", make_list, PICKLE_SET, 0},
+    {"__builtin__", "set", make_list, PICKLE_SET, 0},
+    {"builtins", "frozenset", make_list, PICKLE_SET, 0},
+    {"__builtin__", "frozenset", make_list, PICKLE_SET, 0},
+};
+
+/* Calls `function` with the tuple `arguments`. *out is the result if the function is known,
+ * otherwise a CALL. */
+static grail_status pickle_new_call(pickle *p, pickle_value *function, pickle_value *arguments,
+                                    pickle_value **out)
+{
+    if (function->kind != PICKLE_GLOBAL && function->kind != PICKLE_PERSISTENT) {
+        return error_set(GRAIL_ERROR_FORMAT, "calls %s", pickle_kind_text(function));
+    }
+    if (arguments->kind != PICKLE_TUPLE) {
+        return error_set(GRAIL_ERROR_FORMAT, "calls a function with %s, expected a tuple",
+                         pickle_kind_text(arguments));
+    }
+    for (size_t i = 0; i < sizeof known_calls / sizeof known_calls[0]; i++) {
+        if (pickle_is_global(function, known_calls[i].module, known_calls[i].name)) {
+            return known_calls[i].make(p, &known_calls[i], arguments, out);
+        }
+    }
+    pickle_value *call = NULL;
+    CHECK(pickle_new(p, PICKLE_CALL, &call));
+    call->call.function = function;
+    call->call.arguments = arguments;
+    *out = call;
+    return GRAIL_OK;
+}
+
+/* -- the stack machine ---------------------------------------------------------------------------
+ *
+ * Python's pickletools describes the opcodes. This reader accepts those of
+ * torch/_weights_only_unpickler.py, of protocol 4, and of Python 2's byte strings. */
 
 enum { HIGHEST_PROTOCOL = 5, MEMO_SLACK = 1 << 16, FREE_MEMORY = 1 << 16 };
 

@@ -1,7 +1,7 @@
 /* numpy arrays in pickles: numpy.core.multiarray._reconstruct(ndarray, (0,), b'b') with the state
  * (version, shape, dtype, is_fortran, data), or numpy.core.numeric._frombuffer(data, dtype, shape,
  * order) since protocol 5. numpy 2 names the modules numpy._core. */
-#include "format/torch/pickle_internal.h"
+#include "format/torch/pickle.h"
 
 #include <string.h>
 

@@ -79,26 +79,6 @@ static bool read_count(const json_t *value, int64_t *out)
     return true;
 }
 
-static grail_status read_shape(const json_t *entry, tensor_view *view)
-{
-    const json_t *shape = json_object_get(entry, "shape");
-    if (!json_is_array(shape)) {
-        return error_set(GRAIL_ERROR_FORMAT, "\"shape\" is missing or not an array");
-    }
-    const size_t rank = json_array_size(shape);
-    if (rank > TENSOR_MAX_RANK) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %zu dimensions, more than the supported %d",
-                         rank, TENSOR_MAX_RANK);
-    }
-    view->rank = (int)rank;
-    for (size_t d = 0; d < rank; d++) {
-        if (!read_count(json_array_get(shape, d), &view->shape[d])) {
-            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not an integer of 0 or more", d);
-        }
-    }
-    return GRAIL_OK;
-}
-
 /* Fills dtype, shape, bytes and data; offsets refer to `data` of `size` bytes. */
 static grail_status read_entry(const json_t *entry, const unsigned char *data, size_t size,
                                tensor_view *view)
@@ -117,7 +97,21 @@ static grail_status read_entry(const json_t *entry, const unsigned char *data, s
     if (!dtype_from_name(dtype, &view->dtype)) {
         return error_set(GRAIL_ERROR_FORMAT, "dtype \"%s\" is unknown", dtype);
     }
-    CHECK(read_shape(entry, view));
+    const json_t *shape = json_object_get(entry, "shape");
+    if (!json_is_array(shape)) {
+        return error_set(GRAIL_ERROR_FORMAT, "\"shape\" is missing or not an array");
+    }
+    const size_t rank = json_array_size(shape);
+    if (rank > TENSOR_MAX_RANK) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %zu dimensions, more than the supported %d",
+                         rank, TENSOR_MAX_RANK);
+    }
+    view->rank = (int)rank;
+    for (size_t d = 0; d < rank; d++) {
+        if (!read_count(json_array_get(shape, d), &view->shape[d])) {
+            return error_set(GRAIL_ERROR_FORMAT, "dimension %zu is not an integer of 0 or more", d);
+        }
+    }
     if (json_array_size(offsets) != 2 || !read_count(json_array_get(offsets, 0), &begin) ||
         !read_count(json_array_get(offsets, 1), &end)) {
         return error_set(GRAIL_ERROR_FORMAT, "\"data_offsets\" is missing or not two byte counts");
@@ -157,28 +151,6 @@ static int compare_places(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-static grail_status check_coverage(const tensor_file *file, const unsigned char *data, size_t size)
-{
-    size_t covered = 0;
-    for (int64_t i = 0; i < file->count; i++) {
-        const tensor_view *view = &file->tensors[i];
-        const size_t begin = (size_t)((const unsigned char *)view->data - data);
-        if (begin != covered) {
-            return error_set(GRAIL_ERROR_FORMAT,
-                             "tensor '%s' begins at byte %zu of the data, but the one before it "
-                             "ends at %zu: %s",
-                             view->name, begin, covered, begin < covered ? "overlap" : "hole");
-        }
-        covered += view->bytes;
-    }
-    if (covered != size) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "the tensors end at byte %zu of the data, but the data has %zu bytes",
-                         covered, size);
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_file(tensor_file *file)
 {
     grail_status status = GRAIL_OK;
@@ -209,7 +181,23 @@ static grail_status read_file(tensor_file *file)
     if (file->count > 0) {
         qsort(file->tensors, (size_t)file->count, sizeof *file->tensors, compare_places);
     }
-    TRY(check_coverage(file, data, data_size));
+    size_t covered = 0;
+    for (int64_t i = 0; i < file->count; i++) {
+        const tensor_view *view = &file->tensors[i];
+        const size_t begin = (size_t)((const unsigned char *)view->data - data);
+        if (begin != covered) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "tensor '%s' begins at byte %zu of the data, but the one before it "
+                 "ends at %zu: %s",
+                 view->name, begin, covered, begin < covered ? "overlap" : "hole");
+        }
+        covered += view->bytes;
+    }
+    if (covered != data_size) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "the tensors end at byte %zu of the data, but the data has %zu bytes", covered,
+             data_size);
+    }
 out:
     json_decref(header);
     return status;
