@@ -1,14 +1,11 @@
 #include "eval/accuracy.h"
-#include "exec/compute.h"
 
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "base/option_values.h"
 #include "base/wilson.h"
-#include "eval/agreement.h"
 #include "eval/image_pass.h"
-#include "eval/observer.h"
-#include "eval/zeroed_store.h"
+#include "eval/measuring.h"
 #include "pipeline/request/calibration_record.h"
 
 #include <math.h>
@@ -81,19 +78,17 @@ out:
 
 grail_status accuracy_check_model(const grail_model *model)
 {
-    grail_model_facts facts = {0};
-    CHECK(grail_model_describe(model, &facts));
-    if (facts.reads_images == 0) {
+    if (model->graph->input_kind != INPUT_IMAGES) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "'%s' reads text, not images; measure its perplexity on a text instead",
-                         facts.directory);
+                         model->path);
     }
-    if (facts.classes < 2) {
+    if (model->graph->classes < 2) {
         return error_set(
             GRAIL_ERROR_ARGUMENT,
             "'%s' gives features, not classes: accuracy needs a checkpoint with a classification "
             "head",
-            facts.directory);
+            model->path);
     }
     return GRAIL_OK;
 }
@@ -124,45 +119,12 @@ static grail_status read_labels(measurement *m)
     return GRAIL_OK;
 }
 
-static grail_status check_outputs(const measurement *m, int64_t rows, matrix logits)
-{
-    if (logits.rows != rows || logits.columns != m->classes) {
-        return error_set(
-            GRAIL_ERROR_SHAPE,
-            "the network returned %lld x %lld outputs, expected %lld images x %lld classes",
-            (long long)logits.rows, (long long)logits.columns, (long long)rows,
-            (long long)m->classes);
-    }
-    return GRAIL_OK;
-}
-
 /* -- batches ----------------------------------------------------------------------------------- */
-
-static int64_t first_of(const measurement *m, int64_t batch)
-{
-    return batch * m->batch;
-}
 
 static int64_t count_of(const measurement *m, int64_t batch)
 {
-    const int64_t left = m->images - first_of(m, batch);
+    const int64_t left = m->images - batch * m->batch;
     return left < m->batch ? left : m->batch;
-}
-
-/* Looks at a batch, whose files were read a moment ago. */
-static grail_status look_for_calibrated(measurement *m, int64_t batch)
-{
-    const hash_set *set = m->task->calibrated;
-    const int64_t count = count_of(m, batch);
-    if (set == NULL || set->count == 0) {
-        return GRAIL_OK;
-    }
-    CHECK(image_set_digests(m->task->set, count, m->indices + first_of(m, batch), m->digests));
-    for (int64_t i = 0; i < count; i++) {
-        m->of[batch].seen += hash_set_has(set, m->digests[i]) ? 1 : 0;
-        (void)hash_set_mark(set, m->digests[i], m->marked);
-    }
-    return GRAIL_OK;
 }
 
 static void add_sums(const accuracy_sums *part, accuracy_sums *into)
@@ -173,14 +135,29 @@ static void add_sums(const accuracy_sums *part, accuracy_sums *into)
     into->nll += part->nll;
 }
 
+/* Looks for images that were calibrated on, whose files were read a moment ago, and at what the
+ * network makes of all. */
 static grail_status run_batch(measurement *m, int64_t batch, const float *pixels)
 {
     matrix logits = {0};
-    const int64_t first = first_of(m, batch);
+    const hash_set *set = m->task->calibrated;
+    const int64_t first = batch * m->batch;
     const int64_t count = count_of(m, batch);
-    CHECK(look_for_calibrated(m, batch));
+    if (set != NULL && set->count > 0) {
+        CHECK(image_set_digests(m->task->set, count, m->indices + first, m->digests));
+        for (int64_t i = 0; i < count; i++) {
+            m->of[batch].seen += hash_set_has(set, m->digests[i]) ? 1 : 0;
+            (void)hash_set_mark(set, m->digests[i], m->marked);
+        }
+    }
     CHECK(image_pass_run(&m->pass, count, pixels, &logits));
-    CHECK(check_outputs(m, count, logits));
+    if (logits.rows != count || logits.columns != m->classes) {
+        return error_set(
+            GRAIL_ERROR_SHAPE,
+            "the network returned %lld x %lld outputs, expected %lld images x %lld classes",
+            (long long)logits.rows, (long long)logits.columns, (long long)count,
+            (long long)m->classes);
+    }
     CHECK(accuracy_add(logits, m->labels + first, first, &m->of[batch].sums, m->hits));
     add_sums(&m->of[batch].sums, &m->own);
     return GRAIL_OK;
@@ -190,7 +167,7 @@ static grail_status run_batch(measurement *m, int64_t batch, const float *pixels
 static grail_status tell(const measurement *m, int64_t batch)
 {
     const accuracy_task *task = m->task;
-    const int64_t passed = first_of(m, batch - comm_rank(task->comm) + comm_size(task->comm));
+    const int64_t passed = (batch - comm_rank(task->comm) + comm_size(task->comm)) * m->batch;
     const grail_eval_progress now = {.done = passed < m->images ? passed : m->images,
                                      .total = m->images,
                                      .passed =
@@ -201,28 +178,22 @@ static grail_status tell(const measurement *m, int64_t batch)
     return observer_tell(task->observer, task->user, &now, "images");
 }
 
-/* indices[*count], owned: the images of this rank's batches, one batch after another. */
-static grail_status list_own(const measurement *m, int64_t **indices, int64_t *count)
-{
-    *count = 0;
-    CHECK(memory_new(indices, (size_t)m->images, sizeof **indices));
-    for (int64_t b = comm_rank(m->task->comm); b < m->batches; b += comm_size(m->task->comm)) {
-        for (int64_t i = 0; i < count_of(m, b); i++) {
-            (*indices)[(*count)++] = m->indices[first_of(m, b) + i];
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status measure_own(measurement *m)
 {
     grail_status status = GRAIL_OK;
+    const int own = comm_rank(m->task->comm);
+    const int step = comm_size(m->task->comm);
     image_loader *loader = NULL;
-    int64_t *indices = NULL;
+    int64_t *indices = NULL; /* of this rank's batches, one batch after another */
     int64_t count = 0;
-    TRY(list_own(m, &indices, &count));
+    TRY(memory_new(&indices, (size_t)m->images, sizeof indices[0]));
+    for (int64_t b = own; b < m->batches; b += step) {
+        for (int64_t i = 0; i < count_of(m, b); i++) {
+            indices[count++] = m->indices[b * m->batch + i];
+        }
+    }
     TRY(image_loader_open(m->task->set, count, indices, m->batch, &loader));
-    for (int64_t b = comm_rank(m->task->comm); b < m->batches; b += comm_size(m->task->comm)) {
+    for (int64_t b = own; b < m->batches; b += step) {
         const float *pixels = NULL;
         int64_t loaded = 0; /* all of the batch */
         TRY(image_loader_next(loader, &pixels, &loaded));
@@ -236,19 +207,6 @@ out:
 }
 
 /* -- all --------------------------------------------------------------------------------------- */
-
-/* Adds up in the order of the batches, whoever measured them. */
-static grail_status add_up(measurement *m, batch_result *all)
-{
-    const grail_comm *comm = m->task->comm;
-    for (int64_t b = 0; b < m->batches; b++) {
-        batch_result *part = &m->of[b];
-        CHECK(comm_broadcast_next(comm, (int)(b % comm_size(comm)), part, sizeof *part));
-        add_sums(&part->sums, &all->sums);
-        all->seen += part->seen;
-    }
-    return GRAIL_OK;
-}
 
 /* *found becomes how many of the digests that are looked for any rank has met. */
 static grail_status count_found(const measurement *m, int64_t *found)
@@ -299,9 +257,11 @@ static void fill_result(const grail_model *model, const measurement *m, const ba
     fill_data(model, m, out);
 }
 
-static grail_status choose_images(measurement *m)
+static grail_status list_images(const grail_model *model, measurement *m)
 {
     const int64_t held = image_set_count(m->task->set);
+    m->classes = model->graph->classes;
+    m->side = image_set_side(m->task->set);
     CHECK(option_integer("count", "the number of images", m->task->images, 0));
     m->images = m->task->images == 0 ? held : m->task->images;
     if (m->images < 1 || m->images > held) {
@@ -311,16 +271,7 @@ static grail_status choose_images(measurement *m)
                            "count");
     }
     CHECK(memory_new(&m->indices, (size_t)m->images, sizeof m->indices[0]));
-    return image_set_sample(m->task->set, m->images, 0, m->indices);
-}
-
-static grail_status list_images(const grail_model *model, measurement *m)
-{
-    grail_model_facts facts = {0};
-    CHECK(grail_model_describe(model, &facts));
-    m->classes = facts.classes;
-    m->side = image_set_side(m->task->set);
-    CHECK(choose_images(m));
+    CHECK(image_set_sample(m->task->set, m->images, 0, m->indices));
     return read_labels(m);
 }
 
@@ -335,14 +286,6 @@ static grail_status begin(const grail_model *model, parameter_store *store, meas
     CHECK(memory_new(&m->hits, (size_t)m->batch, sizeof m->hits[0]));
     CHECK(memory_new(&m->digests, (size_t)m->batch, sizeof m->digests[0]));
     return memory_new(&m->marked, HASH_SET_MOST, sizeof m->marked[0]);
-}
-
-static grail_status agree(const grail_model *model, const measurement *m, const backend *b)
-{
-    char what[160];
-    snprintf(what, sizeof what, "%s %s %lld %lld", image_set_hash(m->task->set),
-             image_set_preset(m->task->set), (long long)m->images, (long long)m->batch);
-    return agreement_check(m->task->comm, model, b, "images", what, strlen(what));
 }
 
 static void measurement_fini(measurement *m)
@@ -363,11 +306,19 @@ grail_status accuracy_measure(const grail_model *model, parameter_store *store,
     measurement m = {.task = task};
     batch_result all = {0};
     int64_t found = 0;
+    char what[160];
     TRY(comm_settle(task->comm, begin(model, store, &m)));
-    TRY(agree(model, &m, store->backend));
+    snprintf(what, sizeof what, "%s %s %lld %lld", image_set_hash(task->set),
+             image_set_preset(task->set), (long long)m.images, (long long)m.batch);
+    TRY(agreement_check(task->comm, model, store->backend, "images", what, strlen(what)));
     const double begun = clock_seconds();
     TRY(comm_settle(task->comm, measure_own(&m)));
-    TRY(add_up(&m, &all));
+    for (int64_t b = 0; b < m.batches; b++) { /* in their order, whoever measured them */
+        batch_result *part = &m.of[b];
+        TRY(comm_broadcast_next(task->comm, (int)(b % comm_size(task->comm)), part, sizeof *part));
+        add_sums(&part->sums, &all.sums);
+        all.seen += part->seen;
+    }
     TRY(count_found(&m, &found));
     fill_result(model, &m, &all, clock_seconds() - begun, out);
     out->calibration_found = found;
@@ -377,57 +328,45 @@ out:
     return status;
 }
 
-/* What a measurement runs on, and what it looks for; owned, also after a failure. */
-typedef struct opened_network {
-    backend *backend;
-    parameter_store *dense, *cut; /* cut: of what a narrow model kept, or NULL */
+/* What a measurement runs on, and what it looks for. */
+typedef struct opened_task {
+    opened_network network;
     json_t *record;
     hash_set calibrated;
-} opened_network;
+} opened_task;
 
-static void opened_fini(opened_network *n)
-{
-    hash_set_fini(&n->calibrated);
-    json_decref(n->record);
-    parameter_store_free(n->cut);
-    parameter_store_free(n->dense);
-    backend_close(n->backend);
-}
-
-static grail_status open_network(const grail_model *model, const grail_model *narrow,
-                                 const grail_compute *compute, opened_network *n)
+static grail_status open_task(const grail_model *model, const grail_model *narrow,
+                              const grail_compute *compute, opened_task *t)
 {
     const grail_model *recorded = narrow == NULL ? model : narrow;
-    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
-    alone.comm = NULL; /* what it opens is this rank's own */
-    CHECK(compute_open(&alone, model, &n->backend));
     CHECK(accuracy_check_model(model));
-    CHECK(parameter_store_create(model, n->backend, NULL, &n->dense));
-    CHECK(narrow == NULL ? GRAIL_OK : zeroed_store_of_cut(n->dense, narrow, &n->cut));
-    CHECK(calibration_record_read(recorded, &n->record));
-    return calibration_record_hashes(recorded, n->record, &n->calibrated);
+    CHECK(network_open_alone(model, narrow, compute, &t->network));
+    CHECK(calibration_record_read(recorded, &t->record));
+    return calibration_record_hashes(recorded, t->record, &t->calibrated);
 }
 
-/* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
-static grail_status measure(const grail_model *model, const grail_model *narrow,
-                            const grail_images *images, int64_t count, const grail_compute *compute,
-                            grail_eval_observer observer, void *user, grail_accuracy *out)
+grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *narrow,
+                                   const grail_images *images, int64_t count,
+                                   const grail_compute *compute, grail_eval_observer observer,
+                                   void *user, grail_accuracy *out)
 {
     grail_status status = GRAIL_OK;
-    opened_network n = {0};
+    opened_task t = {0};
     const accuracy_task task = {.set = images,
                                 .images = count,
-                                .calibrated = &n.calibrated,
+                                .calibrated = &t.calibrated,
                                 .comm = compute == NULL ? NULL : compute->comm,
                                 .observer = observer,
                                 .user = user};
     CHECK(comm_check(task.comm));
-    TRY(comm_settle(task.comm, open_network(model, narrow, compute, &n)));
-    TRY(accuracy_measure(model, n.cut == NULL ? n.dense : n.cut, &task, out));
+    TRY(comm_settle(task.comm, open_task(dense, narrow, compute, &t)));
+    TRY(accuracy_measure(dense, t.network.store, &task, out));
     out->is_calibration =
-        calibration_record_is(n.record, "images_sha256", image_set_hash(images)) ? 1 : 0;
+        calibration_record_is(t.record, "images_sha256", image_set_hash(images)) ? 1 : 0;
 out:
-    opened_fini(&n);
+    hash_set_fini(&t.calibrated);
+    json_decref(t.record);
+    network_close(&t.network);
     return status;
 }
 
@@ -435,7 +374,7 @@ grail_status grail_accuracy_measure(const grail_model *model, const grail_images
                                     int64_t count, const grail_compute *compute,
                                     grail_eval_observer observer, void *user, grail_accuracy *out)
 {
-    return measure(model, NULL, images, count, compute, observer, user, out);
+    return grail_accuracy_of_cut(model, NULL, images, count, compute, observer, user, out);
 }
 
 grail_status grail_accuracy_describe(const grail_model *model, const grail_images *images,
@@ -451,12 +390,4 @@ grail_status grail_accuracy_describe(const grail_model *model, const grail_image
 out:
     measurement_fini(&m);
     return status;
-}
-
-grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *narrow,
-                                   const grail_images *images, int64_t count,
-                                   const grail_compute *compute, grail_eval_observer observer,
-                                   void *user, grail_accuracy *out)
-{
-    return measure(dense, narrow, images, count, compute, observer, user, out);
 }

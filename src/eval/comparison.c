@@ -15,7 +15,7 @@ static double log_sum_exp(const float *logits, int64_t count)
     return largest + log(sum);
 }
 
-static int64_t index_of_largest(const float *logits, int64_t count)
+int64_t index_of_largest(const float *logits, int64_t count)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++) {

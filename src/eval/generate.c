@@ -8,8 +8,8 @@
 #include "base/options.h"
 #include "base/utf8.h"
 #include "eval/decoding.h"
+#include "eval/measuring.h"
 #include "eval/next_token.h"
-#include "exec/compute.h"
 #include "format/weights/beside.h"
 
 #include <math.h>
@@ -56,6 +56,7 @@ typedef struct generation {
     token_list prompt;
     int32_t ends[MOST_ENDS]; /* tokens that end a text */
     int end_count;
+    int64_t wanted; /* tokens at most */
     random_state random;
     float *logits;  /* [vocabulary] */
     buffer pending; /* bytes of a character that is not complete */
@@ -64,26 +65,19 @@ typedef struct generation {
 /* -- what ends a text --------------------------------------------------------------------------
  */
 
-static void add_end(generation *g, int32_t id)
+static void add_end(generation *g, const json_t *id)
 {
-    if (g->end_count < MOST_ENDS) {
-        g->ends[g->end_count++] = id;
-    }
-}
-
-static void add_stated_end(generation *g, const json_t *id)
-{
-    if (json_is_integer(id)) {
-        add_end(g, (int32_t)json_integer_value(id));
+    if (json_is_integer(id) && g->end_count < MOST_ENDS) {
+        g->ends[g->end_count++] = (int32_t)json_integer_value(id);
     }
 }
 
 static void add_ends(generation *g, const json_t *document)
 {
     const json_t *ids = json_object_get(document, "eos_token_id");
-    add_stated_end(g, ids);
+    add_end(g, ids);
     for (size_t i = 0; i < json_array_size(ids); i++) {
-        add_stated_end(g, json_array_get(ids, i));
+        add_end(g, json_array_get(ids, i));
     }
 }
 
@@ -115,20 +109,6 @@ static bool is_end(const generation *g, int32_t id)
 /* -- the prompt --------------------------------------------------------------------------------
  */
 
-static grail_status check_prompt(const generation *g)
-{
-    CHECK(error_in(token_list_check(&g->prompt, 0, g->model->graph->vocabulary), "the prompt"));
-    if (g->prompt.count == 0 || g->prompt.count >= g->model->context) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "the prompt has %lld tokens, expected 1 to %lld: the network "
-                                     "takes %lld",
-                                     (long long)g->prompt.count, (long long)g->model->context - 1,
-                                     (long long)g->model->context),
-                           "prompt");
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_prompt(generation *g)
 {
     const char *prompt = g->options->prompt;
@@ -142,7 +122,16 @@ static grail_status read_prompt(generation *g)
     CHECK(model_tokenizer_open(g->model, &g->tokenizer));
     CHECK(option_about("prompt",
                        tokenizer_encode(g->tokenizer, prompt, strlen(prompt), true, &g->prompt)));
-    return check_prompt(g);
+    CHECK(error_in(token_list_check(&g->prompt, 0, g->model->graph->vocabulary), "the prompt"));
+    if (g->prompt.count == 0 || g->prompt.count >= g->model->context) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "the prompt has %lld tokens, expected 1 to %lld: the network "
+                                     "takes %lld",
+                                     (long long)g->prompt.count, (long long)g->model->context - 1,
+                                     (long long)g->model->context),
+                           "prompt");
+    }
+    return GRAIL_OK;
 }
 
 /* -- tokens ------------------------------------------------------------------------------------
@@ -184,11 +173,6 @@ out:
     return status;
 }
 
-static int64_t wanted_tokens(const generation *g)
-{
-    return g->options->tokens == 0 ? USUAL_TOKENS : g->options->tokens;
-}
-
 static grail_status go_on(generation *g, decoding *d, grail_generated *out)
 {
     double begin = clock_seconds();
@@ -204,19 +188,11 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
         out->tokens++;
         out->ended = is_end(g, id) ? 1 : 0;
         CHECK(show(g, id, out->ended != 0, &stopped));
-        goes_on =
-            !stopped && out->ended == 0 && out->tokens < wanted_tokens(g) && d->count < d->most;
+        goes_on = !stopped && out->ended == 0 && out->tokens < g->wanted && d->count < d->most;
         CHECK(goes_on ? decoding_append(d, &id, 1, &logits) : GRAIL_OK);
     }
     out->seconds = clock_seconds() - begin;
     return GRAIL_OK;
-}
-
-static int64_t room_for(const generation *g)
-{
-    const int64_t wanted = wanted_tokens(g);
-    const int64_t left = g->model->context - g->prompt.count;
-    return g->prompt.count + (wanted < left ? wanted : left);
 }
 
 grail_status grail_generate(const grail_model *model, const grail_generate_options *options,
@@ -224,27 +200,29 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
                             void *user, grail_generated *out)
 {
     grail_status status = GRAIL_OK;
-    backend *b = NULL;
-    parameter_store *store = NULL;
+    opened_network n = {0};
     decoding d = {0};
     grail_generated made = {0};
-    generation g = {.model = model, .options = options, .observer = observer, .user = user};
+    generation g = {.model = model,
+                    .options = options,
+                    .observer = observer,
+                    .user = user,
+                    .wanted = options->tokens == 0 ? USUAL_TOKENS : options->tokens};
     buffer_init(&g.pending, LONGEST_TOKEN);
     TRY(read_prompt(&g));
     TRY(find_ends(&g));
     random_seed(&g.random, options->seed, 0);
     TRY(memory_new_unset(&g.logits, (size_t)model->graph->vocabulary, sizeof g.logits[0]));
-    TRY(compute_open(compute, model, &b));
-    TRY(parameter_store_create(model, b, NULL, &store));
-    TRY(decoding_begin(&d, store, room_for(&g)));
+    TRY(network_open(model, NULL, compute, &n));
+    const int64_t left = model->context - g.prompt.count;
+    TRY(decoding_begin(&d, n.store, g.prompt.count + (g.wanted < left ? g.wanted : left)));
     TRY(go_on(&g, &d, &made));
     made.prompt_tokens = g.prompt.count;
-    snprintf(made.precision, sizeof made.precision, "%s", backend_precision(b));
+    snprintf(made.precision, sizeof made.precision, "%s", backend_precision(n.backend));
     *out = made;
 out:
     decoding_end(&d);
-    parameter_store_free(store);
-    backend_close(b);
+    network_close(&n);
     tokenizer_close(g.tokenizer);
     token_list_fini(&g.prompt);
     memory_free(g.logits);

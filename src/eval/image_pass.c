@@ -19,19 +19,14 @@ grail_status random_pixels(int64_t images, int64_t side, float **out)
     return GRAIL_OK;
 }
 
-static int64_t choose_batch(const backend *b, int64_t widest)
-{
-    const int64_t fit = BATCH_BYTES / (int64_t)backend_value_size(b) / widest;
-    return fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
-}
-
 grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side)
 {
     int64_t widest = 0;
     *p = (image_pass){.side = side};
     CHECK(
         graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
-    p->batch = choose_batch(store->backend, widest);
+    const int64_t fit = BATCH_BYTES / (int64_t)backend_value_size(store->backend) / widest;
+    p->batch = fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
     CHECK(matrix_pool_create(store->backend, &p->pool));
     CHECK(fused_network_create(store, &p->fused));
     return execution_create(fused_network_graph(p->fused), store->backend, p->pool, &p->run);

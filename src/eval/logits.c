@@ -1,10 +1,10 @@
-/* Logits of complete windows, written for comparison with another implementation. */
-#include "eval/logits.h"
+/* Logits of complete windows, or of images that are given as pixels, written for comparison with
+ * another implementation. */
 #include "base/name_list.h"
-#include "exec/compute.h"
 
 #include "arch/model_text.h"
 #include "eval/forward.h"
+#include "eval/measuring.h"
 #include "format/weights/safetensors.h"
 
 #include <grail/eval.h>
@@ -23,7 +23,9 @@ static grail_status collect_window(forward_pass *f, int64_t window, int64_t widt
     return GRAIL_OK;
 }
 
-grail_status logits_store(const char *path, int rank, const int64_t shape[], const float *values)
+/* Writes `values` as the tensor "logits" F32 of that shape. */
+static grail_status store_logits(const char *path, int rank, const int64_t shape[],
+                                 const float *values)
 {
     tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = values};
     int64_t elements = 0;
@@ -40,16 +42,15 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
                                 const grail_compute *compute, const char *path)
 {
     grail_status status = GRAIL_OK;
-    backend *b = NULL;
+    opened_network n = {0};
     token_windows windows = {0};
-    parameter_store *store = NULL;
     forward_pass f = {0};
     float *logits = NULL;
     char hash[65];
     int64_t width = 0;
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
     TRY(graph_output_width(model->graph, &width));
-    TRY(compute_open(compute, model, &b));
+    TRY(network_open(model, NULL, compute, &n));
     TRY(model_read_windows(model, source, &windows, hash));
     if (windows.starts != NULL) {
         FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
@@ -57,19 +58,81 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
                    "give token ids in a .npy file, whose rows have one length",
                    source->path);
     }
-    TRY(parameter_store_create(model, b, NULL, &store));
     TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * width),
                          sizeof logits[0]));
-    TRY(forward_begin(&f, model, store, &windows, 0, windows.count));
+    TRY(forward_begin(&f, model, n.store, &windows, 0, windows.count));
     for (int64_t w = 0; w < windows.count; w++) {
         TRY(collect_window(&f, w, width, logits + w * windows.length * width));
     }
-    TRY(logits_store(path, 3, (const int64_t[]){windows.count, windows.length, width}, logits));
+    TRY(store_logits(path, 3, (const int64_t[]){windows.count, windows.length, width}, logits));
 out:
     forward_end(&f);
-    parameter_store_free(store);
-    backend_close(b);
+    network_close(&n);
     memory_free(logits);
     token_windows_fini(&windows);
+    return status;
+}
+
+static grail_status find_pixels(const tensor_file *file, const char *path, const tensor_view **out)
+{
+    const tensor_view *pixels = tensor_file_find(file, "pixels");
+    if (pixels == NULL || pixels->dtype != GRAIL_DTYPE_F32 || pixels->rank != 4 ||
+        pixels->shape[3] != IMAGE_CHANNELS) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "%s: expected a tensor 'pixels' of type F32 and shape [images, height, width, %d]",
+            path, IMAGE_CHANNELS);
+    }
+    *out = pixels;
+    return GRAIL_OK;
+}
+
+/* Runs the entire network on all images at once. */
+static grail_status run_all(const grail_model *model, execution *e, parameter_store *store,
+                            const tensor_view *pixels)
+{
+    grail_status status = GRAIL_OK;
+    const batch_shape shape = {
+        .samples = pixels->shape[0],
+        .positions = {.height = pixels->shape[1], .width = pixels->shape[2]}};
+    float *aligned = NULL; /* a mapped tensor may lie anywhere */
+    TRY(memory_new_unset(&aligned, pixels->bytes, 1));
+    memcpy(aligned, pixels->data, pixels->bytes);
+    TRY(execution_begin(e, shape, (batch_input){.pixels = aligned}));
+    TRY(execution_run(e, store, 0, model->graph->node_count));
+out:
+    memory_free(aligned);
+    return status;
+}
+
+grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels_path,
+                                      const grail_compute *compute, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    opened_network n = {0};
+    tensor_file *file = NULL;
+    const tensor_view *pixels = NULL;
+    matrix_pool *pool = NULL;
+    execution *e = NULL;
+    host_view v = {0};
+    TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
+    if (model->graph->input_kind != INPUT_IMAGES) {
+        FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
+    }
+    TRY(network_open(model, NULL, compute, &n));
+    TRY(safetensors_open(pixels_path, &file));
+    TRY(find_pixels(file, pixels_path, &pixels));
+    TRY(matrix_pool_create(n.backend, &pool));
+    TRY(execution_create(model->graph, n.backend, pool, &e));
+    TRY(run_all(model, e, n.store, pixels));
+    const matrix y = execution_value(e, e->graph->output);
+    TRY(host_view_open(y, GRAIL_DTYPE_F32, HOST_READS, &v));
+    TRY(store_logits(path, 2, (const int64_t[]){y.rows, y.columns}, v.values));
+out:
+    host_view_drop(&v);
+    execution_free(e);
+    network_close(&n);
+    matrix_pool_free(pool);
+    tensor_file_close(file);
     return status;
 }

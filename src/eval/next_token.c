@@ -1,6 +1,7 @@
 #include "eval/next_token.h"
 
 #include "base/memory.h"
+#include "eval/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,15 +18,6 @@ static int compare_candidates(const void *left, const void *right)
     const candidate *b = right;
     const int order = (a->weight < b->weight) - (a->weight > b->weight);
     return order != 0 ? order : (a->id > b->id) - (a->id < b->id);
-}
-
-static int32_t find_largest(const float *logits, int64_t count)
-{
-    int64_t largest = 0;
-    for (int64_t i = 1; i < count; i++) {
-        largest = logits[i] > logits[largest] ? i : largest;
-    }
-    return (int32_t)largest;
 }
 
 /* How many of the sorted candidates are drawn from; *sum is that of their weights. */
@@ -61,9 +53,9 @@ grail_status next_token(const grail_generate_options *o, const float *logits, in
     grail_status status = GRAIL_OK;
     candidate *all = NULL;
     double sum = 0.0;
-    const int32_t largest = find_largest(logits, count);
+    const int64_t largest = index_of_largest(logits, count);
     if (o->temperature <= 0.0) {
-        *out = largest;
+        *out = (int32_t)largest;
         return GRAIL_OK;
     }
     TRY(memory_new_unset(&all, (size_t)count, sizeof all[0]));

@@ -4,12 +4,8 @@
 #include "arch/model_text.h"
 #include "base/option_values.h"
 #include "comm/comm.h"
-#include "eval/agreement.h"
-#include "eval/observer.h"
-#include "eval/text_overlap.h"
+#include "eval/measuring.h"
 #include "eval/token_losses.h"
-#include "eval/zeroed_store.h"
-#include "exec/compute.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,28 +62,6 @@ static void fill_text(const grail_model *model, const grail_text_source *source,
     snprintf(out->dtype, sizeof out->dtype, "%s", grail_dtype_name(model_usual_dtype(model)));
     snprintf(out->protocol, sizeof out->protocol, "%s",
              source->protocol == NULL ? "plain" : source->protocol);
-}
-
-static void fill_result(const nll_sums *sums, grail_perplexity *out)
-{
-    const double n = (double)sums->count;
-    const double mean = sums->sum / n;
-    const double variance = sums->square / n - mean * mean;
-    out->mean_nll = mean;
-    out->perplexity = exp(mean);
-    out->error = sums->count > 1 ? sqrt(fmax(variance, 0.0) / (n - 1.0)) * out->perplexity : 0.0;
-}
-
-static grail_status limit_windows(token_windows *windows, int64_t most)
-{
-    if (most > windows->count) {
-        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                     "%lld windows were requested, but the text holds %lld",
-                                     (long long)most, (long long)windows->count),
-                           "windows");
-    }
-    windows->count = most > 0 ? most : windows->count;
-    return GRAIL_OK;
 }
 
 enum { CHUNK_TOKENS = 1 << 15 };
@@ -217,7 +191,13 @@ static grail_status read_text(const grail_model *recorded, const grail_model *mo
 {
     text_overlap overlap = {0};
     CHECK(model_read_first_windows(model, source, windows, text, result->tokenizer_sha256));
-    CHECK(limit_windows(text, windows));
+    if (windows > text->count) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%lld windows were requested, but the text holds %lld",
+                                     (long long)windows, (long long)text->count),
+                           "windows");
+    }
+    text->count = windows > 0 ? windows : text->count;
     CHECK(text_overlap_find(recorded, text, &overlap));
     result->calibration_runs = overlap.recorded;
     result->overlap_runs = overlap.found;
@@ -240,7 +220,11 @@ grail_status perplexity_measure(const grail_model *recorded, parameter_store *st
                         (size_t)window_start(&text, text.count) * sizeof text.ids[0]));
     TRY(measure_chunks(store, &text, comm, observer, user, &sums));
     fill_text(store->model, source, &text, &result);
-    fill_result(&sums, &result);
+    const double n = (double)sums.count;
+    const double variance = sums.square / n - sums.sum / n * (sums.sum / n);
+    result.mean_nll = sums.sum / n;
+    result.perplexity = exp(result.mean_nll);
+    result.error = sums.count > 1 ? sqrt(fmax(variance, 0.0) / (n - 1.0)) * result.perplexity : 0.0;
     snprintf(result.precision, sizeof result.precision, "%s", backend_precision(store->backend));
     *out = result;
 out:
@@ -256,41 +240,29 @@ static grail_status check_kind(const grail_model *model)
                : model_check_next_token(model, "perplexity is made of");
 }
 
-/* What a measurement runs on; owned, also after a failure. */
-typedef struct opened_stores {
-    backend *backend;
-    parameter_store *dense, *cut; /* cut: of what a narrow model kept, or NULL */
-} opened_stores;
-
-static grail_status open_stores(const grail_model *model, const grail_model *narrow,
-                                int64_t windows, const grail_compute *compute, opened_stores *s)
+static grail_status open_to_measure(const grail_model *model, const grail_model *narrow,
+                                    int64_t windows, const grail_compute *compute,
+                                    opened_network *n)
 {
-    grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
-    alone.comm = NULL; /* what it opens is this rank's own */
     CHECK(perplexity_check_windows(windows));
-    CHECK(compute_open(&alone, model, &s->backend));
-    CHECK(parameter_store_create(model, s->backend, NULL, &s->dense));
-    return narrow == NULL ? GRAIL_OK : zeroed_store_of_cut(s->dense, narrow, &s->cut);
+    return network_open_alone(model, narrow, compute, n);
 }
 
-/* `narrow` NULL: of `model` itself; else of what `narrow` kept of it. */
-static grail_status measure(const grail_model *model, const grail_model *narrow,
-                            const grail_text_source *source, int64_t windows,
-                            const grail_compute *compute, grail_eval_observer observer, void *user,
-                            grail_perplexity *out)
+grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,
+                                     const grail_text_source *source, int64_t windows,
+                                     const grail_compute *compute, grail_eval_observer observer,
+                                     void *user, grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
-    opened_stores s = {0};
+    opened_network n = {0};
     const grail_comm *comm = compute == NULL ? NULL : compute->comm;
     CHECK(comm_check(comm));
-    CHECK(check_kind(model));
-    TRY(comm_settle(comm, open_stores(model, narrow, windows, compute, &s)));
-    TRY(perplexity_measure(narrow == NULL ? model : narrow, s.cut == NULL ? s.dense : s.cut, source,
-                           windows, comm, observer, user, out));
+    CHECK(check_kind(dense));
+    TRY(comm_settle(comm, open_to_measure(dense, narrow, windows, compute, &n)));
+    TRY(perplexity_measure(narrow == NULL ? dense : narrow, n.store, source, windows, comm,
+                           observer, user, out));
 out:
-    parameter_store_free(s.cut);
-    parameter_store_free(s.dense);
-    backend_close(s.backend);
+    network_close(&n);
     return status;
 }
 
@@ -299,7 +271,7 @@ grail_status grail_perplexity_measure(const grail_model *model, const grail_text
                                       grail_eval_observer observer, void *user,
                                       grail_perplexity *out)
 {
-    return measure(model, NULL, source, windows, compute, observer, user, out);
+    return grail_perplexity_of_cut(model, NULL, source, windows, compute, observer, user, out);
 }
 
 grail_status grail_perplexity_describe(const grail_model *model, const grail_text_source *source,
@@ -316,12 +288,4 @@ grail_status grail_perplexity_describe(const grail_model *model, const grail_tex
 out:
     token_windows_fini(&text);
     return status;
-}
-
-grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,
-                                     const grail_text_source *source, int64_t windows,
-                                     const grail_compute *compute, grail_eval_observer observer,
-                                     void *user, grail_perplexity *out)
-{
-    return measure(dense, narrow, source, windows, compute, observer, user, out);
 }

@@ -92,41 +92,28 @@ static grail_status normalise(const grail_model *model, double *vector, int64_t 
     return GRAIL_OK;
 }
 
-/* Sums of the cosines, which all lie near each other: the variance is that of what lacks to 1. */
-static void fill_cosines(const double *cosines, int64_t count, grail_comparison *out)
-{
-    double sum = 0.0;
-    double square = 0.0;
-    out->least_cosine = cosines[0];
-    for (int64_t i = 0; i < count; i++) {
-        sum += 1.0 - cosines[i];
-        square += (1.0 - cosines[i]) * (1.0 - cosines[i]);
-        out->least_cosine = fmin(out->least_cosine, cosines[i]);
-    }
-    const double n = (double)count;
-    const double variance = fmax(0.0, square / n - sum / n * (sum / n));
-    out->mean_cosine = 1.0 - sum / n;
-    out->cosine_interval = count > 1 ? NORMAL_975 * sqrt(variance / (n - 1.0)) : (double)NAN;
-}
-
 static grail_status compare_angles(pooled_vectors *p, grail_comparison *out)
 {
-    grail_status status = GRAIL_OK;
-    double *cosines = NULL;
-    TRY(memory_new(&cosines, (size_t)p->count, sizeof cosines[0]));
+    const double n = (double)p->count;
+    double sum = 0.0; /* of what lacks to 1, near which all cosines lie */
+    double square = 0.0;
+    out->least_cosine = (double)INFINITY;
     for (int64_t i = 0; i < p->count; i++) {
         double *left = p->left + i * p->width;
         double *right = p->right + i * p->width;
         bool left_zero = false;
         bool right_zero = false;
-        TRY(normalise(p->left_model, left, p->width, &left_zero));
-        TRY(normalise(p->right_model, right, p->width, &right_zero));
-        cosines[i] = left_zero && right_zero ? 1.0 : dot(left, right, p->width);
+        CHECK(normalise(p->left_model, left, p->width, &left_zero));
+        CHECK(normalise(p->right_model, right, p->width, &right_zero));
+        const double cosine = left_zero && right_zero ? 1.0 : dot(left, right, p->width);
+        sum += 1.0 - cosine;
+        square += (1.0 - cosine) * (1.0 - cosine);
+        out->least_cosine = fmin(out->least_cosine, cosine);
     }
-    fill_cosines(cosines, p->count, out);
-out:
-    memory_free(cosines);
-    return status;
+    const double variance = fmax(0.0, square / n - sum / n * (sum / n));
+    out->mean_cosine = 1.0 - sum / n;
+    out->cosine_interval = p->count > 1 ? NORMAL_975 * sqrt(variance / (n - 1.0)) : (double)NAN;
+    return GRAIL_OK;
 }
 
 /* -- neighbours -------------------------------------------------------------------------------- */

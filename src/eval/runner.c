@@ -4,8 +4,8 @@
 #include "arch/model_images.h"
 #include "arch/model_text.h"
 #include "eval/image_pass.h"
+#include "eval/measuring.h"
 #include "eval/token_losses.h"
-#include "exec/compute.h"
 #include "format/images/pixels.h"
 #include "format/text/token_array.h"
 
@@ -14,8 +14,7 @@
 
 struct grail_runner {
     const grail_model *model;
-    backend *backend;
-    parameter_store *store;
+    opened_network network;
     image_pass images; /* of `images.side`, where it has run on images */
     int64_t outputs;
 };
@@ -28,8 +27,7 @@ grail_status grail_runner_open(const grail_model *model, const grail_compute *co
     TRY(memory_new(&r, 1, sizeof *r));
     r->model = model;
     TRY(graph_output_width(model->graph, &r->outputs));
-    TRY(compute_open(compute, model, &r->backend));
-    TRY(parameter_store_create(model, r->backend, NULL, &r->store));
+    TRY(network_open(model, NULL, compute, &r->network));
     *out = r;
     r = NULL;
 out:
@@ -41,8 +39,7 @@ void grail_runner_close(grail_runner *r)
 {
     if (r != NULL) {
         image_pass_end(&r->images);
-        parameter_store_free(r->store);
-        backend_close(r->backend);
+        network_close(&r->network);
         memory_free(r);
     }
 }
@@ -77,7 +74,7 @@ static grail_status run_chunk(const grail_runner *r, token_chunk *c, chunk_work 
         memcpy(c->read.ids + w * length, c->given + w * c->size,
                (size_t)length * sizeof c->read.ids[0]);
     }
-    TRY(forward_begin(&f, r->model, r->store, &c->read, 0, c->read.count));
+    TRY(forward_begin(&f, r->model, r->network.store, &c->read, 0, c->read.count));
     TRY(work(r, &f, c, context));
 out:
     forward_end(&f);
@@ -94,7 +91,7 @@ static grail_status run_tokens(const grail_runner *r, const grail_tokens *tokens
     TRY(model_read_tokens(r->model, tokens, unread, &all));
     for (int64_t first = 0; first < all.count;) {
         const int64_t size = window_size(&all, first);
-        const int64_t most = forward_chunk(r->model, r->backend, size, (forward_limit){0});
+        const int64_t most = forward_chunk(r->model, r->network.backend, size, (forward_limit){0});
         const int64_t alike = windows_of_one_size(&all, first, all.count);
         token_chunk c = {.read = {.count = alike < most ? alike : most, .length = size - unread},
                          .given = all.ids + window_start(&all, first),
@@ -173,49 +170,22 @@ out:
     return status;
 }
 
-/* What no window reaches. */
-static void clear_losses(const grail_tokens *tokens, const losses_place *place)
-{
-    for (int64_t i = 0; i < tokens->windows * (tokens->length - 1); i++) {
-        place->losses[i] = (double)NAN;
-        if (place->largest != NULL) {
-            place->largest[i] = 0;
-        }
-    }
-}
-
 grail_status grail_runner_losses(grail_runner *runner, const grail_tokens *tokens, double *losses,
                                  unsigned char *largest)
 {
     losses_place place = {.losses = losses, .largest = largest};
     CHECK(model_check_next_token(runner->model, "losses are made of"));
     CHECK(tokens_check(tokens));
-    clear_losses(tokens, &place);
+    for (int64_t i = 0; i < tokens->windows * (tokens->length - 1); i++) { /* no window reaches */
+        losses[i] = (double)NAN;
+        if (largest != NULL) {
+            largest[i] = 0;
+        }
+    }
     return run_tokens(runner, tokens, 1, take_losses, &place);
 }
 
 /* -- images ------------------------------------------------------------------------------------ */
-
-static grail_status prepare_images(grail_runner *r, int64_t side)
-{
-    if (r->images.side == side) {
-        return GRAIL_OK;
-    }
-    image_pass_end(&r->images);
-    return image_pass_begin(&r->images, r->store, side);
-}
-
-static grail_status run_images(grail_runner *r, const grail_pixels *p, int64_t first, int64_t count,
-                               float *room, float *out)
-{
-    matrix outputs = {0};
-    const int64_t values = p->side * p->side * IMAGE_CHANNELS;
-    for (int64_t i = 0; i < count; i++) {
-        pixels_copy(p, first + i, room + i * values);
-    }
-    CHECK(image_pass_run(&r->images, count, room, &outputs));
-    return matrix_download_f32(outputs, out + first * r->outputs);
-}
 
 grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, float *out)
 {
@@ -225,13 +195,22 @@ grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, fl
     float *room = NULL;
     TRY(model_image_source(r->model, &source));
     TRY(pixels_check(&source, source.size, &classes));
-    TRY(prepare_images(r, pixels->side));
+    if (r->images.side != pixels->side) {
+        image_pass_end(&r->images);
+        TRY(image_pass_begin(&r->images, r->network.store, pixels->side));
+    }
     const int64_t batch = r->images.batch < pixels->count ? r->images.batch : pixels->count;
-    TRY(memory_new_unset(&room, (size_t)(batch * pixels->side * pixels->side),
-                         IMAGE_CHANNELS * sizeof room[0]));
+    const int64_t values = pixels->side * pixels->side * IMAGE_CHANNELS;
+    TRY(memory_new_unset(&room, (size_t)(batch * values), sizeof room[0]));
     for (int64_t first = 0; first < pixels->count; first += batch) {
         const int64_t left = pixels->count - first;
-        TRY(run_images(r, pixels, first, left < batch ? left : batch, room, out));
+        const int64_t count = left < batch ? left : batch;
+        matrix outputs = {0};
+        for (int64_t i = 0; i < count; i++) {
+            pixels_copy(pixels, first + i, room + i * values);
+        }
+        TRY(image_pass_run(&r->images, count, room, &outputs));
+        TRY(matrix_download_f32(outputs, out + first * r->outputs));
     }
 out:
     memory_free(room);

@@ -64,50 +64,30 @@ static grail_status open_panel(const forward_pass *f, int64_t most, head_panel *
     return GRAIL_OK;
 }
 
-/* Done once for all positions. */
-static grail_status order_panel(const forward_pass *f, head_panel *p)
-{
-    const grail_dtype type = backend_weight_type(f->backend);
-    matrix_free(&p->ordered);
-    if (type != backend_type(f->backend)) {
-        CHECK(matrix_new(f->backend, type, p->rows, p->weight.columns, &p->ordered));
-        CHECK(matrix_copy(matrix_rows(p->weight, 0, p->rows), p->ordered));
-    }
-    return GRAIL_OK;
-}
-
 /* What was read is not kept in pages of the mapped file either. */
 static grail_status read_panel(const forward_pass *f, int64_t first, int64_t rows, head_panel *p)
 {
     grail_status status = GRAIL_OK;
     const int index = p->head->weight;
+    const grail_dtype type = backend_weight_type(f->backend);
     p->first = first;
     p->rows = rows;
     for (int64_t r = 0; r < rows; r++) {
         p->ids[r] = (int32_t)(first + r);
     }
     TRY(parameter_store_gather_rows(f->store, index, p->ids, matrix_rows(p->weight, 0, rows)));
-    TRY(order_panel(f, p));
+    matrix_free(&p->ordered);
+    if (type != backend_type(f->backend)) { /* done once for all positions */
+        TRY(matrix_new(f->backend, type, rows, p->weight.columns, &p->ordered));
+        TRY(matrix_copy(matrix_rows(p->weight, 0, rows), p->ordered));
+    }
 out:
     checkpoint_release(f->model->checkpoint, f->model->tensors[index]);
     return status;
 }
 
-/* The panel's logits of some positions, out[rows, panel rows]. Before the last node nothing but its
- * input is live. */
-static grail_status panel_logits(const forward_pass *f, const head_panel *p, int64_t window,
-                                 int64_t from, int64_t rows, matrix *out)
-{
-    const matrix bias =
-        matrix_exists(p->bias) ? matrix_columns(p->bias, p->first, p->rows) : no_matrix;
-    *out = matrix_reshape(p->logits, rows, p->rows);
-    CHECK(matrix_linear(forward_rows(f, 0, window, from, rows),
-                        matrix_exists(p->ordered) ? p->ordered : matrix_rows(p->weight, 0, p->rows),
-                        bias, *out));
-    return execution_check_finite(f->model->graph, p->head, p->first, *out);
-}
-
-/* Adds the logits of some positions, of a panel or (NULL) of the complete head. */
+/* Adds the logits of some positions, of a panel or (NULL) of the complete head. Before the last
+ * node nothing but its input is live. */
 static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t window,
                                   int64_t from, int64_t rows, const int32_t *targets,
                                   entropy_sums *out)
@@ -116,7 +96,13 @@ static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t 
     if (p == NULL) {
         CHECK(forward_logits(f, window, from, rows, &logits));
     } else {
-        CHECK(panel_logits(f, p, window, from, rows, &logits));
+        logits = matrix_reshape(p->logits, rows, p->rows);
+        CHECK(matrix_linear(
+            forward_rows(f, 0, window, from, rows),
+            matrix_exists(p->ordered) ? p->ordered : matrix_rows(p->weight, 0, p->rows),
+            matrix_exists(p->bias) ? matrix_columns(p->bias, p->first, p->rows) : no_matrix,
+            logits));
+        CHECK(execution_check_finite(f->model->graph, p->head, p->first, logits));
     }
     return matrix_cross_entropy(logits, p == NULL ? 0 : p->first, targets, out);
 }

@@ -6,9 +6,8 @@
 #include "eval/comparison.h"
 #include "eval/forward.h"
 #include "eval/image_pass.h"
-#include "eval/observer.h"
+#include "eval/measuring.h"
 #include "eval/pooled_vectors.h"
-#include "eval/text_overlap.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
 
@@ -154,19 +153,6 @@ static void fill_text(const token_windows *w, grail_comparison *out)
     out->full_documents = windows_full(w);
 }
 
-/* What vectors of encoders tell besides. */
-static grail_status add_vectors(pooled_vectors *vectors, const grail_model *recorded,
-                                const token_windows *w, bool of_text, grail_comparison *out)
-{
-    text_overlap overlap = {0};
-    CHECK(pooled_vectors_compare(vectors, w, of_text, out));
-    CHECK(of_text ? text_overlap_find(recorded, w, &overlap) : GRAIL_OK);
-    out->overlap_runs = overlap.found;
-    out->calibration_runs = overlap.recorded;
-    out->is_calibration = overlap.is_calibration ? 1 : 0;
-    return GRAIL_OK;
-}
-
 /* -- images ----------------------------------------------------------------------------------- */
 
 static grail_status compare_batch(image_pass *a, image_pass *b, int64_t images, const float *pixels,
@@ -237,6 +223,7 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
 
 /* -- both ------------------------------------------------------------------------------------- */
 
+/* Windows are pooled in `vectors` besides, unless it is NULL. */
 static grail_status compare_stores(parameter_store *a, parameter_store *b, const inputs *in,
                                    pooled_vectors *vectors, comparison_sums *sums)
 {
@@ -280,7 +267,12 @@ static grail_status compare_outputs(parameter_store *left, parameter_store *righ
     grail_comparison result = comparison_result(&sums);
     fill_text(&in->text, &result);
     if (pools) {
-        TRY(add_vectors(&vectors, recorded, &in->text, in->of_text, &result));
+        text_overlap overlap = {0};
+        TRY(pooled_vectors_compare(&vectors, &in->text, in->of_text, &result));
+        TRY(in->of_text ? text_overlap_find(recorded, &in->text, &overlap) : GRAIL_OK);
+        result.overlap_runs = overlap.found;
+        result.calibration_runs = overlap.recorded;
+        result.is_calibration = overlap.is_calibration ? 1 : 0;
     }
     if (graph_gives_features(g)) { /* which are no logits */
         result.mean_kl = result.max_kl = result.top1_agreement = (double)NAN;
@@ -316,84 +308,81 @@ out:
     return status;
 }
 
-static grail_status check_kinds(const grail_model *dense, const grail_model *narrow,
-                                input_kind expected)
+/* What both networks read and give must be alike. */
+static grail_status check_pair(const grail_model *dense, const grail_model *narrow,
+                               input_kind expected)
 {
-    const bool dense_reads_images = dense->graph->input_kind == INPUT_IMAGES;
-    const bool narrow_reads_images = narrow->graph->input_kind == INPUT_IMAGES;
-    if (dense_reads_images != narrow_reads_images) {
+    const graph *a = dense->graph;
+    const graph *b = narrow->graph;
+    const bool reads_images = a->input_kind == INPUT_IMAGES;
+    const bool gives_features = graph_gives_features(a);
+    int64_t of_dense = 0;
+    int64_t of_narrow = 0;
+    if (a->input_kind != b->input_kind) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "cannot compare a text network with an image network: '%s' reads text, "
                          "'%s' reads images",
-                         dense_reads_images ? narrow->path : dense->path,
-                         dense_reads_images ? dense->path : narrow->path);
+                         reads_images ? narrow->path : dense->path,
+                         reads_images ? dense->path : narrow->path);
     }
-    if (dense->graph->input_kind != expected) {
+    if (a->input_kind != expected) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "'%s' and '%s' read %s; expected networks that read %s", dense->path,
-                         narrow->path, dense_reads_images ? "images" : "text",
-                         dense_reads_images ? "text" : "images");
+                         narrow->path, reads_images ? "images" : "text",
+                         reads_images ? "text" : "images");
     }
-    return GRAIL_OK;
-}
-
-static grail_status check_outputs(const grail_model *dense, const grail_model *narrow)
-{
-    int64_t a = 0;
-    int64_t b = 0;
-    CHECK(graph_output_width(dense->graph, &a));
-    CHECK(graph_output_width(narrow->graph, &b));
-    if (a != b) {
+    if (!reads_images && a->vocabulary != b->vocabulary) {
         return error_set(
             GRAIL_ERROR_SHAPE,
-            "the networks have different numbers of outputs: '%s' has %lld, '%s' has %lld",
-            dense->path, (long long)a, narrow->path, (long long)b);
+            "the networks have different vocabularies: '%s' has %lld tokens, '%s' has %lld",
+            checkpoint_path(dense->checkpoint), (long long)a->vocabulary,
+            checkpoint_path(narrow->checkpoint), (long long)b->vocabulary);
     }
-    return GRAIL_OK;
+    if (!reads_images && gives_features != graph_gives_features(b)) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "cannot compare logits with hidden states: '%s' is an encoder, '%s' "
+                         "predicts tokens",
+                         gives_features ? dense->path : narrow->path,
+                         gives_features ? narrow->path : dense->path);
+    }
+    CHECK(graph_output_width(a, &of_dense));
+    CHECK(graph_output_width(b, &of_narrow));
+    return of_dense == of_narrow
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "the networks have different numbers of outputs: '%s' has %lld, '%s' "
+                           "has %lld",
+                           dense->path, (long long)of_dense, narrow->path, (long long)of_narrow);
 }
 
-static grail_status check_features(const grail_model *dense, const grail_model *narrow)
-{
-    const bool of_dense = graph_gives_features(dense->graph);
-    if (of_dense == graph_gives_features(narrow->graph)) {
-        return GRAIL_OK;
-    }
-    return error_set(GRAIL_ERROR_ARGUMENT,
-                     "cannot compare logits with hidden states: '%s' is an encoder, '%s' predicts "
-                     "tokens",
-                     of_dense ? dense->path : narrow->path, of_dense ? narrow->path : dense->path);
-}
+/* On a text or on images, `most` windows or images of them. */
+typedef struct samples {
+    const grail_text_source *text;
+    const grail_image_source *images; /* NULL: text */
+    int64_t most;
+} samples;
 
-static grail_status check_vocabularies(const grail_model *dense, const grail_model *narrow)
-{
-    if (dense->graph->vocabulary == narrow->graph->vocabulary) {
-        return GRAIL_OK;
-    }
-    return error_set(
-        GRAIL_ERROR_SHAPE,
-        "the networks have different vocabularies: '%s' has %lld tokens, '%s' has %lld",
-        checkpoint_path(dense->checkpoint), (long long)dense->graph->vocabulary,
-        checkpoint_path(narrow->checkpoint), (long long)narrow->graph->vocabulary);
-}
-
-static grail_status verify_text(const grail_model *dense, const grail_model *narrow, bool cut,
-                                const grail_text_source *source, int64_t windows,
-                                const grail_compute *compute, grail_eval_observer observer,
-                                void *user, grail_comparison *out)
+/* With `cut` what the cut alone leaves of the dense network. */
+static grail_status verify(const grail_model *dense, const grail_model *narrow, bool cut,
+                           samples from, const grail_compute *compute, inputs *in,
+                           grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    inputs in = {.observer = observer, .user = user, .of_text = text_source_is_given(source)};
-    TRY(option_integer("windows", "the number of windows", windows, 0));
-    TRY(check_kinds(dense, narrow, INPUT_TOKENS));
-    TRY(check_vocabularies(dense, narrow));
-    TRY(check_features(dense, narrow));
-    TRY(check_outputs(dense, narrow));
+    if (from.images == NULL) {
+        in->of_text = text_source_is_given(from.text);
+        TRY(option_integer("windows", "the number of windows", from.most, 0));
+        TRY(check_pair(dense, narrow, INPUT_TOKENS));
+    } else {
+        TRY(option_integer("images", "the number of images", from.most, 0));
+        TRY(check_pair(dense, narrow, INPUT_IMAGES));
+    }
     TRY(compute_open(compute, dense, &b));
-    TRY(read_text(dense, source, windows, &in.text));
-    TRY(compare_models(dense, narrow, cut, &in, b, out));
+    TRY(from.images == NULL ? read_text(dense, from.text, from.most, &in->text)
+                            : read_images(dense, from.images, from.most, in));
+    TRY(compare_models(dense, narrow, cut, in, b, out));
 out:
-    inputs_fini(&in);
+    inputs_fini(in);
     backend_close(b);
     return status;
 }
@@ -403,7 +392,8 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                           const grail_compute *compute, grail_eval_observer observer, void *user,
                           grail_comparison *out)
 {
-    return verify_text(dense, narrow, false, source, windows, compute, observer, user, out);
+    inputs in = {.observer = observer, .user = user};
+    return verify(dense, narrow, false, (samples){source, NULL, windows}, compute, &in, out);
 }
 
 grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *narrow,
@@ -411,7 +401,17 @@ grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *na
                                  const grail_compute *compute, grail_eval_observer observer,
                                  void *user, grail_comparison *out)
 {
-    return verify_text(dense, narrow, true, source, windows, compute, observer, user, out);
+    inputs in = {.observer = observer, .user = user};
+    return verify(dense, narrow, true, (samples){source, NULL, windows}, compute, &in, out);
+}
+
+grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
+                                 const grail_image_source *source, int64_t images,
+                                 const grail_compute *compute, grail_eval_observer observer,
+                                 void *user, grail_comparison *out)
+{
+    inputs in = {.observer = observer, .user = user};
+    return verify(dense, narrow, false, (samples){NULL, source, images}, compute, &in, out);
 }
 
 grail_status grail_verify_describe(const grail_model *model, const grail_text_source *source,
@@ -438,25 +438,5 @@ grail_status grail_verify_describe(const grail_model *model, const grail_text_so
     *out = result;
 out:
     token_windows_fini(&w);
-    return status;
-}
-
-grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
-                                 const grail_image_source *source, int64_t images,
-                                 const grail_compute *compute, grail_eval_observer observer,
-                                 void *user, grail_comparison *out)
-{
-    grail_status status = GRAIL_OK;
-    backend *b = NULL;
-    inputs in = {.observer = observer, .user = user};
-    TRY(option_integer("images", "the number of images", images, 0));
-    TRY(check_kinds(dense, narrow, INPUT_IMAGES));
-    TRY(check_outputs(dense, narrow));
-    TRY(compute_open(compute, dense, &b));
-    TRY(read_images(dense, source, images, &in));
-    TRY(compare_models(dense, narrow, false, &in, b, out));
-out:
-    inputs_fini(&in);
-    backend_close(b);
     return status;
 }

@@ -79,19 +79,17 @@ static bool was_repaired(const json_t *report)
     return !json_is_false(enabled) || json_is_true(json_object_get(plan, "repair"));
 }
 
+/* Not where units were folded, or experts went: no columns read what they made. */
 static bool was_pruned(const json_t *report)
 {
     const json_t *sites = json_object_get(report, "sites");
-    if (!json_is_array(sites)) {
-        return false;
-    }
+    bool pruned = json_is_array(sites);
     for (size_t i = 0; i < json_array_size(sites); i++) {
         const json_t *entry = json_array_get(sites, i);
-        if (json_object_get(entry, "labels") != NULL || json_object_get(entry, "removed") != NULL) {
-            return false; /* folded, or experts went: no columns read what they made */
-        }
+        pruned = pruned && json_object_get(entry, "labels") == NULL &&
+                 json_object_get(entry, "removed") == NULL;
     }
-    return true;
+    return pruned;
 }
 
 static gqa_mode report_gqa(const json_t *report)
@@ -116,17 +114,6 @@ static bool cuts_norm(const site_list *sites, const json_t *entries)
     return found;
 }
 
-static grail_status overlay_zeros(parameter_store *dense, const char *source, const json_t *report,
-                                  const site_list *sites, parameter_store **out)
-{
-    const json_t *entries = json_object_get(report, "sites");
-    CHECK(parameter_store_create(dense->model, dense->backend, dense, out));
-    for (size_t i = 0; i < json_array_size(entries); i++) {
-        CHECK(zero_site(*out, sites, source, json_array_get(entries, i)));
-    }
-    return GRAIL_OK;
-}
-
 grail_status zeroed_store_create(parameter_store *dense, const grail_model *narrow, bool equal,
                                  bool *norm_is_cut, parameter_store **out)
 {
@@ -136,9 +123,13 @@ grail_status zeroed_store_create(parameter_store *dense, const grail_model *narr
     site_list sites = {0};
     TRY(beside_read_json(narrow->checkpoint, "report.json", REPORT_MAXIMUM, &path, &report));
     TRY(sites_derive(dense->model->graph, report_gqa(report), &sites));
-    *norm_is_cut = cuts_norm(&sites, json_object_get(report, "sites"));
+    const json_t *entries = json_object_get(report, "sites");
+    *norm_is_cut = cuts_norm(&sites, entries);
     if (was_pruned(report) && !*norm_is_cut && !(equal && was_repaired(report))) {
-        TRY(overlay_zeros(dense, path, report, &sites, out));
+        TRY(parameter_store_create(dense->model, dense->backend, dense, out));
+        for (size_t i = 0; i < json_array_size(entries); i++) {
+            TRY(zero_site(*out, &sites, path, json_array_get(entries, i)));
+        }
     }
 out:
     site_list_fini(&sites);
