@@ -66,15 +66,22 @@ grail_status build_part(builder *b, const char *part, const char *kind, double o
     return graph_add_stored(b->g, name, tensor, &place.map, rank, shape, out);
 }
 
+/* Adds a node with PART.weight, one row or kernel for each output, and PART.bias. */
+static grail_status add_map(builder *b, const char *part, bool bias, int rank,
+                            const int64_t shape[], node *n, int *value)
+{
+    CHECK(build_part(b, part, "weight", 0.0, rank, shape, &n->weight));
+    if (bias) {
+        CHECK(build_part(b, part, "bias", 0.0, 1, shape, &n->bias));
+    }
+    return graph_add_node(b->g, n, value);
+}
+
 grail_status build_linear(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                           int input, int *value)
 {
     node n = node_of(NODE_LINEAR, b->block, input, GRAPH_NONE);
-    CHECK(build_part(b, part, "weight", 0.0, 2, (const int64_t[]){out, in}, &n.weight));
-    if (bias) {
-        CHECK(build_part(b, part, "bias", 0.0, 1, &out, &n.bias));
-    }
-    return graph_add_node(b->g, &n, value);
+    return add_map(b, part, bias, 2, (const int64_t[]){out, in}, &n, value);
 }
 
 grail_status build_conv(builder *b, const char *part, bool bias, int64_t in, int64_t out,
@@ -83,11 +90,7 @@ grail_status build_conv(builder *b, const char *part, bool bias, int64_t in, int
     const int64_t shape[] = {out, in, window->kernel_height, window->kernel_width};
     node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
     n.window = *window;
-    CHECK(build_part(b, part, "weight", 0.0, 4, shape, &n.weight));
-    if (bias) {
-        CHECK(build_part(b, part, "bias", 0.0, 1, &out, &n.bias));
-    }
-    return graph_add_node(b->g, &n, value);
+    return add_map(b, part, bias, 4, shape, &n, value);
 }
 
 grail_status build_activation(builder *b, activation_kind kind, int *value)

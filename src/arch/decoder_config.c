@@ -22,48 +22,9 @@ static grail_status require_size(const char *source, const json_t *json, const c
     return status;
 }
 
-static grail_status read_biases(const char *source, const json_t *json, decoder_config *c)
-{
-    const decoder_family *family = c->family;
-    bool attention = false;
-    bool mlp = false;
-    CHECK(json_get_boolean(source, json, "attention_bias", family->attention_bias_by_default,
-                           &attention));
-    CHECK(json_get_boolean(source, json, "mlp_bias", false, &mlp));
-    attention = attention && family->reads_attention_bias;
-    c->qkv_bias = attention || family->always_qkv_bias || family->always_biases;
-    c->output_bias = (attention && !family->bias_spares_output) || family->always_biases;
-    c->mlp_bias = (mlp && family->reads_mlp_bias) || family->always_biases;
-    return GRAIL_OK;
-}
-
 /* -- widths ------------------------------------------------------------------------------------ */
 
 /* A layer may lack its attention or its FFN, which then have the width 0. */
-static grail_status check_layer(const char *source, int64_t index, const decoder_layer *layer)
-{
-    if ((layer->heads == 0) != (layer->kv_heads == 0)) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: layer %lld: %lld attention heads and %lld key/value heads; a layer "
-                         "without attention has 0 of both",
-                         source, (long long)index, (long long)layer->heads,
-                         (long long)layer->kv_heads);
-    }
-    if (layer->heads == 0 && layer->intermediate == 0 && layer->experts == 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: layer %lld has neither attention nor an FFN; leave it out", source,
-                         (long long)index);
-    }
-    if (layer->heads > 0 && layer->heads % layer->kv_heads != 0) {
-        return error_set(GRAIL_ERROR_FORMAT,
-                         "%s: layer %lld: %lld attention heads are not divisible by %lld key/value "
-                         "heads",
-                         source, (long long)index, (long long)layer->heads,
-                         (long long)layer->kv_heads);
-    }
-    return GRAIL_OK;
-}
-
 static grail_status read_layer(const char *source, const json_t *json, const decoder_layer *common,
                                int64_t index, decoder_config *c)
 {
@@ -87,32 +48,45 @@ static grail_status read_layer(const char *source, const json_t *json, const dec
     }
     CHECK(decoder_layer_skip(source, own, layer));
     CHECK(decoder_type_read(source, json, index, c));
-    return check_layer(source, index, layer);
+    if ((layer->heads == 0) != (layer->kv_heads == 0)) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld: %lld attention heads and %lld key/value heads; a layer "
+                         "without attention has 0 of both",
+                         source, (long long)index, (long long)layer->heads,
+                         (long long)layer->kv_heads);
+    }
+    if (layer->heads == 0 && layer->intermediate == 0 && layer->experts == 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld has neither attention nor an FFN; leave it out", source,
+                         (long long)index);
+    }
+    if (layer->heads > 0 && layer->heads % layer->kv_heads != 0) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "%s: layer %lld: %lld attention heads are not divisible by %lld key/value "
+                         "heads",
+                         source, (long long)index, (long long)layer->heads,
+                         (long long)layer->kv_heads);
+    }
+    return GRAIL_OK;
 }
 
-/* null and a missing key mean a multiple of the hidden width, in families that have one. */
-static grail_status read_intermediate(const char *source, const json_t *json,
-                                      const decoder_config *c, int64_t *out)
-{
-    const decoder_keys *keys = decoder_keys_of(c->family);
-    const json_t *stated = json_object_get(json, keys->intermediate);
-    if (keys->intermediate_multiple > 0 && (stated == NULL || json_is_null(stated))) {
-        *out = keys->intermediate_multiple * c->hidden;
-        return GRAIL_OK;
-    }
-    if (c->family->default_intermediate > 0) {
-        return decoder_read_size(source, json, keys->intermediate, c->family->default_intermediate,
-                                 1, out);
-    }
-    return require_size(source, json, keys->intermediate, DECODER_MOST_WIDTH, out);
-}
-
-static grail_status read_heads(const char *source, const json_t *json, decoder_config *c,
-                               decoder_layer *common)
+/* What layers have that do not say otherwise, and the width of heads. */
+static grail_status read_common(const char *source, const json_t *json, decoder_config *c,
+                                decoder_layer *common)
 {
     const decoder_family *family = c->family;
     const decoder_keys *keys = decoder_keys_of(family);
     const int64_t kv = family->default_kv_heads;
+    const json_t *stated = json_object_get(json, keys->intermediate);
+    if (keys->intermediate_multiple > 0 && (stated == NULL || json_is_null(stated))) {
+        common->intermediate = keys->intermediate_multiple * c->hidden;
+    } else if (family->default_intermediate > 0) {
+        CHECK(decoder_read_size(source, json, keys->intermediate, family->default_intermediate, 1,
+                                &common->intermediate));
+    } else {
+        CHECK(require_size(source, json, keys->intermediate, DECODER_MOST_WIDTH,
+                           &common->intermediate));
+    }
     CHECK(require_size(source, json, keys->heads, DECODER_MOST_WIDTH, &common->heads));
     common->kv_heads = common->heads;
     if (keys->kv_heads != NULL) {
@@ -220,7 +194,16 @@ static grail_status read_whole(const char *source, const json_t *json, decoder_c
         CHECK(read_activation(source, json, keys->activation, family->default_activation,
                               &c->activation));
     }
-    return read_biases(source, json, c);
+    bool attention = false;
+    bool mlp = false;
+    CHECK(json_get_boolean(source, json, "attention_bias", family->attention_bias_by_default,
+                           &attention));
+    CHECK(json_get_boolean(source, json, "mlp_bias", false, &mlp));
+    attention = attention && family->reads_attention_bias;
+    c->qkv_bias = attention || family->always_qkv_bias || family->always_biases;
+    c->output_bias = (attention && !family->bias_spares_output) || family->always_biases;
+    c->mlp_bias = (mlp && family->reads_mlp_bias) || family->always_biases;
+    return GRAIL_OK;
 }
 
 grail_status decoder_config_read(const decoder_family *family, const char *source,
@@ -233,8 +216,7 @@ grail_status decoder_config_read(const decoder_family *family, const char *sourc
     TRY(read_whole(source, json, &c));
     TRY(decoder_types_check(source, json, &c));
     TRY(decoder_mixture_read(source, json, &c));
-    TRY(read_intermediate(source, json, &c, &common.intermediate));
-    TRY(read_heads(source, json, &c, &common));
+    TRY(read_common(source, json, &c, &common));
     TRY(decoder_layers_check(source, json, c.layers));
     TRY(memory_new(&c.layer, (size_t)c.layers, sizeof c.layer[0]));
     for (int64_t i = 0; i < c.layers; i++) {

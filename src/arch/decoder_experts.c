@@ -173,29 +173,12 @@ bool decoder_experts_have_one_width(const decoder_family *family)
     return m != NULL && (m->are_stacked || m->shared_count != NULL);
 }
 
-static grail_status refuse_list(const char *source, int64_t index, const decoder_mixture *m)
-{
-    if (m->are_stacked) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: layer %lld: \"%s\" is a list, but the experts of this family lie in "
-                         "one tensor, which gives all of them one width",
-                         source, (long long)index, m->width);
-    }
-    if (m->shared_count != NULL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: layer %lld: \"%s\" is a list, but \"%s\" states the width of the "
-                         "expert of all tokens as a multiple of the one width of the others; "
-                         "write one number",
-                         source, (long long)index, m->width, m->shared_count);
-    }
-    return GRAIL_OK;
-}
-
 /* One width for all experts, or a list. */
 static grail_status read_widths(const char *source, const json_t *object, int64_t common,
                                 int64_t index, decoder_config *c)
 {
-    const char *key = c->family->mixture->width;
+    const decoder_mixture *m = c->family->mixture;
+    const char *key = m->width;
     decoder_layer *layer = &c->layer[index];
     const json_t *list = json_object_get(object, key);
     CHECK(memory_new(&layer->expert_width, (size_t)layer->experts, sizeof(int64_t)));
@@ -213,7 +196,19 @@ static grail_status read_widths(const char *source, const json_t *object, int64_
                          source, (long long)index, key, json_array_size(list),
                          (long long)layer->experts);
     }
-    CHECK(refuse_list(source, index, c->family->mixture));
+    if (m->are_stacked) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: layer %lld: \"%s\" is a list, but the experts of this family lie in "
+                         "one tensor, which gives all of them one width",
+                         source, (long long)index, key);
+    }
+    if (m->shared_count != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: layer %lld: \"%s\" is a list, but \"%s\" states the width of the "
+                         "expert of all tokens as a multiple of the one width of the others; "
+                         "write one number",
+                         source, (long long)index, key, m->shared_count);
+    }
     for (int64_t e = 0; e < layer->experts; e++) {
         layer->expert_width[e] = json_integer_value(json_array_get(list, (size_t)e));
         if (layer->expert_width[e] < 1 || layer->expert_width[e] > DECODER_MOST_WIDTH) {

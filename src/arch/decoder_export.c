@@ -2,8 +2,8 @@
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
 #include "arch/decoder_experts.h"
-#include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
+#include "arch/decoder_widths.h"
 #include "base/name_list.h"
 
 #include <stdio.h>
@@ -100,22 +100,70 @@ grail_status decoder_loader_file(const architecture *self, const json_t *config,
     return buffer_append(content, text + begin, size - begin);
 }
 
-/* What no layer has keeps its dense width, which counts for nothing. */
-static grail_status put_common_widths(json_t *config, const decoder_family *family,
-                                      const decoder_widths *common)
+/* -- widths ------------------------------------------------------------------------------------ */
+
+/* What a layer lacks is not put; what no layer has keeps its dense width, which counts for nothing.
+ * `count` is the key of the number of experts, whose width is that of the first. */
+static grail_status put_widths(const decoder_widths *w, const decoder_family *family,
+                               const char *count, json_t *object)
 {
-    if (common->intermediate > 0) {
-        CHECK(json_put(config, decoder_keys_of(family)->intermediate,
-                       json_integer(common->intermediate)));
+    static const decoder_mixture none = {0};
+    const decoder_keys *keys = decoder_keys_of(family);
+    const decoder_mixture *m = family->mixture == NULL ? &none : family->mixture;
+    const bool counts = m->shared_count != NULL && w->expert > 0;
+    const struct {
+        const char *key;
+        int64_t value;
+        bool is_there;
+    } rows[] = {{keys->intermediate, w->intermediate, w->intermediate > 0},
+                {count, w->experts, w->experts > 0},
+                {m->width, w->expert, w->experts > 0},
+                {counts ? m->shared_count : m->shared_width,
+                 counts ? w->shared / w->expert : w->shared, w->experts > 0},
+                {keys->heads, w->heads, w->heads > 0},
+                {keys->kv_heads, w->kv_heads, w->heads > 0},
+                {"q_lora_rank", w->query_rank, w->query_rank > 0},
+                {"kv_lora_rank", w->rank, w->rank > 0},
+                {"v_head_dim", w->value, w->rank > 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].key != NULL && rows[i].is_there) {
+            CHECK(json_put(object, rows[i].key, json_integer(rows[i].value)));
+        }
     }
-    if (common->experts > 0) {
-        CHECK(decoder_experts_put(common, decoder_experts_key(config), family, config));
-    }
-    if (common->heads > 0) {
-        CHECK(decoder_heads_put(common, decoder_keys_of(family), config));
-    }
-    if (common->rank > 0) {
-        CHECK(decoder_latent_put(common, config));
+    return GRAIL_OK;
+}
+
+/* Puts the widths in which layers differ from `common`. A layer that lacks both attention and FFN
+ * is left out, so it lacks one thing at most. */
+static grail_status put_layers(const graph *g, const decoder_family *family,
+                               const decoder_widths *common, json_t *config)
+{
+    char key[24];
+    int number = 0;
+    json_t *layers = json_object();
+    CHECK(json_put(config, DECODER_LAYERS_KEY, layers));
+    for (int layer = 0; layer < g->block_count; layer++) {
+        const decoder_widths own = decoder_widths_of(g, layer);
+        const char *lacks = own.heads == 0                  ? "attention"
+                            : decoder_widths_lack_ffn(&own) ? "mlp"
+                                                            : NULL;
+        number += decoder_widths_are_none(&own) ? 0 : 1;
+        if (decoder_widths_are_none(&own) ||
+            (decoder_widths_are_common(&own, common) && lacks == NULL)) {
+            continue;
+        }
+        json_t *entry = json_object();
+        snprintf(key, sizeof key, "%d", number - 1);
+        CHECK(json_put(layers, key, entry));
+        CHECK(put_widths(&own, family, decoder_experts_key(config), entry));
+        if (own.experts_differ) {
+            json_t *list = json_array();
+            CHECK(json_put(entry, family->mixture->width, list));
+            for (int64_t e = 0; e < own.experts; e++) {
+                CHECK(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
+            }
+        }
+        CHECK(lacks == NULL ? GRAIL_OK : json_put(entry, "skip", json_pack("[s]", lacks)));
     }
     return GRAIL_OK;
 }
@@ -244,9 +292,9 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     const bool uniform = decoder_is_uniform(narrowed);
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
     CHECK(check_stacks(narrowed, self->family));
-    json_object_del(config, "per_layer_config");
+    json_object_del(config, DECODER_LAYERS_KEY);
     CHECK(forget_modelling(self->family, config));
-    CHECK(put_common_widths(config, self->family, &common));
+    CHECK(put_widths(&common, self->family, decoder_experts_key(config), config));
     /* Layers that predict further tokens are left out (outside_tensors.h): loaders build them with
      * the widths of all layers, which they do not have any more. */
     if (json_object_get(config, "num_nextn_predict_layers") != NULL) {
@@ -260,7 +308,7 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
     if (uniform) {
         return relabel_for_odd_heads(config, keys);
     }
-    CHECK(decoder_layers_put(narrowed, self->family, &common, config));
+    CHECK(put_layers(narrowed, self->family, &common, config));
     return name_modelling(self->family, config);
 }
 

@@ -46,15 +46,6 @@ grail_status decoder_latent_read_layer(const char *source, const json_t *own,
                                                        common->query_rank, 1, &layer->query_rank);
 }
 
-grail_status decoder_latent_put(const decoder_widths *w, json_t *object)
-{
-    if (w->query_rank > 0) {
-        CHECK(json_put(object, query_rank_key, json_integer(w->query_rank)));
-    }
-    CHECK(json_put(object, rank_key, json_integer(w->rank)));
-    return json_put(object, value_key, json_integer(w->value));
-}
-
 grail_status decoder_latent_complete(const char *source, const json_t *json, decoder_config *c)
 {
     const char *type = NULL;

@@ -9,7 +9,6 @@
 #define GRAIL_ARCH_DECODER_LATENT_H
 
 #include "arch/decoder.h"
-#include "arch/decoder_widths.h"
 
 /** What these networks call the shared experts. */
 extern const decoder_name decoder_latent_names[];
@@ -21,8 +20,6 @@ grail_status decoder_latent_read(const char *source, const json_t *json, decoder
 grail_status decoder_latent_read_layer(const char *source, const json_t *own,
                                        const decoder_layer *common,
                                        decoder_layer *layer) GRAIL_MUST_CHECK;
-/** Puts the widths of attention. */
-grail_status decoder_latent_put(const decoder_widths *w, json_t *object) GRAIL_MUST_CHECK;
 /** Refuses layers with fewer keys than queries, and makes scores what yarn makes them. */
 grail_status decoder_latent_complete(const char *source, const json_t *json,
                                      decoder_config *c) GRAIL_MUST_CHECK;

@@ -5,7 +5,8 @@
 #define GRAIL_ARCH_DECODER_LAYERS_H
 
 #include "arch/decoder.h"
-#include "arch/decoder_widths.h"
+
+#define DECODER_LAYERS_KEY "per_layer_config"
 
 /** Refuses anything but an object whose keys are numbers of layers, each once. */
 grail_status decoder_layers_check(const char *source, const json_t *json,
@@ -15,16 +16,6 @@ const json_t *decoder_layer_entry(const json_t *json, int64_t index);
 /** Takes away what "skip" of `own`, which may be NULL, names. */
 grail_status decoder_layer_skip(const char *source, const json_t *own,
                                 decoder_layer *layer) GRAIL_MUST_CHECK;
-
-/** Puts the numbers of heads. */
-grail_status decoder_heads_put(const decoder_widths *w, const decoder_keys *keys,
-                               json_t *object) GRAIL_MUST_CHECK;
-/** Puts the number of experts, as `count`, and their width, which is that of the first. */
-grail_status decoder_experts_put(const decoder_widths *w, const char *count,
-                                 const decoder_family *family, json_t *object) GRAIL_MUST_CHECK;
-/** Puts the widths in which layers of `narrowed` differ from `common`. */
-grail_status decoder_layers_put(const graph *narrowed, const decoder_family *family,
-                                const decoder_widths *common, json_t *config) GRAIL_MUST_CHECK;
 
 /* What sets layers of one decoder apart: windows of attention, and rotary positions. */
 

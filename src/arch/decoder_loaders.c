@@ -55,22 +55,6 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
     return v->loads;
 }
 
-/* Layers that differ are built by modeling_grail.py. */
-static void judge_differing(const decoder_family *family, const graph *narrowed, loader_verdict *v)
-{
-    if (family->classes != NULL) {
-        remark(v, "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside "
-                  "the weights has the classes");
-        loader_lines_trusted("AutoModelForCausalLM", v);
-    } else if (decoder_lacks_sublayers(narrowed)) {
-        refuse(v, "layers lack their attention or FFN; no stock class supports this");
-    } else {
-        refuse(v, decoder_common_widths(narrowed).experts > 0
-                      ? "the layers or experts have different widths; no stock class supports this"
-                      : "the layers have different widths; no stock class supports this");
-    }
-}
-
 static void judge_transformers(const architecture *self, const json_t *config,
                                const graph *narrowed, loader_verdict *v)
 {
@@ -80,8 +64,19 @@ static void judge_transformers(const architecture *self, const json_t *config,
     (void)rotary_scaling(config, &scaling);
     const bool divides = self->family->loaders.transformers == HEADS_DIVIDE && type != NULL &&
                          strcmp(type, self->name) == 0;
+    if (!decoder_is_uniform(narrowed) && self->family->classes != NULL) {
+        remark(v, "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside "
+                  "the weights has the classes");
+        loader_lines_pretrained("AutoModelForCausalLM", true, v);
+        return;
+    }
+    if (decoder_lacks_sublayers(narrowed)) {
+        refuse(v, "layers lack their attention or FFN; no stock class supports this");
+        return;
+    }
     if (!decoder_is_uniform(narrowed)) {
-        judge_differing(self->family, narrowed, v);
+        refuse(v, "the layers %shave different widths; no stock class supports this",
+               decoder_common_widths(narrowed).experts > 0 ? "or experts " : "");
         return;
     }
     if (!judge_class(config, self->family, self->family->loaders.transformers, narrowed, v)) {
@@ -111,7 +106,7 @@ static void judge_transformers(const architecture *self, const json_t *config,
     } else {
         remark(v, "as %s", type);
     }
-    loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", v);
+    loader_lines_pretrained(self->family->encoder ? "AutoModel" : "AutoModelForCausalLM", false, v);
 }
 
 /* Whether the activation is silu, in a family that has silu unless its configuration names another.
@@ -139,48 +134,36 @@ static bool fits_deci(const decoder_family *family, const json_t *config, const 
 
 /* Its backend for classes of transformers takes widths of FFNs from the modules, but one number of
  * heads from the configuration. */
-static void judge_vllm_differing(const decoder_family *family, const json_t *config,
-                                 const graph *narrowed, loader_verdict *v)
-{
-    const bool by_deci = fits_deci(family, config, narrowed);
-    if (decoder_lacks_sublayers(narrowed) && by_deci) {
-        remark(v, "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
-                  "not tried)");
-    } else if (decoder_lacks_sublayers(narrowed)) {
-        refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
-    } else if (family->classes == NULL) {
-        refuse(v, "the layers have different widths; its stock classes give all layers the same");
-    } else if (!decoder_heads_are_uniform(narrowed)) {
-        refuse(v, "the layers have different numbers of heads, and it takes one for all; FFNs may "
-                  "differ");
-    } else {
-        remark(v,
-               "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
-               "alone differ",
-               by_deci ? " or as DeciLMForCausalLM" : "");
-    }
-}
-
 static void judge_vllm(const decoder_family *family, const json_t *config, const graph *narrowed,
                        loader_verdict *v)
 {
     const decoder_widths w = decoder_common_widths(narrowed);
-    const char *act =
-        json_string_value(json_object_get(config, decoder_keys_of(family)->activation));
-    if (!decoder_is_uniform(narrowed)) {
-        judge_vllm_differing(family, config, narrowed, v);
-        return;
-    }
-    if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
-        return;
-    }
-    if (w.rank > 0 && w.rank != VLLM_RANK) {
+    const bool lacks = decoder_lacks_sublayers(narrowed);
+    const bool uniform = decoder_is_uniform(narrowed);
+    const bool by_deci = fits_deci(family, config, narrowed);
+    if (lacks && by_deci) {
+        remark(v, "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
+                  "not tried)");
+    } else if (lacks) {
+        refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
+    } else if (!uniform && family->classes == NULL) {
+        refuse(v, "the layers have different widths; its stock classes give all layers the same");
+    } else if (!uniform && !decoder_heads_are_uniform(narrowed)) {
+        refuse(v, "the layers have different numbers of heads, and it takes one for all; FFNs may "
+                  "differ");
+    } else if (!uniform) {
+        remark(v,
+               "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
+               "alone differ",
+               by_deci ? " or as DeciLMForCausalLM" : "");
+    } else if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
+        v->loads = false; /* which has said why */
+    } else if (w.rank > 0 && w.rank != VLLM_RANK) {
         refuse(v, "its kernels for such attention take a kv_lora_rank of %d, and this one is %lld",
                VLLM_RANK, (long long)w.rank);
-        return;
-    }
-    if (!family->ungated && !is_silu(family, config)) {
-        refuse(v, "its classes support only silu, but this network has %s", act);
+    } else if (!family->ungated && !is_silu(family, config)) {
+        refuse(v, "its classes support only silu, but this network has %s",
+               json_string_value(json_object_get(config, decoder_keys_of(family)->activation)));
     } else {
         remark(v, "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
                (long long)w.heads, (long long)w.kv_heads,

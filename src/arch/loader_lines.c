@@ -48,20 +48,11 @@ static bool is_plain(const char *text)
     return text[0] != 0 && text[strspn(text, allowed)] == 0;
 }
 
-void loader_lines_pretrained(const char *class_name, loader_verdict *v)
+void loader_lines_pretrained(const char *class_name, bool trusts, loader_verdict *v)
 {
     v->reads_names = true;
-    set_lines(v, "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\")\n",
-              class_name);
-}
-
-void loader_lines_trusted(const char *class_name, loader_verdict *v)
-{
-    v->reads_names = true;
-    set_lines(v,
-              "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\", "
-              "trust_remote_code=True)\n",
-              class_name);
+    set_lines(v, "import transformers\nmodel = transformers.%s.from_pretrained(\"DIR\"%s)\n",
+              class_name, trusts ? ", trust_remote_code=True" : "");
 }
 
 void loader_lines_saved_class(const json_t *config, loader_verdict *v)
@@ -70,7 +61,7 @@ void loader_lines_saved_class(const json_t *config, loader_verdict *v)
     const char *name = json_string_value(saved_by);
     if (name != NULL && is_plain(name) && name[0] >= 'A' && name[0] <= 'Z' &&
         strpbrk(name, ".-+=@ ") == NULL) {
-        loader_lines_pretrained(name, v);
+        loader_lines_pretrained(name, false, v);
     }
 }
 

@@ -11,11 +11,8 @@ void remark(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
 /** The same of a loader that does not open the result. */
 void refuse(loader_verdict *v, const char *format, ...) GRAIL_PRINTF(2, 3);
 
-/** from_pretrained of a class of transformers. */
-void loader_lines_pretrained(const char *class_name, loader_verdict *v);
-
-/** The same of a class that comes with the result. */
-void loader_lines_trusted(const char *class_name, loader_verdict *v);
+/** from_pretrained of a class of transformers, or of one that comes with the result. */
+void loader_lines_pretrained(const char *class_name, bool trusts, loader_verdict *v);
 
 /** from_pretrained of the class that the configuration says has saved the network; none without. */
 void loader_lines_saved_class(const json_t *config, loader_verdict *v);

@@ -35,26 +35,6 @@ typedef struct tower_names {
     const char *loader;        /* the library that uses these names */
 } tower_names;
 
-bool tower_has(const tower_names *n, const char *part);
-
-/** Everything that is needed to build a graph. */
-typedef struct tower {
-    decoder_config c; /* the layers */
-    const tower_names *names;
-    const checkpoint *weights;
-    int64_t patch, side;
-    int64_t positions;  /* class token included */
-    int64_t projection; /* outputs; 0 = none */
-    int64_t classes;
-    size_t head_prefix; /* so many characters of the prefix stand before the name of the head */
-    bool patch_bias, first_norm, head, head_bias;
-    bool normalize; /* features are scaled to unit length before the head */
-} tower;
-
-/** Reads configuration and shapes; decoder_config_fini of t->c, even after a failure. */
-grail_status tower_read(const architecture *self, const char *source, const json_t *config,
-                        const checkpoint *weights, tower *t) GRAIL_MUST_CHECK;
-
 /* The slots of `architecture`, as towers fill them. */
 
 extern const char *const tower_settings[];
