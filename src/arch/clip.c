@@ -71,17 +71,6 @@ static const tensor_view *find_beside(const checkpoint *weights, const char *nam
     return checkpoint_find(weights, whole);
 }
 
-/* Whether this is one of OpenAI's own files, whose networks were trained with QuickGELU. They state
- * the input size, or have convolutions in F16 and norms in F32 (convert_weights of model.py). */
-static bool is_openai(const checkpoint *weights)
-{
-    const tensor_view *patch = find_beside(weights, "visual.conv1.weight");
-    const tensor_view *norm = find_beside(weights, "visual.ln_post.weight");
-    return find_beside(weights, "input_resolution") != NULL ||
-           (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
-            norm->dtype == GRAIL_DTYPE_F32);
-}
-
 /* The wrapper of model soups has OpenAI's network in "model" and a head beside it, which was
  * trained on features of unit length. */
 static bool is_model_soup(const checkpoint *weights)
@@ -118,25 +107,21 @@ static bool has_word(const char *name, const char *word, bool whole)
     return false;
 }
 
-static bool is_quick_name(const char *name)
+/* Whether the name of the weights file, or the last one of the path that was opened, is that of
+ * such a network. */
+static bool names_quick_gelu(const surroundings *around)
 {
-    return has_word(name, "quickgelu", false) || has_word(name, "openai", true);
-}
-
-/* Whether the name of the weights file, or of what was opened, is that of such a network. */
-static grail_status names_quick_gelu(const surroundings *around, bool *out)
-{
-    char *path = NULL;
-    CHECK(memory_copy_string(&path, around->path));
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') {
-        path[--length] = 0;
+    const char *last = around->path;
+    for (const char *at = last; *at != 0; at++) {
+        last = *at != '/' && at > around->path && at[-1] == '/' ? at : last;
     }
-    const char *slash = strrchr(path, '/');
-    *out = is_quick_name(slash == NULL ? path : slash + 1) ||
-           is_quick_name(checkpoint_file_name(around->weights, 0));
-    memory_free(path);
-    return GRAIL_OK;
+    const char *const names[] = {last, checkpoint_file_name(around->weights, 0)};
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        found =
+            found || has_word(names[i], "quickgelu", false) || has_word(names[i], "openai", true);
+    }
+    return found;
 }
 
 /* Whether the arguments are those of the class CLIP itself, not of one of open_clip's other
@@ -155,49 +140,42 @@ static bool is_for_clip(const json_t *model)
            json_object_get(text, "hf_model_name") == NULL;
 }
 
-/* *found is false without a "model_cfg"; a "quick_gelu" that it lacks is false for open_clip. */
-static grail_status read_model_arguments(const surroundings *around, json_t *config, bool *found,
-                                         bool *out)
-{
-    grail_status status = GRAIL_OK;
-    model_config file = {0};
-    TRY(model_config_read_beside(around->weights, around->directory, OPEN_CLIP_CONFIG_NAME, &file));
-    const json_t *model = json_object_get(file.document, "model_cfg");
-    *found = json_is_object(model);
-    if (*found) {
-        TRY(json_get_boolean(file.path, model, "quick_gelu", false, out));
-    }
-    if (is_for_clip(model)) {
-        TRY(json_put(config, TOWER_OPEN_CLIP_ARGUMENTS, json_true()));
-    }
-out:
-    model_config_fini(&file);
-    return status;
-}
-
 /* In this order: what the tensors show of OpenAI's own files, "quick_gelu" of
- * open_clip_config.json, the names of the files, an assumption. Source: open_clip 3.3, factory.py,
- * pretrained.py and the names of its model configurations. */
+ * open_clip_config.json, whose "model_cfg" without it is one without QuickGELU, the names of the
+ * files, an assumption. OpenAI's own files, whose networks were trained with QuickGELU, state the
+ * input size, or have convolutions in F16 and norms in F32 (convert_weights of model.py). Source:
+ * open_clip 3.3, factory.py, pretrained.py and the names of its model configurations. */
 static grail_status complete(const surroundings *around, json_t *config, char *notice)
 {
+    grail_status status = GRAIL_OK;
+    const checkpoint *weights = around->weights;
     const char *names = json_string_value(json_object_get(config, "names"));
-    bool found = false;
+    model_config file = {0};
     bool quick = false;
     if (names == NULL || strcmp(names, "open_clip") != 0) {
         return GRAIL_OK;
     }
-    const bool soup = is_model_soup(around->weights);
-    const bool shown = soup || is_openai(around->weights);
+    const tensor_view *patch = find_beside(weights, "visual.conv1.weight");
+    const tensor_view *norm = find_beside(weights, "visual.ln_post.weight");
+    const bool soup = is_model_soup(weights);
+    const bool shown = soup || find_beside(weights, "input_resolution") != NULL ||
+                       (patch != NULL && norm != NULL && patch->dtype == GRAIL_DTYPE_F16 &&
+                        norm->dtype == GRAIL_DTYPE_F32);
     if (shown) {
-        CHECK(json_put(config, "activation", json_text("quick_gelu")));
+        TRY(json_put(config, "activation", json_text("quick_gelu")));
     }
-    CHECK(json_put(config, "normalize", json_boolean(soup)));
-    CHECK(read_model_arguments(around, config, &found, &quick));
-    if (!found && shown) {
-        return GRAIL_OK;
+    TRY(json_put(config, "normalize", json_boolean(soup)));
+    TRY(model_config_read_beside(weights, around->directory, OPEN_CLIP_CONFIG_NAME, &file));
+    const json_t *model = json_object_get(file.document, "model_cfg");
+    if (is_for_clip(model)) {
+        TRY(json_put(config, TOWER_OPEN_CLIP_ARGUMENTS, json_true()));
     }
-    if (!found) {
-        CHECK(names_quick_gelu(around, &quick));
+    if (json_is_object(model)) {
+        TRY(json_get_boolean(file.path, model, "quick_gelu", false, &quick));
+    } else if (shown) {
+        goto out;
+    } else {
+        quick = names_quick_gelu(around);
         snprintf(
             notice, NOTICE_SIZE,
             quick
@@ -209,8 +187,11 @@ static grail_status complete(const surroundings *around, json_t *config, char *n
                   "weights of the tags openai, metaclip and dfn have quick_gelu; the "
                   "setting activation=gelu or activation=quick_gelu decides");
     }
-    return json_put(config, "activation",
-                    json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU)));
+    TRY(json_put(config, "activation",
+                 json_text(activation_name(quick ? ACTIVATION_QUICK_GELU : ACTIVATION_GELU))));
+out:
+    model_config_fini(&file);
+    return status;
 }
 
 /* -- the families -------------------------------------------------------------------------------

@@ -50,19 +50,6 @@ const gguf_family *gguf_family_for(const char *model_type, bool uniform, bool he
 
 /* -- what none of them computes ---------------------------------------------------------------- */
 
-static int count_windows(const graph *g, int64_t context, int64_t *window)
-{
-    int count = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        const node *n = &g->nodes[i];
-        if (n->kind == NODE_ATTENTION && n->attention.window > 0 && n->attention.window < context) {
-            *window = n->attention.window;
-            count++;
-        }
-    }
-    return count;
-}
-
 static const char *attention_lacks(const attention_attributes *a)
 {
     static const double tolerance = 1e-6;
@@ -117,9 +104,14 @@ bool gguf_family_lacks(const graph *g, int64_t context, char reason[LOADER_REASO
     const double epsilon = gguf_family_epsilon(g);
     const char *lacks = NULL;
     int64_t window = 0;
-    const int windows = count_windows(g, context, &window);
+    int windows = 0;
     for (int i = 0; i < g->node_count && lacks == NULL; i++) {
-        lacks = node_lacks(&g->nodes[i], epsilon);
+        const node *n = &g->nodes[i];
+        if (n->kind == NODE_ATTENTION && n->attention.window > 0 && n->attention.window < context) {
+            window = n->attention.window;
+            windows++;
+        }
+        lacks = node_lacks(n, epsilon);
     }
     if (lacks != NULL) {
         snprintf(reason, LOADER_REASON_SIZE, "%s", lacks);

@@ -131,39 +131,34 @@ static grail_dtype fallback(grail_dtype type)
                                       : GRAIL_DTYPE_F16;
 }
 
-static grail_status use_table_type(const gguf_mixture *m, const graph_parameter *p,
-                                   grail_dtype *out)
-{
-    const int64_t block = dtype_block(m->table);
-    *out = m->table;
-    if (p->shape[1] % block == 0) {
-        return GRAIL_OK;
-    }
-    return error_about(
-        error_set(GRAIL_ERROR_SHAPE,
-                  "rows of '%s' have %lld weights, which blocks of %s, of %lld, do not fill; "
-                  "choose %s",
-                  p->name, (long long)p->shape[1], grail_dtype_name(m->table), (long long)block,
-                  p->shape[1] % dtype_block(GRAIL_DTYPE_Q8_0) == 0 ? "q8_0" : "f16"),
-        "table_type");
-}
-
 /* Vectors are F32, as the runtime wants them. */
 static grail_status choose(choosing *c, int parameter, grail_dtype *out)
 {
     const graph_parameter *p = &c->g->parameters[parameter];
+    const gguf_mixture *m = c->m;
     *out = GRAIL_DTYPE_F32;
     if (p->rank == 1) {
         return GRAIL_OK;
     }
+    const int64_t width = p->shape[1];
     const matrix_kind kind = kind_of(c, parameter);
-    if (kind <= MATRIX_HEAD && c->m->table != GRAIL_DTYPE_COUNT) {
-        return use_table_type(c->m, p, out);
+    if (kind <= MATRIX_HEAD && m->table != GRAIL_DTYPE_COUNT) {
+        *out = m->table;
+        return width % dtype_block(m->table) == 0
+                   ? GRAIL_OK
+                   : error_about(
+                         error_set(
+                             GRAIL_ERROR_SHAPE,
+                             "rows of '%s' have %lld weights, which blocks of %s, of %lld, do "
+                             "not fill; choose %s",
+                             p->name, (long long)width, grail_dtype_name(m->table),
+                             (long long)dtype_block(m->table),
+                             width % dtype_block(GRAIL_DTYPE_Q8_0) == 0 ? "q8_0" : "f16"),
+                         "table_type");
     }
-    const bool is_quantised = dtype_block(c->m->type) > 1;
-    const grail_dtype type = is_quantised ? wanted(c, kind, p->shape[1]) : c->m->type;
+    const grail_dtype type = dtype_block(m->type) > 1 ? wanted(c, kind, width) : m->type;
     *out = type;
-    while (p->shape[1] % dtype_block(*out) != 0) {
+    while (width % dtype_block(*out) != 0) {
         *out = fallback(*out);
     }
     c->passed[kind]++;
@@ -201,47 +196,40 @@ typedef struct shortfall {
     bool alignment_helps; /* one of them was cut */
 } shortfall;
 
-static void add_width(shortfall *s, int64_t width)
-{
-    for (int i = 0; i < s->width_count && i < WIDTHS_NAMED; i++) {
-        if (s->widths[i] == width) {
-            return;
-        }
-    }
-    if (s->width_count < WIDTHS_NAMED) {
-        s->widths[s->width_count] = width;
-    }
-    s->width_count++;
-}
-
-/* Neurons alone are aligned: heads go whole. */
-static bool is_aligned(const graph *dense, const graph *g, int i, int64_t block)
-{
-    const graph_parameter *before = &dense->parameters[i];
-    return strcmp(gguf_part_of(before->name).part, "mlp.down_proj") == 0 &&
-           g->parameters[i].shape[1] < before->shape[1] && before->shape[1] >= block;
-}
-
 static shortfall find_shortfall(const gguf_mixture *m, const graph *dense, const graph *g,
                                 const grail_dtype dtypes[])
 {
     const choosing c = {.m = m, .g = g, .head = gguf_head(g)};
+    const int64_t other = dtype_block(fallback(m->type));
     shortfall s = {.m = m, .block = dtype_block(m->type)};
     for (int i = 0; i < g->parameter_count; i++) {
+        const graph_parameter *before = &dense->parameters[i];
         const int64_t width = g->parameters[i].shape[1];
+        int w = 0;
         if (g->parameters[i].rank == 1 || i == c.head ||
             (m->table != GRAIL_DTYPE_COUNT && kind_of(&c, i) == MATRIX_TABLE)) {
             continue;
         }
         s.counts[dtypes[i]]++;
         s.all++;
-        if (width % s.block != 0) {
-            const int64_t other = dtype_block(fallback(m->type));
-            add_width(&s, width);
-            s.others++;
-            s.other_type_fits = s.other_type_fits || (other > 1 && width % other == 0);
-            s.alignment_helps = s.alignment_helps || is_aligned(dense, g, i, s.block);
+        if (width % s.block == 0) {
+            continue;
         }
+        while (w < s.width_count && w < WIDTHS_NAMED && s.widths[w] != width) {
+            w++;
+        }
+        if (w == s.width_count || w == WIDTHS_NAMED) { /* it is a new one, or none that is kept */
+            if (w < WIDTHS_NAMED) {
+                s.widths[w] = width;
+            }
+            s.width_count++;
+        }
+        s.others++;
+        s.other_type_fits = s.other_type_fits || (other > 1 && width % other == 0);
+        /* Neurons alone are aligned: heads go whole. */
+        s.alignment_helps =
+            s.alignment_helps || (strcmp(gguf_part_of(before->name).part, "mlp.down_proj") == 0 &&
+                                  width < before->shape[1] && before->shape[1] >= s.block);
     }
     return s;
 }

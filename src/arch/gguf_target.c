@@ -45,23 +45,6 @@ static grail_status refuse_shape(const grail_model *m, const char *why)
                      checkpoint_path(m->checkpoint), why);
 }
 
-static grail_status choose_family(target_making *e)
-{
-    char lacks[LOADER_REASON_SIZE];
-    if (decoder_lacks_sublayers(e->g)) {
-        return refuse_shape(e->m, "layers lack their attention or FFN");
-    }
-    if (gguf_family_lacks(e->g, e->m->context, lacks)) {
-        return refuse_shape(e->m, lacks);
-    }
-    CHECK(gguf_family_of_target(e->m, e->g, &e->out->family));
-    if (e->out->family == NULL) {
-        return refuse_shape(e->m, "the layers of a qwen3 have different widths");
-    }
-    return error_in(gguf_family_check_biases(e->out->family, e->g), "%s",
-                    checkpoint_path(e->m->checkpoint));
-}
-
 /* -- keys -------------------------------------------------------------------------------------- */
 
 static grail_status put_integer(target_making *e, gguf_key_id id, int64_t value)
@@ -216,22 +199,21 @@ static grail_status list_tensors(const target_making *e)
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static grail_status check_kind(const grail_model *m)
+static grail_status choose_family(target_making *e)
 {
-    if (m->graph->input_kind != INPUT_TOKENS) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: reads images, and only language models are written as GGUF; write it "
-                         "as ONNX",
-                         checkpoint_path(m->checkpoint));
+    char lacks[LOADER_REASON_SIZE];
+    if (decoder_lacks_sublayers(e->g)) {
+        return refuse_shape(e->m, "layers lack their attention or FFN");
     }
-    if (gguf_family_for(m->architecture->name, true, true) == NULL) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "%s: a %s is not written as GGUF, only llama, mistral, qwen2 and qwen3; use "
-            "llama.cpp's converter",
-            checkpoint_path(m->checkpoint), m->architecture->name);
+    if (gguf_family_lacks(e->g, e->m->context, lacks)) {
+        return refuse_shape(e->m, lacks);
     }
-    return GRAIL_OK;
+    CHECK(gguf_family_of_target(e->m, e->g, &e->out->family));
+    if (e->out->family == NULL) {
+        return refuse_shape(e->m, "the layers of a qwen3 have different widths");
+    }
+    return error_in(gguf_family_check_biases(e->out->family, e->g), "%s",
+                    checkpoint_path(e->m->checkpoint));
 }
 
 grail_status gguf_target_init(const grail_model *model, const graph *g,
@@ -239,14 +221,27 @@ grail_status gguf_target_init(const grail_model *model, const graph *g,
                               gguf_target *out)
 {
     target_making e = {.m = model, .g = g, .pairs = pairs, .out = out};
-    *out = (gguf_target){0};
-    e.c.head_dim = decoder_head_dim(g);
-    CHECK(check_kind(model));
-    CHECK(with_remedy(&e, choose_family(&e)));
+    const char *path = checkpoint_path(model->checkpoint);
     const grail_dtype stored = model_usual_dtype(model);
     const grail_dtype usual = dtype_is_weight(stored)     ? stored
                               : stored == GRAIL_DTYPE_F64 ? GRAIL_DTYPE_F32
                                                           : GRAIL_DTYPE_F16;
+    *out = (gguf_target){0};
+    e.c.head_dim = decoder_head_dim(g);
+    if (model->graph->input_kind != INPUT_TOKENS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: reads images, and only language models are written as GGUF; write it "
+                         "as ONNX",
+                         path);
+    }
+    if (gguf_family_for(model->architecture->name, true, true) == NULL) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "%s: a %s is not written as GGUF, only llama, mistral, qwen2 and qwen3; use "
+            "llama.cpp's converter",
+            path, model->architecture->name);
+    }
+    CHECK(with_remedy(&e, choose_family(&e)));
     CHECK(gguf_mixture_read(options, usual, &out->mixture));
     CHECK(checkpoint_metadata(model->checkpoint) == NULL ? put_keys(&e) : copy_keys(&e));
     return list_tensors(&e);
@@ -259,22 +254,12 @@ const tensor_view *gguf_target_table(const gguf_target *t)
     return t->divisors == NULL ? NULL : &t->tensors[t->parameters];
 }
 
-void gguf_target_move_rows(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
-                           const void *from, void *to)
+void gguf_move_rows(const storage_axis *axis, int64_t rows, size_t bytes, bool back,
+                    const void *from, void *to)
 {
-    const storage_axis *axis = &t->places[parameter].map.rows;
     for (int64_t i = 0; i < rows; i++) {
-        memcpy((unsigned char *)to + (size_t)storage_position(axis, i) * bytes,
-               (const unsigned char *)from + (size_t)i * bytes, bytes);
-    }
-}
-
-void gguf_target_move_back(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
-                           const void *from, void *to)
-{
-    const storage_axis *axis = &t->places[parameter].map.rows;
-    for (int64_t i = 0; i < rows; i++) {
-        memcpy((unsigned char *)to + (size_t)i * bytes,
-               (const unsigned char *)from + (size_t)storage_position(axis, i) * bytes, bytes);
+        const int64_t place = storage_position(axis, i);
+        memcpy((unsigned char *)to + (size_t)(back ? i : place) * bytes,
+               (const unsigned char *)from + (size_t)(back ? place : i) * bytes, bytes);
     }
 }

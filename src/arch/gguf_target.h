@@ -30,12 +30,9 @@ void gguf_target_fini(gguf_target *t); /* works on a zeroed one */
 /** The table of divisors, complete with its values, which has no parameter; NULL: there is none. */
 const tensor_view *gguf_target_table(const gguf_target *t);
 
-/** to[rows * bytes] <- rows of a parameter, of so many bytes each, from the graph's order to that
- * of the file. */
-void gguf_target_move_rows(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
-                           const void *from, void *to);
-/** The reverse. */
-void gguf_target_move_back(const gguf_target *t, int parameter, int64_t rows, size_t bytes,
-                           const void *from, void *to);
+/** to[rows * bytes] <- rows of a parameter that lie in a file along `axis`, of so many bytes each,
+ * from the graph's order to that of the file, or back. */
+void gguf_move_rows(const storage_axis *axis, int64_t rows, size_t bytes, bool back,
+                    const void *from, void *to);
 
 #endif

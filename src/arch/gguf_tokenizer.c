@@ -32,10 +32,26 @@ static const byte_tokenizer known[] = {
 
 enum { KNOWN = sizeof known / sizeof known[0] };
 
-static grail_status find_pretokenizer(const gguf_metadata *m, const byte_tokenizer **out)
+/* *out is NULL for pieces with scores. */
+static grail_status find_kind(const gguf_metadata *m, const byte_tokenizer **out)
 {
     grail_status status = GRAIL_OK;
+    char *kind = NULL;
     char *name = NULL;
+    *out = NULL;
+    TRY(gguf_get_text(m, "tokenizer.ggml.model", &kind));
+    if (kind == NULL) {
+        FAIL(GRAIL_ERROR_FORMAT, "holds no tokenizer: the key 'tokenizer.ggml.model' is missing");
+    }
+    if (strcmp(kind, "llama") == 0) {
+        goto out;
+    }
+    if (strcmp(kind, "gpt2") != 0) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "its tokenizer \"%s\" is not supported, only gpt2 (byte-level BPE) and llama (pieces "
+             "with scores); encode the text with the model's own tokenizer and pass the ids",
+             kind);
+    }
     TRY(gguf_get_text(m, "tokenizer.ggml.pre", &name));
     *out = name == NULL ? &known[0] : NULL;
     for (int i = 0; name != NULL && i < KNOWN; i++) {
@@ -52,27 +68,6 @@ static grail_status find_pretokenizer(const gguf_metadata *m, const byte_tokeniz
     }
 out:
     memory_free(name);
-    return status;
-}
-
-static grail_status find_kind(const gguf_metadata *m, const byte_tokenizer **out)
-{
-    grail_status status = GRAIL_OK;
-    char *kind = NULL;
-    TRY(gguf_get_text(m, "tokenizer.ggml.model", &kind));
-    *out = NULL;
-    if (kind == NULL) {
-        FAIL(GRAIL_ERROR_FORMAT, "holds no tokenizer: the key 'tokenizer.ggml.model' is missing");
-    }
-    if (strcmp(kind, "gpt2") == 0) {
-        TRY(find_pretokenizer(m, out));
-    } else if (strcmp(kind, "llama") != 0) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "its tokenizer \"%s\" is not supported, only gpt2 (byte-level BPE) and llama (pieces "
-             "with scores); encode the text with the model's own tokenizer and pass the ids",
-             kind);
-    }
-out:
     memory_free(kind);
     return status;
 }

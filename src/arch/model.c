@@ -218,34 +218,29 @@ out:
     return status;
 }
 
-/* Experts have no consumer: their router tells how many there are. */
-static grail_site_facts site_facts(const graph *g, const site *s)
-{
-    const site_end *consumer = s->consumer_count > 0 ? &s->consumers[0] : &s->producers[0];
-    return (grail_site_facts){
-        .name = s->name,
-        .kind = site_kind_name(s->kind),
-        .block = s->block,
-        .units = s->units,
-        .features_per_unit = consumer->features_per_unit,
-        .width = s->units * consumer->features_per_unit,
-        .groups = s->groups,
-        .outputs = g->parameters[g->nodes[consumer->node].weight].shape[0],
-        .parameters_per_unit = site_parameters_per_unit(g, s),
-    };
-}
-
 grail_status grail_model_sites(const grail_model *model, grail_gqa_mode mode, grail_site_list **out)
 {
     grail_status status = GRAIL_OK;
     grail_site_list *sites = NULL;
+    const graph *g = model->graph;
     TRY(memory_new(&sites, 1, sizeof *sites));
-    TRY(sites_derive(model->graph,
-                     mode == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP,
+    TRY(sites_derive(g, mode == GRAIL_GQA_KV_GROUPS ? GQA_KV_GROUPS : GQA_QUERY_PER_GROUP,
                      &sites->list));
     TRY(memory_new(&sites->facts, (size_t)sites->list.count, sizeof sites->facts[0]));
     for (int i = 0; i < sites->list.count; i++) {
-        sites->facts[i] = site_facts(model->graph, &sites->list.sites[i]);
+        const site *s = &sites->list.sites[i]; /* experts have a producer alone: their router */
+        const site_end *end = s->consumer_count > 0 ? &s->consumers[0] : &s->producers[0];
+        sites->facts[i] = (grail_site_facts){
+            .name = s->name,
+            .kind = site_kind_name(s->kind),
+            .block = s->block,
+            .units = s->units,
+            .features_per_unit = end->features_per_unit,
+            .width = s->units * end->features_per_unit,
+            .groups = s->groups,
+            .outputs = g->parameters[g->nodes[end->node].weight].shape[0],
+            .parameters_per_unit = site_parameters_per_unit(g, s),
+        };
     }
     *out = sites;
     sites = NULL;

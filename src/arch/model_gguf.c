@@ -30,13 +30,6 @@ void gguf_export_free(gguf_export *e)
     }
 }
 
-static grail_status convert(grail_dtype dtype, const float *values, int64_t count, void *out)
-{
-    return dtype_is_quantiser(dtype)
-               ? blocks_from_f32(dtype, values, count / dtype_block(dtype), out)
-               : convert_from_f32(dtype, values, count, out);
-}
-
 const grail_dtype *gguf_export_dtypes(const gguf_export *e)
 {
     return e->target.dtypes;
@@ -59,7 +52,8 @@ grail_status gguf_export_put(gguf_export *e, int parameter, const void *stored)
     size_t bytes = 0;
     TRY(bytes_of(e, parameter, &bytes));
     TRY(memory_new_unset(&moved, bytes, 1));
-    gguf_target_move_rows(&e->target, parameter, rows, bytes / (size_t)rows, stored, moved);
+    gguf_move_rows(&e->target.places[parameter].map.rows, rows, bytes / (size_t)rows, false, stored,
+                   moved);
     TRY(tensor_writer_put(e->writer, e->target.tensors[parameter].name, moved, bytes));
     e->is_written[parameter] = true;
 out:
@@ -72,11 +66,14 @@ grail_status gguf_export_put_f32(gguf_export *e, int parameter, const float *val
     grail_status status = GRAIL_OK;
     unsigned char *stored = NULL;
     size_t bytes = 0;
+    const grail_dtype dtype = e->target.dtypes[parameter];
+    const int64_t count = model_parameter_elements(e->m, parameter);
     TRY(bytes_of(e, parameter, &bytes));
     TRY(memory_new_unset(&stored, bytes, 1));
-    TRY(error_in(convert(e->target.dtypes[parameter], values,
-                         model_parameter_elements(e->m, parameter), stored),
-                 "%s: tensor '%s'", checkpoint_path(e->m->checkpoint),
+    status = dtype_is_quantiser(dtype)
+                 ? blocks_from_f32(dtype, values, count / dtype_block(dtype), stored)
+                 : convert_from_f32(dtype, values, count, stored);
+    TRY(error_in(status, "%s: tensor '%s'", checkpoint_path(e->m->checkpoint),
                  e->m->graph->parameters[parameter].name));
     TRY(gguf_export_put(e, parameter, stored));
 out:
@@ -84,39 +81,30 @@ out:
     return status;
 }
 
-/* The rows of a matrix of another GGUF file that has blocks of the type that is wanted. */
-static grail_status put_blocks(gguf_export *e, int parameter)
-{
-    grail_status status = GRAIL_OK;
-    const graph_parameter *p = &e->m->graph->parameters[parameter];
-    const unsigned char *from = e->m->tensors[parameter]->data;
-    unsigned char *ordered = NULL;
-    size_t bytes = 0;
-    TRY(bytes_of(e, parameter, &bytes));
-    TRY(memory_new_unset(&ordered, bytes, 1));
-    const size_t row = bytes / (size_t)p->shape[0];
-    for (int64_t i = 0; i < p->shape[0]; i++) {
-        memcpy(ordered + (size_t)i * row, from + (size_t)storage_position(&p->map.rows, i) * row,
-               row);
-    }
-    TRY(gguf_export_put(e, parameter, ordered));
-out:
-    memory_free(ordered);
-    return status;
-}
-
 static grail_status put_from_model(gguf_export *e, int parameter)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
-    const grail_dtype dtype = e->target.dtypes[parameter];
-    const bool has_blocks = checkpoint_metadata(e->m->checkpoint) != NULL &&
-                            dtype == e->m->tensors[parameter]->dtype && dtype_block(dtype) > 1;
+    unsigned char *ordered = NULL;
+    size_t bytes = 0;
+    const graph_parameter *p = &e->m->graph->parameters[parameter];
+    const tensor_view *from = e->m->tensors[parameter];
     TRY(memory_new_unset(&values, (size_t)model_parameter_elements(e->m, parameter),
                          sizeof values[0]));
     TRY(model_parameter_f32(e->m, parameter, values)); /* which finds what is not finite */
-    TRY(has_blocks ? put_blocks(e, parameter) : gguf_export_put_f32(e, parameter, values));
+    if (checkpoint_metadata(e->m->checkpoint) == NULL || dtype_block(from->dtype) == 1 ||
+        e->target.dtypes[parameter] != from->dtype) {
+        TRY(gguf_export_put_f32(e, parameter, values));
+        goto out;
+    }
+    /* The rows of a matrix of another GGUF file that has blocks of the type that is wanted. */
+    TRY(bytes_of(e, parameter, &bytes));
+    TRY(memory_new_unset(&ordered, bytes, 1));
+    gguf_move_rows(&p->map.rows, p->shape[0], bytes / (size_t)p->shape[0], true, from->data,
+                   ordered);
+    TRY(gguf_export_put(e, parameter, ordered));
 out:
+    memory_free(ordered);
     memory_free(values);
     return status;
 }
@@ -147,15 +135,6 @@ grail_status gguf_export_commit(gguf_export *e, grail_gguf_facts *facts)
     return GRAIL_OK;
 }
 
-static grail_status begin_file(gguf_export *e, const char *path)
-{
-    CHECK(
-        memory_new(&e->is_written, (size_t)e->m->graph->parameter_count, sizeof e->is_written[0]));
-    CHECK(output_file_open(path, false, &e->file));
-    return gguf_writer_open(e->file.temporary, &e->pairs, e->target.count, e->target.tensors,
-                            LAYOUT_EMPTY, &e->writer);
-}
-
 grail_status gguf_export_open(const grail_model *model, const char *path,
                               const grail_gguf_options *options, gguf_export **out)
 {
@@ -167,7 +146,11 @@ grail_status gguf_export_open(const grail_model *model, const char *path,
     e->file.descriptor = -1;
     gguf_pairs_init(&e->pairs);
     CHECK(gguf_target_init(model, model->graph, options, &e->pairs, &e->target));
-    return begin_file(e, path);
+    CHECK(
+        memory_new(&e->is_written, (size_t)model->graph->parameter_count, sizeof e->is_written[0]));
+    CHECK(output_file_open(path, false, &e->file));
+    return gguf_writer_open(e->file.temporary, &e->pairs, e->target.count, e->target.tensors,
+                            LAYOUT_EMPTY, &e->writer);
 }
 
 grail_status grail_gguf_write(const grail_model *model, const char *path,

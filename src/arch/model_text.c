@@ -84,11 +84,16 @@ static grail_status check_context(const grail_model *model, int64_t length)
     return GRAIL_OK;
 }
 
-static grail_status tokenizer_of_memory(const checkpoint *c, tokenizer **out)
+grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
 {
     grail_status status = GRAIL_OK;
+    const checkpoint *c = model->checkpoint;
     char *place = NULL;
     buffer text = {0};
+    if (checkpoint_documents(c) == NULL) {
+        return checkpoint_metadata(c) == NULL ? tokenizer_open(checkpoint_directory(c), out)
+                                              : gguf_tokenizer_open(c, out);
+    }
     TRY(beside_read(c, TOKENIZER_NAME, TOKENIZER_LARGEST_FILE, &place, &text));
     if (place == NULL) {
         FAIL(GRAIL_ERROR_IO,
@@ -101,16 +106,6 @@ out:
     buffer_fini(&text);
     memory_free(place);
     return status;
-}
-
-grail_status model_tokenizer_open(const grail_model *model, tokenizer **out)
-{
-    const checkpoint *c = model->checkpoint;
-    if (checkpoint_documents(c) != NULL) {
-        return tokenizer_of_memory(c, out);
-    }
-    return checkpoint_metadata(c) == NULL ? tokenizer_open(checkpoint_directory(c), out)
-                                          : gguf_tokenizer_open(c, out);
 }
 
 /* Sentence encoders are used with texts that are cut to fewer tokens than they have positions. */

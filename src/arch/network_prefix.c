@@ -24,20 +24,8 @@ typedef struct search {
     int count;
 } search;
 
-/* A tensor shows the same network, whichever anchors it ends with. */
-static bool is_known(const search *s, int64_t tensor, const char *name, size_t length)
-{
-    for (int i = 0; i < s->count; i++) {
-        if (s->shown_by[i] == tensor ||
-            (strlen(s->candidates[i]) == length && strncmp(s->candidates[i], name, length) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Adds what stands before the anchor in the name of a tensor, where it consists of complete
- * components. */
+ * components. A tensor shows the same network, whichever anchors it ends with. */
 static grail_status add_candidate(search *s, const char *anchor, int64_t tensor)
 {
     const char *name = checkpoint_plain_name(s->weights, tensor);
@@ -45,11 +33,16 @@ static grail_status add_candidate(search *s, const char *anchor, int64_t tensor)
         return GRAIL_OK;
     }
     const size_t length = strlen(name) - strlen(anchor);
-    if ((length > 0 && name[length - 1] != '.') || is_known(s, tensor, name, length)) {
-        return GRAIL_OK;
+    bool is_new = length == 0 || name[length - 1] == '.';
+    for (int i = 0; i < s->count; i++) {
+        is_new =
+            is_new && s->shown_by[i] != tensor &&
+            (strlen(s->candidates[i]) != length || strncmp(s->candidates[i], name, length) != 0);
     }
-    CHECK(memory_format(&s->candidates[s->count], "%.*s", (int)length, name));
-    s->shown_by[s->count++] = tensor;
+    if (is_new) {
+        CHECK(memory_format(&s->candidates[s->count], "%.*s", (int)length, name));
+        s->shown_by[s->count++] = tensor;
+    }
     return GRAIL_OK;
 }
 

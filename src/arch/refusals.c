@@ -16,38 +16,31 @@ json_t *refusals_read(void)
 
 /* -- families ---------------------------------------------------------------------------------- */
 
-/* A key whose value switches something off says nothing. */
-static void explain_by_keys(const json_t *refusals, const json_t *config)
-{
-    const char *key = NULL;
-    json_t *reason = NULL;
-    if (json_is_true(json_object_get(config, "is_encoder_decoder"))) {
-        error_append("; \"is_encoder_decoder\" shows that it has an encoder and a decoder");
-        return;
-    }
-    json_object_foreach (json_object_get(refusals, "keys"), key, reason) {
-        const json_t *value = json_object_get(config, key);
-        if (json_is_true(value) || json_is_object(value) ||
-            (json_is_integer(value) && json_integer_value(value) > 1) ||
-            (json_is_real(value) && json_real_value(value) != 1.0)) {
-            error_append("; \"%s\" shows that %s", key, json_string_value(reason));
-            return;
-        }
-    }
-}
-
 void unknown_family_explain(const char *type, const json_t *config)
 {
     json_t *refusals = refusals_read();
     const json_t *family = json_object_get(json_object_get(refusals, "families"), type);
     const char *nearest = json_string_value(json_array_get(family, 0));
     const char *reason = json_string_value(json_array_get(family, 1));
-    if (family == NULL) {
-        explain_by_keys(refusals, config);
-    } else if (nearest == NULL) {
+    const bool is_pair = json_is_true(json_object_get(config, "is_encoder_decoder"));
+    const char *key = NULL;
+    json_t *shown = NULL;
+    if (family != NULL && nearest == NULL) {
         error_append("; none is near: %s %s", type, reason);
-    } else {
+    } else if (family != NULL) {
         error_append("; the nearest is %s, but %s %s", nearest, type, reason);
+    } else if (is_pair) {
+        error_append("; \"is_encoder_decoder\" shows that it has an encoder and a decoder");
+    }
+    json_object_foreach (json_object_get(refusals, "keys"), key, shown) {
+        const json_t *value = json_object_get(config, key); /* which may switch it off */
+        if (family == NULL && !is_pair &&
+            (json_is_true(value) || json_is_object(value) ||
+             (json_is_integer(value) && json_integer_value(value) > 1) ||
+             (json_is_real(value) && json_real_value(value) != 1.0))) {
+            error_append("; \"%s\" shows that %s", key, json_string_value(shown));
+            break;
+        }
     }
     json_decref(refusals);
 }
@@ -184,30 +177,6 @@ static const char *find_other_norm(const checkpoint *weights)
     return found;
 }
 
-static grail_status explain(json_t *parts, const checkpoint *weights, grail_status status)
-{
-    const char *name = NULL;
-    const char *what = find_named(parts, weights, &name);
-    const tensor_view *depthwise = find_depthwise(weights);
-    const tensor_view *grouped = find_grouped(weights);
-    const char *norm = find_other_norm(weights);
-    if (what != NULL) {
-        return refuse(weights, name, what);
-    }
-    if (depthwise != NULL) {
-        return refuse(weights, depthwise->name, "is a depthwise convolution");
-    }
-    if (grouped != NULL) {
-        char text[96];
-        snprintf(text, sizeof text, "reads %lld of %lld channels: it is a grouped convolution",
-                 (long long)grouped->shape[1], (long long)grouped->shape[0]);
-        return refuse(weights, grouped->name, text);
-    }
-    return norm == NULL
-               ? status
-               : refuse(weights, norm, "is of a norm without running statistics (not BatchNorm)");
-}
-
 grail_status foreign_parts_explain(const checkpoint *weights, grail_status status)
 {
     bool has_images = false;
@@ -218,7 +187,23 @@ grail_status foreign_parts_explain(const checkpoint *weights, grail_status statu
         return status;
     }
     json_t *refusals = refusals_read();
-    status = explain(json_object_get(refusals, "parts"), weights, status);
+    const char *name = NULL;
+    const char *what = find_named(json_object_get(refusals, "parts"), weights, &name);
+    const tensor_view *depthwise = find_depthwise(weights);
+    const tensor_view *grouped = find_grouped(weights);
+    const char *norm = find_other_norm(weights);
+    if (what != NULL) {
+        status = refuse(weights, name, what);
+    } else if (depthwise != NULL) {
+        status = refuse(weights, depthwise->name, "is a depthwise convolution");
+    } else if (grouped != NULL) {
+        char text[96];
+        snprintf(text, sizeof text, "reads %lld of %lld channels: it is a grouped convolution",
+                 (long long)grouped->shape[1], (long long)grouped->shape[0]);
+        status = refuse(weights, grouped->name, text);
+    } else if (norm != NULL) {
+        status = refuse(weights, norm, "is of a norm without running statistics (not BatchNorm)");
+    }
     json_decref(refusals);
     return status;
 }
@@ -291,50 +276,45 @@ grail_status read_quantisation(const char *source, json_t *config)
     return status;
 }
 
-typedef struct stored_form {
+static const struct {
     const char *part; /* a component of its name */
-    const char *form;
-    bool is_adapter;
-} stored_form;
-
-static const stored_form forms[] = {
-    {"qweight", "GPTQ or AWQ", false},
-    {"qzeros", "GPTQ or AWQ", false},
-    {"absmax", "bitsandbytes", false},
-    {"quant_map", "bitsandbytes", false},
-    {"quant_state", "bitsandbytes", false},
-    {"SCB", "bitsandbytes", false},
-    {"weight_scale", "FP8 or compressed-tensors", false},
-    {"weight_scale_inv", "FP8", false},
-    {"weight_packed", "compressed-tensors", false},
-    {"weight_zero_point", "compressed-tensors", false},
-    {"W_q", "HQQ", false},
-    {"_packed_params", "torch.ao", false},
-    {"lora_A", "", true},
-    {"lora_B", "", true},
+    const char *form; /* NULL: of an adapter */
+} forms[] = {
+    {"qweight", "GPTQ or AWQ"},
+    {"qzeros", "GPTQ or AWQ"},
+    {"absmax", "bitsandbytes"},
+    {"quant_map", "bitsandbytes"},
+    {"quant_state", "bitsandbytes"},
+    {"SCB", "bitsandbytes"},
+    {"weight_scale", "FP8 or compressed-tensors"},
+    {"weight_scale_inv", "FP8"},
+    {"weight_packed", "compressed-tensors"},
+    {"weight_zero_point", "compressed-tensors"},
+    {"W_q", "HQQ"},
+    {"_packed_params", "torch.ao"},
+    {"lora_A", NULL},
+    {"lora_B", NULL},
 };
-
-static grail_status refuse_form(const checkpoint *weights, const char *tensor, const stored_form *f)
-{
-    if (f->is_adapter) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: tensor '%s' belongs to a LoRA adapter, which is not a network; merge "
-                         "it into its base model (merge_and_unload of PEFT), and give the result",
-                         checkpoint_path(weights), tensor);
-    }
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: tensor '%s' shows weights quantised by %s, but only plain weights can be "
-                     "narrowed; " REMEDY,
-                     checkpoint_path(weights), tensor, f->form);
-}
 
 grail_status refuse_stored_form(const checkpoint *weights)
 {
+    const char *path = checkpoint_path(weights);
     for (int64_t i = 0; i < checkpoint_count(weights); i++) {
         const char *name = checkpoint_plain_name(weights, i);
         for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+            if (name_has_parts(name, forms[f].part) && forms[f].form == NULL) {
+                return error_set(
+                    GRAIL_ERROR_UNSUPPORTED,
+                    "%s: tensor '%s' belongs to a LoRA adapter, which is not a "
+                    "network; merge it into its base model (merge_and_unload of PEFT), "
+                    "and give the result",
+                    path, name);
+            }
             if (name_has_parts(name, forms[f].part)) {
-                return refuse_form(weights, name, &forms[f]);
+                return error_set(GRAIL_ERROR_UNSUPPORTED,
+                                 "%s: tensor '%s' shows weights quantised by %s, but only plain "
+                                 "weights can be narrowed; " REMEDY,
+                                 path, name, forms[f].form);
             }
         }
     }

@@ -39,41 +39,33 @@ static grail_status scale_linear(const rotary_base *b, const json_t *scaling, ro
 
 /* -- llama3 ------------------------------------------------------------------------------------ */
 
-typedef struct llama3_scaling {
-    double factor, low, high, original;
-} llama3_scaling;
-
 /* wavelength > original/low: slowed by `factor`; < original/high: kept; between: blended. */
-static double slow(const llama3_scaling *s, double frequency)
-{
-    const double wavelength = two_pi / frequency;
-    if (wavelength > s->original / s->low) {
-        return frequency / s->factor;
-    }
-    if (wavelength < s->original / s->high) {
-        return frequency;
-    }
-    const double blend = (s->original / wavelength - s->low) / (s->high - s->low);
-    return frequency * ((1.0 - blend) / s->factor + blend);
-}
-
 static grail_status scale_llama3(const rotary_base *b, const json_t *scaling, rotary *r)
 {
-    llama3_scaling s = {0};
-    CHECK(json_get_real(b->name, scaling, "factor", 8.0, &s.factor));
-    CHECK(json_get_real(b->name, scaling, "low_freq_factor", 1.0, &s.low));
-    CHECK(json_get_real(b->name, scaling, "high_freq_factor", 4.0, &s.high));
-    CHECK(json_get_real(b->name, scaling, "original_max_position_embeddings", 8192.0, &s.original));
-    if (!(s.factor > 0.0 && s.low > 0.0 && s.high > s.low && s.original > 0.0)) {
+    double factor = 0.0;
+    double low = 0.0;
+    double high = 0.0;
+    double original = 0.0;
+    CHECK(json_get_real(b->name, scaling, "factor", 8.0, &factor));
+    CHECK(json_get_real(b->name, scaling, "low_freq_factor", 1.0, &low));
+    CHECK(json_get_real(b->name, scaling, "high_freq_factor", 4.0, &high));
+    CHECK(json_get_real(b->name, scaling, "original_max_position_embeddings", 8192.0, &original));
+    if (!(factor > 0.0 && low > 0.0 && high > low && original > 0.0)) {
         return error_set(
             GRAIL_ERROR_FORMAT,
             "%s: the llama3 rotary scaling has factor %g, low_freq_factor %g, high_freq_factor %g "
             "and original_max_position_embeddings %g; all must be above 0, and high_freq_factor "
             "above low_freq_factor",
-            b->name, s.factor, s.low, s.high, s.original);
+            b->name, factor, low, high, original);
     }
     for (int64_t k = 0; k < b->count; k++) {
-        r->frequency[k] = slow(&s, r->frequency[k]);
+        const double frequency = r->frequency[k];
+        const double wavelength = two_pi / frequency;
+        const double blend = (original / wavelength - low) / (high - low);
+        r->frequency[k] = wavelength > original / low ? frequency / factor
+                          : wavelength < original / high
+                              ? frequency
+                              : frequency * ((1.0 - blend) / factor + blend);
     }
     return GRAIL_OK;
 }
@@ -118,19 +110,6 @@ static double magnitude(double factor, double scale)
     return factor <= 1.0 ? 1.0 : 0.1 * scale * log(factor) + 1.0;
 }
 
-static grail_status read_magnitude(const rotary_base *b, const json_t *scaling, double factor,
-                                   rotary *r)
-{
-    double scale = 0.0;
-    double all = 0.0;
-    CHECK(json_get_real(b->name, scaling, "mscale", 0.0, &scale));
-    CHECK(json_get_real(b->name, scaling, "mscale_all_dim", 0.0, &all));
-    const bool stated = scale != 0.0 && all != 0.0;
-    return read_factor(
-        b, scaling,
-        stated ? magnitude(factor, scale) / magnitude(factor, all) : magnitude(factor, 1.0), r);
-}
-
 /* The pair that makes so many turns in the original length. */
 static double pair_of_turns(const rotary_base *b, double turns, double original)
 {
@@ -139,12 +118,22 @@ static double pair_of_turns(const rotary_base *b, double turns, double original)
 
 /* Pairs up to `low` keep their frequencies, those from `high` on are slowed by the factor; between
  * them both are blended. */
-static grail_status read_ramp(const rotary_base *b, const json_t *scaling, double original,
-                              double *low, double *high)
+static grail_status scale_yarn(const rotary_base *b, const json_t *scaling, rotary *r)
 {
+    double original = 0.0;
+    double factor = 0.0;
+    double scale = 0.0;
+    double all = 0.0;
     double fast = 0.0;
     double slow_turns = 0.0;
     bool truncate = true;
+    CHECK(read_lengths(b, scaling, &original, &factor));
+    CHECK(json_get_real(b->name, scaling, "mscale", 0.0, &scale));
+    CHECK(json_get_real(b->name, scaling, "mscale_all_dim", 0.0, &all));
+    CHECK(read_factor(b, scaling,
+                      scale != 0.0 && all != 0.0 ? magnitude(factor, scale) / magnitude(factor, all)
+                                                 : magnitude(factor, 1.0),
+                      r));
     CHECK(json_get_real(b->name, scaling, "beta_fast", 32.0, &fast));
     CHECK(json_get_real(b->name, scaling, "beta_slow", 1.0, &slow_turns));
     CHECK(json_get_boolean(b->name, scaling, "truncate", true, &truncate));
@@ -154,27 +143,11 @@ static grail_status read_ramp(const rotary_base *b, const json_t *scaling, doubl
                          "be above 0, and beta_fast not below beta_slow",
                          b->name, fast, slow_turns);
     }
-    *low = pair_of_turns(b, fast, original);
-    *high = pair_of_turns(b, slow_turns, original);
-    if (truncate) {
-        *low = floor(*low);
-        *high = ceil(*high);
-    }
-    *low = fmax(*low, 0.0);
-    *high = fmin(*high, (double)b->size - 1.0);
-    *high += *high == *low ? 0.001 : 0.0;
-    return GRAIL_OK;
-}
-
-static grail_status scale_yarn(const rotary_base *b, const json_t *scaling, rotary *r)
-{
-    double original = 0.0;
-    double factor = 0.0;
-    double low = 0.0;
-    double high = 0.0;
-    CHECK(read_lengths(b, scaling, &original, &factor));
-    CHECK(read_magnitude(b, scaling, factor, r));
-    CHECK(read_ramp(b, scaling, original, &low, &high));
+    double low = pair_of_turns(b, fast, original);
+    double high = pair_of_turns(b, slow_turns, original);
+    low = fmax(truncate ? floor(low) : low, 0.0);
+    high = fmin(truncate ? ceil(high) : high, (double)b->size - 1.0);
+    high += high == low ? 0.001 : 0.0;
     for (int64_t k = 0; k < b->count; k++) {
         const double slowed = fmin(fmax(((double)k - low) / (high - low), 0.0), 1.0);
         r->frequency[k] *= slowed / factor + (1.0 - slowed);

@@ -62,19 +62,6 @@ static bool is_of_timm(const json_t *config)
     return names != NULL && strcmp(names, "timm") == 0 && timm_config_is(config);
 }
 
-/* What grail itself reads again; and timm, where all layers have one width. */
-static grail_status describe_recognised(const tower_widths *w, json_t *config)
-{
-    CHECK(json_put(config, "head_dim", json_integer(w->head_dim)));
-    json_object_del(config, "num_attention_heads"); /* head_dim says it for any number of them */
-    if (!is_of_timm(config) || w->ffn == 0) {
-        return GRAIL_OK;
-    }
-    char ratio[40];
-    ratio_text(w, ratio, sizeof ratio);
-    return timm_config_set_argument(config, "mlp_ratio", json_real(strtod(ratio, NULL)));
-}
-
 grail_status tower_describe_narrowed(const architecture *self, const graph *narrowed,
                                      json_t *config)
 {
@@ -84,7 +71,14 @@ grail_status tower_describe_narrowed(const architecture *self, const graph *narr
     json_t *vision = json_object_get(config, "vision_config");
     json_t *section = json_is_object(vision) ? vision : config;
     if (json_object_get(config, "names") != NULL) { /* it is not Hugging Face's */
-        return describe_recognised(&w, config);
+        char ratio[40];
+        ratio_text(&w, ratio, sizeof ratio);
+        CHECK(json_put(config, "head_dim", json_integer(w.head_dim)));
+        json_object_del(config,
+                        "num_attention_heads"); /* head_dim says it for any number of them */
+        return is_of_timm(config) && w.ffn > 0  /* all layers have one width */
+                   ? timm_config_set_argument(config, "mlp_ratio", json_real(strtod(ratio, NULL)))
+                   : GRAIL_OK;
     }
     if (w.ffn > 0) {
         CHECK(json_put(section, "intermediate_size", json_integer(w.ffn)));
@@ -99,24 +93,39 @@ grail_status tower_describe_narrowed(const architecture *self, const graph *narr
 }
 
 /* States the arguments with which the class of the convention builds these widths. */
-static void judge_class(const tower_names *names, const json_t *config, const tower_widths *w,
-                        loader_verdict *v)
+grail_status tower_judge_loaders(const architecture *self, const json_t *config, const graph *dense,
+                                 const graph *narrowed, loader_verdict *verdicts)
 {
+    (void)dense;
     char ratio[40];
-    ratio_text(w, ratio, sizeof ratio);
-    if (strcmp(names->key, "vit-pytorch") == 0) {
-        remark(v, "SimpleViT(mlp_dim=%lld, heads=%lld, dim_head=%lld)", (long long)w->ffn,
-               (long long)w->heads, (long long)w->head_dim);
-    } else if (w->heads * w->head_dim != w->width) {
+    tower_widths w;
+    loader_verdict *v = &verdicts[0];
+    const tower_names *names = self->conventions;
+    const char *key = json_string_value(json_object_get(config, "names"));
+    while (names->key != NULL &&
+           (key == NULL ? !names->configured : strcmp(names->key, key) != 0)) {
+        names++;
+    }
+    names = names->key == NULL ? self->conventions : names;
+    CHECK(widths_of(narrowed, &w));
+    ratio_text(&w, ratio, sizeof ratio);
+    judge_loaders_of_any_width(verdicts);
+    *v = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
+    if (!v->loads) {
+        remark(v, "the layers have different widths; its class gives all layers the same");
+    } else if (strcmp(names->key, "vit-pytorch") == 0) {
+        remark(v, "SimpleViT(mlp_dim=%lld, heads=%lld, dim_head=%lld)", (long long)w.ffn,
+               (long long)w.heads, (long long)w.head_dim);
+    } else if (w.heads * w.head_dim != w.width) {
         refuse(v,
                "its attention must be as wide as the residual stream, but %lld heads of %lld are "
                "not %lld",
-               (long long)w->heads, (long long)w->head_dim, (long long)w->width);
+               (long long)w.heads, (long long)w.head_dim, (long long)w.width);
     } else if (names->configured) {
-        remark(v, "intermediate_size %lld", (long long)w->ffn);
+        remark(v, "intermediate_size %lld", (long long)w.ffn);
         loader_lines_saved_class(config, v);
     } else if (strcmp(names->key, "torchvision") == 0) {
-        remark(v, "VisionTransformer(mlp_dim=%lld)", (long long)w->ffn);
+        remark(v, "VisionTransformer(mlp_dim=%lld)", (long long)w.ffn);
     } else if (is_of_timm(config)) {
         remark(v, "create_model('local-dir:OUTPUT', pretrained=True); model_args has mlp_ratio %s",
                ratio);
@@ -125,38 +134,10 @@ static void judge_class(const tower_names *names, const json_t *config, const to
         remark(v, "create_model(..., mlp_ratio=%s)", ratio);
     } else {
         remark(v, "with \"mlp_ratio\": %s in vision_cfg%s", ratio,
-               w->ffn == 4 * w->width ? "" : "; OpenAI's own class fixes 4");
+               w.ffn == 4 * w.width ? "" : "; OpenAI's own class fixes 4");
         if (json_is_true(json_object_get(config, TOWER_OPEN_CLIP_ARGUMENTS))) {
             loader_lines_open_clip(ratio, v);
         }
     }
-}
-
-static const tower_names *find_names(const architecture *self, const json_t *config)
-{
-    const char *key = json_string_value(json_object_get(config, "names"));
-    for (const tower_names *n = self->conventions; n->key != NULL; n++) {
-        if (key == NULL ? n->configured : strcmp(n->key, key) == 0) {
-            return n;
-        }
-    }
-    return self->conventions;
-}
-
-grail_status tower_judge_loaders(const architecture *self, const json_t *config, const graph *dense,
-                                 const graph *narrowed, loader_verdict *verdicts)
-{
-    (void)dense;
-    tower_widths w;
-    CHECK(widths_of(narrowed, &w));
-    const tower_names *names = find_names(self, config);
-    verdicts[0] = (loader_verdict){.loader = names->loader, .loads = w.ffn > 0 && w.heads > 0};
-    if (verdicts[0].loads) {
-        judge_class(names, config, &w, &verdicts[0]);
-    } else {
-        remark(&verdicts[0],
-               "the layers have different widths; its class gives all layers the same");
-    }
-    judge_loaders_of_any_width(verdicts);
     return GRAIL_OK;
 }

@@ -66,7 +66,8 @@ static grail_status put_tensor(const compression_request *request, int parameter
     }
     const int64_t rows = request->narrowed.graph->parameters[parameter].shape[0];
     TRY(memory_new_unset(&moved, bytes, 1));
-    gguf_target_move_rows(target, parameter, rows, bytes / (size_t)rows, data, moved);
+    gguf_move_rows(&target->places[parameter].map.rows, rows, bytes / (size_t)rows, false, data,
+                   moved);
     TRY(sink->take(sink->user, name, moved, bytes));
 out:
     memory_free(moved);
@@ -362,7 +363,8 @@ static grail_status order_rows(const compression_request *request, int parameter
     }
     const int64_t rows = request->narrowed.graph->parameters[parameter].shape[0];
     CHECK(memory_new_unset(&moved, bytes, 1));
-    gguf_target_move_back(target, parameter, rows, bytes / (size_t)rows, *data, moved);
+    gguf_move_rows(&target->places[parameter].map.rows, rows, bytes / (size_t)rows, true, *data,
+                   moved);
     memory_free(*data);
     *data = moved;
     return GRAIL_OK;

@@ -102,8 +102,8 @@ TEST(layers_may_have_a_plain_ffn)
         assert_int_equal(w.shared, layer == 1 ? 12 : 0);
         assert_int_equal(w.intermediate, layer == 1 ? 0 : 24);
     }
-    assert_true(decoder_is_uniform(g));
-    assert_false(decoder_lacks_sublayers(g));
+    assert_true(decoder_shape_of(g).uniform);
+    assert_false(decoder_shape_of(g).lacks_sublayers);
     graph_free(g);
     g = built("qwen2_moe", "\"num_experts\": 0");
     assert_int_equal(decoder_widths_of(g, 1).intermediate, 24);
