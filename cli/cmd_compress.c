@@ -280,13 +280,13 @@ static json_t *forecast_json(const grail_compression *c, const forecast *f)
         return json_null();
     }
     const int done = grail_compression_totals_get(c).blocks_done;
-    return json_pack("{s:f, s:f, s:I, s:I, s:b, s:i, s:o, s:o, s:I}", "seconds", f->run.seconds,
-                     "heal_seconds", f->run.heal_seconds, "bytes", (json_int_t)f->run.bytes,
-                     "samples", (json_int_t)f->run.samples, "widths_stand_in", f->plan.stands_in,
-                     "trials", f->plan.stands_in != 0 ? f->plan.trials : 0, "choosing_seconds",
-                     json_number_or_null(f->choosing), "blocks_done",
-                     done < 0 || f->resume_unknown ? json_null() : json_integer(done),
-                     "eval_samples", (json_int_t)f->measured.samples);
+    return json_of("seconds", J(f->run.seconds), "heal_seconds", J(f->run.heal_seconds), "bytes",
+                   J(f->run.bytes), "samples", J(f->run.samples), "widths_stand_in",
+                   J((bool)f->plan.stands_in), "trials",
+                   J(f->plan.stands_in != 0 ? f->plan.trials : 0), "choosing_seconds",
+                   J(f->choosing), "blocks_done",
+                   done < 0 || f->resume_unknown ? json_null() : json_integer(done), "eval_samples",
+                   J(f->measured.samples), NULL);
 }
 
 static void print_summary(const grail_compression *c, const quality *q)
@@ -324,14 +324,11 @@ static void print_summary(const grail_compression *c, const quality *q)
 
 static json_t *site_json(const grail_site_report *s)
 {
-    return json_pack(
-        "{s:o, s:o, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "site", json_text(s->name),
-        "kind", json_text(s->kind), "units", (json_int_t)s->units, "kept", (json_int_t)s->kept,
-        "tied", s->tied, "lambda", json_number_or_null(s->fit.lambda), "fit_error_before",
-        json_number_or_null(s->fit.fit_before), "fit_error_after",
-        json_number_or_null(s->fit.fit_after), "held_error_before",
-        json_number_or_null(s->fit.held_before), "held_error_after",
-        json_number_or_null(s->fit.held_after), "fallback", json_text(s->fit.fallback));
+    return json_of("site", J(s->name), "kind", J(s->kind), "units", J(s->units), "kept", J(s->kept),
+                   "tied", J((bool)s->tied), "lambda", J(s->fit.lambda), "fit_error_before",
+                   J(s->fit.fit_before), "fit_error_after", J(s->fit.fit_after),
+                   "held_error_before", J(s->fit.held_before), "held_error_after",
+                   J(s->fit.held_after), "fallback", J(s->fit.fallback), NULL);
 }
 
 static int print_json_summary(const grail_compression *c, const quality *q, const forecast *f)
@@ -348,21 +345,18 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         json_array_append_new(sites, site_json(&s));
     }
     for (int i = 0; grail_compression_loader(c, i, &loader, &loads, &reason) != 0; i++) {
-        json_array_append_new(loaders, json_pack("{s:o, s:b, s:o}", "loader", json_text(loader),
-                                                 "loads", loads, "reason", json_text(reason)));
+        json_array_append_new(loaders, json_of("loader", J(loader), "loads", J((bool)loads),
+                                               "reason", J(reason), NULL));
     }
-    return print_json(json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:o, s:o}",
-        "output", json_text(asked.compress.output.path), "dense_parameters",
-        (json_int_t)t.dense.parameters, "parameters", (json_int_t)t.parameters, "dense_bytes",
-        (json_int_t)t.dense.bytes, "bytes", (json_int_t)t.bytes, "dense_macs_per_token",
-        (json_int_t)t.dense.macs_per_token, "macs_per_token", (json_int_t)t.macs_per_token,
-        "dense_kv_bytes_per_token", (json_int_t)t.dense.kv_bytes_per_token, "kv_bytes_per_token",
-        (json_int_t)t.kv_bytes_per_token, "samples", (json_int_t)t.samples, "context",
-        (json_int_t)t.context, "shortfall", json_text(t.shortfall), "loaders", loaders, "sites",
-        sites, "healed", heal_summaries_json(c), "cut", cut_summary_json(c), "quality",
-        quality_json(q), "forecast", forecast_json(c, f), "notices", notices));
+    return print_json(
+        json_of("output", J(asked.compress.output.path), "dense_parameters", J(t.dense.parameters),
+                "parameters", J(t.parameters), "dense_bytes", J(t.dense.bytes), "bytes", J(t.bytes),
+                "dense_macs_per_token", J(t.dense.macs_per_token), "macs_per_token",
+                J(t.macs_per_token), "dense_kv_bytes_per_token", J(t.dense.kv_bytes_per_token),
+                "kv_bytes_per_token", J(t.kv_bytes_per_token), "samples", J(t.samples), "context",
+                J(t.context), "shortfall", J(t.shortfall), "loaders", loaders, "sites", sites,
+                "healed", heal_summaries_json(c), "cut", cut_summary_json(c), "quality",
+                quality_json(q), "forecast", forecast_json(c, f), "notices", notices, NULL));
 }
 
 /* A plan says itself what these options say, or leaves it to them. */

@@ -40,9 +40,9 @@ static json_t *backends_json(void)
         for (int k = 0; k < b.left_out; k++) {
             json_array_append_new(left_out, json_text(grail_backend_left_out(i, k)));
         }
-        json_array_append_new(list, json_pack("{s:o, s:o, s:i, s:o}", "name", json_text(b.name),
-                                              "precision", json_text(b.precision), "operations",
-                                              b.operations, "done_on_host", left_out));
+        json_array_append_new(list,
+                              json_of("name", J(b.name), "precision", J(b.precision), "operations",
+                                      J(b.operations), "done_on_host", left_out, NULL));
     }
     return list;
 }
@@ -78,18 +78,14 @@ static void print_machine(const grail_machine *m)
 
 static int print_machine_json(const grail_machine *m)
 {
-    return print_json(
-        json_pack("{s:o, s:o, s:o, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, "
-                  "s:o, s:o, s:o}",
-                  "version", json_text(grail_version()), "cpu", json_text(m->cpu), "features",
-                  json_text(m->features), "cores", m->cores, "threads", m->threads, "memory_total",
-                  (json_int_t)m->memory_total, "memory_available", (json_int_t)m->memory_available,
-                  "blas", json_text(m->blas_name), "blas_version", json_text(m->blas_version),
-                  "onednn_version", json_text(m->onednn_version), "kernel", json_text(m->kernel),
-                  "kernel_choice", json_text(m->kernel_choice), "sgemm_gflops", m->sgemm_gflops,
-                  "dgemm_gflops", m->dgemm_gflops, "bf16_gflops", m->bf16_gflops, "auto_precision",
-                  json_text_or_null(m->auto_precision), "remedy", json_text_or_null(m->remedy),
-                  "backends", backends_json()));
+    return print_json(json_of(
+        "version", J(grail_version()), "cpu", J(m->cpu), "features", J(m->features), "cores",
+        J(m->cores), "threads", J(m->threads), "memory_total", J(m->memory_total),
+        "memory_available", J(m->memory_available), "blas", J(m->blas_name), "blas_version",
+        J(m->blas_version), "onednn_version", J(m->onednn_version), "kernel", J(m->kernel),
+        "kernel_choice", J(m->kernel_choice), "sgemm_gflops", J(m->sgemm_gflops), "dgemm_gflops",
+        J(m->dgemm_gflops), "bf16_gflops", J(m->bf16_gflops), "auto_precision",
+        J(m->auto_precision), "remedy", J(m->remedy), "backends", backends_json(), NULL));
 }
 
 static int run(const char *const arguments[])

@@ -105,18 +105,15 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
 
 static int print_perplexity_json(const char *model, const grail_perplexity *p, json_t *notices)
 {
-    return print_json(json_pack(
-        "{s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:I, "
-        "s:I, s:o}",
-        "model", json_text(model), "perplexity", p->perplexity, "error", p->error, "mean_nll",
-        p->mean_nll, "dtype", json_text(p->dtype), "backend", json_text(asked.compute.backend),
-        "precision", json_text(p->precision), "protocol", json_text(p->protocol), "window_bos",
-        asked.text.window_bos, "windows", (json_int_t)p->windows, "context", (json_int_t)p->context,
-        "stride", (json_int_t)p->stride, "scored_tokens", (json_int_t)p->scored_tokens,
-        "stream_tokens", p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens),
-        "text_sha256", json_text(p->text_sha256), "tokenizer_sha256",
-        json_text(p->tokenizer_sha256), "overlap_runs", (json_int_t)p->overlap_runs,
-        "calibration_runs", (json_int_t)p->calibration_runs, "notices", notices));
+    return print_json(json_of(
+        "model", J(model), "perplexity", J(p->perplexity), "error", J(p->error), "mean_nll",
+        J(p->mean_nll), "dtype", J(p->dtype), "backend", J(asked.compute.backend), "precision",
+        J(p->precision), "protocol", J(p->protocol), "window_bos", J((bool)asked.text.window_bos),
+        "windows", J(p->windows), "context", J(p->context), "stride", J(p->stride), "scored_tokens",
+        J(p->scored_tokens), "stream_tokens",
+        p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens), "text_sha256",
+        J(p->text_sha256), "tokenizer_sha256", J(p->tokenizer_sha256), "overlap_runs",
+        J(p->overlap_runs), "calibration_runs", J(p->calibration_runs), "notices", notices, NULL));
 }
 
 static void print_accuracy(const char *model, const grail_accuracy *a)
@@ -138,17 +135,14 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
 
 static int print_accuracy_json(const char *model, const grail_accuracy *a, json_t *notices)
 {
-    return print_json(json_pack(
-        "{s:o, s:f, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:f, "
-        "s:I, s:I, s:o}",
-        "model", json_text(model), "top1", a->top1, "top5", json_number_or_null(a->top5),
-        "interval", a->interval, "low", a->low, "high", a->high, "mean_nll", a->mean_nll, "images",
-        (json_int_t)a->images, "classes", (json_int_t)a->classes, "side", (json_int_t)a->side,
-        "preset", json_text(a->preset), "data_sha256", json_text(a->data_sha256), "dtype",
-        json_text(a->dtype), "backend", json_text(asked.compute.backend), "precision",
-        json_text(a->precision), "seconds", a->seconds, "images_per_second", a->images_per_second,
-        "overlap_images", (json_int_t)a->overlap_images, "calibration_images",
-        (json_int_t)a->calibration_images, "notices", notices));
+    return print_json(json_of(
+        "model", J(model), "top1", J(a->top1), "top5", J(a->top5), "interval", J(a->interval),
+        "low", J(a->low), "high", J(a->high), "mean_nll", J(a->mean_nll), "images", J(a->images),
+        "classes", J(a->classes), "side", J(a->side), "preset", J(a->preset), "data_sha256",
+        J(a->data_sha256), "dtype", J(a->dtype), "backend", J(asked.compute.backend), "precision",
+        J(a->precision), "seconds", J(a->seconds), "images_per_second", J(a->images_per_second),
+        "overlap_images", J(a->overlap_images), "calibration_images", J(a->calibration_images),
+        "notices", notices, NULL));
 }
 
 static json_t *eval_notices(const grail_model *model, const char *of_classes)

@@ -35,10 +35,10 @@ static int print_facts(const grail_onnx_facts *facts)
 {
     char bytes[HUMAN_SIZE];
     if (asked.as_json) {
-        return print_json(json_pack("{s:o, s:I, s:I, s:I, s:b, s:b}", "file", json_text(output),
-                                    "side", (json_int_t)facts->side, "outputs",
-                                    (json_int_t)facts->outputs, "bytes", (json_int_t)facts->bytes,
-                                    "split", facts->split, "converted", facts->converted));
+        return print_json(json_of("file", J(output), "side", J(facts->side), "outputs",
+                                  J(facts->outputs), "bytes", J(facts->bytes), "split",
+                                  J((bool)facts->split), "converted", J((bool)facts->converted),
+                                  NULL));
     }
     print_out("%s: %s%s%s, opset 17\n", output, human_bytes((double)facts->bytes, bytes),
               facts->split ? " with its weights in " : "", facts->split ? "the .data file" : "");

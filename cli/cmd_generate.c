@@ -98,11 +98,10 @@ static int print_result(const grail_generated *g)
     if (asked.as_json) {
         json_t *text = join_pieces();
         json_decref(pieces);
-        return print_json(json_pack("{s:o, s:o, s:o, s:I, s:I, s:b, s:f, s:f, s:o}", "prompt",
-                                    json_text(o.prompt), "text", text, "ids", ids, "prompt_tokens",
-                                    (json_int_t)g->prompt_tokens, "tokens", (json_int_t)g->tokens,
-                                    "ended", g->ended, "prompt_seconds", g->prompt_seconds,
-                                    "seconds", g->seconds, "precision", json_text(g->precision)));
+        return print_json(json_of("prompt", J(o.prompt), "text", text, "ids", ids, "prompt_tokens",
+                                  J(g->prompt_tokens), "tokens", J(g->tokens), "ended",
+                                  J((bool)g->ended), "prompt_seconds", J(g->prompt_seconds),
+                                  "seconds", J(g->seconds), "precision", J(g->precision), NULL));
     }
     print_prompt();
     print_out("\n");

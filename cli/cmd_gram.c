@@ -44,12 +44,10 @@ static int print_facts(const grail_gram_facts *f)
 {
     char bytes[HUMAN_SIZE];
     if (asked.as_json) {
-        return print_json(
-            json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "output", json_text(gram.path),
-                      "matrices", (json_int_t)f->matrices, "grams", (json_int_t)f->grams, "samples",
-                      (json_int_t)f->samples, "context", (json_int_t)f->context, "bytes",
-                      (json_int_t)f->bytes, "notices",
-                      added.count > 0 ? json_array() : shared_options_notices_json(NULL)));
+        return print_json(json_of(
+            "output", J(gram.path), "matrices", J(f->matrices), "grams", J(f->grams), "samples",
+            J(f->samples), "context", J(f->context), "bytes", J(f->bytes), "notices",
+            added.count > 0 ? json_array() : shared_options_notices_json(NULL), NULL));
     }
     print_out("%s: statistics of %lld matrices, %lld whole Gram matrices, over %lld samples; %s\n",
               gram.path, (long long)f->matrices, (long long)f->grams, (long long)f->samples,

@@ -64,10 +64,9 @@ static int finish(grail_compression *c, const char *of_classes)
         return code;
     }
     if (asked.as_json) {
-        return print_json(json_pack("{s:o, s:o, s:o, s:o}", "output",
-                                    json_text(asked.compress.output.path), "healed",
-                                    heal_summaries_json(c), "quality", quality_json(&q), "notices",
-                                    shared_options_notices_json(of_classes)));
+        return print_json(json_of("output", J(asked.compress.output.path), "healed",
+                                  heal_summaries_json(c), "quality", quality_json(&q), "notices",
+                                  shared_options_notices_json(of_classes), NULL));
     }
     heal_summaries_print(c);
     quality_print(&q);

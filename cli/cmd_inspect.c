@@ -117,12 +117,10 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
 
 static json_t *site_json(const grail_site_facts *s)
 {
-    return json_pack("{s:o, s:o, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "site", json_text(s->name),
-                     "kind", json_text(s->kind), "block", s->block, "units", (json_int_t)s->units,
-                     "features_per_unit", (json_int_t)s->features_per_unit, "width",
-                     (json_int_t)s->width, "groups", (json_int_t)s->groups, "outputs",
-                     (json_int_t)s->outputs, "parameters_per_unit",
-                     (json_int_t)s->parameters_per_unit);
+    return json_of("site", J(s->name), "kind", J(s->kind), "block", J(s->block), "units",
+                   J(s->units), "features_per_unit", J(s->features_per_unit), "width", J(s->width),
+                   "groups", J(s->groups), "outputs", J(s->outputs), "parameters_per_unit",
+                   J(s->parameters_per_unit), NULL);
 }
 
 static json_t *triple(const double values[3])
@@ -133,12 +131,10 @@ static json_t *triple(const double values[3])
 static json_t *preprocessing_json(const grail_preprocessing *p)
 {
     return p == NULL ? json_null()
-                     : json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:f, s:o, s:o}", "preset",
-                                 json_text(p->preset), "origin", json_text_or_null(p->origin),
-                                 "edges", json_text_or_null(p->edges), "resize",
-                                 (json_int_t)p->resize, "crop", (json_int_t)p->crop,
-                                 "interpolation", json_text_or_null(p->interpolation), "rescale",
-                                 p->rescale, "mean", triple(p->mean), "std", triple(p->deviation));
+                     : json_of("preset", J(p->preset), "origin", J(p->origin), "edges", J(p->edges),
+                               "resize", J(p->resize), "crop", J(p->crop), "interpolation",
+                               J(p->interpolation), "rescale", J(p->rescale), "mean",
+                               triple(p->mean), "std", triple(p->deviation), NULL);
 }
 
 static int print_as_json(const grail_model *model, const grail_model_facts *f,
@@ -153,18 +149,14 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:I, s:b, "
-        "s:o, s:o, s:o, s:o}",
-        "model", json_text(f->directory), "architecture", json_text(f->architecture), "dtype",
-        json_text(f->dtype), "blocks", (json_int_t)f->blocks, "vocabulary",
-        (json_int_t)f->vocabulary, "context", (json_int_t)f->context, "parameters",
-        (json_int_t)f->parameters, "bytes", (json_int_t)f->bytes, "macs_per_token",
-        (json_int_t)f->macs_per_token, "kv_bytes_per_token", (json_int_t)f->kv_bytes_per_token,
-        "reads_images", f->reads_images, "image_side", (json_int_t)f->image_side, "preset",
-        json_text_or_null(f->preset), "classes", (json_int_t)f->classes, "gives_features",
-        f->gives_features, "activation", json_text_or_null(f->activation), "preprocessing",
-        preprocessing_json(p), "notices", heard, "sites", list));
+    return print_json(json_of(
+        "model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
+        "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
+        "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
+        J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token), "reads_images",
+        J((bool)f->reads_images), "image_side", J(f->image_side), "preset", J(f->preset), "classes",
+        J(f->classes), "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
+        "preprocessing", preprocessing_json(p), "notices", heard, "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])

@@ -27,14 +27,11 @@ static const option table[] = {
 
 static int print_json_summary(const grail_plan_facts *f)
 {
-    return print_json(json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:i, s:f, s:o}",
-                                "budget", json_text(f->budget), "formula", json_text(f->formula),
-                                "limit", json_text(f->limit), "most", f->most, "cost", f->cost,
-                                "dense_cost", f->dense_cost, "divergence",
-                                json_number_or_null(f->divergence), "uniform_divergence",
-                                json_number_or_null(f->uniform_divergence), "uniform_cost",
-                                json_number_or_null(f->uniform_cost), "tried", f->tried, "seconds",
-                                f->seconds, "notices", shared_options_notices_json(NULL)));
+    return print_json(json_of(
+        "budget", J(f->budget), "formula", J(f->formula), "limit", J(f->limit), "most", J(f->most),
+        "cost", J(f->cost), "dense_cost", J(f->dense_cost), "divergence", J(f->divergence),
+        "uniform_divergence", J(f->uniform_divergence), "uniform_cost", J(f->uniform_cost), "tried",
+        J(f->tried), "seconds", J(f->seconds), "notices", shared_options_notices_json(NULL), NULL));
 }
 
 static void print_summary(const grail_plan_facts *f)

@@ -103,30 +103,24 @@ static json_t *json_of_pooled(const grail_comparison *c)
 {
     return c->pooled == 0
                ? json_null()
-               : json_pack("{s:I, s:b, s:I, s:I, s:o, s:o, s:f, s:o, s:f, s:o, s:o}", "windows",
-                           (json_int_t)c->pooled, "documents", c->documents, "context",
-                           (json_int_t)c->context, "full_documents", (json_int_t)c->full_documents,
-                           "pooling", json_text(c->pooling), "pooling_notice",
-                           json_text(c->pooling_notice), "mean_cosine", c->mean_cosine,
-                           "cosine_interval", json_number_or_null(c->cosine_interval),
-                           "least_cosine", c->least_cosine, "same_nearest",
-                           json_number_or_null(c->same_nearest), "nearest_interval",
-                           json_number_or_null(c->nearest_interval));
+               : json_of("windows", J(c->pooled), "documents", J((bool)c->documents), "context",
+                         J(c->context), "full_documents", J(c->full_documents), "pooling",
+                         J(c->pooling), "pooling_notice", J(c->pooling_notice), "mean_cosine",
+                         J(c->mean_cosine), "cosine_interval", J(c->cosine_interval),
+                         "least_cosine", J(c->least_cosine), "same_nearest", J(c->same_nearest),
+                         "nearest_interval", J(c->nearest_interval), NULL);
 }
 
 static int print_json_result(const grail_comparison *c, bool of_images)
 {
-    json_t *identity =
-        c->identity_checked != 0
-            ? json_pack("{s:f, s:b}", "max_abs", c->identity_max_abs, "holds", identity_holds(c))
-            : json_null();
-    return print_json(
-        json_pack("{s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", of_images ? "images" : "tokens",
-                  (json_int_t)c->compared, "max_abs", c->max_abs, "relative_error",
-                  json_number_or_null(c->relative_error), "pooled", json_of_pooled(c), "mean_kl",
-                  json_number_or_null(c->mean_kl), "max_kl", json_number_or_null(c->max_kl),
-                  "top1_agreement", json_number_or_null(c->top1_agreement), "zero_column_identity",
-                  identity, "norm_is_cut", c->norm_is_cut != 0));
+    json_t *identity = c->identity_checked != 0 ? json_of("max_abs", J(c->identity_max_abs),
+                                                          "holds", J((bool)identity_holds(c)), NULL)
+                                                : json_null();
+    return print_json(json_of(of_images ? "images" : "tokens", J(c->compared), "max_abs",
+                              J(c->max_abs), "relative_error", J(c->relative_error), "pooled",
+                              json_of_pooled(c), "mean_kl", J(c->mean_kl), "max_kl", J(c->max_kl),
+                              "top1_agreement", J(c->top1_agreement), "zero_column_identity",
+                              identity, "norm_is_cut", J((bool)c->norm_is_cut), NULL));
 }
 
 static int print_result(const grail_comparison *c, bool of_images)

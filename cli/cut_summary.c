@@ -398,13 +398,11 @@ void cut_summary_print_loaders(const grail_compression *c)
 static json_t *kind_json(const kind_summary *k, bool wanted)
 {
     const double none = (double)NAN;
-    return json_pack("{s:o, s:o, s:f, s:o, s:o, s:i, s:i, s:i}", "kind", json_text(k->kind),
-                     "asked", json_number_or_null(wanted ? k->asked / k->parameters : none),
-                     "reached", k->removed / k->parameters, "error_before",
-                     json_number_or_null(k->measured > 0 ? k->before / k->measured : none),
-                     "error_after",
-                     json_number_or_null(k->measured > 0 ? k->after / k->measured : none), "sites",
-                     k->sites, "bias_only", k->bias_only, "kept_plain", k->kept_plain);
+    return json_of("kind", J(k->kind), "asked", J(wanted ? k->asked / k->parameters : none),
+                   "reached", J(k->removed / k->parameters), "error_before",
+                   J(k->measured > 0 ? k->before / k->measured : none), "error_after",
+                   J(k->measured > 0 ? k->after / k->measured : none), "sites", J(k->sites),
+                   "bias_only", J(k->bias_only), "kept_plain", J(k->kept_plain), NULL);
 }
 
 json_t *cut_summary_json(const grail_compression *c)

@@ -12,13 +12,11 @@ int print_gguf_facts(const char *output, const grail_gguf_facts *facts, json_t *
         print_error("grail: warning: %s: %s\n", output, facts->shortfall);
     }
     if (asked.as_json) {
-        return print_json(json_pack(
-            "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:i, s:o, s:o}", "file", json_text(output),
-            "architecture", json_text(facts->architecture), "type", json_text(facts->type), "table",
-            facts->table == NULL ? json_null() : json_text(facts->table), "group",
-            (json_int_t)facts->group, "tensors", (json_int_t)facts->tensors, "bytes",
-            (json_int_t)facts->bytes, "others", facts->others, "shortfall",
-            json_text(facts->shortfall), "notices", notices));
+        return print_json(json_of("file", J(output), "architecture", J(facts->architecture), "type",
+                                  J(facts->type), "table", J(facts->table), "group",
+                                  J(facts->group), "tensors", J(facts->tensors), "bytes",
+                                  J(facts->bytes), "others", J(facts->others), "shortfall",
+                                  J(facts->shortfall), "notices", notices, NULL));
     }
     json_decref(notices);
     if (facts->group > 0) {

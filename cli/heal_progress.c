@@ -109,14 +109,11 @@ static void print_summary(const grail_healing *h)
 
 static json_t *summary_json(const grail_healing *h)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "block",
-                     h->block < 0 ? json_null() : json_integer(h->block), "last_block",
-                     h->block < 0 ? json_null() : json_integer(h->last_block), "steps",
-                     (json_int_t)h->steps, "best_step", (json_int_t)h->best_step,
-                     "held_loss_before", json_number_or_null(h->held_before), "held_loss_after",
-                     json_number_or_null(h->held_after), "seen_loss_before",
-                     json_number_or_null(h->seen_before), "seen_loss_after",
-                     json_number_or_null(h->seen_after), "seconds", h->seconds);
+    return json_of("block", h->block < 0 ? json_null() : json_integer(h->block), "last_block",
+                   h->block < 0 ? json_null() : json_integer(h->last_block), "steps", J(h->steps),
+                   "best_step", J(h->best_step), "held_loss_before", J(h->held_before),
+                   "held_loss_after", J(h->held_after), "seen_loss_before", J(h->seen_before),
+                   "seen_loss_after", J(h->seen_after), "seconds", J(h->seconds), NULL);
 }
 
 void heal_summaries_print(const grail_compression *c)

@@ -298,15 +298,41 @@ const char *human_seconds(double seconds, char *text)
 
 json_t *json_text(const char *bytes)
 {
-    char *name = escaped(GRAIL_ESCAPE_NAME, bytes);
-    json_t *value = name == NULL ? NULL : json_string(name);
+    char *name = bytes == NULL ? NULL : escaped(GRAIL_ESCAPE_NAME, bytes);
+    json_t *value = bytes == NULL ? json_null() : name == NULL ? NULL : json_string(name);
     free(name);
     return value;
 }
 
-json_t *json_text_or_null(const char *bytes)
+json_t *json_number(double value)
 {
-    return bytes == NULL ? json_null() : json_text(bytes);
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *json_truth(bool value)
+{
+    return json_boolean(value);
+}
+
+json_t *json_count(int64_t value)
+{
+    return json_integer(value);
+}
+
+json_t *json_of(const char *key, ...)
+{
+    va_list more;
+    bool complete = true;
+    json_t *object = json_object();
+    va_start(more, key);
+    for (; key != NULL; key = va_arg(more, const char *)) {
+        complete = json_object_set_new(object, key, va_arg(more, json_t *)) == 0 && complete;
+    }
+    va_end(more);
+    if (!complete) {
+        json_decref(object);
+    }
+    return complete ? object : NULL;
 }
 
 int print_json(json_t *value)
@@ -324,9 +350,4 @@ int print_json(json_t *value)
     free(text);
     json_decref(value);
     return code;
-}
-
-json_t *json_number_or_null(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }

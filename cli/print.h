@@ -5,6 +5,7 @@
 #include <grail/status.h>
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -68,12 +69,25 @@ enum { HUMAN_SIZE = 24 };
 int print_json(json_t *value);
 
 /** A JSON string from any bytes, such as a path; bytes that are not UTF-8 are escaped
- * (GRAIL_ESCAPE_NAME). NULL when memory runs out. */
+ * (GRAIL_ESCAPE_NAME). JSON null for NULL; NULL when memory runs out. */
 json_t *json_text(const char *bytes);
-/** Like json_text, but JSON null for NULL. */
-json_t *json_text_or_null(const char *bytes);
-
 /** A number, or null when it is NaN or infinite. */
-json_t *json_number_or_null(double value);
+json_t *json_number(double value);
+json_t *json_truth(bool value);
+json_t *json_count(int64_t value);
+
+/** A value of JSON, by its type. */
+#define J(value)                                                                                   \
+    _Generic((value),                                                                              \
+             bool: json_truth,                                                                     \
+             int: json_count,                                                                      \
+             int64_t: json_count,                                                                  \
+             double: json_number,                                                                  \
+             char *: json_text,                                                                    \
+             const char *: json_text)(value)
+
+/** An object of keys and values, which it takes, up to a key that is NULL; NULL when memory runs
+ * out. */
+json_t *json_of(const char *key, ...);
 
 #endif

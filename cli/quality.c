@@ -448,12 +448,12 @@ static json_t *add_vectors(const quality *q, json_t *object)
     if (object != NULL && q->measure == QUALITY_COSINE) {
         json_object_set_new(object, "pooling", json_text(q->pooling));
         json_object_set_new(object, q->samples_name, json_integer(q->samples));
-        json_object_set_new(object, "result_interval", json_number_or_null(q->result.error));
+        json_object_set_new(object, "result_interval", json_number(q->result.error));
         json_object_set_new(object, q->is_healed ? "narrow_nearest" : "plain_nearest",
-                            json_number_or_null(q->before.nearest));
-        json_object_set_new(object, "result_nearest", json_number_or_null(q->result.nearest));
+                            json_number(q->before.nearest));
+        json_object_set_new(object, "result_nearest", json_number(q->result.nearest));
         json_object_set_new(object, "result_nearest_interval",
-                            json_number_or_null(q->result.nearest_error));
+                            json_number(q->result.nearest_error));
     }
     return object;
 }
@@ -465,9 +465,8 @@ json_t *quality_json(const quality *q)
     if (q->data == NULL) {
         return json_null();
     }
-    return add_vectors(
-        q, json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "data", json_text(q->data), "measure",
-                     json_text(names[q->measure]), "dense", json_number_or_null(q->dense.value),
-                     q->is_healed ? "narrow" : "plain", json_number_or_null(q->before.value),
-                     "result", q->result.value, "calibration_share", q->seen.share));
+    return add_vectors(q, json_of("data", J(q->data), "measure", J(names[q->measure]), "dense",
+                                  J(q->dense.value), q->is_healed ? "narrow" : "plain",
+                                  J(q->before.value), "result", J(q->result.value),
+                                  "calibration_share", J(q->seen.share), NULL));
 }

@@ -182,7 +182,7 @@ done
 check "Ctrl-C, and --resume"
 if env --default-signal=INT true 2>/dev/null; then
     env --default-signal=INT "$grail" heal narrow --teacher "$tiny" --calib ids.npy -o out/ \
-        --heal-steps 2000 --heal-rate 0.001 >stdout 2>stderr &
+        --heal-steps 500 --heal-rate 0.001 >stdout 2>stderr &
     until [[ -e out.partial/grail-saved-1 ]]; do
         kill -0 $! 2>/dev/null || { show; fail "it ended before"; }
         sleep 0.01
@@ -192,9 +192,9 @@ if env --default-signal=INT true 2>/dev/null; then
     wait $! || code=$?
     ((code == 130)) || { show; fail "exit code $code"; }
     says "grail: interrupted; the finished part is in 'out.partial'; continue it with:" stderr
-    refuses 1 "heal.steps was 2000 and is now 1999" "$grail" heal narrow --teacher "$tiny" \
-        --calib ids.npy -o out --heal-steps 1999 --heal-rate 0.001 --resume
-    slow=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 2000 --heal-rate 0.001)
+    refuses 1 "heal.steps was 500 and is now 499" "$grail" heal narrow --teacher "$tiny" \
+        --calib ids.npy -o out --heal-steps 499 --heal-rate 0.001 --resume
+    slow=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 500 --heal-rate 0.001)
     runs "${slow[@]}" -o out --resume --quiet
     runs "${slow[@]}" -o uninterrupted --quiet
     same_result uninterrupted out

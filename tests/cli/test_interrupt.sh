@@ -86,7 +86,7 @@ for signal in INT TERM; do
     same_result complete out
 done
 
-head -c 30000 "$demo/held-out.txt" >measured.txt
+head -c 12000 "$demo/held-out.txt" >measured.txt
 measure=("${compress[@]}" --eval measured.txt)
 runs "$grail" "${measure[@]}" -o measured --quiet
 for signal in INT TERM KILL ${GRAIL_TEST_ALL:+KILL}; do

@@ -70,11 +70,15 @@ says "plain cut  -  (units were folded into others)" stdout
 grep -qE '^  result +perplexity [0-9.]+ \+- [0-9.]+$' stdout || fail "no quality of the result"
 
 check "accuracies of image networks"
+for class in "$demo"/vision/test/*; do # of a hundred images thirty
+    mkdir -p "test/${class##*/}"
+    cp "$class"/00[016]??.jpg "test/${class##*/}"
+done
 runs "$grail" compress "$demo/vision/cnn.pth" -o cnn --calib "$demo/vision/calibration" --samples 16 \
     --sites conv --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet \
-    --eval "$demo/vision/test"
+    --eval test
 grep -qE '^  plain cut +top-1 [0-9.]+ % \+- [0-9.]+$' stdout || fail "no accuracy of the plain cut"
-runs "$grail" eval cnn --data "$demo/vision/test" --json
+runs "$grail" eval cnn --data test --json
 top1=$(field top1 stdout)
 holds "$top1 > 0.5"
 
@@ -85,20 +89,20 @@ says "grail: warning: --eval: the network was calibrated on this data" stderr
 says "Note: the network was calibrated on this data, so it says little about other data." seen/README.md
 runs "$grail" eval seen --data same.npy
 says "the model was calibrated on this text" stderr
-runs "$grail" compress "$demo/vision/cnn.pth" -o seen-cnn --calib "$demo/vision/test" --samples 16 \
-    --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet --eval "$demo/vision/test" --json
+runs "$grail" compress "$demo/vision/cnn.pth" -o seen-cnn --calib test --samples 16 \
+    --sparsity 0.5 --selector magnitude-l1 --compensate grail --quiet --eval test --json
 says '"calibration_share": 1.0' stdout
-images=$(find "$demo/vision/test" -type f -name '*.*' | wc -l)
+images=$(find test -type f -name '*.*' | wc -l)
 says "grail: warning: --eval: the network was calibrated on 16 of the $images images" stderr
 says "Note: the network was calibrated on 16 of the $images images, so it says less about other images." \
     seen-cnn/README.md
-runs "$grail" eval seen-cnn --data "$demo/vision/test"
+runs "$grail" eval seen-cnn --data test
 says "the model was calibrated on 16 of the $images images" stderr
-runs "$grail" eval cnn --data "$demo/vision/test"
+runs "$grail" eval cnn --data test
 [[ ! -s stderr ]] || { show; fail "warns of images that were not calibrated on"; }
 
 check "images that were calibrated on are found under other names, among others and twice"
-cp -r "$demo/vision/test" mixed
+cp -r test mixed
 mkdir elsewhere
 mv mixed/star/006* elsewhere
 taken=("$demo/vision/calibration/"*)
@@ -118,7 +122,7 @@ for quiet in repaired cnn; do
 done
 
 check "what cannot be measured has no name, and no second computation"
-cp -r "$demo/vision/test" damaged # many more images than are tried before the run
+cp -r test damaged # many more images than are tried before the run
 third=$(printf '%s\n' damaged/*/* | sed -n 3p)
 truncate -s 400 "$third"
 cut=("$grail" compress "$demo/vision/cnn.pth" --sparsity conv=0.5 --selector magnitude-l1 --compensate none)
@@ -138,9 +142,9 @@ runs "$grail" heal part-of --teacher "$dense" --calib ids.npy --heal-steps 1 -o 
     --windows 3 --json
 given=$(field narrow stdout)
 holds "($part - $given)^2 <= ($part * 1e-5)^2"
-runs "${cut[@]}" -o part-cnn --quiet --eval "$demo/vision/test" --images 100 --json
+runs "${cut[@]}" -o part-cnn --quiet --eval test --images 100 --json
 part=$(field result stdout)
-runs "$grail" eval part-cnn --data "$demo/vision/test" --images 100 --json
+runs "$grail" eval part-cnn --data test --images 100 --json
 holds "($part - $(field top1 stdout))^2 < 1e-9"
 
 check "what cannot be measured is refused before the work"

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 demo=$source_dir/demo
-quantize=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 64 --context 128 --quiet)
+quantize=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 32 --context 128 --quiet)
 
 check "feedback comes nearer to the dense model than rounding alone"
 runs "${quantize[@]}" --type q4_0 -o rounded.gguf
@@ -66,7 +66,7 @@ pack=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 
 narrow=("$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32
     --sparsity ffn=0.3,heads=0.2 --align 32)
 held_out() {
-    perplexity "$1" "$demo/held-out.txt" --context 128 --windows 32
+    perplexity "$1" "$demo/held-out.txt" --context 128 --windows 16
 }
 
 check "a directory of compressed-tensors is read again, and is near the dense model"
@@ -188,7 +188,7 @@ check "its summary, its forecast and its quality"
 runs "${narrow[@]}" --quantize q4_0 -o none --dry-run
 says "llama.cpp     yes  the file as it is, as llama" stdout
 [[ ! -e none ]] || fail "a dry run writes"
-runs "${narrow[@]}" --quantize q8_0 -o measured --eval "$demo/held-out.txt"
+runs "${narrow[@]}" --quantize q8_0 -o measured --eval "$demo/held-out.txt" --windows 2
 says "written: measured" stdout
 grep -q '^## Quality' measured/README.md || fail "$(cat measured/README.md)"
 
