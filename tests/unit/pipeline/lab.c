@@ -255,6 +255,11 @@ grail_comparison compare_models(const char *dense, const char *narrow, const cha
     return result;
 }
 
+double lab_divergence(const char *dense, const char *narrow)
+{
+    return compare_models(dense, narrow, "cpu").mean_kl;
+}
+
 bool lab_is_for_experts(const char *selector)
 {
     return strcmp(selector, "reap") == 0;

@@ -63,6 +63,8 @@ bool same_tensor(const char *left, const char *right, const char *name);
 double largest_weight_difference(const char *left, const char *right);
 /** grail_verify on random ids. */
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend);
+/** The mean divergence for each token. */
+double lab_divergence(const char *dense, const char *narrow);
 
 /** Whether this processor multiplies in bf16; what a test leaves out without it is printed as
  * `what`.

@@ -24,11 +24,6 @@ static grail_compress_options in_bf16(const lab *l, const char *model, const cha
     return options;
 }
 
-static double divergence(const char *model, const char *narrow)
-{
-    return compare_models(model, narrow, "cpu").mean_kl;
-}
-
 /* The divergence from the dense network, whose golden models are random, is as in f32 but for what
  * bf16 rounds. */
 LAB_TEST(results_are_close_to_those_in_f32)
@@ -46,7 +41,7 @@ LAB_TEST(results_are_close_to_those_in_f32)
                 options.cut.selector = "magnitude-l2";
                 options.run.precision = p == 0 ? "f32" : "bf16";
                 assert_ok(lab_compress(&options));
-                found[p] = divergence(lab_golden(models[m]), outputs[p]);
+                found[p] = lab_divergence(lab_golden(models[m]), outputs[p]);
             }
             if (k == 0) {
                 assert_same_checkpoint(outputs[0], outputs[1]);
@@ -119,7 +114,8 @@ LAB_TEST(blocks_and_the_network_are_healed)
     options.heal.rate = 0.02;
     options.output.path = lab_path(l, "healed");
     assert_ok(lab_compress(&options));
-    assert_true(divergence(model, lab_path(l, "healed")) < divergence(model, lab_path(l, "plain")));
+    assert_true(lab_divergence(model, lab_path(l, "healed")) <
+                lab_divergence(model, lab_path(l, "plain")));
 }
 
 /* This selector runs blocks back whose weights are not trained. */
@@ -139,8 +135,8 @@ LAB_TEST(regional_gradients_are_those_of_f32)
             options.run.precision = p == 0 ? "f32" : "bf16";
             assert_ok(lab_compress(&options));
         }
-        assert_near(divergence(lab_golden("llama3-bf16"), outputs[1]) /
-                        divergence(lab_golden("llama3-bf16"), outputs[0]),
+        assert_near(lab_divergence(lab_golden("llama3-bf16"), outputs[1]) /
+                        lab_divergence(lab_golden("llama3-bf16"), outputs[0]),
                     1.0, 0.3);
     }
 }
