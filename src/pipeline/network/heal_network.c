@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* -- the input of drawn samples -----------------------------------------------------------------
- */
+/* -- the input of drawn samples ---------------------------------------------------------------- */
 
 /* The tokens or pixels of some samples, one after the other. */
 typedef struct part_input {
@@ -103,8 +102,7 @@ static grail_status copy_input(const calibration *c, const sample_part *part, ui
                              : copy_ids(c, part, &out->ids);
 }
 
-/* -- the dense network --------------------------------------------------------------------------
- */
+/* -- the dense network ------------------------------------------------------------------------- */
 
 enum { NOBODY = -1 };
 
@@ -276,8 +274,7 @@ static grail_status dense_run(dense_outputs *d, const sample_part *part, const p
     return execution_run(dense->execution, dense->parameters, d->begin, dense->graph->node_count);
 }
 
-/* -- sections -----------------------------------------------------------------------------------
- */
+/* -- sections ---------------------------------------------------------------------------------- */
 
 /* The nodes are run in sections. Forward, only what lies between them is kept; on the way back each
  * section but the last is run again. Where the values of all nodes fit, there is one. */

@@ -2,7 +2,10 @@
 #ifndef GRAIL_PIPELINE_NETWORK_HEALING_H
 #define GRAIL_PIPELINE_NETWORK_HEALING_H
 
-#include "pipeline/request/request.h"
+#include "base/json.h"
+#include "graph/graph.h"
+
+#include <grail/compress.h>
 
 typedef struct healing_list {
     grail_healing *made; /* [count], in order; owned */

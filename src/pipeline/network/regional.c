@@ -23,9 +23,13 @@ static grail_status find_outputs(const graph *g, region *r)
     return GRAIL_OK;
 }
 
-grail_status region_init(const compression_request *request, int block, region *out)
+grail_status region_init(const calibration_network *network, int block, region *out)
 {
-    *out = (region){.block = block};
+    const compression_request *request = network->request;
+    *out = (region){.current = &network->current,
+                    .pool = network->pool,
+                    .from = request->samples,
+                    .block = block};
     graph_block_range(request->graph, block, &out->begin, &out->end);
     CHECK(find_outputs(request->graph, out));
     return samples_to_train_on(request, &out->sample_count, &out->samples);
@@ -38,13 +42,12 @@ void region_fini(region *r)
     *r = (region){0};
 }
 
-grail_status region_place(const calibration_network *network, int64_t sample, execution *e)
+grail_status region_place(const region *r, int64_t sample, execution *e)
 {
     const sample_part part = {.samples = &sample, .count = 1};
-    const compression_request *request = network->request;
-    const sample_pick pick = {.samples = &sample, .count = 1, .firsts = request->samples->firsts};
-    CHECK(execution_begin(e, part_shape(request->samples, &part), (batch_input){0}));
-    return sample_stream_pick(&network->current.stream, &pick, e);
+    const sample_pick pick = {.samples = &sample, .count = 1, .firsts = r->from->firsts};
+    CHECK(execution_begin(e, part_shape(r->from, &part), (batch_input){0}));
+    return sample_stream_pick(&r->current->stream, &pick, e);
 }
 
 /* -- gradients --------------------------------------------------------------------------------- */
@@ -55,14 +58,23 @@ bool site_needs_gradients(const compression_request *request, int index)
     return site_is_cut(&request->plan, index) && (needs & NEEDS_GRADIENTS) != 0;
 }
 
-/* Sums of squared gradients while the samples pass. */
+static bool has_site(const compression_request *request, int block)
+{
+    for (int i = 0; i < request->plan.count; i++) {
+        if (site_at(request, i)->block == block && site_needs_gradients(request, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sums of squared gradients while the samples pass: one after the other, since the gradient of one
+ * is squared. A visitor of a pass (pass.h) is shown batches. */
 typedef struct gradient_sums {
-    calibration_network *network;
     region region;
     tape *tape;
     gradient_store *gradients; /* of one sample */
     matrix *squares;           /* [parameter_count] f64 sums over the samples, owned */
-    bool any;
 } gradient_sums;
 
 static void sums_fini(gradient_sums *s)
@@ -77,44 +89,30 @@ static void sums_fini(gradient_sums *s)
     region_fini(&s->region);
 }
 
-static grail_status want_consumer(gradient_sums *s, int node_index)
+static grail_status want_consumer(gradient_sums *s, int weight)
 {
-    const compression_request *request = s->network->request;
-    const int weight = request->graph->nodes[node_index].weight;
-    CHECK(gradient_store_want(s->gradients, s->network->current.parameters, weight));
+    CHECK(gradient_store_want(s->gradients, s->region.current->parameters, weight));
     const matrix like = gradient_of(s->gradients, weight);
-    CHECK(matrix_new_zero(request->backend, GRAIL_DTYPE_F64, like.rows, like.columns,
-                          &s->squares[weight]));
-    s->any = true;
-    return GRAIL_OK;
+    return matrix_new_zero(like.owner, GRAIL_DTYPE_F64, like.rows, like.columns,
+                           &s->squares[weight]);
 }
 
-static grail_status want_consumers(gradient_sums *s, int block)
+static grail_status sums_init(const calibration_network *network, int block, gradient_sums *s)
 {
-    const compression_request *request = s->network->request;
+    const compression_request *request = network->request;
+    const graph *g = request->graph;
+    *s = (gradient_sums){0};
+    CHECK(region_init(network, block, &s->region));
+    CHECK(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
+    CHECK(gradient_store_create(g, request->backend, &s->gradients));
     for (int i = 0; i < request->plan.count; i++) {
         const site *cut = site_at(request, i);
         const bool wanted = cut->block == block && site_needs_gradients(request, i);
         for (int k = 0; wanted && k < cut->consumer_count; k++) {
-            CHECK(want_consumer(s, cut->consumers[k].node));
+            CHECK(want_consumer(s, g->nodes[cut->consumers[k].node].weight));
         }
     }
-    return GRAIL_OK;
-}
-
-static grail_status sums_init(calibration_network *network, int block, gradient_sums *s)
-{
-    const compression_request *request = network->request;
-    const graph *g = request->graph;
-    *s = (gradient_sums){.network = network};
-    CHECK(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
-    CHECK(gradient_store_create(g, request->backend, &s->gradients));
-    CHECK(want_consumers(s, block));
-    if (s->any) {
-        CHECK(region_init(request, block, &s->region));
-        CHECK(tape_create(g, request->backend, network->pool, &s->tape));
-    }
-    return GRAIL_OK;
+    return tape_create(g, request->backend, network->pool, &s->tape);
 }
 
 /* *out = ||Y||_F of all outputs of the region. */
@@ -133,7 +131,7 @@ static grail_status norm_of_outputs(const gradient_sums *s, double *out)
 static grail_status seed_norm(const gradient_sums *s, double norm)
 {
     grail_status status = GRAIL_OK;
-    matrix_pool *pool = s->network->pool;
+    matrix_pool *pool = s->region.pool;
     matrix seed = {0};
     for (int i = 0; i < s->region.output_count; i++) {
         const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
@@ -163,9 +161,9 @@ out:
 static grail_status add_sample(gradient_sums *s, int64_t sample)
 {
     const region *r = &s->region;
-    parameter_store *weights = s->network->current.parameters;
+    parameter_store *weights = r->current->parameters;
     double norm = 0.0;
-    CHECK(region_place(s->network, sample, tape_execution(s->tape)));
+    CHECK(region_place(r, sample, tape_execution(s->tape)));
     CHECK(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
     CHECK(norm_of_outputs(s, &norm));
     if (!isfinite(norm)) {
@@ -183,7 +181,7 @@ static grail_status add_sample(gradient_sums *s, int64_t sample)
     CHECK(tape_backward(s->tape, weights, s->gradients));
     for (int p = 0; p < s->gradients->count; p++) {
         if (matrix_exists(s->squares[p])) {
-            CHECK(add_squares(s->network->pool, gradient_of(s->gradients, p), s->squares[p]));
+            CHECK(add_squares(r->pool, gradient_of(s->gradients, p), s->squares[p]));
         }
     }
     return GRAIL_OK;
@@ -208,7 +206,7 @@ out:
 
 static grail_status keep_roots(gradient_sums *s, regional_gradients *out)
 {
-    const int count = s->network->request->graph->parameter_count;
+    const int count = s->gradients->count;
     CHECK(memory_new(&out->of, (size_t)count, sizeof out->of[0]));
     out->count = count;
     for (int p = 0; p < count; p++) {
@@ -225,13 +223,14 @@ grail_status regional_gradients_measure(calibration_network *network, int block)
     grail_status status = GRAIL_OK;
     gradient_sums s = {0};
     regional_gradients_fini(&network->regional);
+    if (!has_site(network->request, block)) {
+        return GRAIL_OK;
+    }
     TRY(sums_init(network, block, &s));
     for (int64_t i = 0; i < s.region.sample_count; i++) {
         TRY(add_sample(&s, s.region.samples[i]));
     }
-    if (s.any) {
-        TRY(keep_roots(&s, &network->regional));
-    }
+    TRY(keep_roots(&s, &network->regional));
 out:
     sums_fini(&s);
     matrix_pool_clear(network->pool);
@@ -287,7 +286,7 @@ grail_status regional_training_init(calibration_network *network, int block, reg
     regional_training *t = out;
     bool *trained = NULL;
     *t = (regional_training){.network = network};
-    TRY(region_init(request, block, &t->region));
+    TRY(region_init(network, block, &t->region));
     TRY(parameter_store_create(request->model, request->backend, network->current.parameters,
                                &t->trained));
     TRY(gradient_store_create(g, request->backend, &t->gradients));
@@ -412,10 +411,10 @@ static grail_status run_both(const regional_training *t, int64_t sample,
                              const gradient_store *wanted)
 {
     const region *r = &t->region;
-    const network_run *current = &t->network->current;
-    CHECK(region_place(t->network, sample, current->execution));
+    const network_run *current = r->current;
+    CHECK(region_place(r, sample, current->execution));
     CHECK(execution_run(current->execution, current->parameters, r->begin, r->end));
-    CHECK(region_place(t->network, sample, tape_execution(t->tape)));
+    CHECK(region_place(r, sample, tape_execution(t->tape)));
     return tape_forward(t->tape, t->trained, wanted, false, r->begin, r->end);
 }
 
@@ -423,8 +422,8 @@ static grail_status run_both(const regional_training *t, int64_t sample,
 static grail_status difference_of(const regional_training *t, int value, matrix *out)
 {
     const matrix y = execution_value(tape_execution(t->tape), value);
-    CHECK(matrix_pool_take(t->network->pool, y.rows, y.columns, out));
-    return matrix_subtract(y, execution_value(t->network->current.execution, value), *out);
+    CHECK(matrix_pool_take(t->region.pool, y.rows, y.columns, out));
+    return matrix_subtract(y, execution_value(t->region.current->execution, value), *out);
 }
 
 /* Gives 2 (Y - T) to the tape. */
@@ -436,10 +435,10 @@ static grail_status seed_differences(const regional_training *t)
         TRY(difference_of(t, t->region.outputs[i], &seed));
         TRY(matrix_add(seed, seed, seed));
         TRY(tape_seed(t->tape, t->region.outputs[i], seed));
-        matrix_pool_give(t->network->pool, &seed);
+        matrix_pool_give(t->region.pool, &seed);
     }
 out:
-    matrix_pool_give(t->network->pool, &seed);
+    matrix_pool_give(t->region.pool, &seed);
     return status;
 }
 
@@ -477,38 +476,6 @@ out:
     return status;
 }
 
-static grail_status add_loss(const regional_training *t, int64_t sample, const gradient_store *none,
-                             double *sum)
-{
-    grail_status status = GRAIL_OK;
-    matrix difference = {0};
-    TRY(run_both(t, sample, none));
-    for (int i = 0; i < t->region.output_count; i++) {
-        TRY(difference_of(t, t->region.outputs[i], &difference));
-        TRY(add_row_squares(difference, sum));
-        matrix_pool_give(t->network->pool, &difference);
-    }
-out:
-    matrix_pool_give(t->network->pool, &difference);
-    return status;
-}
-
-grail_status regional_training_loss(const regional_training *t, double *out)
-{
-    grail_status status = GRAIL_OK;
-    const region *r = &t->region;
-    gradient_store *none = NULL;
-    double sum = 0.0;
-    TRY(gradient_store_create(t->network->request->graph, t->network->request->backend, &none));
-    for (int64_t i = 0; i < r->sample_count; i++) {
-        TRY(add_loss(t, r->samples[i], none, &sum));
-    }
-    *out = r->sample_count > 0 ? sum / (double)r->sample_count : 0.0;
-out:
-    gradient_store_free(none);
-    return status;
-}
-
 /* -- the training ------------------------------------------------------------------------------ */
 
 /* Hands the decisions and the weights to the network. */
@@ -527,16 +494,6 @@ static grail_status hand_over(regional_training *t)
         }
     }
     return GRAIL_OK;
-}
-
-static bool has_site(const compression_request *request, int block)
-{
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_at(request, i)->block == block && site_needs_gradients(request, i)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 grail_status regional_train(calibration_network *network, int block)

@@ -9,8 +9,11 @@
 
 /** A block as a map from what lives before it to what it leaves behind it. */
 typedef struct region {
-    int block, begin, end; /* nodes */
-    int *outputs;          /* [output_count] values made in the block and read behind it; owned */
+    const network_run *current; /* whose sample stream waits before the block; borrowed */
+    matrix_pool *pool;          /* of its execution */
+    const calibration *from;    /* what the samples are of; borrowed */
+    int block, begin, end;      /* nodes */
+    int *outputs; /* [output_count] values made in the block and read behind it; owned */
     int output_count;
     int64_t *samples; /* [sample_count] those that the fit may use, the ones that it holds out
                          included; owned */
@@ -18,13 +21,12 @@ typedef struct region {
 } region;
 
 /** region_fini frees, even after a failure. */
-grail_status region_init(const compression_request *request, int block,
+grail_status region_init(const calibration_network *network, int block,
                          region *out) GRAIL_MUST_CHECK;
 void region_fini(region *r); /* works on a zeroed one */
 
-/** Puts one sample before the block into an execution. The current stream waits there. */
-grail_status region_place(const calibration_network *network, int64_t sample,
-                          execution *e) GRAIL_MUST_CHECK;
+/** Puts one sample before the block into an execution. */
+grail_status region_place(const region *r, int64_t sample, execution *e) GRAIL_MUST_CHECK;
 
 /** Whether a site is cut by a selector that needs gradients. */
 bool site_needs_gradients(const compression_request *request, int site);
@@ -69,9 +71,6 @@ grail_status regional_training_decide(regional_training *t) GRAIL_MUST_CHECK;
  * ||Y - T||_F^2: Y is the output of the trained block, T that of the network's, both of the current
  * stream. Columns that were made zero may move. */
 grail_status regional_training_round(regional_training *t, int round) GRAIL_MUST_CHECK;
-
-/** Mean over all samples of the region of ||Y - T||_F^2. */
-grail_status regional_training_loss(const regional_training *t, double *out) GRAIL_MUST_CHECK;
 
 /** Five rounds, each of which begins with a decision, and a last decision; then the sites are
  * decided, and the network has the trained weights, rounded as they will be stored. */

@@ -153,8 +153,7 @@ out:
     return status;
 }
 
-/* -- matrices of a run's result -----------------------------------------------------------------
- */
+/* -- matrices of a run's result ---------------------------------------------------------------- */
 
 bool node_is_rounded(const compression_request *request, int node_index)
 {
@@ -209,11 +208,12 @@ out:
     return status;
 }
 
-/* -- a file --------------------------------------------------------------------------------------
- */
+/* -- a file ------------------------------------------------------------------------------------ */
 
 typedef struct rounding_pass {
     calibration_network *network;
+    const graph *graph; /* of its current run, as are the parameters; borrowed */
+    parameter_store *parameters;
     gguf_export *file;
     bool *is_put; /* [parameter_count]: into the file */
 } rounding_pass;
@@ -223,13 +223,13 @@ static grail_status put_rounded(rounding_pass *p, int parameter, const feedback 
     grail_status status = GRAIL_OK;
     unsigned char *stored = NULL;
     size_t bytes = 0;
-    TRY(round_parameter(p->network->current.parameters, parameter,
-                        gguf_export_dtypes(p->file)[parameter], f, &stored, &bytes));
+    TRY(round_parameter(p->parameters, parameter, gguf_export_dtypes(p->file)[parameter], f,
+                        &stored, &bytes));
     TRY(gguf_export_put(p->file, parameter, stored));
     p->is_put[parameter] = true;
 out:
     memory_free(stored);
-    return error_in(status, "'%s'", p->network->request->graph->parameters[parameter].name);
+    return error_in(status, "'%s'", p->graph->parameters[parameter].name);
 }
 
 static bool is_due(const rounding_pass *p, int parameter)
@@ -241,7 +241,7 @@ static bool is_due(const rounding_pass *p, int parameter)
 /* Tables of embeddings, which the head may share. */
 static grail_status round_tables(rounding_pass *p)
 {
-    const graph *g = p->network->request->graph;
+    const graph *g = p->graph;
     for (int n = 0; n < g->node_count; n++) {
         if (!node_is_linear(&g->nodes[n]) && is_due(p, g->nodes[n].weight)) {
             CHECK(put_rounded(p, g->nodes[n].weight, NULL));
@@ -263,7 +263,7 @@ static int count_together(const graph *g, int first)
 static grail_status round_group(rounding_pass *p, int first, int count)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = p->network->request->graph;
+    const graph *g = p->graph;
     feedback f = {0};
     TRY(feedback_of_input(p->network, first, &f));
     for (int i = first; i < first + count; i++) {
@@ -282,7 +282,7 @@ static grail_status put_as_it_is(rounding_pass *p, int parameter)
     grail_status status = GRAIL_OK;
     float *values = NULL;
     int64_t elements = 0;
-    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &values, &elements));
+    TRY(parameter_store_read_f32(p->parameters, parameter, &values, &elements));
     TRY(gguf_export_put_f32(p->file, parameter, values));
     p->is_put[parameter] = true;
 out:
@@ -294,7 +294,7 @@ static grail_status put_rest(rounding_pass *p, int begin, int end)
 {
     for (int n = begin; n < end; n++) {
         int parameters[NODE_MAX_PARAMETERS];
-        const int count = node_parameters(&p->network->request->graph->nodes[n], parameters);
+        const int count = node_parameters(&p->graph->nodes[n], parameters);
         for (int i = 0; i < count; i++) {
             CHECK(p->is_put[parameters[i]] ? GRAIL_OK : put_as_it_is(p, parameters[i]));
         }
@@ -305,7 +305,7 @@ static grail_status put_rest(rounding_pass *p, int begin, int end)
 /* Refits what reads drift to what the unrounded network has there, and rounds it. */
 static grail_status round_block(rounding_pass *p, int block, int begin, int end)
 {
-    const graph *g = p->network->request->graph;
+    const graph *g = p->graph;
     for (int n = begin; n < end;) {
         const bool is_linear = node_is_linear(&g->nodes[n]);
         const int count = is_linear ? count_together(g, n) : 1;
@@ -326,10 +326,11 @@ static grail_status round_block(rounding_pass *p, int block, int begin, int end)
 grail_status rounding_run(calibration_network *network, gguf_export *file)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = network->request->graph;
-    rounding_pass p = {.network = network, .file = file};
+    const graph *g = network->current.graph;
+    rounding_pass p = {
+        .network = network, .graph = g, .parameters = network->current.parameters, .file = file};
     network->progress = progress_start(0);
-    network->current.parameters->written = gguf_export_dtypes(file);
+    p.parameters->written = gguf_export_dtypes(file);
     TRY(memory_new(&p.is_put, (size_t)g->parameter_count, sizeof p.is_put[0]));
     TRY(round_tables(&p));
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
