@@ -1,7 +1,8 @@
 #include "heal/training.h"
 
 #include "base/clock.h"
-#include "heal/schedule.h"
+#include "base/memory.h"
+#include "base/random.h"
 
 #include <math.h>
 
@@ -10,6 +11,38 @@ enum { FEWEST = 4, JUDGEMENTS = 16 }; /* over all steps, where there are as many
 /* The share of the rate with which a training begins again. The rate that suits falls with the
  * width of the matrices: at 64 wide it is the usual one, at 576 about a tenth of it. */
 static const double lowered_share = 0.125;
+
+double rate_share(double progress)
+{
+    const double warm_up = 0.1;
+    if (progress >= 1.0) {
+        return 0.0;
+    }
+    return progress < warm_up ? progress / warm_up
+                              : 0.5 * (1.0 + cos(M_PI * (progress - warm_up) / (1.0 - warm_up)));
+}
+
+grail_status samples_of_step(uint64_t seed, int64_t step, int64_t sample_count,
+                             const int64_t *samples, int64_t count, int64_t *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
+    int64_t round = -1;
+    TRY(memory_new_unset(&order, (size_t)sample_count, sizeof order[0]));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t place = step * count + i;
+        if (place / sample_count != round) {
+            random_state random;
+            round = place / sample_count;
+            random_seed(&random, seed, (uint64_t)round);
+            random_permutation(&random, sample_count, order);
+        }
+        out[i] = samples[order[place % sample_count]];
+    }
+out:
+    memory_free(order);
+    return status;
+}
 
 /* A pass forward, another one where values were not kept, and two for the gradients. */
 double training_step_expected(double judged, int64_t batch)
@@ -21,8 +54,8 @@ double training_step_expected(double judged, int64_t batch)
 static int64_t steps_between(const training_options *options)
 {
     enum { SHARE = 8 };
-    const int64_t often = options->steps / JUDGEMENTS;
-    const int64_t rarely = options->steps / FEWEST;
+    const int64_t often = options->chosen->steps / JUDGEMENTS;
+    const int64_t rarely = options->chosen->steps / FEWEST;
     const int64_t step = (int64_t)training_step_expected(1.0, options->batch);
     const int64_t paid = (SHARE * options->judged + step - 1) / step;
     const int64_t between = paid < often ? often : paid < rarely ? paid : rarely;
@@ -33,9 +66,9 @@ static int64_t steps_between(const training_options *options)
  * rate is high, and falls below what it was when the rate falls. A few steps are all taken. */
 static int64_t patience_of(const training_options *options)
 {
-    const int64_t judgements = options->steps / steps_between(options);
+    const int64_t judgements = options->chosen->steps / steps_between(options);
     const int64_t most = judgements < JUDGEMENTS ? judgements : JUDGEMENTS;
-    return options->steps < JUDGEMENTS ? options->steps : most / 2;
+    return options->chosen->steps < JUDGEMENTS ? options->chosen->steps : most / 2;
 }
 
 /* Where time decides, it is rank 0's, so that all ranks take the same steps. */
@@ -62,7 +95,7 @@ static double progress_of(const training_options *options, const pace *p,
                           const training_state *state)
 {
     const double time = p->limit - p->judgement;
-    return fmax((double)state->steps / (double)options->steps,
+    return fmax((double)state->steps / (double)options->chosen->steps,
                 time > 0.0 ? state->seconds / time : 0.0);
 }
 
@@ -70,7 +103,7 @@ static double progress_of(const training_options *options, const pace *p,
 static double rate_of(const training_options *options, const pace *p, const training_state *state)
 {
     /* the middle of the step, so that the first one is not for nothing */
-    const double middle = progress_of(options, p, state) + 0.5 / (double)options->steps;
+    const double middle = progress_of(options, p, state) + 0.5 / (double)options->chosen->steps;
     const double since = (middle - state->begun_progress) / (1.0 - state->begun_progress);
     const double largest = options->rate * (state->began_again ? lowered_share : 1.0);
     return largest * rate_share(since);
@@ -116,8 +149,8 @@ static grail_status take_step(const training_options *options, const training_ta
 
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
 {
-    return state->steps >= options->steps || state->judgements_lost >= patience_of(options) ||
-           !another_fits(p, state);
+    return state->steps >= options->chosen->steps ||
+           state->judgements_lost >= patience_of(options) || !another_fits(p, state);
 }
 
 /* Takes a step, and judges it where that is due; *told tells whether it was. */
@@ -159,7 +192,7 @@ static grail_status begin_again(const training_options *options, const pace *p, 
                                 training_state *state)
 {
     if (state->judgements_lost < patience_of(options) || state->best_step > 0 ||
-        state->began_again || state->steps >= options->steps || !another_fits(p, state)) {
+        state->began_again || state->steps >= options->chosen->steps || !another_fits(p, state)) {
         return GRAIL_OK;
     }
     state->judgements_lost = 0;

@@ -1,11 +1,15 @@
-/* The loop of a training: steps on some samples, judged on others that no step sees. */
+/* The loop of a training: steps on some samples, judged on others that no step sees; with which
+ * rate each is taken, and on which samples. */
 #ifndef GRAIL_HEAL_TRAINING_H
 #define GRAIL_HEAL_TRAINING_H
 
 #include "heal/optimizer.h"
 
+#include <grail/compress.h>
+
 typedef struct training_options {
-    int64_t steps;          /* at most */
+    const grail_heal_options
+        *chosen;            /* borrowed; its rate and time are those of several trainings */
     double rate;            /* largest, as a share of a parameter's root mean square */
     double seconds;         /* with judgements, from the call on; infinity: no limit */
     int64_t batch;          /* samples of a step */
@@ -40,6 +44,16 @@ typedef struct training_task {
     grail_status (*tell)(void *user, const training_state *state);
     void *user;
 } training_task;
+
+/** The share of the largest rate at `progress` in 0 .. 1 of a training: it rises evenly over the
+ * first tenth and falls along half a cosine to 0 (Loshchilov and Hutter 2017, with warm-up). */
+double rate_share(double progress);
+
+/** Writes the samples of one step to out[count]: `step` counts from 0, and every sample is taken
+ * once before one is taken again, in an order drawn anew from the seed for each round. count must
+ * not exceed sample_count. */
+grail_status samples_of_step(uint64_t seed, int64_t step, int64_t sample_count,
+                             const int64_t *samples, int64_t count, int64_t *out) GRAIL_MUST_CHECK;
 
 /** What a step on so many samples is expected to take, where judging one takes `judged` seconds. */
 double training_step_expected(double judged, int64_t batch);

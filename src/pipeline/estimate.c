@@ -1,7 +1,7 @@
 /* Estimates how much memory a run takes, so that several runs can share a machine. */
 #include "arch/model.h"
 #include "graph/operators.h"
-#include "pipeline/request/heal_options.h"
+#include "heal/heal_options.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -70,7 +70,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
     }
     CHECK(selector_from_name(o->cut.selector, &r.selector));
     CHECK(compensation_from_options(o, r.selector, &r.how));
-    CHECK(heal_options_read(o, model->graph, &r.heal));
+    CHECK(heal_options_read(&o->heal, model->graph, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
         r.sparsity[k] = *grail_compress_sparsity(&copy, site_kind_name((site_kind)k));
     }
@@ -242,7 +242,8 @@ static double calibration_bytes(const request *r, double input, double value)
     const bool measures = r->how.enabled || r->selector->uses_data;
     const bool has_dense_stream =
         heals(&r->heal) || (compensation_uses_dense(&r->how) && !r->open_loop);
-    const bool waits = r->heal.blocks && r->heal.group > 1; /* before blocks healed together */
+    const bool waits =
+        r->heal.blocks && r->heal.chosen.group > 1; /* before blocks healed together */
     const double streams = 1.0 + (has_dense_stream ? 1.0 : 0.0) + (waits ? 1.0 : 0.0);
     double bytes = 0.0;
     if (measures || r->repair || heals(&r->heal)) {

@@ -181,7 +181,7 @@ static double healing_products(const rows_of *r, double count)
     const double seen = count > held ? count - held : count;
     const int64_t length = input == INPUT_IMAGES ? 1 : (int64_t)(r->samples / count);
     const double stepped =
-        (double)h->steps * (double)heal_step_samples(input, length, (int64_t)seen);
+        (double)h->chosen.steps * (double)heal_step_samples(input, length, (int64_t)seen);
     double sum = 0.0;
     if (h->blocks) {
         sum += count * dense + (3.0 * stepped + MEASURED * held) * narrow;
@@ -280,7 +280,7 @@ grail_status grail_compression_forecast(const grail_compression *c,
     const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
     if (heals(&c->request->heal)) {
         out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)r.count) / products,
-                                 c->request->heal.seconds);
+                                 c->request->heal.chosen.time);
     }
     if (o.products > 0.0) {
         out->seconds = 1e-9 / reached *

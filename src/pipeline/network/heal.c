@@ -57,7 +57,7 @@ static heal_setting setting_of(calibration_network *network)
 static double share_of(const calibration_network *network, int first, int last)
 {
     const heal_options *h = &network->request->heal;
-    const double left = (h->network ? 0.5 * h->seconds : h->seconds) - network->healings.seconds;
+    const double left = (h->network ? 0.5 : 1.0) * h->chosen.time - network->healings.seconds;
     return left * (double)(last - first + 1) /
            (double)(network->request->graph->block_count - first);
 }
@@ -242,7 +242,7 @@ grail_status heal_network(calibration_network *network, const heal_memory *memor
     heal_setting setting = setting_of(network);
     CHECK(begin_anew(network));
     const double begun = clock_seconds();
-    const double seconds = network->request->heal.seconds - network->healings.seconds;
+    const double seconds = network->request->heal.chosen.time - network->healings.seconds;
     TRY(samples_to_train_on(network->request, &setting.usable_count, &setting.usable));
     TRY(heal_network_train(&setting, memory, begun, seconds));
     TRY(network_rewind(network));

@@ -264,7 +264,7 @@ static grail_status elapsed_of_all(const heal_training *t, double *seconds)
 /* What is left of the steps at the pace of those taken, or of the time, whichever is less. */
 static double seconds_left(const heal_training *t, const training_state *state)
 {
-    const double steps = (double)(t->setting->options->steps - state->steps);
+    const double steps = (double)(t->setting->options->chosen.steps - state->steps);
     return state->steps == 0 ? (double)NAN
                              : fmax(0.0, fmin(state->seconds / (double)state->steps * steps,
                                               t->seconds - elapsed(t)));
@@ -285,7 +285,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
         .last_block = t->last_block,
         .blocks = t->setting->current->graph->block_count,
         .steps = state->steps,
-        .most_steps = t->setting->options->steps,
+        .most_steps = t->setting->options->chosen.steps,
         .best_step = state->best_step,
         .held_before = state->held_before,
         .held_after = state->held_best,
@@ -331,7 +331,7 @@ static grail_status tell(void *user, const training_state *state)
 static training_options options_of(const heal_training *t)
 {
     return (training_options){
-        .steps = t->setting->options->steps,
+        .chosen = &t->setting->options->chosen,
         .rate = t->rate,
         .batch = step_samples(t),
         .seed = t->setting->plan->seed + (t->block < 0 ? 0 : (uint64_t)t->block),

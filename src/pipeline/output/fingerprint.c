@@ -54,7 +54,7 @@ static grail_status put_options(const compression_request *request,
     CHECK(plan_to_fields(&request->plan, &taken));
     taken.read.samples = request->samples->count;
     taken.heal.what = heal_words[(request->heal.blocks ? 1 : 0) + (request->heal.network ? 2 : 0)];
-    taken.heal.steps = request->heal.steps;
+    taken.heal.steps = request->heal.chosen.steps;
     taken.run.backend = backend_name(request->backend);
     taken.run.precision = backend_precision(request->backend);
     return compress_options_record(&taken, options);

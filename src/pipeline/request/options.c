@@ -4,12 +4,12 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "graph/site.h"
+#include "heal/heal_options.h"
 #include "pipeline/request/calibration_text.h"
 #include "reduce/selector.h"
 
 #include <string.h>
 
-const char *const heal_words[] = {"none", "block", "model", "block,model", NULL};
 const char *const rounded_type_names[] = {"none", "w4a16", "w8a16", "q8_0", "q6_k",
                                           "q5_0", "q4_0",  "q4_k",  NULL};
 

@@ -12,8 +12,6 @@ grail_status compress_options_check(const grail_compress_options *o) GRAIL_MUST_
 /** The choice with which nothing is fitted, as an option. */
 #define NO_FIT "compensate=none"
 
-/** The words of `heal`: of two bits, 1 stands for blocks and 2 for the network. */
-extern const char *const heal_words[];
 /** The words of `quantize`, up to NULL: none, then types of directories, then of GGUF files. */
 extern const char *const rounded_type_names[];
 

@@ -262,7 +262,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     dropped_settle(r->graph, &r->sites->list, &r->plan);
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
-    CHECK(heal_options_read(options, r->graph, &r->heal));
+    CHECK(heal_options_read(&options->heal, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
     CHECK(describe_result(options, r));
     const bool rounds = purpose.rounds || r->rounded.name != NULL;

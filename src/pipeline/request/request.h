@@ -4,8 +4,8 @@
 #define GRAIL_PIPELINE_REQUEST_REQUEST_H
 
 #include "comm/comm.h"
+#include "heal/heal_options.h"
 #include "pipeline/request/cuts.h"
-#include "pipeline/request/heal_options.h"
 #include "pipeline/request/narrowed.h"
 #include "pipeline/request/rounded_types.h"
 #include "pipeline/request/session.h"

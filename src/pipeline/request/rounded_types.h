@@ -6,7 +6,7 @@
 
 #include "arch/gguf_target.h"
 #include "arch/model.h"
-#include "pipeline/request/heal_options.h"
+#include "heal/heal_options.h"
 #include "reduce/plan.h"
 
 typedef struct rounded_types {

@@ -2,8 +2,8 @@
 #ifndef GRAIL_PIPELINE_REQUEST_TEACHER_H
 #define GRAIL_PIPELINE_REQUEST_TEACHER_H
 
+#include "heal/heal_options.h"
 #include "pipeline/request/calibration.h"
-#include "pipeline/request/heal_options.h"
 
 /**
  * GRAIL_ERROR_ARGUMENT unless both networks take the same samples and give outputs of the same

@@ -1,5 +1,5 @@
 /* The rate of a step and the samples of a step. */
-#include "heal/schedule.h"
+#include "heal/training.h"
 
 #include "support/support.h"
 

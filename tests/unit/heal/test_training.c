@@ -12,6 +12,8 @@
 
 enum { SAMPLES = 8, STEPS = 32, JUDGEMENTS = 64 };
 
+static const grail_heal_options chosen = {.steps = STEPS};
+
 /* Each sample has a goal for the weight; the loss is the squared distance to it. */
 typedef struct game {
     hand_training h;
@@ -109,7 +111,7 @@ static void game_fini(game *g)
 static grail_status play(game *g, double rate, training_state *state)
 {
     static const int64_t samples[SAMPLES] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const training_options options = {.steps = STEPS,
+    const training_options options = {.chosen = &chosen,
                                       .rate = rate,
                                       .seconds = (double)INFINITY,
                                       .batch = 3,
@@ -335,7 +337,7 @@ TEST(no_time_means_no_step)
     double start[HAND_MOST];
     game_init(&g, GRAIL_DTYPE_F32);
     hand_values(&g.h, 0, start);
-    const training_options options = {.steps = STEPS,
+    const training_options options = {.chosen = &chosen,
                                       .rate = 0.1,
                                       .seconds = 0.0,
                                       .batch = 1,
@@ -363,7 +365,7 @@ TEST(steps_that_would_not_fit_are_not_begun)
         game_init(&g, GRAIL_DTYPE_F32);
         g.step_seconds = each[i][0];
         g.judge_seconds = each[i][1];
-        const training_options options = {.steps = STEPS,
+        const training_options options = {.chosen = &chosen,
                                           .rate = 0.1,
                                           .seconds = 0.1,
                                           .batch = SAMPLES,

@@ -3,7 +3,7 @@
  */
 #include "../graph/build.h"
 
-#include "pipeline/request/heal_options.h"
+#include "heal/heal_options.h"
 
 #include <math.h>
 
@@ -22,7 +22,7 @@ static heal_options read(input_kind input, int64_t width, double rate)
     g->input_kind = input;
     options.heal.what = "block,model";
     options.heal.rate = rate;
-    assert_ok(heal_options_read(&options, g, &out));
+    assert_ok(heal_options_read(&options.heal, g, &out));
     graph_free(g);
     assert_true(out.blocks && out.network);
     return out;

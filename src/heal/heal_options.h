@@ -1,23 +1,26 @@
 /* What is healed after the closed form, and for how long. */
-#ifndef GRAIL_PIPELINE_REQUEST_HEAL_OPTIONS_H
-#define GRAIL_PIPELINE_REQUEST_HEAL_OPTIONS_H
+#ifndef GRAIL_HEAL_HEAL_OPTIONS_H
+#define GRAIL_HEAL_HEAL_OPTIONS_H
 
 #include "base/json.h"
 #include "graph/graph.h"
 
 #include <grail/compress.h>
 
+/** The words of `what`: of two bits, 1 stands for blocks and 2 for the network. */
+extern const char *const heal_words[];
+
+/** The options, and what follows from them for a network. */
 typedef struct heal_options {
-    bool blocks, network; /* each block when it is fitted; the whole network at the end */
-    int64_t steps;        /* of every training */
-    int64_t group;        /* neighbouring blocks that are trained together, 1 or more */
+    grail_heal_options chosen; /* with usual values in place of 0, but for the rate; its time may be
+                                  infinity; without the teacher */
+    bool blocks, network;      /* each block when it is fitted; the whole network at the end */
     double block_rate, network_rate;
-    double seconds; /* for all trainings together; infinity: no limit */
 } heal_options;
 
-/** The usual rate depends on what the network reads, and on how wide it is. An unknown value is
+/** The usual rate depends on what the network reads, and on how wide it is. An unknown word is
  * GRAIL_ERROR_ARGUMENT. */
-grail_status heal_options_read(const grail_compress_options *options, const graph *g,
+grail_status heal_options_read(const grail_heal_options *options, const graph *g,
                                heal_options *out) GRAIL_MUST_CHECK;
 
 bool heals(const heal_options *options);

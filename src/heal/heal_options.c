@@ -1,11 +1,13 @@
-#include "pipeline/request/heal_options.h"
+#include "heal/heal_options.h"
 
+#include "base/options.h"
 #include "graph/operators.h"
-#include "pipeline/request/options.h"
 
 #include <math.h>
 
-enum { DEFAULT_STEPS = 160 };
+const char *const heal_words[] = {"none", "block", "model", "block,model", NULL};
+
+enum { USUAL_STEPS = 160 };
 
 /* The largest widths at which the rates of text were the best that was measured. */
 static const double usual_block_width = 160.0;
@@ -38,22 +40,24 @@ static double share_at_width(const graph *g, double usual_width)
     return width > usual_width ? pow(usual_width / width, 1.5) : 1.0;
 }
 
-grail_status heal_options_read(const grail_compress_options *o, const graph *g, heal_options *out)
+grail_status heal_options_read(const grail_heal_options *o, const graph *g, heal_options *out)
 {
     int what = 0;
     const double of_blocks = share_at_width(g, usual_block_width) * usual_block_rate;
     const double of_network = g->input_kind == INPUT_IMAGES
                                   ? image_network_rate
                                   : share_at_width(g, usual_network_width) * text_network_rate;
-    *out = (heal_options){.steps = o->heal.steps == 0 ? DEFAULT_STEPS : o->heal.steps,
-                          .group = o->heal.group == 0 ? 1 : o->heal.group,
-                          .block_rate = o->heal.rate == 0.0 ? of_blocks : o->heal.rate,
-                          .network_rate = o->heal.rate == 0.0 ? of_network : o->heal.rate,
-                          .seconds = o->heal.time == 0.0 ? (double)INFINITY : o->heal.time};
-    CHECK(option_find_word("healing", o->heal.what == NULL ? "none" : o->heal.what, heal_words,
-                           &what));
-    out->blocks = (what & 1) != 0;
-    out->network = (what & 2) != 0;
+    CHECK(option_find_word("healing", o->what == NULL ? "none" : o->what, heal_words, &what));
+    *out = (heal_options){.chosen = *o,
+                          .blocks = (what & 1) != 0,
+                          .network = (what & 2) != 0,
+                          .block_rate = o->rate == 0.0 ? of_blocks : o->rate,
+                          .network_rate = o->rate == 0.0 ? of_network : o->rate};
+    out->chosen.what = heal_words[what];
+    out->chosen.teacher = NULL;
+    out->chosen.steps = o->steps == 0 ? USUAL_STEPS : o->steps;
+    out->chosen.group = o->group == 0 ? 1 : o->group;
+    out->chosen.time = o->time == 0.0 ? (double)INFINITY : o->time;
     return GRAIL_OK;
 }
 
@@ -64,7 +68,7 @@ bool heals(const heal_options *options)
 
 void heal_group_of(const heal_options *options, int block, int block_count, int *first, int *last)
 {
-    const int64_t wanted = options->blocks ? options->group : 1;
+    const int64_t wanted = options->blocks ? options->chosen.group : 1;
     const int size = wanted < block_count ? (int)wanted : block_count;
     *first = block - block % size;
     *last = *first + size <= block_count ? *first + size - 1 : block_count - 1;
@@ -95,9 +99,9 @@ grail_status heal_options_to_json(const heal_options *options, json_t *object)
     if (!heals(options)) {
         return GRAIL_OK;
     }
-    CHECK(json_put(object, "steps", json_integer(options->steps)));
-    CHECK(json_put(object, "group", json_integer(options->group)));
+    CHECK(json_put(object, "steps", json_integer(options->chosen.steps)));
+    CHECK(json_put(object, "group", json_integer(options->chosen.group)));
     CHECK(json_put(object, "block_rate", json_real(options->block_rate)));
     CHECK(json_put(object, "model_rate", json_real(options->network_rate)));
-    return json_put(object, "seconds", json_real_or_null(options->seconds));
+    return json_put(object, "seconds", json_real_or_null(options->chosen.time));
 }
