@@ -40,6 +40,7 @@ static void ask(asked *a)
     a->request.sites = &a->sites;
     fuzz_require(sites_derive(g, GQA_KV_GROUPS, &a->sites.list) == GRAIL_OK);
     fuzz_require(plan_init(&a->request.plan, &a->sites.list, &selector_wanda) == GRAIL_OK);
+    a->request.cut = (cutting){.graph = g, .sites = &a->sites.list, .plan = &a->request.plan};
     fuzz_require(memory_new(&a->sites.facts, (size_t)a->sites.list.count,
                             sizeof a->sites.facts[0]) == GRAIL_OK);
     for (int i = 0; i < a->sites.list.count; i++) {
@@ -73,7 +74,7 @@ static void check_round_trip(const compression_request *request, int index,
     site_result *second = NULL;
     json_t *written = json_object();
     json_t *again = json_object();
-    fuzz_require(site_results_create(request, &second) == GRAIL_OK);
+    fuzz_require(site_results_create(request->sites->facts, &request->plan, &second) == GRAIL_OK);
     fuzz_require(site_result_to_json(first, written) == GRAIL_OK);
     fuzz_require(site_result_restore(request, index, written, &second[index]) == GRAIL_OK);
     fuzz_require(site_result_to_json(&second[index], again) == GRAIL_OK);
@@ -89,7 +90,8 @@ static void check_restored(const json_t *record)
     site_result *results = NULL;
     ask(&a);
     const int count = a.request.plan.count;
-    fuzz_require(site_results_create(&a.request, &results) == GRAIL_OK);
+    fuzz_require(site_results_create(a.request.sites->facts, &a.request.plan, &results) ==
+                 GRAIL_OK);
     if (record_restore_sites(record, &a.request, GRAPH_NONE, true, "state", results) == GRAIL_OK) {
         for (int i = 0; i < count; i++) {
             check_reducer(results[i].reducer, &a.request.plan.sites[i]);

@@ -25,8 +25,8 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
             window_start(&c->request->samples->windows, c->request->samples->windows.count),
         .documents = c->request->samples->windows.starts != NULL ? 1 : 0,
         .full_documents = windows_full(&c->request->samples->windows),
-        .calibrate_seconds = c->network->calibrate_seconds,
-        .compensate_seconds = c->network->compensate_seconds,
+        .calibrate_seconds = c->network->passes.calibrate_seconds,
+        .compensate_seconds = c->network->passes.compensate_seconds,
     };
     const grail_model *teacher = c->request->teacher;
     if (grail_model_describe(teacher != NULL ? teacher : c->request->model, &t.dense) != GRAIL_OK) {

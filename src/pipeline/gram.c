@@ -97,7 +97,7 @@ static grail_status run_open(const grail_compress_options *o, const grail_gram_o
     CHECK(compress_options_check(o));
     CHECK(request_open(o, (request_purpose){.reads_samples = true}, &r->request));
     CHECK(network_create(r->request, o->run.memory, &r->network));
-    return gram_pass_plan(r->request, options->full != 0, &r->pass);
+    return gram_pass_plan(r->request->model, &r->request->cut, options->full != 0, &r->pass);
 }
 
 static grail_status open_file(gram_run *r, const char *path)
@@ -114,8 +114,8 @@ static grail_status agree(const gram_run *r, const grail_compress_options *o)
     CHECK(ranks_agree(r->request, o));
     CHECK(comm_agree(comm, "the statistics to be written", "give all ranks the same command",
                      &r->pass.full, sizeof r->pass.full));
-    return comm_broadcast(comm, 0, &r->network->keep_activations,
-                          sizeof r->network->keep_activations);
+    return comm_broadcast(comm, 0, &r->network->passes.keep_activations,
+                          sizeof r->network->passes.keep_activations);
 }
 
 static grail_status run_pass(gram_run *r, const grail_compress_options *o, const char *path)

@@ -38,7 +38,7 @@ static grail_status open_network(const grail_compress_options *options, grail_co
         return kept_result_open(c->network, options->output.keep_non_finite != 0, &c->kept);
     }
     return writes(options)
-               ? output_open(c->request, options, &c->network->keep_activations, &c->output)
+               ? output_open(c->request, options, &c->network->passes.keep_activations, &c->output)
                : GRAIL_OK;
 }
 

@@ -102,7 +102,7 @@ out:
 
 grail_status ranks_begin(grail_compression *c)
 {
-    int32_t state[] = {0, 0, c->network->keep_activations ? 1 : 0, 0};
+    int32_t state[] = {0, 0, c->network->passes.keep_activations ? 1 : 0, 0};
     if (c->output != NULL) {
         state[0] = c->output->blocks_recorded;
         state[1] = c->output->is_complete ? 1 : 0;
@@ -111,7 +111,7 @@ grail_status ranks_begin(grail_compression *c)
     CHECK(comm_broadcast(c->request->comm, 0, state, sizeof state));
     c->blocks_recorded = state[0];
     c->is_written = state[1] != 0;
-    c->network->keep_activations = state[2] != 0;
+    c->network->passes.keep_activations = state[2] != 0;
     c->is_fitted = state[3] != 0;
     return GRAIL_OK;
 }
@@ -168,7 +168,7 @@ grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameter
             CHECK(restore_parameter(c->network, p, recorded));
         }
     }
-    return silence_dropped(c->network);
+    return silence_dropped(&c->request->cut, c->network->current.parameters);
 }
 
 grail_status ranks_read_parameter(const grail_compression *c, int parameter, float **out)

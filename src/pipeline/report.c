@@ -124,7 +124,7 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     CHECK(json_put(report, "precision", json_text(backend_precision(request->backend))));
     CHECK(fallbacks_to_json(request->backend, report));
     CHECK(json_put(report, "threads", json_integer(parallel_threads())));
-    CHECK(json_put(report, "kept_activations", json_boolean(network->keep_activations)));
+    CHECK(json_put(report, "kept_activations", json_boolean(network->passes.keep_activations)));
     CHECK(loaders_to_json(request->narrowed.verdicts, report));
     CHECK(sites_to_json(network->results, request->plan.count, report));
     json_t *non_finite =

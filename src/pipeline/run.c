@@ -46,7 +46,7 @@ static grail_status fresh_block(grail_compression *c, int block)
         CHECK(finish_block(c, i));
     }
     /* a run that is cancelled here loses nothing */
-    return progress_tell(&c->network->progress, c->request, block, NULL);
+    return progress_tell(&c->network->passes.progress, block, NULL);
 }
 
 /* Tensors outside the blocks are written now, unless the head is changed after the blocks or the
@@ -117,12 +117,12 @@ static grail_status run_end(grail_compression *c)
 static grail_status run_network(grail_compression *c)
 {
     const int finished = c->blocks_recorded;
-    c->network->progress = progress_start(0);
+    progress_start(&c->network->passes.progress, 0);
     CHECK(run_beginning(c));
     if (finished > 0) {
         CHECK(replay_blocks(c));
     }
-    c->network->progress = progress_start(finished);
+    progress_start(&c->network->passes.progress, finished);
     for (int block = finished; block < c->request->graph->block_count; block++) {
         CHECK(fresh_block(c, block));
     }
@@ -133,7 +133,7 @@ static grail_status run_network(grail_compression *c)
 static grail_status continue_healing(grail_compression *c)
 {
     const recorded_parameters recorded = {.read = read_recorded, .from = c};
-    c->network->progress = progress_start(c->request->graph->block_count);
+    progress_start(&c->network->passes.progress, c->request->graph->block_count);
     CHECK(ranks_restore_fitted(c, &recorded));
     return heal_fitted(c);
 }

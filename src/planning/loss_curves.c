@@ -77,7 +77,8 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             if (reader >= begin && reader < end && p->observed[reader].fit == NULL) {
-                CHECK(observation_init_input(p->request, i, k, &p->observed[reader]));
+                CHECK(observation_init_input(&p->request->cut, p->request->backend, i, k,
+                                             &p->observed[reader]));
                 p->visitors[p->visitor_count++] = observation_input_visitor(&p->observed[reader]);
             }
         }
@@ -204,7 +205,7 @@ static grail_status observe_block(dense_pass *p, int block, int begin, int end)
         p->visitors[p->visitor_count++] = block_energy_visitor(&p->energy);
         const pass observed = {
             .end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
-        return begin < end ? pass_run(p->network, &observed) : GRAIL_OK;
+        return begin < end ? pass_run(&p->network->passes, &observed) : GRAIL_OK;
     }
     for (int n = begin; n < end; n++) {
         if (p->observed[n].fit != NULL) {

@@ -33,7 +33,7 @@ static grail_status push_consumer(const compression_request *r, int index, int c
 {
     const compensation *how = &r->plan.compensation;
     const int reader = site_at(r, index)->consumers[consumer].node;
-    const consumer_layout l = consumer_layout_of(r, index, consumer);
+    const consumer_layout l = consumer_layout_of(&r->cut, index, consumer);
     const bool of_patches =
         node_is_convolution(&r->graph->nodes[reader]) && how->conv_fit == CONV_FIT_KERNEL;
     CHECK(json_push(key, json_pack("[I,I,I,I]", (json_int_t)l.rows, (json_int_t)l.features,

@@ -17,7 +17,8 @@ enum { PANEL_ROWS = 256 };
 typedef struct judgement {
     comparison_sums sums;
     comparison_sums part; /* of the chunk that is judged */
-    const node *head;     /* a Linear that both networks end in, which is run here; or NULL */
+    const calibration_network *network;
+    const node *head; /* a Linear that both networks end in, which is run here; or NULL */
 } judgement;
 
 /* The head's product for some rows of its input. */
@@ -35,9 +36,10 @@ static grail_status apply_head(const network_run *run, const node *head, int64_t
 }
 
 /* The outputs are made a panel of rows after the other. */
-static grail_status add_through_head(judgement *j, const calibration_network *n)
+static grail_status add_through_head(judgement *j)
 {
     grail_status status = GRAIL_OK;
+    const calibration_network *n = j->network;
     const node *head = j->head;
     matrix dense = no_matrix;
     matrix narrow = no_matrix;
@@ -61,12 +63,12 @@ out:
     return status;
 }
 
-static grail_status add_batch(calibration_network *network, const execution *e, void *user)
+static grail_status add_batch(const execution *e, void *user)
 {
     judgement *j = user;
     const int output = e->graph->nodes[e->graph->node_count - 1].output;
-    return j->head != NULL ? add_through_head(j, network)
-                           : comparison_add(execution_value(network->dense.execution, output),
+    return j->head != NULL ? add_through_head(j)
+                           : comparison_add(execution_value(j->network->dense.execution, output),
                                             execution_value(e, output), &j->part);
 }
 
@@ -103,7 +105,7 @@ grail_status judge_divergence(calibration_network *network, double *out)
     const graph *g = network->request->graph;
     const node *last = &g->nodes[g->node_count - 1];
     grail_model_facts facts = {0};
-    judgement j = {0};
+    judgement j = {.network = network};
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
     /* A head that was fitted to the dense network's output has been run there already. */
@@ -121,7 +123,7 @@ grail_status judge_divergence(calibration_network *network, double *out)
                     .dense_end = end,
                     .visitors = &v,
                     .visitor_count = 1};
-    CHECK(pass_run(network, &p));
+    CHECK(pass_run(&network->passes, &p));
     const comparison_sums *s = &j.sums;
     const bool of_classes = facts.gives_features == 0;
     if (of_classes && s->rows == 0) {
@@ -175,7 +177,7 @@ static int first_block(const compression_request *trial)
 /* Carries the dense network's sample stream to the begin of a block. */
 static grail_status reach(trial_start *s, int block, int begin)
 {
-    CHECK(pass_to(s->network, begin, GRAPH_NONE));
+    CHECK(pass_to(&s->network->passes, begin, GRAPH_NONE));
     for (int passed = GRAPH_NONE; passed < block; passed++) {
         network_release_block(s->network, passed);
     }
@@ -205,8 +207,8 @@ grail_status trial_start_give(trial_start *s, calibration_network *trial)
     }
     CHECK(reach(s, block, begin));
     CHECK(put(&s->network->current.stream, &trial->current.stream));
-    return trial->has_dense_stream ? put(&s->network->current.stream, &trial->dense.stream)
-                                   : GRAIL_OK;
+    return trial->passes.has_dense_stream ? put(&s->network->current.stream, &trial->dense.stream)
+                                          : GRAIL_OK;
 }
 
 /* -- a trial ----------------------------------------------------------------------------------- */

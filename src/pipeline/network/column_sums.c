@@ -2,8 +2,7 @@
 
 #include "backend/operations.h"
 
-/* -- columns --------------------------------------------------------------------------------------
- */
+/* -- columns ----------------------------------------------------------------------------------- */
 
 grail_status column_sums_init(backend *b, int value, int64_t width, bool with_sums,
                               column_sums *out)
@@ -24,13 +23,12 @@ void column_sums_fini(column_sums *s)
     matrix_free(&s->part_sums);
 }
 
-static grail_status add(calibration_network *network, const execution *e, void *user)
+static grail_status add(const execution *e, void *user)
 {
     column_sums *s = user;
     const matrix x = execution_value(e, s->value);
     const matrix sums =
         matrix_exists(s->part_sums) ? matrix_columns(s->part_sums, 0, x.columns) : no_matrix;
-    (void)network;
     s->part_rows += x.rows;
     return matrix_column_sums(x, sums, matrix_columns(s->part_squares, 0, x.columns));
 }
@@ -53,8 +51,7 @@ visitor column_sums_visitor(column_sums *s, int before)
     return (visitor){.node = before, .add = add, .sums = sums_of, .user = s};
 }
 
-/* -- energy ---------------------------------------------------------------------------------------
- */
+/* -- energy ------------------------------------------------------------------------------------ */
 
 /* Adds the squares of a value's elements. */
 static grail_status add_energy(matrix x, double *energy)
@@ -75,11 +72,10 @@ out:
     return status;
 }
 
-static grail_status add_energies(calibration_network *network, const execution *run, void *user)
+static grail_status add_energies(const execution *run, void *user)
 {
     block_energy *e = user;
     const graph *g = run->graph;
-    (void)network;
     e->part_batches++;
     for (int v = 0; v < g->value_count; v++) {
         const matrix x = execution_value(run, v);

@@ -2,12 +2,18 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
-#include "pipeline/network/decide.h"
 #include "pipeline/request/consumer_tail.h"
 #include "stats/constant_features.h"
 
-/* -- fits -----------------------------------------------------------------------------------------
- */
+/* -- fits -------------------------------------------------------------------------------------- */
+
+/* A fit, computed in f64. */
+typedef struct fitted_map {
+    float *weight;       /* owned, in the shape of the prior; rounded to f32 */
+    double *bias_change; /* owned; NULL without a bias */
+    ridge_result result;
+    bool bias;
+} fitted_map;
 
 static void fitted_map_fini(fitted_map *m)
 {
@@ -26,19 +32,19 @@ static grail_status make_regression(const grail_comm *comm, const observation *o
     return regression_derive(comm, s, map, u, rows, o->weight, prior, out);
 }
 
-static ridge_options options_of(const compression_request *request, int consumer)
+static ridge_options options_of(const cutting *cut, const grail_comm *comm, int consumer)
 {
-    const compensation *how = &request->plan.compensation;
+    const compensation *how = &cut->plan->compensation;
     const bool validate = how->alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED;
     return (ridge_options){
         .ridge = how->ridge,
         .scale = how->ridge_scale,
-        .bias = consumer_fits_bias(request->graph, how, consumer),
+        .bias = consumer_fits_bias(cut->graph, how, consumer),
         .keeps_weights = how->fit == FIT_BIAS_ONLY,
         .of_all = how->ridge_of == RIDGE_OF_ALL,
         .alpha = validate ? 1e-3 : how->alpha.value,
         .alphas = ridge_alphas,
-        .comm = request->comm,
+        .comm = comm,
         .alpha_count = validate ? RIDGE_ALPHAS : 0,
     };
 }
@@ -47,16 +53,15 @@ static ridge_options options_of(const compression_request *request, int consumer
  * are removed, or replaced by merged ones, are computed only to keep the calibration network's
  * shape. *out is owned; NULL when the consumer's rows are not cut, or when it is not yet decided
  * which. */
-static grail_status find_judged(const calibration_network *network, const observation *o,
-                                bool **out)
+static grail_status find_judged(const cutting *cut, const site_result *results,
+                                const observation *o, bool **out)
 {
-    const node *n = &network->request->graph->nodes[o->node];
-    const cut_axis *rows = &network->request->cuts[n->weight].rows;
-    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
+    const cut_axis *rows = &cut->axes[cut->graph->nodes[o->node].weight].rows;
+    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : results[rows->site].reducer;
     if (r == NULL) {
         return GRAIL_OK;
     }
-    const bool behind = site_is_remade(&network->request->plan, rows->site);
+    const bool behind = site_is_remade(cut->plan, rows->site);
     CHECK(memory_new(out, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof **out));
     for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
         const int64_t unit = i / o->layout.tap_rows / rows->features;
@@ -67,21 +72,23 @@ static grail_status find_judged(const calibration_network *network, const observ
 
 /* Solves with the reducer of the observed site (NULL for a map). Takes over the sums of the
  * observation. `prior` is the weight narrowed without data. */
-static grail_status fit_solve(const calibration_network *network, observation *o,
-                              const grail_reducer *reducer, const float *prior, fitted_map *out)
+static grail_status fit_solve(const cutting *cut, const site_result *results,
+                              const grail_comm *comm, observation *o, const grail_reducer *reducer,
+                              const float *prior, fitted_map *out)
 {
     grail_status status = GRAIL_OK;
     regression fit = {0};
     regression held = {0};
     matrix weight = {0};
+    backend *b = o->fit->owner;
     bool *judged = NULL;
-    ridge_options options = options_of(network->request, o->node);
-    TRY(find_judged(network, o, &judged));
+    ridge_options options = options_of(cut, comm, o->node);
+    TRY(find_judged(cut, results, o, &judged));
     options.judged = judged;
     options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
     TRY(make_regression(options.comm, o, reducer, o->fit, prior, &fit));
     TRY(make_regression(options.comm, o, reducer, o->held, prior, &held));
-    TRY(matrix_new(network->request->backend, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
     }
@@ -101,15 +108,16 @@ out:
 
 /* Solves for a map that reads what drifted; sums are of that value. *share is that of the dense
  * network's output in the target. */
-static grail_status fit_solve_drift(const calibration_network *network, const observation *o,
+static grail_status fit_solve_drift(const cutting *cut, const site_result *results,
+                                    const grail_comm *comm, const observation *o,
                                     const drift_sums *fit, const drift_sums *held, double *share,
                                     fitted_map *out)
 {
     grail_status status = GRAIL_OK;
     bool *judged = NULL;
     const int64_t outputs = o->layout.rows;
-    ridge_options options = options_of(network->request, o->node);
-    TRY(find_judged(network, o, &judged));
+    ridge_options options = options_of(cut, comm, o->node);
+    TRY(find_judged(cut, results, o, &judged));
     options.judged = judged;
     TRY(memory_new_unset(&out->weight, (size_t)(outputs * o->layout.features),
                          sizeof out->weight[0]));
@@ -124,26 +132,20 @@ out:
     return status;
 }
 
-/* -- consumers and maps ---------------------------------------------------------------------------
- */
-
-static const node *consumer_node(const compression_request *request, const observation *o)
-{
-    return &request->graph->nodes[o->node];
-}
+/* -- consumers and maps ------------------------------------------------------------------------ */
 
 /* Targets computed by multiplication contain no bias; the dense network's own output does. */
-static grail_status shift_targets(const calibration_network *network, observation *o)
+static grail_status shift_targets(const network_run *current, observation *o)
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
     double *wide = NULL;
     int64_t count = 0;
-    const int parameter = consumer_node(network->request, o)->bias;
+    const int parameter = current->graph->nodes[o->node].bias;
     if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
         return GRAIL_OK;
     }
-    TRY(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
+    TRY(parameter_store_read_f32(current->parameters, parameter, &bias, &count));
     TRY(memory_new(&wide, (size_t)count, sizeof wide[0]));
     for (int64_t i = 0; i < count; i++) {
         wide[i] = (double)bias[i];
@@ -180,15 +182,17 @@ static bool has_no_rows(const observation *o)
     return o->fit->count + o->held->count == 0;
 }
 
-static grail_status fit_consumer(calibration_network *network, observation *o, const float *prior)
+static grail_status fit_consumer(const cutting *cut, const sample_passes *passes, observation *o,
+                                 const float *prior, site_result *results)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
-    TRY(fit_solve(network, o, network->results[o->site].reducer, prior, &fitted));
-    TRY(consumer_set(network, o->site, o->consumer, fitted.weight, fitted.bias_change));
-    const grail_fit made = site_fit_of(site_consumer_name(network->request, o->site, o->consumer),
+    TRY(fit_solve(cut, results, passes->comm, o, results[o->site].reducer, prior, &fitted));
+    TRY(consumer_set(cut, passes->current->parameters, results[o->site].reducer, o->site,
+                     o->consumer, fitted.weight, fitted.bias_change));
+    const grail_fit made = site_fit_of(site_consumer_name(cut, o->site, o->consumer),
                                        &fitted.result, dense_share(o), fitted.bias);
-    TRY(site_result_add_fit(&network->results[o->site], &made));
+    TRY(site_result_add_fit(&results[o->site], &made));
 out:
     fitted_map_fini(&fitted);
     return status;
@@ -196,38 +200,36 @@ out:
 
 /* The dense weights before the consumer are no longer needed. A later pass that needs them reads
  * them again. */
-static void release_dense_before(calibration_network *network, int consumer)
+static void release_dense_before(const cutting *cut, int consumer, parameter_store *dense)
 {
     int begin = 0;
     int end = 0;
-    graph_block_range(network->request->graph, network->request->graph->nodes[consumer].block,
-                      &begin, &end);
-    parameter_store_release_range(network->dense.parameters, begin, consumer);
+    graph_block_range(cut->graph, cut->graph->nodes[consumer].block, &begin, &end);
+    parameter_store_release_range(dense, begin, consumer);
 }
 
 /* What the fit and the selectors take is finite, exact where features are constant, and has the
  * target of the fit. */
-static grail_status settle_sums(const calibration_network *network, observation *o)
+static grail_status settle_sums(const network_run *current, observation *o)
 {
     CHECK(statistics_settle(o->fit));
     CHECK(statistics_settle(o->held));
-    CHECK(shift_targets(network, o));
+    CHECK(shift_targets(current, o));
     return mix_targets(o);
 }
 
 /* Every rank has solved the same sums: other bits come of other processors, or of a fault. */
-static grail_status agree_on_weight(const calibration_network *network, int node_index)
+static grail_status agree_on_weight(const network_run *current, const grail_comm *comm,
+                                    int node_index)
 {
     grail_status status = GRAIL_OK;
-    const grail_comm *comm = network->request->comm;
     float *values = NULL;
     int64_t count = 0;
     if (!comm_is_shared(comm)) {
         return GRAIL_OK;
     }
-    TRY(parameter_store_read_f32(network->current.parameters,
-                                 network->request->graph->nodes[node_index].weight, &values,
-                                 &count));
+    TRY(parameter_store_read_f32(current->parameters, current->graph->nodes[node_index].weight,
+                                 &values, &count));
     TRY(comm_agree(comm, "fitted weights", "run all ranks on processors of one kind", values,
                    (size_t)count * sizeof values[0]));
 out:
@@ -235,60 +237,62 @@ out:
     return status;
 }
 
-grail_status compensate_consumer(calibration_network *network, observation *o)
+grail_status compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
+                                 const regional_gradients *gradients, site_result *results)
 {
     grail_status status = GRAIL_OK;
     float *prior = NULL;
     const double begun = clock_seconds();
-    TRY(settle_sums(network, o));
-    if (network->results[o->site].reducer == NULL) {
-        TRY(decide_at_consumer(network, o));
+    TRY(settle_sums(passes->current, o));
+    if (results[o->site].reducer == NULL) {
+        TRY(decide_at_consumer(cut, o, passes, gradients, results));
     }
-    TRY(consumer_merge(network, network->results[o->site].reducer, o->site, o->consumer, o->weight,
-                       &prior));
-    release_dense_before(network, o->node);
+    TRY(consumer_merge(cut, results[o->site].reducer, o->site, o->consumer, o->weight, &prior));
+    release_dense_before(cut, o->node, passes->dense->parameters);
     if (has_no_rows(o)) {
-        network->results[o->site].report.fit.fallback = site_fallback_name(SITE_NOT_REACHED);
-        TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
-    } else if (network->request->plan.compensation.enabled) {
-        TRY(fit_consumer(network, o, prior));
+        results[o->site].report.fit.fallback = site_fallback_name(SITE_NOT_REACHED);
+        TRY(consumer_set(cut, passes->current->parameters, results[o->site].reducer, o->site,
+                         o->consumer, prior, NULL));
+    } else if (cut->plan->compensation.enabled) {
+        TRY(fit_consumer(cut, passes, o, prior, results));
     } else {
-        TRY(consumer_set(network, o->site, o->consumer, prior, NULL));
+        TRY(consumer_set(cut, passes->current->parameters, results[o->site].reducer, o->site,
+                         o->consumer, prior, NULL));
     }
-    TRY(agree_on_weight(network, o->node));
-    network->results[o->site].report.solve_seconds += clock_seconds() - begun;
-    network->compensate_seconds += clock_seconds() - begun;
+    TRY(agree_on_weight(passes->current, passes->comm, o->node));
+    results[o->site].report.solve_seconds += clock_seconds() - begun;
+    passes->compensate_seconds += clock_seconds() - begun;
 out:
     memory_free(prior);
     return status;
 }
 
 /* Sets a fitted map, unless it stays as it is, and notes the fit. */
-static grail_status keep_fit_of_map(calibration_network *network, int node_index,
-                                    const fitted_map *fitted, double share)
+static grail_status keep_fit_of_map(const cutting *cut, const sample_passes *passes, int node_index,
+                                    const fitted_map *fitted, double share, refit_list *refits)
 {
-    const graph *g = network->request->graph;
+    const graph *g = cut->graph;
     const node *n = &g->nodes[node_index];
     const grail_fit made =
         site_fit_of(g->parameters[n->weight].name, &fitted->result, share, fitted->bias);
     if (fitted->result.fallback != RIDGE_FALLBACK_PLAIN) {
-        CHECK(map_set(network, node_index, fitted->weight, fitted->bias_change));
+        CHECK(map_set(cut, passes->current->parameters, node_index, fitted->weight,
+                      fitted->bias_change));
     }
-    CHECK(agree_on_weight(network, node_index));
-    return refits_add(&network->refits, n->block, &made);
+    CHECK(agree_on_weight(passes->current, passes->comm, node_index));
+    return refits_add(refits, n->block, &made);
 }
 
-static grail_status refit_of(const calibration_network *network, int node_index,
-                             grail_status status)
+static grail_status refit_of(const graph *g, int node_index, grail_status status)
 {
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED) {
-        const graph *g = network->request->graph;
         error_prefix("refit of '%s'", g->parameters[g->nodes[node_index].weight].name);
     }
     return status;
 }
 
-grail_status compensate_map(calibration_network *network, observation *o)
+grail_status compensate_map(const cutting *cut, observation *o, sample_passes *passes,
+                            const site_result *results, refit_list *refits)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
@@ -296,17 +300,18 @@ grail_status compensate_map(calibration_network *network, observation *o)
     if (has_no_rows(o)) {
         return GRAIL_OK;
     }
-    TRY(settle_sums(network, o));
-    TRY(fit_solve(network, o, NULL, o->weight, &fitted));
-    TRY(keep_fit_of_map(network, o->node, &fitted, dense_share(o)));
-    network->compensate_seconds += clock_seconds() - begun;
+    TRY(settle_sums(passes->current, o));
+    TRY(fit_solve(cut, results, passes->comm, o, NULL, o->weight, &fitted));
+    TRY(keep_fit_of_map(cut, passes, o->node, &fitted, dense_share(o), refits));
+    passes->compensate_seconds += clock_seconds() - begun;
 out:
     fitted_map_fini(&fitted);
-    return refit_of(network, o->node, status);
+    return refit_of(cut->graph, o->node, status);
 }
 
-grail_status compensate_drifted_map(calibration_network *network, int node_index,
-                                    const drift_sums *fit, const drift_sums *held)
+grail_status compensate_drifted_map(const cutting *cut, int node_index, const drift_sums *fit,
+                                    const drift_sums *held, sample_passes *passes,
+                                    const site_result *results, refit_list *refits)
 {
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
@@ -316,24 +321,25 @@ grail_status compensate_drifted_map(calibration_network *network, int node_index
     if (fit->input->count + held->input->count == 0) {
         return GRAIL_OK;
     }
-    TRY(observation_read_map(network, node_index, &o));
-    TRY(fit_solve_drift(network, &o, fit, held, &share, &fitted));
-    TRY(keep_fit_of_map(network, node_index, &fitted, share));
-    network->compensate_seconds += clock_seconds() - begun;
+    TRY(observation_read_map(cut, passes->current->parameters, node_index, &o));
+    TRY(fit_solve_drift(cut, results, passes->comm, &o, fit, held, &share, &fitted));
+    TRY(keep_fit_of_map(cut, passes, node_index, &fitted, share, refits));
+    passes->compensate_seconds += clock_seconds() - begun;
 out:
     fitted_map_fini(&fitted);
     observation_fini(&o);
-    return refit_of(network, node_index, status);
+    return refit_of(cut->graph, node_index, status);
 }
 
-grail_status narrow_consumer_plainly(calibration_network *network, int index, int consumer)
+grail_status narrow_consumer_plainly(const cutting *cut, const grail_reducer *reducer, int index,
+                                     int consumer, parameter_store *current)
 {
     grail_status status = GRAIL_OK;
     float *weight = NULL;
     float *narrow = NULL;
-    TRY(consumer_read(network, index, consumer, &weight));
-    TRY(consumer_merge(network, network->results[index].reducer, index, consumer, weight, &narrow));
-    TRY(consumer_set(network, index, consumer, narrow, NULL));
+    TRY(consumer_read(cut, current, index, consumer, &weight));
+    TRY(consumer_merge(cut, reducer, index, consumer, weight, &narrow));
+    TRY(consumer_set(cut, current, reducer, index, consumer, narrow, NULL));
 out:
     memory_free(weight);
     memory_free(narrow);

@@ -5,39 +5,37 @@
 
 #include <string.h>
 
-static const node *consumer_node(const compression_request *request, int index, int consumer)
+static const node *consumer_node(const cutting *cut, int index, int consumer)
 {
-    return &request->graph->nodes[site_at(request, index)->consumers[consumer].node];
+    return &cut->graph->nodes[cut_site(cut, index)->consumers[consumer].node];
 }
 
-static consumer_layout layout_of(const compression_request *request, const node *n,
-                                 int64_t features)
+static consumer_layout layout_of(const cutting *cut, const node *n, int64_t features)
 {
-    const graph_parameter *weight = &request->graph->parameters[n->weight];
-    const cut_axis *rows = &request->cuts[n->weight].rows;
+    const graph_parameter *weight = &cut->graph->parameters[n->weight];
+    const cut_axis *rows = &cut->axes[n->weight].rows;
     const int64_t taps = node_is_convolution(n) ? weight->shape[2] * weight->shape[3] : 1;
     const bool by_tap =
-        node_is_convolution(n) && request->plan.compensation.conv_fit == CONV_FIT_KERNEL;
+        node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL;
     return (consumer_layout){
-        .rows =
-            rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(&request->plan, rows),
+        .rows = rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(cut->plan, rows),
         .features = features,
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
     };
 }
 
-consumer_layout consumer_layout_of(const compression_request *request, int index, int consumer)
+consumer_layout consumer_layout_of(const cutting *cut, int index, int consumer)
 {
-    const site *s = site_at(request, index);
-    return layout_of(request, consumer_node(request, index, consumer),
+    const site *s = cut_site(cut, index);
+    return layout_of(cut, consumer_node(cut, index, consumer),
                      s->units * s->consumers[consumer].features_per_unit);
 }
 
-consumer_layout map_layout_of(const compression_request *request, int node_index)
+consumer_layout map_layout_of(const cutting *cut, int node_index)
 {
-    const node *n = &request->graph->nodes[node_index];
-    return layout_of(request, n, request->graph->parameters[n->weight].shape[1]);
+    const node *n = &cut->graph->nodes[node_index];
+    return layout_of(cut, n, cut->graph->parameters[n->weight].shape[1]);
 }
 
 /* out[rows, inner, outer] <- in[rows, outer, inner] */
@@ -52,12 +50,12 @@ static void swap_inner(int64_t rows, int64_t outer, int64_t inner, const float *
     }
 }
 
-static grail_status read_weight(const calibration_network *network, int weight, consumer_layout l,
+static grail_status read_weight(parameter_store *current, int weight, consumer_layout l,
                                 float **out)
 {
     float *turned = NULL;
     int64_t count = 0;
-    CHECK(parameter_store_read_f32(network->current.parameters, weight, out, &count));
+    CHECK(parameter_store_read_f32(current, weight, out, &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
         return error_set(GRAIL_ERROR_INTERNAL, "a consumer has %lld weights, expected %lld x %lld",
                          (long long)count, (long long)(l.rows * l.tap_rows),
@@ -72,25 +70,24 @@ static grail_status read_weight(const calibration_network *network, int weight, 
     return GRAIL_OK;
 }
 
-grail_status consumer_read(const calibration_network *network, int index, int consumer, float **out)
+grail_status consumer_read(const cutting *cut, parameter_store *current, int index, int consumer,
+                           float **out)
 {
-    const compression_request *request = network->request;
-    return read_weight(network, consumer_node(request, index, consumer)->weight,
-                       consumer_layout_of(request, index, consumer), out);
+    return read_weight(current, consumer_node(cut, index, consumer)->weight,
+                       consumer_layout_of(cut, index, consumer), out);
 }
 
-grail_status map_read(const calibration_network *network, int node_index, float **out)
+grail_status map_read(const cutting *cut, parameter_store *current, int node_index, float **out)
 {
-    const compression_request *request = network->request;
-    return read_weight(network, request->graph->nodes[node_index].weight,
-                       map_layout_of(request, node_index), out);
+    return read_weight(current, cut->graph->nodes[node_index].weight,
+                       map_layout_of(cut, node_index), out);
 }
 
-grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
-                            int index, int consumer, const float *weight, float **out)
+grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, int index,
+                            int consumer, const float *weight, float **out)
 {
-    const consumer_layout l = consumer_layout_of(network->request, index, consumer);
-    const site_end *end = &site_at(network->request, index)->consumers[consumer];
+    const consumer_layout l = consumer_layout_of(cut, index, consumer);
+    const site_end *end = &cut_site(cut, index)->consumers[consumer];
     const int64_t u = end->features_per_unit * l.taps;
     const int64_t rows = l.rows * l.tap_rows;
     CHECK(memory_new_unset(out, (size_t)(rows * reducer->kept * u), sizeof **out));
@@ -131,21 +128,21 @@ static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
     }
 }
 
-static grail_status change_bias(calibration_network *network, int node_index,
+static grail_status change_bias(const cutting *cut, parameter_store *current, int node_index,
                                 const consumer_layout *l, const double *change)
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
     double *sums = NULL;
     int64_t count = 0;
-    const bias_slot slot = consumer_bias_slot(network->request->graph, node_index);
+    const bias_slot slot = consumer_bias_slot(cut->graph, node_index);
     TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
     sum_taps(l->rows, l->tap_rows, change, sums);
-    TRY(parameter_store_read_f32(network->current.parameters, slot.parameter, &bias, &count));
+    TRY(parameter_store_read_f32(current, slot.parameter, &bias, &count));
     for (int64_t o = 0; o < count; o++) {
         bias[o] = (float)((double)bias[o] + slot.sign * sums[o]);
     }
-    TRY(parameter_store_set(network->current.parameters, slot.parameter, &count, bias));
+    TRY(parameter_store_set(current, slot.parameter, &count, bias));
 out:
     memory_free(bias);
     memory_free(sums);
@@ -154,51 +151,48 @@ out:
 
 /* Whether a consumer that is set runs on the wide axis: other consumers of its site follow, or the
  * site spans blocks. In an open loop it does not run before all sites are narrow. */
-static bool runs_wide(const compression_request *request, int index, int consumer)
+static bool runs_wide(const cutting *cut, int index, int consumer)
 {
-    const bool is_last = consumer == site_at(request, index)->consumer_count - 1;
-    return request->plan.loop == LOOP_CLOSED && !(is_last && site_narrows_in_walk(request, index));
+    const bool is_last = consumer == cut_site(cut, index)->consumer_count - 1;
+    return cut->plan->loop == LOOP_CLOSED && !(is_last && site_narrows_in_walk(cut, index));
 }
 
-grail_status consumer_set_stored(calibration_network *network, int index, int consumer,
+grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int index, int consumer,
                                  const float *narrow)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const grail_reducer *reducer = network->results[index].reducer;
-    const node *n = consumer_node(request, index, consumer);
-    const consumer_layout l = consumer_layout_of(request, index, consumer);
-    const cut_axis *axis = &request->cuts[n->weight].columns;
-    const bool is_wide = runs_wide(request, index, consumer);
+    const node *n = consumer_node(cut, index, consumer);
+    const consumer_layout l = consumer_layout_of(cut, index, consumer);
+    const cut_axis *axis = &cut->axes[n->weight].columns;
+    const bool is_wide = runs_wide(cut, index, consumer);
     const int64_t width =
-        is_wide ? cut_wide_features(&request->plan, axis) : reducer->kept * axis->features;
+        is_wide ? cut_wide_features(cut->plan, axis) : reducer->kept * axis->features;
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     if (is_wide) {
         TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-        scatter_columns(reducer, site_is_remade(&request->plan, index), axis->features, l.rows,
-                        width, narrow, wide);
+        scatter_columns(reducer, site_is_remade(cut->plan, index), axis->features, l.rows, width,
+                        narrow, wide);
     }
-    memcpy(shape, request->graph->parameters[n->weight].shape, sizeof shape);
+    memcpy(shape, cut->graph->parameters[n->weight].shape, sizeof shape);
     shape[0] = l.rows;
     shape[1] = width / (l.taps * l.tap_rows);
-    TRY(parameter_store_set(network->current.parameters, n->weight, shape,
-                            is_wide ? wide : narrow));
+    TRY(parameter_store_set(current, n->weight, shape, is_wide ? wide : narrow));
 out:
     memory_free(wide);
     return status;
 }
 
-grail_status consumer_set(calibration_network *network, int index, int consumer,
+grail_status consumer_set(const cutting *cut, parameter_store *current,
+                          const grail_reducer *reducer, int index, int consumer,
                           const float *narrow, const double *bias_change)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const node *n = consumer_node(request, index, consumer);
-    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const node *n = consumer_node(cut, index, consumer);
+    const consumer_layout l = consumer_layout_of(cut, index, consumer);
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept =
-        network->results[index].reducer->kept * (request->cuts[n->weight].columns.features / taps);
+    const int64_t kept = reducer->kept * (cut->axes[n->weight].columns.features / taps);
     const float *natural = narrow;
     float *turned = NULL;
     if (l.tap_rows > 1) {
@@ -206,9 +200,9 @@ grail_status consumer_set(calibration_network *network, int index, int consumer,
         swap_inner(l.rows, taps, kept, narrow, turned);
         natural = turned;
     }
-    TRY(consumer_set_stored(network, index, consumer, natural));
+    TRY(consumer_set_stored(cut, current, reducer, index, consumer, natural));
     if (bias_change != NULL) {
-        TRY(change_bias(network, site_at(request, index)->consumers[consumer].node, &l,
+        TRY(change_bias(cut, current, cut_site(cut, index)->consumers[consumer].node, &l,
                         bias_change));
     }
 out:
@@ -216,26 +210,24 @@ out:
     return status;
 }
 
-grail_status map_set(calibration_network *network, int node_index, const float *weight,
-                     const double *bias_change)
+grail_status map_set(const cutting *cut, parameter_store *current, int node_index,
+                     const float *weight, const double *bias_change)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const int parameter = request->graph->nodes[node_index].weight;
-    const consumer_layout l = map_layout_of(request, node_index);
+    const int parameter = cut->graph->nodes[node_index].weight;
+    const consumer_layout l = map_layout_of(cut, node_index);
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     float *turned = NULL;
-    memcpy(shape, request->graph->parameters[parameter].shape, sizeof shape);
+    memcpy(shape, cut->graph->parameters[parameter].shape, sizeof shape);
     shape[0] = l.rows;
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)(l.rows * l.tap_rows * l.features),
                              sizeof turned[0]));
         swap_inner(l.rows, l.tap_rows, l.features, weight, turned);
     }
-    TRY(parameter_store_set(network->current.parameters, parameter, shape,
-                            turned == NULL ? weight : turned));
+    TRY(parameter_store_set(current, parameter, shape, turned == NULL ? weight : turned));
     if (bias_change != NULL) {
-        TRY(change_bias(network, node_index, &l, bias_change));
+        TRY(change_bias(cut, current, node_index, &l, bias_change));
     }
 out:
     memory_free(turned);

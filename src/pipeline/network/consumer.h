@@ -3,7 +3,8 @@
 #ifndef GRAIL_PIPELINE_NETWORK_CONSUMER_H
 #define GRAIL_PIPELINE_NETWORK_CONSUMER_H
 
-#include "pipeline/network/network.h"
+#include "exec/parameters.h"
+#include "pipeline/request/cuts.h"
 
 /** The form for the regression, [outputs, features]. Features are those of the input, in order. If
  * every tap is fitted separately, each feature has `taps` columns. Otherwise each tap of a
@@ -14,32 +15,33 @@ typedef struct consumer_layout {
     int64_t taps, tap_rows;
 } consumer_layout;
 
-consumer_layout consumer_layout_of(const compression_request *request, int site, int consumer);
+consumer_layout consumer_layout_of(const cutting *cut, int site, int consumer);
 /** The layout of a node whose input is not cut. */
-consumer_layout map_layout_of(const compression_request *request, int node_index);
+consumer_layout map_layout_of(const cutting *cut, int node_index);
 
 /** W[rows * tap_rows, features * taps] of a consumer that is not reduced yet; *out is owned. */
-grail_status consumer_read(const calibration_network *network, int site, int consumer,
+grail_status consumer_read(const cutting *cut, parameter_store *current, int site, int consumer,
                            float **out) GRAIL_MUST_CHECK;
 /** The same of a node whose input is not cut. */
-grail_status map_read(const calibration_network *network, int node_index,
+grail_status map_read(const cutting *cut, parameter_store *current, int node_index,
                       float **out) GRAIL_MUST_CHECK;
 /** W0[rows * tap_rows, K u taps], the consumer narrowed by a reducer without data; *out is owned.
  */
-grail_status consumer_merge(const calibration_network *network, const grail_reducer *reducer,
-                            int site, int consumer, const float *weight,
-                            float **out) GRAIL_MUST_CHECK;
-/** Sets the consumer's weight from narrow[rows * tap_rows, K u taps]. Where it runs before its axis
- * is narrow, the other columns are zero. Adds bias_change[rows * tap_rows] to its bias slot unless
- * it is NULL. */
-grail_status consumer_set(calibration_network *network, int site, int consumer, const float *narrow,
+grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, int site,
+                            int consumer, const float *weight, float **out) GRAIL_MUST_CHECK;
+/** Sets the weight of a consumer whose site has this reducer from narrow[rows * tap_rows, K u
+ * taps]. Where it runs before its axis is narrow, the other columns are zero. Adds bias_change[rows
+ * * tap_rows] to its bias slot unless it is NULL. */
+grail_status consumer_set(const cutting *cut, parameter_store *current,
+                          const grail_reducer *reducer, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
 /** Sets the weight of a node whose input is not cut from weight[rows * tap_rows, features * taps],
  * and its bias slot as consumer_set does. */
-grail_status map_set(calibration_network *network, int node_index, const float *weight,
-                     const double *bias_change) GRAIL_MUST_CHECK;
+grail_status map_set(const cutting *cut, parameter_store *current, int node_index,
+                     const float *weight, const double *bias_change) GRAIL_MUST_CHECK;
 /** As consumer_set, from a narrow weight in the stored form, [rows, K u, taps]. */
-grail_status consumer_set_stored(calibration_network *network, int site, int consumer,
+grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int site, int consumer,
                                  const float *narrow) GRAIL_MUST_CHECK;
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "pipeline/network/refits.h"
+#include "pipeline/request/request.h"
 
 /** Everything of a fit but the name of the map. */
 grail_status fit_to_json(const grail_fit *fit, json_t *object) GRAIL_MUST_CHECK;

@@ -10,11 +10,10 @@
 /* -- the maps ---------------------------------------------------------------------------------- */
 
 /* Whether a map reads the units of a site. */
-static bool find_site(const compression_request *request, int node_index, int *site_found,
-                      int *consumer)
+static bool find_site(const cutting *cut, int node_index, int *site_found, int *consumer)
 {
-    for (int i = 0; i < request->sites->list.count; i++) {
-        const site *s = site_at(request, i);
+    for (int i = 0; i < cut->sites->count; i++) {
+        const site *s = cut_site(cut, i);
         for (int k = 0; k < s->consumer_count; k++) {
             if (s->consumers[k].node == node_index) {
                 *site_found = i;
@@ -26,12 +25,13 @@ static bool find_site(const compression_request *request, int node_index, int *s
     return false;
 }
 
-static grail_status add_map(const compression_request *request, int node_index, gram_pass *p)
+static grail_status add_map(const grail_model *model, const cutting *cut, int node_index,
+                            gram_pass *p)
 {
     int index = GRAPH_NONE;
     int consumer = GRAPH_NONE;
-    const graph *g = request->graph;
-    const bool of_site = find_site(request, node_index, &index, &consumer);
+    const graph *g = cut->graph;
+    const bool of_site = find_site(cut, node_index, &index, &consumer);
     const bool is_head =
         g->input_kind == INPUT_TOKENS && g->nodes[node_index].block >= g->block_count;
     if (!node_is_map(&g->nodes[node_index]) || (is_head && !of_site)) {
@@ -40,30 +40,29 @@ static grail_status add_map(const compression_request *request, int node_index, 
     CHECK(memory_reserve(&p->maps, (size_t)p->count + 1, sizeof p->maps[0]));
     counted_map *m = &p->maps[p->count++];
     const consumer_layout l =
-        of_site ? consumer_layout_of(request, index, consumer) : map_layout_of(request, node_index);
+        of_site ? consumer_layout_of(cut, index, consumer) : map_layout_of(cut, node_index);
     *m = (counted_map){.node = node_index,
                        .width = l.features,
                        .site = index,
                        .consumer = consumer,
                        .gram_width = of_site && p->full ? l.features * l.taps : 0};
-    statistics_name(request->model, g->nodes[node_index].weight, m->name);
+    statistics_name(model, g->nodes[node_index].weight, m->name);
     return GRAIL_OK;
 }
 
-grail_status gram_pass_plan(const compression_request *request, bool full, gram_pass *out)
+grail_status gram_pass_plan(const grail_model *model, const cutting *cut, bool full, gram_pass *out)
 {
     *out = (gram_pass){.full = full};
-    for (int n = 0; n < request->graph->node_count; n++) {
-        if (operator_of(&request->graph->nodes[n])->rows == ROWS_TAKEN) {
+    for (int n = 0; n < cut->graph->node_count; n++) {
+        if (operator_of(&cut->graph->nodes[n])->rows == ROWS_TAKEN) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "block %d has experts, whose rows count by their shares, which files "
                              "of statistics cannot say; narrow it without one",
-                             request->graph->nodes[n].block);
+                             cut->graph->nodes[n].block);
         }
-        CHECK(add_map(request, n, out));
+        CHECK(add_map(model, cut, n, out));
     }
-    return memory_new(&out->energies, (size_t)request->graph->block_count + 2,
-                      sizeof out->energies[0]);
+    return memory_new(&out->energies, (size_t)cut->graph->block_count + 2, sizeof out->energies[0]);
 }
 
 static void end_map(counted_map *m)
@@ -118,7 +117,8 @@ static grail_status begin_map(block_pass *b, counted_map *m)
     b->visitors[b->count] = column_sums_visitor(&m->sums, m->node);
     b->visitors[b->count++].map = m->name;
     if (m->gram_width > 0) {
-        CHECK(observation_init_input(request, m->site, m->consumer, &m->grams));
+        CHECK(observation_init_input(&request->cut, request->backend, m->site, m->consumer,
+                                     &m->grams));
         CHECK(observation_create_part(&m->grams));
         b->visitors[b->count] = observation_input_visitor(&m->grams);
         b->visitors[b->count++].map = m->name;
@@ -180,7 +180,7 @@ static grail_status pass_block(block_pass *b, const statistics_file *f)
     gram_pass *p = b->pass;
     CHECK(begin_maps(b));
     const pass counted = {.end = b->end, .visitors = b->visitors, .visitor_count = b->count};
-    CHECK(b->begin < b->end ? pass_run(b->network, &counted) : GRAIL_OK);
+    CHECK(b->begin < b->end ? pass_run(&b->network->passes, &counted) : GRAIL_OK);
     for (int i = 0; i < p->count; i++) {
         if (is_passed(b, &p->maps[i])) {
             CHECK(f == NULL ? GRAIL_OK : write_map(&p->maps[i], f));
@@ -194,7 +194,7 @@ grail_status gram_pass_run(calibration_network *network, gram_pass *p, const sta
 {
     const graph *g = network->request->graph;
     const size_t bytes = (size_t)(g->block_count + 2) * sizeof p->energies[0];
-    network->progress = progress_start(0);
+    progress_start(&network->passes.progress, 0);
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
         block_pass b = {.network = network, .pass = p};
         graph_block_range(g, block, &b.begin, &b.end);

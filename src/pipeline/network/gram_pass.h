@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_NETWORK_GRAM_PASS_H
 
 #include "pipeline/network/column_sums.h"
+#include "pipeline/network/network.h"
 #include "pipeline/network/observation.h"
 #include "stats/network_statistics_write.h"
 
@@ -27,7 +28,7 @@ typedef struct gram_pass {
 
 /** Finds the maps of the network: all but the head of one that reads text, which llama.cpp does not
  * count either. gram_pass_fini, even after a failure. */
-grail_status gram_pass_plan(const compression_request *request, bool full,
+grail_status gram_pass_plan(const grail_model *model, const cutting *cut, bool full,
                             gram_pass *out) GRAIL_MUST_CHECK;
 void gram_pass_fini(gram_pass *p); /* works on a zeroed one */
 

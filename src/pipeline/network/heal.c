@@ -87,7 +87,7 @@ grail_status heal_wait(calibration_network *network, int first)
         return GRAIL_OK;
     }
     graph_block_range(network->request->graph, first, &begin, &end);
-    CHECK(pass_to(network, begin, GRAPH_NONE));
+    CHECK(pass_to(&network->passes, begin, GRAPH_NONE));
     return sample_stream_copy(&network->current.stream, &network->before_group);
 }
 
@@ -103,7 +103,7 @@ static grail_status place_streams(calibration_network *network, int first, int l
         network->before_group = (sample_stream){0};
     }
     graph_block_range(network->request->graph, first, &begin, &end);
-    return pass_to(network, begin, network_dense_end(network, last));
+    return pass_to(&network->passes, begin, network_dense_end(network, last));
 }
 
 /* The cut axis of a value's channels, which are those of the nearest map before it. */
@@ -203,7 +203,9 @@ out:
 static grail_status begin_anew(calibration_network *network)
 {
     const grail_status status = network_rewind(network);
-    return status == GRAIL_OK ? sites_take_narrow_shapes(network) : status;
+    return status == GRAIL_OK ? sites_take_narrow_shapes(&network->request->cut, network->results,
+                                                         &network->current)
+                              : status;
 }
 
 /* Carries the sample streams behind a block, if the next one is healed. */
@@ -215,7 +217,7 @@ static grail_status carry_behind(calibration_network *network, int block)
         return GRAIL_OK;
     }
     graph_block_range(network->request->graph, block, &begin, &end);
-    return pass_to(network, end, network_dense_end(network, block));
+    return pass_to(&network->passes, end, network_dense_end(network, block));
 }
 
 grail_status heal_blocks_after_walk(calibration_network *network)

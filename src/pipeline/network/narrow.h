@@ -1,16 +1,28 @@
-/* The shapes of sites in the calibration network, and the narrow parameters that come of them. */
+/* The shapes of sites in the current network: how it gets merged units, and narrow shapes when a
+ * site is finished. */
 #ifndef GRAIL_PIPELINE_NETWORK_NARROW_H
 #define GRAIL_PIPELINE_NETWORK_NARROW_H
 
-#include "pipeline/network/network.h"
+#include "pipeline/network/pass.h"
+#include "pipeline/network/site_result.h"
 
 /** Sets the producers and channel parameters of a folded site in the current network to [rows |
  * merged rows]. */
-grail_status site_append_merged(calibration_network *network, int site) GRAIL_MUST_CHECK;
+grail_status site_append_merged(const cutting *cut, int site, const grail_reducer *reducer,
+                                parameter_store *dense, parameter_store *current) GRAIL_MUST_CHECK;
 
-/** The features of a cut axis's dense or wide form that the result has, out[K u]: those of the kept
- * units, or for a folding the merged ones behind the others. */
-void axis_reduced_features(const calibration_network *network, const cut_axis *axis, int64_t *out);
+/** The features that the result has of the dense or wide form of an axis whose site has this
+ * reducer, out[K u]: those of the kept units, or for a folding the merged ones behind the others.
+ */
+void axis_reduced_features(const plan *p, const grail_reducer *reducer, const cut_axis *axis,
+                           int64_t *out);
+
+/** A parameter of the current network with the axes cut by `site` in the narrow form, or with all
+ * its cut axes for GRAPH_NONE: its shape and, in f32, its values. *out is owned; NULL where these
+ * axes are narrow already. */
+grail_status narrow_values(const cutting *cut, const site_result *results, parameter_store *current,
+                           int parameter, int site, int64_t shape[PARAMETER_MAX_RANK],
+                           float **out) GRAIL_MUST_CHECK;
 
 /**
  * After the last consumer of a site is set: those of its producers, channel parameters and
@@ -18,28 +30,20 @@ void axis_reduced_features(const calibration_network *network, const cut_axis *a
  * sample stream. What runs from then on is narrow. A site that spans blocks stays as it is: its
  * axis may cross the place where a sample stream waits. In an open loop nothing runs.
  */
-grail_status site_take_narrow_shape(calibration_network *network, int site) GRAIL_MUST_CHECK;
+grail_status site_take_narrow_shape(const cutting *cut, const site_result *results, int site,
+                                    sample_passes *passes) GRAIL_MUST_CHECK;
 
 /** The same for every cut site of an open loop, when all are finished; the sample streams stand
  * before node 0. */
-grail_status sites_take_narrow_shapes(calibration_network *network) GRAIL_MUST_CHECK;
-
-/** Whether a parameter's result differs from the checkpoint's bytes. */
-bool parameter_is_changed(const calibration_network *network, int parameter);
-/** The finished parameter with the shape of the narrowed graph, f32; *out is owned, even
- * after a failure. */
-grail_status narrow_parameter(const calibration_network *network, int parameter,
-                              float **out) GRAIL_MUST_CHECK;
-/** All finished parameters, as a store whose parent is the dense one; *out is owned, even
- * after a failure. */
-grail_status narrow_store(const calibration_network *network,
-                          parameter_store **out) GRAIL_MUST_CHECK;
+grail_status sites_take_narrow_shapes(const cutting *cut, const site_result *results,
+                                      network_run *current) GRAIL_MUST_CHECK;
 
 /** Sets the weights and biases of the consumers of the dropped sublayers in a block to zero, so
  * that the residual stream passes them by. */
-grail_status silence_block(calibration_network *network, int block) GRAIL_MUST_CHECK;
+grail_status silence_block(const cutting *cut, int block,
+                           parameter_store *current) GRAIL_MUST_CHECK;
 
 /** The same for all blocks. */
-grail_status silence_dropped(calibration_network *network) GRAIL_MUST_CHECK;
+grail_status silence_dropped(const cutting *cut, parameter_store *current) GRAIL_MUST_CHECK;
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "pipeline/network/keeping.h"
+#include "pipeline/network/narrow.h"
 #include "pipeline/request/experts.h"
 
 static grail_status create_run(const compression_request *request, const grail_model *model,
@@ -67,6 +68,41 @@ static grail_status keep_shares(calibration_network *n)
     return GRAIL_OK;
 }
 
+/* The layers of which experts go, whose sums the dense network makes up for. */
+static grail_status find_lacking(calibration_network *n)
+{
+    const cutting *cut = &n->request->cut;
+    CHECK(memory_new(&n->lacking, (size_t)cut->plan->count + 1, sizeof n->lacking[0]));
+    for (int i = 0; cut->plan->compensation.enabled && i < cut->plan->count; i++) {
+        if (cut_site(cut, i)->kind == SITE_EXPERTS && site_is_cut(cut->plan, i)) {
+            n->lacking[n->passes.lacking_count++] = site_branches(cut->graph, cut_site(cut, i));
+        }
+    }
+    n->passes.lacking = n->lacking;
+    n->passes.lacks_locally = !compensation_uses_dense(&cut->plan->compensation);
+    return GRAIL_OK;
+}
+
+static grail_status describe_passes(calibration_network *n)
+{
+    const compression_request *request = n->request;
+    sample_passes *p = &n->passes;
+    p->dense = &n->dense;
+    p->current = &n->current;
+    p->pool = n->pool;
+    p->samples = request->samples;
+    p->comm = request->comm;
+    p->has_teacher = request->teacher != NULL;
+    p->judges = request->judges;
+    p->has_dense_stream = wants_dense_stream(request);
+    p->progress = (progress){.observer = request->observer,
+                             .step_observer = request->step_observer,
+                             .user = request->observer_user,
+                             .graph = request->graph,
+                             .batches = request->samples->batch_count};
+    return find_lacking(n);
+}
+
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out)
 {
@@ -76,7 +112,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     n->memory = memory;
     /* a block that is healed begins again and again where its sample stream waits */
     if (!request->heal.blocks) {
-        CHECK(activations_fit(request, memory, &n->keep_activations));
+        CHECK(activations_fit(request, memory, &n->passes.keep_activations));
     }
     CHECK(matrix_pool_create(request->backend, &n->pool));
     const grail_model *teacher = request->teacher;
@@ -85,21 +121,12 @@ grail_status network_create(const compression_request *request, int64_t memory,
     CHECK(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
                      &n->current));
     n->current.parameters->written = request_written_dtypes(request);
-    n->has_dense_stream = wants_dense_stream(request);
+    CHECK(describe_passes(n));
     CHECK(keep_shares(n));
-    CHECK(site_results_create(request, &n->results));
+    CHECK(site_results_create(request->sites->facts, &request->plan, &n->results));
     CHECK(memory_new(&n->chosen, (size_t)request->plan.count, sizeof(n->chosen[0])));
     CHECK(memory_new(&n->rounded, (size_t)request->graph->parameter_count, sizeof(n->rounded[0])));
-    return refits_init(request, &n->refits);
-}
-
-void regional_gradients_fini(regional_gradients *g)
-{
-    for (int p = 0; p < g->count; p++) {
-        memory_free(g->of[p]);
-    }
-    memory_free(g->of);
-    *g = (regional_gradients){0};
+    return refits_init(&request->cut, request->drifts_by_rounding, &n->refits);
 }
 
 void network_free(calibration_network *network)
@@ -122,6 +149,7 @@ void network_free(calibration_network *network)
     sample_stream_fini(&network->before_group);
     free_run(&network->current);
     memory_free(network->shares);
+    memory_free(network->lacking);
     for (int v = 0; network->orders != NULL && v < network->order_count; v++) {
         memory_free(network->orders[v]);
     }
@@ -129,12 +157,6 @@ void network_free(calibration_network *network)
     free_run(&network->dense);
     matrix_pool_free(network->pool);
     memory_free(network);
-}
-
-bool site_narrows_in_walk(const compression_request *request, int index)
-{
-    return request->plan.loop == LOOP_CLOSED &&
-           !site_spans_blocks(request->graph, site_at(request, index));
 }
 
 int network_dense_end(const calibration_network *network, int block)
@@ -179,4 +201,44 @@ void network_release_block(calibration_network *network, int block)
     graph_block_range(network->dense.graph, block, &begin, &end);
     parameter_store_release_range(network->dense.parameters, begin, end);
     matrix_pool_clear(network->pool);
+}
+
+bool parameter_is_changed(const calibration_network *network, int parameter)
+{
+    const parameter_cut *axes = &network->request->cuts[parameter];
+    return matrix_exists(network->current.parameters->entries[parameter].values) ||
+           parameter_store_is_moved(network->dense.parameters, parameter) ||
+           axes->rows.site != GRAPH_NONE || axes->columns.site != GRAPH_NONE;
+}
+
+grail_status narrow_parameter(const calibration_network *network, int parameter, float **out)
+{
+    int64_t shape[PARAMETER_MAX_RANK];
+    int64_t count = 0;
+    CHECK(narrow_values(&network->request->cut, network->results, network->current.parameters,
+                        parameter, GRAPH_NONE, shape, out));
+    return *out != NULL
+               ? GRAIL_OK
+               : parameter_store_read_f32(network->current.parameters, parameter, out, &count);
+}
+
+grail_status narrow_store(const calibration_network *network, parameter_store **out)
+{
+    grail_status status = GRAIL_OK;
+    const compression_request *request = network->request;
+    float *values = NULL;
+    TRY(parameter_store_create(request->model, request->backend, network->dense.parameters, out));
+    (*out)->written = request_written_dtypes(request);
+    for (int p = 0; p < request->graph->parameter_count; p++) {
+        const bool gone = graph_parameter_is_gone(&request->narrowed.graph->parameters[p]);
+        if (!gone && parameter_is_changed(network, p)) {
+            TRY(narrow_parameter(network, p, &values));
+            TRY(parameter_store_set(*out, p, request->narrowed.graph->parameters[p].shape, values));
+            memory_free(values);
+            values = NULL;
+        }
+    }
+out:
+    memory_free(values);
+    return status;
 }

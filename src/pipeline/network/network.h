@@ -16,33 +16,18 @@
 #ifndef GRAIL_PIPELINE_NETWORK_NETWORK_H
 #define GRAIL_PIPELINE_NETWORK_NETWORK_H
 
-#include "exec/sample_stream.h"
+#include "pipeline/network/decide.h"
 #include "pipeline/network/healing.h"
-#include "pipeline/network/progress.h"
 #include "pipeline/network/refits.h"
-#include "pipeline/network/site_result.h"
-
-/** One of the two networks: its parameters, its execution and its sample stream. */
-typedef struct network_run {
-    const graph *graph; /* borrowed; of both the same, unless there is a teacher */
-    parameter_store *parameters;
-    execution *execution;
-    sample_stream stream;
-} network_run;
-
-/** What a block's sites are told of its gradients (regional.h). */
-typedef struct regional_gradients {
-    float **of; /* [count], of the graph's parameters; owned, NULL where not measured */
-    int count;
-} regional_gradients;
-
-void regional_gradients_fini(regional_gradients *g); /* works on a zeroed one */
+#include "pipeline/request/request.h"
 
 typedef struct calibration_network {
     const compression_request *request; /* borrowed */
     network_run dense;
-    network_run current; /* as narrowed so far; its store has the dense one as parent */
-    matrix_pool *pool;   /* shared by both executions */
+    network_run current;  /* as narrowed so far; its store has the dense one as parent */
+    matrix_pool *pool;    /* shared by both executions */
+    sample_passes passes; /* of these two */
+    branch_list *lacking; /* layers of which experts go, for `passes`; owned */
     bool *shares; /* [values] which the dense network takes over from the current one, where they
                      must outlive their readers; owned */
     int64_t **orders; /* [order_count] of the dense network's shares, where the plan drops experts;
@@ -50,20 +35,14 @@ typedef struct calibration_network {
     int order_count;  /* values of the larger network */
     sample_stream before_group; /* the current one before the first of several blocks that are
                                    healed together, until the last of them is fitted */
-    bool has_dense_stream;
-    bool keep_activations;  /* whether the stream of `current` advances with every pass, not only at
-                               the borders of blocks; a continued run uses the value of the
-                               interrupted one */
-    int64_t memory;         /* of the options: for what is kept; 0: half of what is free */
-    site_result *results;   /* [sites] */
-    grail_reducer **chosen; /* [sites] decisions that wait for the site's first producer; owned */
+    int64_t memory;             /* of the options: for what is kept; 0: half of what is free */
+    site_result *results;       /* [sites] */
+    grail_reducer **chosen;  /* [sites] decisions that wait for the site's first producer; owned */
     unsigned char **rounded; /* [parameter_count], of request->rounded: matrices of the block at
                                 hand as they will be stored, with all rows; owned */
     refit_list refits;
     healing_list healings;
-    regional_gradients regional;                  /* of the block that is being narrowed */
-    double calibrate_seconds, compensate_seconds; /* so far */
-    progress progress;
+    regional_gradients regional; /* of the block that is being narrowed */
 } calibration_network;
 
 /** Creates the network, still dense, with the sample streams before node 0. `memory` is that of the
@@ -71,9 +50,6 @@ typedef struct calibration_network {
 grail_status network_create(const compression_request *request, int64_t memory,
                             calibration_network **out) GRAIL_MUST_CHECK;
 void network_free(calibration_network *network); /* NULL is allowed */
-
-/** Whether a site takes its narrow shapes as soon as its last consumer is set (narrow.h). */
-bool site_narrows_in_walk(const compression_request *request, int site);
 
 /** The node of the dense network behind a block. */
 int network_dense_end(const calibration_network *network, int block);
@@ -84,5 +60,16 @@ grail_status network_rewind(calibration_network *network) GRAIL_MUST_CHECK;
 /** Drops the parameters of a finished block; those of the current network stay where the entire
  * network is healed at the end. */
 void network_release_block(calibration_network *network, int block);
+
+/** Whether a parameter's result differs from the checkpoint's bytes. */
+bool parameter_is_changed(const calibration_network *network, int parameter);
+/** The finished parameter with the shape of the narrowed graph, f32; *out is owned, even
+ * after a failure. */
+grail_status narrow_parameter(const calibration_network *network, int parameter,
+                              float **out) GRAIL_MUST_CHECK;
+/** All finished parameters, as a store whose parent is the dense one; *out is owned, even
+ * after a failure. */
+grail_status narrow_store(const calibration_network *network,
+                          parameter_store **out) GRAIL_MUST_CHECK;
 
 #endif

@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-/* -- REPAIR ---------------------------------------------------------------------------------------
- */
+/* -- REPAIR ------------------------------------------------------------------------------------ */
 
 /* A channel that does not vary on the samples keeps its variance: division by a tiny variance would
  * amplify the channel on other data. The variance is unbiased, as torch stores it. */
@@ -30,8 +29,7 @@ static void new_statistics(const column_sums *s, const double *sum, const double
     }
 }
 
-static grail_status set_statistics(calibration_network *network, const node *n,
-                                   const column_sums *s)
+static grail_status set_statistics(parameter_store *current, const node *n, const column_sums *s)
 {
     grail_status status = GRAIL_OK;
     host_view sum = {0};
@@ -41,11 +39,11 @@ static grail_status set_statistics(calibration_network *network, const node *n,
     int64_t count = 0;
     TRY(host_view_open(s->sums, GRAIL_DTYPE_F64, HOST_READS, &sum));
     TRY(host_view_open(s->squares, GRAIL_DTYPE_F64, HOST_READS, &square));
-    TRY(parameter_store_read_f32(network->current.parameters, n->mean, &mean, &count));
-    TRY(parameter_store_read_f32(network->current.parameters, n->variance, &variance, &count));
+    TRY(parameter_store_read_f32(current, n->mean, &mean, &count));
+    TRY(parameter_store_read_f32(current, n->variance, &variance, &count));
     new_statistics(s, sum.values, square.values, count, mean, variance);
-    TRY(parameter_store_set(network->current.parameters, n->mean, &count, mean));
-    TRY(parameter_store_set(network->current.parameters, n->variance, &count, variance));
+    TRY(parameter_store_set(current, n->mean, &count, mean));
+    TRY(parameter_store_set(current, n->variance, &count, variance));
 out:
     host_view_drop(&sum);
     host_view_drop(&square);
@@ -54,27 +52,27 @@ out:
     return status;
 }
 
-grail_status repair_batch_norm(calibration_network *network, int index)
+grail_status repair_batch_norm(sample_passes *passes, int index)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &network->request->graph->nodes[index];
+    const node *n = &passes->current->graph->nodes[index];
     const parameter_entry *entry = NULL;
     column_sums s = {0};
-    TRY(parameter_store_get(network->current.parameters, n->mean, &entry));
-    TRY(column_sums_init(network->request->backend, n->inputs[0], entry->shape[0], true, &s));
-    TRY(pass_visit(network, index, GRAPH_NONE, column_sums_visitor(&s, index)));
-    TRY(set_statistics(network, n, &s));
+    TRY(parameter_store_get(passes->current->parameters, n->mean, &entry));
+    TRY(column_sums_init(passes->current->parameters->backend, n->inputs[0], entry->shape[0], true,
+                         &s));
+    TRY(pass_visit(passes, index, GRAPH_NONE, column_sums_visitor(&s, index)));
+    TRY(set_statistics(passes->current->parameters, n, &s));
 out:
     column_sums_fini(&s);
     return status;
 }
 
-/* -- norms over a width that is cut ---------------------------------------------------------------
- */
+/* -- norms over a width that is cut ------------------------------------------------------------ */
 
 /* Sums of x z and z z over rows and units: of all chunks, and of the one at hand. */
 typedef struct norm_pass {
-    calibration_network *network;
+    const grail_reducer *reducer;
     int node;
     cut_axis axis;
     double products, squares;
@@ -97,22 +95,22 @@ out:
     return status;
 }
 
-static grail_status add_batch(calibration_network *network, const execution *e, void *user)
+static grail_status add_batch(const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     norm_pass *p = user;
-    const grail_reducer *r = network->results[p->axis.site].reducer;
+    const grail_reducer *r = p->reducer;
     const matrix made = execution_value(e, e->graph->nodes[p->node].output);
     const int64_t dense = r->units * p->axis.features;
     const matrix z = matrix_columns(made, dense, r->kept * p->axis.features);
     matrix x = {0};
-    TRY(matrix_pool_take(network->pool, z.rows, z.columns, &x));
+    TRY(matrix_pool_take(e->pool, z.rows, z.columns, &x));
     TRY(reduce_value(r, p->axis.features, matrix_columns(made, 0, dense), x));
     TRY(add_products(x, z, &p->part_products));
     TRY(add_row_squares(z, &p->part_squares));
     p->part_rows += z.rows;
 out:
-    matrix_pool_give(network->pool, &x);
+    matrix_pool_give(e->pool, &x);
     return status;
 }
 
@@ -133,29 +131,31 @@ static float factor_of(const norm_pass *p)
     return isfinite(factor) && factor > 0.0 ? (float)factor : 1.0F;
 }
 
-static grail_status scale_weight(const norm_pass *p, int parameter)
+static grail_status scale_weight(const norm_pass *p, int parameter, parameter_store *current)
 {
     grail_status status = GRAIL_OK;
     float *weight = NULL;
     int64_t count = 0;
-    const grail_reducer *r = p->network->results[p->axis.site].reducer;
-    TRY(parameter_store_read_f32(p->network->current.parameters, parameter, &weight, &count));
+    const grail_reducer *r = p->reducer;
+    TRY(parameter_store_read_f32(current, parameter, &weight, &count));
     for (int64_t i = r->units * p->axis.features; i < count; i++) {
         weight[i] *= factor_of(p);
     }
-    TRY(parameter_store_set(p->network->current.parameters, parameter, &count, weight));
+    TRY(parameter_store_set(current, parameter, &count, weight));
 out:
     memory_free(weight);
     return status;
 }
 
-grail_status rescale_norm(calibration_network *network, int node_index)
+grail_status rescale_norm(const cutting *cut, int node_index, const site_result *results,
+                          sample_passes *passes)
 {
-    const compression_request *request = network->request;
-    const int weight = request->graph->nodes[node_index].weight;
-    norm_pass p = {.network = network, .node = node_index, .axis = request->cuts[weight].rows};
+    const int weight = cut->graph->nodes[node_index].weight;
+    const cut_axis axis = cut->axes[weight].rows;
+    norm_pass p = {.reducer = results[axis.site].reducer, .node = node_index, .axis = axis};
     const visitor v = {.node = node_index + 1, .add = add_batch, .sums = sums_of, .user = &p};
     const pass made = {.end = v.node, .stays = true, .visitors = &v, .visitor_count = 1};
-    CHECK(pass_run(network, &made));
-    return error_in(scale_weight(&p, weight), "norm '%s'", request->graph->parameters[weight].name);
+    CHECK(pass_run(passes, &made));
+    return error_in(scale_weight(&p, weight, passes->current->parameters), "norm '%s'",
+                    cut->graph->parameters[weight].name);
 }

@@ -3,12 +3,13 @@
 #ifndef GRAIL_PIPELINE_NETWORK_NORMS_H
 #define GRAIL_PIPELINE_NETWORK_NORMS_H
 
-#include "pipeline/network/network.h"
+#include "pipeline/network/pass.h"
+#include "pipeline/network/site_result.h"
 
 /** REPAIR (docs/numerics.md; Jordan et al., arXiv 2211.08403): sets mean and variance of one
  * BatchNorm to those of its current input over the calibration samples, from f64 sums. BatchNorms
  * before it are already repaired. Carries the sample stream to the node. */
-grail_status repair_batch_norm(calibration_network *network, int node) GRAIL_MUST_CHECK;
+grail_status repair_batch_norm(sample_passes *passes, int node) GRAIL_MUST_CHECK;
 
 /** A norm over a width that is cut divides by the mean square of what is left, which differs from
  * row to row from that of all (docs/numerics.md, Norms over a width that is cut). Multiplies its
@@ -16,6 +17,7 @@ grail_status repair_batch_norm(calibration_network *network, int node) GRAIL_MUS
  * it makes of them comes closest to what it made of them among all, over the samples: with z what
  * it makes of them by themselves, and x what it makes of them among all, sum x z / sum z z. Its
  * input is not narrow yet. */
-grail_status rescale_norm(calibration_network *network, int node_index) GRAIL_MUST_CHECK;
+grail_status rescale_norm(const cutting *cut, int node_index, const site_result *results,
+                          sample_passes *passes) GRAIL_MUST_CHECK;
 
 #endif

@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-/* -- what is observed -----------------------------------------------------------------------------
- */
+/* -- what is observed -------------------------------------------------------------------------- */
 
 void observation_fini(observation *o)
 {
@@ -34,15 +33,15 @@ static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *
 }
 
 /* Remade units have statistics of the reduced input alone, so they must include the target. */
-static observed_target target_of(const compression_request *request, int node_index,
-                                 const consumer_layout *layout, bool remade)
+static observed_target target_of(const cutting *cut, int node_index, const consumer_layout *layout,
+                                 bool remade)
 {
-    const plan *p = &request->plan;
-    const node *n = &request->graph->nodes[node_index];
+    const plan *p = cut->plan;
+    const node *n = &cut->graph->nodes[node_index];
     if (!p->compensation.enabled) {
         return OBSERVES_INPUT_ALONE;
     }
-    if (experts_site_at(request->graph, &request->sites->list, p, node_index) != GRAPH_NONE) {
+    if (experts_site_at(cut->graph, cut->sites, p, node_index) != GRAPH_NONE) {
         return OBSERVES_DENSE_OUTPUT; /* of the layer that lacks experts, where others do not */
     }
     if (compensation_uses_dense(&p->compensation) && p->loop == LOOP_CLOSED) {
@@ -59,29 +58,29 @@ static bool is_mixed(const plan *p, observed_target target)
 
 /* Rows are weighted by the sum behind the consumer, or where a norm of rows stands between by the
  * consumer's output. Through a BatchNorm that is on another scale, so its rows count alike. */
-static bool is_weighted(const compression_request *request, int consumer, observed_target target)
+static bool is_weighted(const cutting *cut, int consumer, observed_target target)
 {
-    const consumer_tail tail = consumer_tail_of(request->graph, consumer);
-    return request->plan.compensation.token_weights == TOKEN_WEIGHTS_STREAM &&
+    const consumer_tail tail = consumer_tail_of(cut->graph, consumer);
+    return cut->plan->compensation.token_weights == TOKEN_WEIGHTS_STREAM &&
            target == OBSERVES_DENSE_OUTPUT && tail.skip != GRAPH_NONE &&
            tail.batch_norm == GRAPH_NONE;
 }
 
-static stream_goal goal_of(const compression_request *request, int consumer, observed_target target)
+static stream_goal goal_of(const cutting *cut, int consumer, observed_target target)
 {
     return target == OBSERVES_DENSE_OUTPUT
-               ? dropped_goal_of(request->graph, &request->sites->list, &request->plan, consumer)
+               ? dropped_goal_of(cut->graph, cut->sites, cut->plan, consumer)
                : (stream_goal){.value = GRAPH_NONE};
 }
 
-static observation describe(const compression_request *request, int index, int consumer)
+static observation describe(const cutting *cut, int index, int consumer)
 {
-    const plan *p = &request->plan;
+    const plan *p = cut->plan;
     const bool remade = site_is_remade(p, index) && p->loop == LOOP_CLOSED;
-    const consumer_layout layout = consumer_layout_of(request, index, consumer);
-    const int reader = site_at(request, index)->consumers[consumer].node;
-    const node *n = &request->graph->nodes[reader];
-    const observed_target target = target_of(request, reader, &layout, remade);
+    const consumer_layout layout = consumer_layout_of(cut, index, consumer);
+    const int reader = cut_site(cut, index)->consumers[consumer].node;
+    const node *n = &cut->graph->nodes[reader];
+    const observed_target target = target_of(cut, reader, &layout, remade);
     return (observation){
         .site = index,
         .consumer = consumer,
@@ -89,10 +88,10 @@ static observation describe(const compression_request *request, int index, int c
         .remade = remade,
         .of_patches = node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_KERNEL,
         .target = target,
-        .goal = goal_of(request, reader, target),
+        .goal = goal_of(cut, reader, target),
         .layout = layout,
         .unreduced = remade ? layout.features : 0,
-        .weighted = is_weighted(request, reader, target),
+        .weighted = is_weighted(cut, reader, target),
         .mixes = is_mixed(p, target),
         .median_square = -1.0,
     };
@@ -114,18 +113,17 @@ static grail_status make_target_weight(backend *b, const observation *o, int64_t
 }
 
 /* A dense output contains the consumer's bias; a product does not. */
-static grail_status make_local_bias(const calibration_network *network, observation *o)
+static grail_status make_local_bias(const cutting *cut, parameter_store *current, observation *o)
 {
     grail_status status = GRAIL_OK;
     float *bias = NULL;
     int64_t count = 0;
-    const int parameter = network->request->graph->nodes[o->node].bias;
+    const int parameter = cut->graph->nodes[o->node].bias;
     if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
         return GRAIL_OK;
     }
-    TRY(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
-    TRY(matrix_new(network->request->backend, backend_type(network->request->backend), 1, count,
-                   &o->local_bias));
+    TRY(parameter_store_read_f32(current, parameter, &bias, &count));
+    TRY(matrix_new(current->backend, backend_type(current->backend), 1, count, &o->local_bias));
     TRY(matrix_upload_f32(o->local_bias, bias));
 out:
     memory_free(bias);
@@ -138,72 +136,68 @@ static grail_status create_statistics(backend *b, int64_t width, int64_t outputs
     return statistics_create(b, width, outputs, &o->held);
 }
 
-grail_status observation_init(const calibration_network *network, int index, int consumer,
+grail_status observation_init(const cutting *cut, parameter_store *current, int index, int consumer,
                               observation *o)
 {
-    const compression_request *request = network->request;
-    *o = describe(request, index, consumer);
-    const site_end *end = &site_at(request, index)->consumers[consumer];
-    const int64_t reduced = request->plan.sites[index].kept * end->features_per_unit;
+    *o = describe(cut, index, consumer);
+    const site_end *end = &cut_site(cut, index)->consumers[consumer];
+    const int64_t reduced = cut->plan->sites[index].kept * end->features_per_unit;
     const int64_t dense_width = o->layout.features * o->layout.taps;
     const int64_t reduced_width = reduced * o->layout.taps;
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
-    CHECK(consumer_read(network, index, consumer, &o->weight));
+    CHECK(consumer_read(cut, current, index, consumer, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
-        CHECK(make_target_weight(request->backend, o, dense_width, &o->target_weight));
+        CHECK(make_target_weight(current->backend, o, dense_width, &o->target_weight));
     } else if (o->target == OBSERVES_PRODUCT) {
-        CHECK(make_target_weight(request->backend, o, dense_width + reduced_width,
+        CHECK(make_target_weight(current->backend, o, dense_width + reduced_width,
                                  &o->target_weight));
     }
     if (o->mixes && o->remade) {
         CHECK(
-            make_target_weight(request->backend, o, dense_width + reduced_width, &o->local_weight));
-        CHECK(make_local_bias(network, o));
+            make_target_weight(current->backend, o, dense_width + reduced_width, &o->local_weight));
+        CHECK(make_local_bias(cut, current, o));
     }
-    return create_statistics(request->backend, o->remade ? reduced_width : dense_width, outputs, o);
+    return create_statistics(current->backend, o->remade ? reduced_width : dense_width, outputs, o);
 }
 
-grail_status observation_read_map(const calibration_network *network, int node_index,
+grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
                                   observation *o)
 {
-    const compression_request *request = network->request;
-    const node *n = &request->graph->nodes[node_index];
-    const consumer_layout layout = map_layout_of(request, node_index);
+    const node *n = &cut->graph->nodes[node_index];
+    const consumer_layout layout = map_layout_of(cut, node_index);
     const int64_t width = layout.features * layout.taps;
     *o = (observation){
         .site = GRAPH_NONE,
         .consumer = GRAPH_NONE,
         .node = node_index,
-        .of_patches =
-            node_is_convolution(n) && request->plan.compensation.conv_fit == CONV_FIT_KERNEL,
-        .target = target_of(request, node_index, &layout, false),
+        .of_patches = node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL,
+        .target = target_of(cut, node_index, &layout, false),
         .layout = layout,
     };
-    o->goal = goal_of(request, node_index, o->target);
-    o->mixes = is_mixed(&request->plan, o->target);
-    CHECK(map_read(network, node_index, &o->weight));
+    o->goal = goal_of(cut, node_index, o->target);
+    o->mixes = is_mixed(cut->plan, o->target);
+    CHECK(map_read(cut, current, node_index, &o->weight));
     return o->target == OBSERVES_DENSE_PRODUCT
-               ? make_target_weight(request->backend, o, width, &o->target_weight)
+               ? make_target_weight(current->backend, o, width, &o->target_weight)
                : GRAIL_OK;
 }
 
-grail_status observation_init_map(const calibration_network *network, int node_index,
+grail_status observation_init_map(const cutting *cut, parameter_store *current, int node_index,
                                   observation *o)
 {
-    CHECK(observation_read_map(network, node_index, o));
+    CHECK(observation_read_map(cut, current, node_index, o));
     const consumer_layout *l = &o->layout;
-    return create_statistics(network->request->backend, l->features * l->taps,
-                             l->rows * l->tap_rows, o);
+    return create_statistics(current->backend, l->features * l->taps, l->rows * l->tap_rows, o);
 }
 
-grail_status observation_init_input(const compression_request *request, int index, int consumer,
+grail_status observation_init_input(const cutting *cut, backend *b, int index, int consumer,
                                     observation *o)
 {
-    *o = describe(request, index, consumer);
+    *o = describe(cut, index, consumer);
     o->remade = false; /* the dense network has no merged units */
     o->unreduced = 0;
-    return create_statistics(request->backend, o->layout.features * o->layout.taps, 0, o);
+    return create_statistics(b, o->layout.features * o->layout.taps, 0, o);
 }
 
 int observation_dense_end(const observation *o)
@@ -220,16 +214,14 @@ int observation_dense_end(const observation *o)
     return GRAPH_NONE;
 }
 
-/* -- how much rows count --------------------------------------------------------------------------
- */
+/* -- how much rows count ----------------------------------------------------------------------- */
 
 /* squares[rows] = |f_t output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm divides
  * by that before the sum. */
-static grail_status square_sums(const calibration_network *network, const consumer_tail *tail,
-                                int consumer, int64_t rows, double *squares)
+static grail_status square_sums(const execution *dense, const consumer_tail *tail, int consumer,
+                                int64_t rows, double *squares)
 {
     grail_status status = GRAIL_OK;
-    const execution *dense = network->dense.execution;
     const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
     const matrix skip = execution_value(dense, tail->skip);
     row_factors factors = {0};
@@ -239,29 +231,28 @@ static grail_status square_sums(const calibration_network *network, const consum
         return row_squares(output, rows, squares);
     }
     TRY(row_factors_find(dense, tail, &factors));
-    TRY(matrix_pool_take(network->pool, skip.rows, skip.columns, &sum));
+    TRY(matrix_pool_take(dense->pool, skip.rows, skip.columns, &sum));
     TRY(matrix_copy(skip, sum));
-    TRY(row_factors_gather(&factors, network->pool, &sum));
-    TRY(matrix_pool_take(network->pool, output.rows, output.columns, &part));
+    TRY(row_factors_gather(&factors, dense->pool, &sum));
+    TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
     TRY(matrix_copy(output, part));
     TRY(row_factors_multiply(&factors, part));
     TRY(matrix_add(part, sum, sum));
     TRY(row_squares(sum, rows, squares));
 out:
     row_factors_fini(&factors);
-    matrix_pool_give(network->pool, &part);
-    matrix_pool_give(network->pool, &sum);
+    matrix_pool_give(dense->pool, &part);
+    matrix_pool_give(dense->pool, &sum);
     return status;
 }
 
 /* *out[rows] = 1 / |x_t| with the dense sums x_t. */
-static grail_status stream_roots(const calibration_network *network, observation *o,
-                                 const consumer_tail *tail, int64_t rows, double *values)
+static grail_status stream_roots(const execution *dense, observation *o, const consumer_tail *tail,
+                                 int64_t rows, double *values)
 {
     const int goal = o->goal.value;
-    CHECK(goal != GRAPH_NONE
-              ? row_squares(execution_value(network->dense.execution, goal), rows, values)
-              : square_sums(network, tail, o->node, rows, values));
+    CHECK(goal != GRAPH_NONE ? row_squares(execution_value(dense, goal), rows, values)
+                             : square_sums(dense, tail, o->node, rows, values));
     return roots_of_squares(rows, &o->median_square, values);
 }
 
@@ -284,21 +275,21 @@ grail_status row_factor_roots(const execution *e, int consumer, double **out)
 /* The square roots of the weights of the current batch, one for each row of the consumer: factors,
  * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
  * dense one through it where its sums count. *out is owned; NULL where rows count alike. */
-static grail_status row_weight_roots(const calibration_network *network, observation *o,
-                                     double **out)
+static grail_status row_weight_roots(const execution *dense, const execution *current,
+                                     observation *o, double **out)
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
     double *factors = NULL;
-    const graph *g = network->request->graph;
+    const graph *g = current->graph;
     const consumer_tail tail = consumer_tail_of(g, o->node);
     const int goal = o->goal.value;
     const int output = goal != GRAPH_NONE ? goal : g->nodes[o->node].output;
-    const int64_t rows = o->weighted ? execution_rows(network->dense.execution, output) : 0;
-    TRY(row_factor_roots(network->current.execution, o->node, &factors));
+    const int64_t rows = o->weighted ? execution_rows(dense, output) : 0;
+    TRY(row_factor_roots(current, o->node, &factors));
     if (rows > 0) {
         TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
-        TRY(stream_roots(network, o, &tail, rows, values));
+        TRY(stream_roots(dense, o, &tail, rows, values));
     }
     for (int64_t t = 0; values != NULL && factors != NULL && t < rows; t++) {
         values[t] *= factors[t];
@@ -312,27 +303,7 @@ out:
     return status;
 }
 
-/* Takes that median, on all ranks at once; rank 0 has run the networks for the first batch. A rank
- * without others takes it when it first needs it. */
-static grail_status row_weights_begin(const calibration_network *network, observation *o)
-{
-    grail_status status = GRAIL_OK;
-    double *roots = NULL;
-    const grail_comm *comm = network->request->comm;
-    if (!o->weighted || !comm_is_shared(comm)) {
-        return GRAIL_OK;
-    }
-    if (comm_rank(comm) == 0) {
-        TRY(row_weight_roots(network, o, &roots));
-    }
-    TRY(comm_broadcast(comm, 0, &o->median_square, sizeof o->median_square));
-out:
-    memory_free(roots);
-    return status;
-}
-
-/* -- mixed targets --------------------------------------------------------------------------------
- */
+/* -- mixed targets ----------------------------------------------------------------------------- */
 
 grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *root, matrix in,
                              matrix y)
@@ -347,8 +318,7 @@ out:
     return status;
 }
 
-/* -- adding batches -------------------------------------------------------------------------------
- */
+/* -- adding batches ---------------------------------------------------------------------------- */
 
 /* Patches are made and added in pieces of about this many elements. */
 enum { PIECE_ELEMENTS = 8 << 20 };
@@ -474,40 +444,63 @@ out:
     return status;
 }
 
-static grail_status add_batch(calibration_network *network, const execution *e, void *user)
+/* An observation while the samples pass. */
+typedef struct observing {
+    observation *o;
+    target_source from;
+    const grail_comm *comm;
+} observing;
+
+static grail_status add_batch(const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
-    observation *o = user;
+    const observing *k = user;
+    observation *o = k->o;
     const int value = e->graph->nodes[o->node].inputs[0];
     const matrix in = execution_value(e, value);
     grail_statistics *into = o->part;
     matrix y = {0};
     double *root = NULL;
     if (o->target == OBSERVES_DENSE_OUTPUT) {
-        TRY(dense_target(network, o->node, o->goal.value, &y));
+        TRY(dense_target(&k->from, o->node, o->goal.value, &y));
     }
-    TRY(row_weight_roots(network, o, &root));
+    TRY(row_weight_roots(k->from.dense->execution, k->from.current->execution, o, &root));
     if (o->of_patches) {
         TRY(add_patches(o, e, into, in, y, root));
     } else if (o->target == OBSERVES_DENSE_PRODUCT) {
-        TRY(add_rows(o, e, into, in, y, execution_value(network->dense.execution, value), root));
+        TRY(add_rows(o, e, into, in, y, execution_value(k->from.dense->execution, value), root));
     } else {
         TRY(add_rows(o, e, into, in, y, in, root));
     }
 out:
     memory_free(root);
-    matrix_pool_give(network->pool, &y);
+    matrix_pool_give(e->pool, &y);
     return status;
 }
 
-static grail_status begin(calibration_network *network, void *user)
+/* Takes the median that weights follow, on all ranks at once; rank 0 has run the networks for the
+ * first batch. A rank without others takes it when it first needs it. */
+static grail_status begin(void *user)
 {
-    return row_weights_begin(network, user);
+    grail_status status = GRAIL_OK;
+    const observing *k = user;
+    observation *o = k->o;
+    double *roots = NULL;
+    if (!o->weighted || !comm_is_shared(k->comm)) {
+        return GRAIL_OK;
+    }
+    if (comm_rank(k->comm) == 0) {
+        TRY(row_weight_roots(k->from.dense->execution, k->from.current->execution, o, &roots));
+    }
+    TRY(comm_broadcast(k->comm, 0, &o->median_square, sizeof o->median_square));
+out:
+    memory_free(roots);
+    return status;
 }
 
 static chunk_sums sums_of(void *user, bool held_out)
 {
-    observation *o = user;
+    observation *o = ((const observing *)user)->o;
     chunk_sums sums = chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
     chunk_sums_append_number(&sums, &o->part_gap.gap, &o->gap.gap);
     chunk_sums_append_number(&sums, &o->part_gap.target, &o->gap.target);
@@ -519,25 +512,31 @@ grail_status observation_create_part(observation *o)
     return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
 }
 
-grail_status observation_take(calibration_network *network, observation *o)
+grail_status observation_take(sample_passes *passes, const cutting *cut, const site_result *results,
+                              observation *o)
 {
-    const visitor v = {.begin = begin, .add = add_batch, .sums = sums_of, .user = o};
+    observing k = {.o = o,
+                   .from = {.cut = cut,
+                            .results = results,
+                            .dense = passes->dense,
+                            .current = passes->current},
+                   .comm = passes->comm};
+    const visitor v = {.begin = begin, .add = add_batch, .sums = sums_of, .user = &k};
     CHECK(observation_create_part(o));
-    CHECK(pass_visit(network, o->node, observation_dense_end(o), v));
-    matrix_pool_clear(network->pool);
+    CHECK(pass_visit(passes, o->node, observation_dense_end(o), v));
+    matrix_pool_clear(passes->pool);
     grail_statistics_free(o->part);
     o->part = NULL;
     return GRAIL_OK;
 }
 
-static grail_status add_input(calibration_network *network, const execution *e, void *user)
+static grail_status add_input(const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     observation *o = user;
     grail_statistics *into = o->part == NULL ? o->held : o->part;
     double *root = NULL;
     const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
-    (void)network;
     TRY(row_factor_roots(e, o->node, &root));
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
                       : add_rows(o, e, into, in, no_matrix, no_matrix, root));

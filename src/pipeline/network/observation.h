@@ -13,7 +13,7 @@
 
 #include "exec/pool.h"
 #include "pipeline/network/consumer.h"
-#include "pipeline/network/pass.h"
+#include "pipeline/network/target.h"
 #include "pipeline/request/dropped.h"
 #include "solve/mixed_target.h"
 #include "stats/statistics.h"
@@ -51,18 +51,18 @@ typedef struct observation {
 
 /** Allocates the statistics. The reducer of a folding must already be decided. The caller calls
  * observation_fini, after this function and the next ones, even after a failure. */
-grail_status observation_init(const calibration_network *network, int site, int consumer,
+grail_status observation_init(const cutting *cut, parameter_store *current, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
 /** Reads the weight of a node whose input is not cut, for the dense network's output as the target;
  * without statistics. */
-grail_status observation_read_map(const calibration_network *network, int node_index,
+grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
                                   observation *o) GRAIL_MUST_CHECK;
 /** The same with statistics. */
-grail_status observation_init_map(const calibration_network *network, int node_index,
+grail_status observation_init_map(const cutting *cut, parameter_store *current, int node_index,
                                   observation *o) GRAIL_MUST_CHECK;
 /** As observation_init, for the dense network's statistics in an open loop: input alone, without W.
  */
-grail_status observation_init_input(const compression_request *request, int site, int consumer,
+grail_status observation_init_input(const cutting *cut, backend *b, int site, int consumer,
                                     observation *o) GRAIL_MUST_CHECK;
 void observation_fini(observation *o); /* works on a zeroed one */
 
@@ -84,7 +84,8 @@ grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *ro
 
 /** Carries the sample streams to the consumer and, for a dense target, the dense one to
  * observation_dense_end, and adds all batches that give statistics. */
-grail_status observation_take(calibration_network *network, observation *o) GRAIL_MUST_CHECK;
+grail_status observation_take(sample_passes *passes, const cutting *cut, const site_result *results,
+                              observation *o) GRAIL_MUST_CHECK;
 
 /** The sums of a chunk, which observation_take makes itself. */
 grail_status observation_create_part(observation *o) GRAIL_MUST_CHECK;

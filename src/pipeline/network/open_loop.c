@@ -5,8 +5,7 @@
 #include "graph/operators.h"
 #include "pipeline/network/column_sums.h"
 
-/* -- statistics -----------------------------------------------------------------------------------
- */
+/* -- statistics -------------------------------------------------------------------------------- */
 
 /* Whether the session has them from a run whose fit reads the same rows. */
 static bool is_collected(const compression_request *request, int index, int64_t taps)
@@ -62,7 +61,7 @@ static int observed_consumers(const compression_request *request, int index)
     if (p->loop == LOOP_OPEN && site_is_cut(p, index)) {
         return s->consumer_count;
     }
-    return site_is_chosen_openly(p, index, s) ? deciding_consumers(request, index) : 0;
+    return site_is_chosen_openly(p, index, s) ? deciding_consumers(&request->cut, index) : 0;
 }
 
 static grail_status collect_site(int index, collection *l)
@@ -70,11 +69,12 @@ static grail_status collect_site(int index, collection *l)
     const site *s = site_at(l->request, index);
     const int count = observed_consumers(l->request, index);
     for (int k = 0; k < count; k++) {
-        const int64_t taps = consumer_layout_of(l->request, index, k).taps;
+        const int64_t taps = consumer_layout_of(&l->request->cut, index, k).taps;
         if (is_passed(l, s->consumers[k].node) &&
             !is_collected(l->request, s->consumers[k].node, taps)) {
             CHECK(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
-            CHECK(observation_init_input(l->request, index, k, &l->items[l->count++]));
+            CHECK(observation_init_input(&l->request->cut, l->request->backend, index, k,
+                                         &l->items[l->count++]));
         }
     }
     return GRAIL_OK;
@@ -89,7 +89,7 @@ static bool wants_squares(const compression_request *request, int node_index)
         const site *s = site_at(request, i);
         const bool needed = site_is_chosen_openly(p, i, s) &&
                             (site_decision_needs(p, i, s) & NEEDS_INPUT_NORMS) != 0;
-        if ((p->loop == LOOP_OPEN || needed) && scored_node(request, i) == node_index) {
+        if ((p->loop == LOOP_OPEN || needed) && scored_node(&request->cut, i) == node_index) {
             return true;
         }
     }
@@ -178,7 +178,7 @@ static grail_status open_loop_collect(calibration_network *network, int end)
     TRY(plan_collection(&l));
     p.visitors = l.visitors;
     p.visitor_count = l.count + l.squares_count;
-    TRY(pass_run(network, &p));
+    TRY(pass_run(&network->passes, &p));
     keep_statistics(request->session, &l);
 out:
     collection_fini(&l);
@@ -248,7 +248,7 @@ static grail_status input_of_file(const compression_request *request, int index,
 {
     char name[STATISTICS_NAME_SIZE];
     const network_statistics *s = request->statistics;
-    const consumer_layout l = consumer_layout_of(request, index, consumer);
+    const consumer_layout l = consumer_layout_of(&request->cut, index, consumer);
     const bool of_vectors = l.taps == 1 && (needs & (NEEDS_GRAM | NEEDS_TARGET)) == 0;
     weight_name(request, site_at(request, index)->consumers[consumer].node, name);
     return of_vectors && !network_statistics_has_grams(s)
@@ -277,13 +277,13 @@ static grail_status open_loop_squares(const compression_request *request, int in
 {
     char name[STATISTICS_NAME_SIZE];
     double count = 0.0;
-    const int scored = scored_node(request, index);
+    const int scored = scored_node(&request->cut, index);
     if (request->statistics == NULL) {
         return matrix_download(request->session->of_nodes[scored].squares, squares);
     }
     weight_name(request, scored, name);
-    return network_statistics_vectors(request->statistics, name, scored_input_width(request, index),
-                                      squares, NULL, &count);
+    return network_statistics_vectors(
+        request->statistics, name, scored_input_width(&request->cut, index), squares, NULL, &count);
 }
 
 grail_status open_loop_take(const compression_request *request, observation *o)
@@ -298,8 +298,7 @@ grail_status open_loop_take(const compression_request *request, observation *o)
     return grail_statistics_add(o->held, dense->held);
 }
 
-/* -- choices --------------------------------------------------------------------------------------
- */
+/* -- choices ----------------------------------------------------------------------------------- */
 
 static unsigned needs_of(const compression_request *request, int index)
 {
@@ -321,9 +320,9 @@ static int decided_before(const compression_request *request, int index)
     if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
         return GRAPH_NONE;
     }
-    const int read = scored_input_site(request, index);
+    const int read = scored_input_site(&request->cut, index);
     const bool precedes =
-        read != GRAPH_NONE && scored_node(request, read) < scored_node(request, index);
+        read != GRAPH_NONE && scored_node(&request->cut, read) < scored_node(&request->cut, index);
     return precedes && !request->plan.sites[read].selector->folds ? read : GRAPH_NONE;
 }
 
@@ -337,8 +336,8 @@ static int last_needed_node(const compression_request *request, int index)
 {
     const site *s = site_at(request, index);
     const bool of_input = (needs_of(request, index) & NEEDS_INPUT_NORMS) != 0;
-    int last = of_input ? scored_node(request, index) : GRAPH_NONE;
-    for (int k = 0; k < deciding_consumers(request, index); k++) {
+    int last = of_input ? scored_node(&request->cut, index) : GRAPH_NONE;
+    for (int k = 0; k < deciding_consumers(&request->cut, index); k++) {
         last = later(last, s->consumers[k].node);
     }
     const int before = decided_before(request, index);
@@ -351,7 +350,7 @@ static int last_needed_node(const compression_request *request, int index)
 static grail_status take_inputs(const compression_request *request, int index, int *count,
                                 input_statistics **out)
 {
-    *count = deciding_consumers(request, index);
+    *count = deciding_consumers(&request->cut, index);
     CHECK(memory_new(out, (size_t)*count, sizeof(**out)));
     for (int k = 0; k < *count; k++) {
         CHECK(open_loop_input(request, index, k, needs_of(request, index), &(*out)[k]));
@@ -367,7 +366,7 @@ static grail_status take_norms(const calibration_network *network, int index, do
     if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
         return GRAIL_OK;
     }
-    const int64_t width = scored_input_width(request, index);
+    const int64_t width = scored_input_width(&request->cut, index);
     CHECK(memory_new(out, (size_t)width, sizeof **out));
     CHECK(open_loop_squares(request, index, *out));
     norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, *out);
@@ -383,12 +382,14 @@ static grail_status decide(calibration_network *network, int index)
     TRY(take_norms(network, index, &norms));
     TRY(take_inputs(network->request, index, &count, &inputs));
     const site_view known = {
+        .backend = network->request->backend,
+        .comm = network->request->comm,
         .weights = weights_of_store(network->dense.parameters),
         .input_norms = norms,
         .inputs = inputs,
         .input_count = count,
     };
-    TRY(decide_site(network, index, &known, &network->chosen[index]));
+    TRY(decide_site(&network->request->cut, index, &known, &network->chosen[index]));
 out:
     memory_free(norms);
     input_statistics_free(count, inputs);

@@ -4,7 +4,6 @@
 #ifndef GRAIL_PIPELINE_NETWORK_OPEN_LOOP_H
 #define GRAIL_PIPELINE_NETWORK_OPEN_LOOP_H
 
-#include "pipeline/network/decide.h"
 #include "pipeline/network/network.h"
 #include "pipeline/network/observation.h"
 

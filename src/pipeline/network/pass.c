@@ -6,10 +6,8 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "graph/operators.h"
-#include "pipeline/request/experts.h"
 
-/* -- the dense network on the rows that the current one's routers chose ---------------------------
- */
+/* -- the dense network on the rows that the current one's routers chose ------------------------ */
 
 /* The node's shares where it takes rows, GRAPH_NONE elsewhere. */
 static int shares_of_taker(const node *n)
@@ -17,22 +15,22 @@ static int shares_of_taker(const node *n)
     return operator_of(n)->rows == ROWS_TAKEN ? n->inputs[1] : GRAPH_NONE;
 }
 
-static grail_status put_current(const calibration_network *network, int value)
+static grail_status put_current(const sample_passes *passes, int value)
 {
-    return execution_put(network->dense.execution, value,
-                         execution_value(network->current.execution, value));
+    return execution_put(passes->dense->execution, value,
+                         execution_value(passes->current->execution, value));
 }
 
-static grail_status copy_value(const calibration_network *network, int value, matrix *out)
+static grail_status copy_value(const sample_passes *passes, int value, matrix *out)
 {
-    const matrix in = execution_value(network->dense.execution, value);
-    CHECK(matrix_pool_take(network->pool, in.rows, in.columns, out));
+    const matrix in = execution_value(passes->dense->execution, value);
+    CHECK(matrix_pool_take(passes->pool, in.rows, in.columns, out));
     return matrix_copy(in, *out);
 }
 
-static grail_status run_dense(const calibration_network *network, int begin, int end)
+static grail_status run_dense(const sample_passes *passes, int begin, int end)
 {
-    return execution_run(network->dense.execution, network->dense.parameters, begin, end);
+    return execution_run(passes->dense->execution, passes->dense->parameters, begin, end);
 }
 
 /* What the experts read and add to. */
@@ -40,77 +38,72 @@ typedef struct layer_start {
     matrix input, sum; /* of the pool */
 } layer_start;
 
-static grail_status begin_layer(const calibration_network *network, const branch_list *b,
+static grail_status begin_layer(const sample_passes *passes, const branch_list *b,
                                 const layer_start *start)
 {
-    execution *e = network->dense.execution;
+    execution *e = passes->dense->execution;
     const graph *g = e->graph;
     CHECK(execution_put(e, branches_input(g, b), start->input));
     CHECK(execution_put(e, branches_sum(g, b), start->sum));
-    return put_current(network, g->nodes[b->route].output);
+    return put_current(passes, g->nodes[b->route].output);
 }
 
 /* The sum behind all experts, which goes to the pool's *out. */
-static grail_status run_layer(const calibration_network *network, const branch_list *b, matrix *out)
+static grail_status run_layer(const sample_passes *passes, const branch_list *b, matrix *out)
 {
-    execution *e = network->dense.execution;
+    execution *e = passes->dense->execution;
     const int end = branch_put(b, b->count - 1) + 1;
-    CHECK(run_dense(network, b->begin, end));
+    CHECK(run_dense(passes, b->begin, end));
     execution_take(e, e->graph->nodes[end - 1].output, out);
     return GRAIL_OK;
 }
 
 /* A local target is of what the current network has: there the dense layer begins with it. */
-static grail_status begin_locally(const calibration_network *network, const branch_list *b)
+static grail_status begin_locally(const sample_passes *passes, const branch_list *b)
 {
-    const graph *g = network->request->graph;
-    if (compensation_uses_dense(&network->request->plan.compensation)) {
+    const graph *g = passes->current->graph;
+    if (!passes->lacks_locally) {
         return GRAIL_OK;
     }
-    CHECK(put_current(network, branches_input(g, b)));
-    CHECK(put_current(network, branches_sum(g, b)));
-    return run_dense(network, b->router, b->begin);
+    CHECK(put_current(passes, branches_input(g, b)));
+    CHECK(put_current(passes, branches_sum(g, b)));
+    return run_dense(passes, b->router, b->begin);
 }
 
 /* sum <- sum + (sum behind all experts by the dense route - the same by the current shares) */
-static grail_status add_what_is_missing(const calibration_network *network, const branch_list *b)
+static grail_status add_what_is_missing(const sample_passes *passes, const branch_list *b)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = network->request->graph;
+    const graph *g = passes->current->graph;
     layer_start start = {0};
     matrix whole = {0};
     matrix lacking = {0};
-    TRY(begin_locally(network, b));
-    TRY(copy_value(network, branches_input(g, b), &start.input));
-    TRY(copy_value(network, branches_sum(g, b), &start.sum));
-    TRY(run_layer(network, b, &whole));
-    TRY(begin_layer(network, b, &start));
-    TRY(run_layer(network, b, &lacking));
+    TRY(begin_locally(passes, b));
+    TRY(copy_value(passes, branches_input(g, b), &start.input));
+    TRY(copy_value(passes, branches_sum(g, b), &start.sum));
+    TRY(run_layer(passes, b, &whole));
+    TRY(begin_layer(passes, b, &start));
+    TRY(run_layer(passes, b, &lacking));
     TRY(matrix_subtract(whole, lacking, whole));
     TRY(matrix_add(start.sum, whole, start.sum));
-    TRY(begin_layer(network, b, &start));
+    TRY(begin_layer(passes, b, &start));
 out:
-    matrix_pool_give(network->pool, &start.input);
-    matrix_pool_give(network->pool, &start.sum);
-    matrix_pool_give(network->pool, &whole);
-    matrix_pool_give(network->pool, &lacking);
+    matrix_pool_give(passes->pool, &start.input);
+    matrix_pool_give(passes->pool, &start.sum);
+    matrix_pool_give(passes->pool, &whole);
+    matrix_pool_give(passes->pool, &lacking);
     return status;
 }
 
 /* At the node that takes the first rows. */
-static grail_status take_shares(const calibration_network *network, int taker, int shares)
+static grail_status take_shares(const sample_passes *passes, int taker, int shares)
 {
-    const compression_request *request = network->request;
-    const plan *p = &request->plan;
-    const int index = p->compensation.enabled
-                          ? experts_site_at(request->graph, &request->sites->list, p, taker)
-                          : GRAPH_NONE;
-    if (index == GRAPH_NONE) {
-        return put_current(network, shares);
+    for (int i = 0; i < passes->lacking_count; i++) {
+        if (passes->lacking[i].begin == taker) {
+            return add_what_is_missing(passes, &passes->lacking[i]);
+        }
     }
-    const branch_list branches = site_branches(request->graph, site_at(request, index));
-    return taker == branches.begin ? add_what_is_missing(network, &branches)
-                                   : put_current(network, shares);
+    return put_current(passes, shares);
 }
 
 /* Runs nodes [begin, end) of the dense network by the shares of the current one, which has run: an
@@ -118,27 +111,26 @@ static grail_status take_shares(const calibration_network *network, int taker, i
  * what the whole layer adds by its own route and these shares do not is added to the sum before its
  * first expert, so that the sum behind the last one is that of the whole layer.
  */
-static grail_status dense_follow(const calibration_network *network, int begin, int end)
+static grail_status dense_follow(const sample_passes *passes, int begin, int end)
 {
-    const execution *current = network->current.execution;
-    const graph *g = network->dense.graph;
+    const execution *current = passes->current->execution;
+    const graph *g = passes->dense->graph;
     int from = begin;
     int known = GRAPH_NONE;
     for (int n = begin; n < end; n++) {
         const int shares = shares_of_taker(&g->nodes[n]);
         if (shares != GRAPH_NONE && shares != known &&
             matrix_exists(execution_value(current, shares))) {
-            CHECK(run_dense(network, from, n));
-            CHECK(take_shares(network, n, shares));
+            CHECK(run_dense(passes, from, n));
+            CHECK(take_shares(passes, n, shares));
             from = n;
             known = shares;
         }
     }
-    return run_dense(network, from, end);
+    return run_dense(passes, from, end);
 }
 
-/* -- passes ---------------------------------------------------------------------------------------
- */
+/* -- passes ------------------------------------------------------------------------------------ */
 
 /* The part of a pass that one of the two networks runs. */
 typedef struct leg {
@@ -149,7 +141,7 @@ typedef struct leg {
 
 typedef struct passing {
     const pass *p;
-    calibration_network *network;
+    sample_passes *passes;
     leg own, dense;
     bool runs_dense;
     bool begun;   /* the visitors' begin was called */
@@ -157,15 +149,15 @@ typedef struct passing {
 } passing;
 
 /* Puts the values that the sample stream holds of a batch before the leg. */
-static grail_status begin_leg(const compression_request *request, const leg *l, int64_t batch)
+static grail_status begin_leg(const calibration *samples, const leg *l, int64_t batch)
 {
     const graph *g = l->run->graph;
     execution *e = l->run->execution;
     batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
     if (g->last_use[g->input] >= l->begin) {
-        input = calibration_input(request->samples, batch);
+        input = calibration_input(samples, batch);
     }
-    CHECK(execution_begin(e, calibration_shape(request->samples, batch), input));
+    CHECK(execution_begin(e, calibration_shape(samples, batch), input));
     return l->moves ? sample_stream_read(&l->run->stream, batch, e)
                     : sample_stream_peek(&l->run->stream, batch, e);
 }
@@ -176,7 +168,7 @@ static grail_status visit(passing *k, int index)
     for (int i = 0; i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];
         if (v->node == index) {
-            const grail_status status = v->add(k->network, k->own.run->execution, v->user);
+            const grail_status status = v->add(k->own.run->execution, v->user);
             CHECK(v->map == NULL ? status : error_in(status, "input of '%s'", v->map));
         }
     }
@@ -187,7 +179,7 @@ static grail_status visit(passing *k, int index)
 static grail_status run_own(passing *k, int64_t batch, bool visited)
 {
     const leg *l = &k->own;
-    CHECK(begin_leg(k->network->request, l, batch));
+    CHECK(begin_leg(k->passes->samples, l, batch));
     for (int n = l->begin; n < l->end; n++) {
         CHECK(visited ? visit(k, n) : GRAIL_OK);
         CHECK(execution_run(l->run->execution, l->run->parameters, n, n + 1));
@@ -199,8 +191,8 @@ static grail_status run_own(passing *k, int64_t batch, bool visited)
 static grail_status run_dense_leg(const passing *k, int64_t batch, bool follows)
 {
     const leg *l = &k->dense;
-    CHECK(begin_leg(k->network->request, l, batch));
-    return follows ? dense_follow(k->network, l->begin, l->end)
+    CHECK(begin_leg(k->passes->samples, l, batch));
+    return follows ? dense_follow(k->passes, l->begin, l->end)
                    : execution_run(l->run->execution, l->run->parameters, l->begin, l->end);
 }
 
@@ -208,7 +200,7 @@ static grail_status begin_visits(passing *k)
 {
     for (int i = 0; !k->begun && i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];
-        CHECK(v->begin == NULL ? GRAIL_OK : v->begin(k->network, v->user));
+        CHECK(v->begin == NULL ? GRAIL_OK : v->begin(v->user));
     }
     k->begun = true;
     return GRAIL_OK;
@@ -222,24 +214,23 @@ static grail_status end_leg(const leg *l, int64_t batch)
 /* Batches of this rank as a part of those of all. */
 static grail_status tell_progress(passing *k)
 {
-    const compression_request *request = k->network->request;
-    const int64_t last = request->samples->batch_count - 1;
-    const int64_t passed = k->done++ * comm_size(request->comm);
-    return progress_step(&k->network->progress, request, k->own.begin, k->own.end,
+    const int64_t last = k->passes->samples->batch_count - 1;
+    const int64_t passed = k->done++ * comm_size(k->passes->comm);
+    return progress_step(&k->passes->progress, k->own.begin, k->own.end,
                          passed < last ? passed : last);
 }
 
 static grail_status pass_batch(passing *k, int64_t batch)
 {
-    const compression_request *request = k->network->request;
-    const bool judges = request_judges_batch(request, batch);
+    const sample_passes *s = k->passes;
+    const bool judges = s->judges && calibration_judges(s->samples, batch);
     const bool visited = k->p->visitor_count > 0 && judges == k->p->judges;
     const bool runs = visited || k->own.moves;
     if (runs) {
         CHECK(run_own(k, batch, visited));
     }
     if (k->runs_dense && (visited || k->dense.moves)) {
-        CHECK(run_dense_leg(k, batch, runs && !judges && request->teacher == NULL));
+        CHECK(run_dense_leg(k, batch, runs && !judges && !s->has_teacher));
     }
     if (visited) {
         CHECK(begin_visits(k));
@@ -256,14 +247,14 @@ typedef struct turn {
     calibration_chunk own;
 } turn;
 
-static turn turn_at(const compression_request *request, int64_t first)
+static turn turn_at(const sample_passes *passes, int64_t first)
 {
-    const int64_t left = calibration_chunk_count(request->samples) - first;
-    const int rank = comm_rank(request->comm);
-    turn t = {.ranks = comm_size(request->comm)};
+    const int64_t left = calibration_chunk_count(passes->samples) - first;
+    const int rank = comm_rank(passes->comm);
+    turn t = {.ranks = comm_size(passes->comm)};
     t.ranks = left < t.ranks ? (int)left : t.ranks;
     if (rank < t.ranks) {
-        t.own = calibration_chunk_at(request->samples, first + rank);
+        t.own = calibration_chunk_at(passes->samples, first + rank);
     }
     return t;
 }
@@ -271,9 +262,9 @@ static turn turn_at(const compression_request *request, int64_t first)
 /* The batches of a turn that are held out, or the others; in order all are among the others. */
 static grail_status pass_part(passing *k, turn t, bool held_out)
 {
-    const compression_request *request = k->network->request;
+    const sample_passes *s = k->passes;
     for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
-        const bool is_held = !k->p->in_order && calibration_holds_out(request->samples, batch);
+        const bool is_held = !k->p->in_order && calibration_holds_out(s->samples, batch);
         CHECK(is_held == held_out ? pass_batch(k, batch) : GRAIL_OK);
     }
     CHECK(begin_visits(k));
@@ -281,7 +272,7 @@ static grail_status pass_part(passing *k, turn t, bool held_out)
         const visitor *v = &k->p->visitors[i];
         if (v->sums != NULL) {
             const chunk_sums sums = v->sums(v->user, held_out);
-            CHECK(chunk_sums_fold_ranks(request->comm, t.ranks, &sums));
+            CHECK(chunk_sums_fold_ranks(s->comm, t.ranks, &sums));
         }
     }
     return GRAIL_OK;
@@ -290,7 +281,7 @@ static grail_status pass_part(passing *k, turn t, bool held_out)
 /* Sums that do not tell held-out batches apart are shared once. */
 static grail_status share_sums(const passing *k)
 {
-    const grail_comm *comm = k->network->request->comm;
+    const grail_comm *comm = k->passes->comm;
     for (int i = 0; i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];
         if (v->sums == NULL) {
@@ -312,21 +303,21 @@ static bool is_block_border(const graph *g, int index)
            g->nodes[index].block != g->nodes[index - 1].block;
 }
 
-static passing plan_passing(calibration_network *network, const pass *p)
+static passing plan_passing(sample_passes *passes, const pass *p)
 {
-    network_run *run = p->run == NULL ? &network->current : p->run;
-    const bool may_wait = p->run != NULL || network->keep_activations ||
-                          is_block_border(network->request->graph, p->end);
+    network_run *run = p->run == NULL ? passes->current : p->run;
+    const bool may_wait = p->run != NULL || passes->keep_activations ||
+                          is_block_border(passes->current->graph, p->end);
     passing k = {
         .p = p,
-        .network = network,
+        .passes = passes,
         .own = {.run = run, .begin = run->stream.position, .end = p->end},
-        .dense = {.run = &network->dense,
-                  .begin = network->dense.stream.position,
+        .dense = {.run = passes->dense,
+                  .begin = passes->dense->stream.position,
                   .end = p->dense_end},
     };
     k.runs_dense =
-        p->with_dense && (network->has_dense_stream || p->judges) && p->dense_end >= k.dense.begin;
+        p->with_dense && (passes->has_dense_stream || p->judges) && p->dense_end >= k.dense.begin;
     k.own.moves = !p->stays && p->end > k.own.begin && may_wait;
     k.dense.moves = !p->stays && k.runs_dense && p->dense_end > k.dense.begin;
     return k;
@@ -347,26 +338,25 @@ static grail_status end_move(const leg *l)
     return execution_begin(l->run->execution, none, (batch_input){0});
 }
 
-grail_status pass_run(calibration_network *network, const pass *p)
+grail_status pass_run(sample_passes *passes, const pass *p)
 {
     const double begun = clock_seconds();
-    const compression_request *request = network->request;
-    const int64_t count = calibration_chunk_count(request->samples);
-    passing k = plan_passing(network, p);
+    const int64_t count = calibration_chunk_count(passes->samples);
+    passing k = plan_passing(passes, p);
     if (!k.own.moves && !k.dense.moves && p->visitor_count == 0) {
         return GRAIL_OK;
     }
     CHECK(begin_move(&k.own));
     CHECK(begin_move(&k.dense));
-    for (int64_t first = 0; first < count; first += comm_size(request->comm)) {
-        const turn t = turn_at(request, first);
+    for (int64_t first = 0; first < count; first += comm_size(passes->comm)) {
+        const turn t = turn_at(passes, first);
         CHECK(pass_part(&k, t, false));
         CHECK(p->in_order ? GRAIL_OK : pass_part(&k, t, true));
     }
     CHECK(share_sums(&k));
     CHECK(end_move(&k.own));
     CHECK(p->run == NULL ? end_move(&k.dense) : GRAIL_OK);
-    network->calibrate_seconds += clock_seconds() - begun;
+    passes->calibrate_seconds += clock_seconds() - begun;
     return GRAIL_OK;
 }
 
@@ -375,19 +365,19 @@ static pass pass_up_to(int end, int dense_end)
     return (pass){.end = end, .with_dense = dense_end != GRAPH_NONE, .dense_end = dense_end};
 }
 
-grail_status pass_to(calibration_network *network, int end, int dense_end)
+grail_status pass_to(sample_passes *passes, int end, int dense_end)
 {
     const pass p = pass_up_to(end, dense_end);
-    return pass_run(network, &p);
+    return pass_run(passes, &p);
 }
 
-grail_status pass_visit(calibration_network *network, int end, int dense_end, visitor v)
+grail_status pass_visit(sample_passes *passes, int end, int dense_end, visitor v)
 {
     pass p = pass_up_to(end, dense_end);
     v.node = end;
     p.visitors = &v;
     p.visitor_count = 1;
-    return pass_run(network, &p);
+    return pass_run(passes, &p);
 }
 
 grail_status streams_holders(const calibration *c, const grail_comm *comm, int **out)

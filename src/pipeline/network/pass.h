@@ -1,5 +1,5 @@
 /* One pass of the samples through the networks. Statistics of samples are taken by visitors of
- * passes alone. These never see the samples that judge the result (request_judges_batch), which are
+ * passes alone. These never see the samples that judge the result (calibration_judges), which are
  * carried on without them; a judgement sees no others.
  *
  * The sums of a chunk of batches are taken by themselves, its held-out batches behind the others,
@@ -9,19 +9,52 @@
 #ifndef GRAIL_PIPELINE_NETWORK_PASS_H
 #define GRAIL_PIPELINE_NETWORK_PASS_H
 
-#include "pipeline/network/network.h"
+#include "comm/comm.h"
+#include "exec/sample_stream.h"
+#include "graph/branches.h"
+#include "pipeline/network/progress.h"
+#include "pipeline/request/calibration.h"
 #include "stats/chunk_sums.h"
+
+/** One of the two networks: its parameters, its execution and its sample stream. */
+typedef struct network_run {
+    const graph *graph; /* borrowed; of both the same, unless there is a teacher */
+    parameter_store *parameters;
+    execution *execution;
+    sample_stream stream;
+} network_run;
+
+/** What passes run: the two networks on the samples, shared out over the ranks. All that it points
+ * to is borrowed. */
+typedef struct sample_passes {
+    network_run *dense, *current;
+    matrix_pool *pool; /* of both executions */
+    const calibration *samples;
+    const grail_comm *comm;
+    const branch_list *lacking; /* [lacking_count] layers of experts of which some go: there the
+                                   dense network makes up for what is missing */
+    int lacking_count;
+    bool lacks_locally; /* and begins with what the current one has */
+    bool has_teacher;   /* the dense network is another one, whose routers choose themselves */
+    bool judges;        /* a part of the samples is kept apart to judge the result */
+    bool has_dense_stream;
+    bool keep_activations; /* whether the stream of `current` advances with every pass, not only at
+                              the borders of blocks; a continued run uses the value of the
+                              interrupted one */
+    progress progress;
+    double calibrate_seconds, compensate_seconds; /* so far */
+} sample_passes;
 
 /** What is taken of each batch of a pass. */
 typedef struct visitor {
     int node; /* before which `add` is called; the pass's end: when both networks have run */
     /* `e` runs the pass's network; adds to the sums of the chunk */
-    grail_status (*add)(calibration_network *network, const execution *e, void *user);
+    grail_status (*add)(const execution *e, void *user);
     /* those sums, for held-out batches or for the others; NULL: nothing is summed */
     chunk_sums (*sums)(void *user, bool held_out);
     /* NULL, or called once on every rank before all else, on rank 0 when the networks have run for
      * the first batch; of visitors at the end alone */
-    grail_status (*begin)(calibration_network *network, void *user);
+    grail_status (*begin)(void *user);
     void *user;
     const char *map; /* whose input it sees, for messages of errors; or NULL */
 } visitor;
@@ -42,15 +75,14 @@ typedef struct pass {
 } pass;
 
 /** Runs a pass; one that moves no sample stream and has no visitors does nothing. */
-grail_status pass_run(calibration_network *network, const pass *p) GRAIL_MUST_CHECK;
+grail_status pass_run(sample_passes *passes, const pass *p) GRAIL_MUST_CHECK;
 
 /** Moves the current network's sample stream to node `end`, and unless dense_end is GRAPH_NONE the
  * dense network's to dense_end. */
-grail_status pass_to(calibration_network *network, int end, int dense_end) GRAIL_MUST_CHECK;
+grail_status pass_to(sample_passes *passes, int end, int dense_end) GRAIL_MUST_CHECK;
 
 /** One visitor at the end of such a pass. */
-grail_status pass_visit(calibration_network *network, int end, int dense_end,
-                        visitor v) GRAIL_MUST_CHECK;
+grail_status pass_visit(sample_passes *passes, int end, int dense_end, visitor v) GRAIL_MUST_CHECK;
 
 /** *out[batch_count], owned, becomes the rank that holds the sample streams of each batch. */
 grail_status streams_holders(const calibration *c, const grail_comm *comm,

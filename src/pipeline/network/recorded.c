@@ -15,7 +15,8 @@ grail_status restore_consumer(calibration_network *network, int index, int consu
     const int reader = site_at(request, index)->consumers[consumer].node;
     const bias_slot slot = consumer_bias_slot(request->graph, reader);
     TRY(recorded->read(recorded->from, request->graph->nodes[reader].weight, &values));
-    TRY(consumer_set_stored(network, index, consumer, values));
+    TRY(consumer_set_stored(&request->cut, network->current.parameters,
+                            network->results[index].reducer, index, consumer, values));
     if (slot.parameter != GRAPH_NONE) {
         memory_free(values);
         values = NULL;
@@ -54,7 +55,7 @@ static grail_status widen_rows(calibration_network *network, int parameter,
     shape[0] = cut_wide_features(&request->plan, axis);
     TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));
     TRY(memory_new_unset(&places, (size_t)narrow->shape[0], sizeof places[0]));
-    axis_reduced_features(network, axis, places);
+    axis_reduced_features(&request->plan, network->results[axis->site].reducer, axis, places);
     for (int64_t r = 0; r < narrow->shape[0]; r++) {
         memcpy(wide + places[r] * width, values + r * width, (size_t)width * sizeof wide[0]);
     }

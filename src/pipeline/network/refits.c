@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-static bool is_cut_consumer(const compression_request *request, const node *n)
+static bool is_cut_consumer(const cutting *cut, const node *n)
 {
-    return node_is_map(n) && request->cuts[n->weight].columns.site != GRAPH_NONE;
+    return node_is_map(n) && cut->axes[n->weight].columns.site != GRAPH_NONE;
 }
 
 static bool is_shared(const graph *g, int weight)
@@ -31,36 +31,35 @@ static bool reads_drift(const node *n, const bool *drifts)
     return found;
 }
 
-static bool precedes_dropped(const compression_request *request, int node_index)
+static bool precedes_dropped(const cutting *cut, int node_index)
 {
-    return dropped_goal_of(request->graph, &request->sites->list, &request->plan, node_index)
-               .value != GRAPH_NONE;
+    return dropped_goal_of(cut->graph, cut->sites, cut->plan, node_index).value != GRAPH_NONE;
 }
 
-static grail_status find_wanted(const compression_request *request, bool *wanted, bool *needed)
+static grail_status find_wanted(const cutting *cut, bool drifts_by_rounding, bool *wanted,
+                                bool *needed)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = request->graph;
-    const bool refits = plan_refits(&request->plan);
+    const graph *g = cut->graph;
+    const bool refits = plan_refits(cut->plan);
     bool *drifts = NULL;
     bool *dropped = NULL;
     expert_part *parts = NULL;
     TRY(memory_new(&drifts, (size_t)g->value_count, sizeof drifts[0]));
     TRY(memory_new(&dropped, (size_t)g->node_count, sizeof dropped[0]));
     TRY(memory_new(&parts, (size_t)g->node_count, sizeof parts[0]));
-    dropped_mark(g, &request->sites->list, &request->plan, dropped);
-    experts_mark(g, &request->sites->list, &request->plan, parts);
+    dropped_mark(g, cut->sites, cut->plan, dropped);
+    experts_mark(g, cut->sites, cut->plan, parts);
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const bool changes = is_cut_consumer(request, n) || dropped[i] || parts[i] == EXPERT_PUTS;
+        const bool changes = is_cut_consumer(cut, n) || dropped[i] || parts[i] == EXPERT_PUTS;
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
         const bool may = node_is_map(n) && !changes && in_block && parts[i] != EXPERT_GOES &&
                          !is_shared(g, n->weight);
-        needed[i] =
-            may && (parts[i] == EXPERT_MAKES_UP || (refits && precedes_dropped(request, i)));
+        needed[i] = may && (parts[i] == EXPERT_MAKES_UP || (refits && precedes_dropped(cut, i)));
         wanted[i] = may && ((refits && drifting) || needed[i]);
-        drifts[n->output] = drifting || changes || request->drifts_by_rounding;
+        drifts[n->output] = drifting || changes || drifts_by_rounding;
     }
 out:
     memory_free(drifts);
@@ -69,14 +68,14 @@ out:
     return status;
 }
 
-grail_status refits_init(const compression_request *request, refit_list *out)
+grail_status refits_init(const cutting *cut, bool drifts_by_rounding, refit_list *out)
 {
-    const size_t nodes = (size_t)request->graph->node_count;
+    const size_t nodes = (size_t)cut->graph->node_count;
     CHECK(memory_new(&out->wanted, nodes, sizeof out->wanted[0]));
     CHECK(memory_new(&out->needed, nodes, sizeof out->needed[0]));
-    out->pauses = request->plan.compensation.refit == REFIT_AUTO;
-    if (request->plan.compensation.enabled && request->plan.loop == LOOP_CLOSED) {
-        CHECK(find_wanted(request, out->wanted, out->needed));
+    out->pauses = cut->plan->compensation.refit == REFIT_AUTO;
+    if (cut->plan->compensation.enabled && cut->plan->loop == LOOP_CLOSED) {
+        CHECK(find_wanted(cut, drifts_by_rounding, out->wanted, out->needed));
     }
     return GRAIL_OK;
 }

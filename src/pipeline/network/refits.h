@@ -3,7 +3,9 @@
 #ifndef GRAIL_PIPELINE_NETWORK_REFITS_H
 #define GRAIL_PIPELINE_NETWORK_REFITS_H
 
-#include "pipeline/request/request.h"
+#include "pipeline/request/cuts.h"
+
+#include <grail/compress.h>
 
 typedef struct refit {
     int block;
@@ -20,11 +22,13 @@ typedef struct refit_list {
     int done; /* maps before this node are refitted */
 } refit_list;
 
-/** Finds the maps that the plan wants refitted: Linears and convolutions in blocks that read what a
- * cut site's consumer or a dropped sublayer changed, or that are added to the stream before a
- * dropped sublayer, whose input is not cut and whose weight no other node shares; and whatever is
- * refitted, what experts that stay make where others are dropped. */
-grail_status refits_init(const compression_request *request, refit_list *out) GRAIL_MUST_CHECK;
+/** Finds the maps that the plan wants refitted, where rounding makes everything drift or cuts do:
+ * Linears and convolutions in blocks that read what a cut site's consumer or a dropped sublayer
+ * changed, or that are added to the stream before a dropped sublayer, whose input is not cut and
+ * whose weight no other node shares; and whatever is refitted, what experts that stay make where
+ * others are dropped. */
+grail_status refits_init(const cutting *cut, bool drifts_by_rounding,
+                         refit_list *out) GRAIL_MUST_CHECK;
 void refits_fini(refit_list *list); /* works on a zeroed one */
 
 grail_status refits_add(refit_list *list, int block, const grail_fit *fit) GRAIL_MUST_CHECK;

@@ -237,11 +237,6 @@ out:
     return status;
 }
 
-const float *regional_gradients_of(const calibration_network *network, int parameter)
-{
-    return network->regional.of == NULL ? NULL : network->regional.of[parameter];
-}
-
 /* -- a training -------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 5, SAMPLES = 32 };
@@ -344,7 +339,7 @@ static grail_status measure_input(const regional_training *t, int node_index, in
                     .in_order = true,
                     .visitors = &v,
                     .visitor_count = 1};
-    TRY(pass_run(t->network, &p));
+    TRY(pass_run(&t->network->passes, &p));
     TRY(matrix_download(s.part_squares, *diagonal));
     *rows = (double)s.part_rows;
 out:
@@ -378,15 +373,18 @@ static grail_status decide_one(regional_training *t, int index)
     const int weight = request->graph->nodes[reader].weight;
     double *diagonal = NULL;
     input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
-                              .gradients = regional_gradients_of(t->network, weight)};
+                              .gradients = regional_gradients_of(&t->network->regional, weight)};
     TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
     input.rows = input.weight; /* without token weights */
     input.diagonal = diagonal;
-    const site_view known = {
-        .weights = weights_of_store(t->trained), .inputs = &input, .input_count = 1};
+    const site_view known = {.backend = request->backend,
+                             .comm = request->comm,
+                             .weights = weights_of_store(t->trained),
+                             .inputs = &input,
+                             .input_count = 1};
     grail_reducer_free(t->decided[index]);
     t->decided[index] = NULL;
-    TRY(decide_site(t->network, index, &known, &t->decided[index]));
+    TRY(decide_site(&request->cut, index, &known, &t->decided[index]));
     TRY(silence_units(t, s, t->decided[index]));
 out:
     memory_free(diagonal);
@@ -490,7 +488,8 @@ static grail_status hand_over(regional_training *t)
         if (t->decided[i] != NULL) {
             grail_reducer *decided = t->decided[i];
             t->decided[i] = NULL;
-            CHECK(site_take_decision(t->network, i, decided));
+            CHECK(site_take_decision(&t->network->results[i], site_at(t->network->request, i)->kind,
+                                     decided));
         }
     }
     return GRAIL_OK;

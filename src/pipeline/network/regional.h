@@ -43,9 +43,6 @@ bool site_needs_gradients(const compression_request *request, int site);
  */
 grail_status regional_gradients_measure(calibration_network *network, int block) GRAIL_MUST_CHECK;
 
-/** G of a consumer's weight; NULL where it was not measured. Borrowed until it is dropped. */
-const float *regional_gradients_of(const calibration_network *network, int parameter);
-
 /** A block that is trained apart from the network, which keeps its own weights meanwhile. */
 typedef struct regional_training {
     calibration_network *network; /* borrowed; its current stream waits before the block */

@@ -69,7 +69,7 @@ typedef struct rounding_group {
     grail_statistics *part; /* of the chunk whose batches are being added */
 } rounding_group;
 
-static grail_status add_rows(calibration_network *network, const execution *e, void *user)
+static grail_status add_rows(const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
     const rounding_group *group = user;
@@ -77,11 +77,11 @@ static grail_status add_rows(calibration_network *network, const execution *e, v
     double *roots = NULL;
     matrix z = {0};
     TRY(rounding_weight_roots(e, group->first, x, &roots));
-    TRY(matrix_pool_take(network->pool, x.rows, x.columns, &z));
+    TRY(matrix_pool_take(e->pool, x.rows, x.columns, &z));
     TRY(matrix_copy(x, z));
     TRY(statistics_accumulate_weighted(group->part, roots, z, (matrix){0}));
 out:
-    matrix_pool_give(network->pool, &z);
+    matrix_pool_give(e->pool, &z);
     memory_free(roots);
     return status;
 }
@@ -107,7 +107,7 @@ static grail_status feedback_of_input(calibration_network *network, int first, f
     TRY(parameter_store_get(network->current.parameters, g->nodes[first].weight, &entry));
     TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.read));
     TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.part));
-    TRY(pass_visit(network, first, GRAPH_NONE, v));
+    TRY(pass_visit(&network->passes, first, GRAPH_NONE, v));
     matrix_pool_clear(network->pool);
     TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
     TRY(error_in(feedback_init(&group.read->gram, out), "input of '%s'", weight->name));
@@ -310,7 +310,8 @@ static grail_status round_block(rounding_pass *p, int block, int begin, int end)
         const bool is_linear = node_is_linear(&g->nodes[n]);
         const int count = is_linear ? count_together(g, n) : 1;
         if (is_linear && refits_due(&p->network->refits, n, block)) {
-            CHECK(refit_maps(p->network, n, count));
+            CHECK(refit_maps(&p->network->request->cut, n, count, &p->network->passes,
+                             p->network->results, &p->network->refits));
         }
         if (is_linear && is_due(p, g->nodes[n].weight)) {
             CHECK(round_group(p, n, count));
@@ -319,7 +320,7 @@ static grail_status round_block(rounding_pass *p, int block, int begin, int end)
     }
     CHECK(put_rest(p, begin, end));
     return begin < end && end < g->node_count
-               ? pass_to(p->network, end, network_dense_end(p->network, block))
+               ? pass_to(&p->network->passes, end, network_dense_end(p->network, block))
                : GRAIL_OK;
 }
 
@@ -329,7 +330,7 @@ grail_status rounding_run(calibration_network *network, gguf_export *file)
     const graph *g = network->current.graph;
     rounding_pass p = {
         .network = network, .graph = g, .parameters = network->current.parameters, .file = file};
-    network->progress = progress_start(0);
+    progress_start(&network->passes.progress, 0);
     p.parameters->written = gguf_export_dtypes(file);
     TRY(memory_new(&p.is_put, (size_t)g->parameter_count, sizeof p.is_put[0]));
     TRY(round_tables(&p));
@@ -340,7 +341,7 @@ grail_status rounding_run(calibration_network *network, gguf_export *file)
         TRY(round_block(&p, block, begin, end));
         network_release_block(network, block);
         if (block >= 0 && block < g->block_count) {
-            TRY(progress_tell(&network->progress, network->request, block, NULL));
+            TRY(progress_tell(&network->passes.progress, block, NULL));
         }
     }
 out:

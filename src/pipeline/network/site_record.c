@@ -94,7 +94,7 @@ grail_status site_result_to_json(const site_result *result, json_t *object)
 static const char *known_consumer(const compression_request *request, int index, const char *name)
 {
     for (int k = 0; name != NULL && k < site_at(request, index)->consumer_count; k++) {
-        const char *own = site_consumer_name(request, index, k);
+        const char *own = site_consumer_name(&request->cut, index, k);
         if (strcmp(name, own) == 0) {
             return own;
         }

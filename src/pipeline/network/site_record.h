@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "pipeline/network/site_result.h"
+#include "pipeline/request/request.h"
 
 /** Adds the report, with the kept units or labels. */
 grail_status site_result_to_json(const site_result *result, json_t *object) GRAIL_MUST_CHECK;

@@ -45,10 +45,10 @@ const char *site_fallback_name(const char *name)
     return fallback_names[fallback_place(name)];
 }
 
-const char *site_consumer_name(const compression_request *request, int index, int consumer)
+const char *site_consumer_name(const cutting *cut, int index, int consumer)
 {
-    const graph *g = request->graph;
-    const int reader = site_at(request, index)->consumers[consumer].node;
+    const graph *g = cut->graph;
+    const int reader = cut_site(cut, index)->consumers[consumer].node;
     return g->parameters[g->nodes[reader].weight].name;
 }
 
@@ -122,13 +122,12 @@ static grail_site_report planned_report(const grail_site_facts *facts, const pla
     };
 }
 
-grail_status site_results_create(const compression_request *request, site_result **out)
+grail_status site_results_create(const grail_site_facts *facts, const plan *p, site_result **out)
 {
-    const plan *p = &request->plan;
     site_result *results = NULL;
     CHECK(memory_new(&results, (size_t)p->count, sizeof results[0]));
     for (int i = 0; i < p->count; i++) {
-        results[i].report = planned_report(&request->sites->facts[i], &p->sites[i]);
+        results[i].report = planned_report(&facts[i], &p->sites[i]);
     }
     *out = results;
     return GRAIL_OK;

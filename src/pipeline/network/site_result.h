@@ -2,9 +2,11 @@
 #ifndef GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
 #define GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
 
-#include "pipeline/request/request.h"
+#include "pipeline/request/cuts.h"
 #include "reduce/reducer.h"
 #include "solve/ridge.h"
+
+#include <grail/compress.h>
 
 /** The fallback of a site, such as the width of an expert, that no calibration row came to: it is
  * cut by its weights alone, without a fit. */
@@ -17,9 +19,9 @@ typedef struct site_result {
     grail_fit *fits;              /* owned, [report.fit_count]; report.fits borrows it */
 } site_result;
 
-/** Results with the planned widths of every site, nothing decided yet. *out is [sites], owned:
- * site_results_free. Names are borrowed from the request. */
-grail_status site_results_create(const compression_request *request,
+/** Results with the planned widths of every site, of which facts[sites] tell, nothing decided yet.
+ * *out is [sites], owned: site_results_free. Names are borrowed from the facts. */
+grail_status site_results_create(const grail_site_facts *facts, const plan *p,
                                  site_result **out) GRAIL_MUST_CHECK;
 void site_results_free(site_result *results, int count); /* NULL is allowed */
 
@@ -28,7 +30,7 @@ grail_status site_result_decide(site_result *result, site_kind kind,
                                 grail_reducer *reducer) GRAIL_MUST_CHECK;
 
 /** The parameter name that identifies a consumer in fits. */
-const char *site_consumer_name(const compression_request *request, int site, int consumer);
+const char *site_consumer_name(const cutting *cut, int site, int consumer);
 
 /** The fit of the consumer with this name. */
 grail_fit site_fit_of(const char *consumer, const ridge_result *result, double dense_share,

@@ -9,8 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- factors of rows ------------------------------------------------------------------------------
- */
+/* -- factors of rows --------------------------------------------------------------------------- */
 
 void row_factors_fini(row_factors *f)
 {
@@ -100,8 +99,7 @@ grail_status row_factors_gather(const row_factors *f, matrix_pool *pool, matrix 
     return status;
 }
 
-/* -- targets --------------------------------------------------------------------------------------
- */
+/* -- targets ----------------------------------------------------------------------------------- */
 
 grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, matrix out)
 {
@@ -116,15 +114,15 @@ grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, m
 
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
  * their means are appended: [X | X M]. *out belongs to the pool. */
-static grail_status copy_with_means(const calibration_network *network, const cut_axis *axis,
-                                    matrix in, matrix *out)
+static grail_status copy_with_means(const target_source *from, const cut_axis *axis, matrix in,
+                                    matrix *out)
 {
     const int64_t width =
-        axis->site == GRAPH_NONE ? in.columns : cut_wide_features(&network->request->plan, axis);
-    CHECK(matrix_pool_take(network->pool, in.rows, width, out));
+        axis->site == GRAPH_NONE ? in.columns : cut_wide_features(from->cut->plan, axis);
+    CHECK(matrix_pool_take(from->dense->execution->pool, in.rows, width, out));
     CHECK(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
     if (width > in.columns) {
-        CHECK(reduce_value(network->results[axis->site].reducer, axis->features, in,
+        CHECK(reduce_value(from->results[axis->site].reducer, axis->features, in,
                            matrix_columns(*out, in.columns, width - in.columns)));
     }
     return GRAIL_OK;
@@ -215,45 +213,44 @@ out:
 /* Y += (dense skip - compressed skip) in the rows of the factors, converted to the input of the
  * norm if one stands between: to first order, where it norms rows. With this target the sum after
  * the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
-static grail_status add_drift(const calibration_network *network, const cut_axis *rows,
+static grail_status add_drift(const target_source *from, const cut_axis *rows,
                               const consumer_tail *tail, const row_factors *factors, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix drift = {0};
     float *scale = NULL;
-    const matrix compressed = execution_value(network->current.execution, tail->skip);
-    TRY(copy_with_means(network, rows, execution_value(network->dense.execution, tail->skip),
-                        &drift));
+    const matrix compressed = execution_value(from->current->execution, tail->skip);
+    TRY(copy_with_means(from, rows, execution_value(from->dense->execution, tail->skip), &drift));
     TRY(matrix_subtract(drift, compressed, drift));
-    TRY(row_factors_gather(factors, network->pool, &drift));
+    TRY(row_factors_gather(factors, from->current->execution->pool, &drift));
     const int norm = tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
     if (norm != GRAPH_NONE) {
         TRY(memory_new(&scale, (size_t)compressed.columns, sizeof scale[0]));
-        TRY(inverse_scale(network->current.parameters, &network->request->graph->nodes[norm],
+        TRY(inverse_scale(from->current->parameters, &from->cut->graph->nodes[norm],
                           compressed.columns, scale));
-        TRY(scale_columns(network->pool, scale, drift));
+        TRY(scale_columns(from->current->execution->pool, scale, drift));
     }
     if (tail->row_norm != GRAPH_NONE) {
-        TRY(scale_rows_by_norm(&network->request->graph->nodes[norm], y, drift));
+        TRY(scale_rows_by_norm(&from->cut->graph->nodes[norm], y, drift));
     }
     TRY(matrix_add(y, drift, y));
 out:
-    matrix_pool_give(network->pool, &drift);
+    matrix_pool_give(from->current->execution->pool, &drift);
     memory_free(scale);
     return status;
 }
 
 /* From the dense output to what makes the sum that of the dense network. */
-static grail_status aim_at_sum(const calibration_network *network, const cut_axis *rows,
+static grail_status aim_at_sum(const target_source *from, const cut_axis *rows,
                                const consumer_tail *tail, matrix y)
 {
     grail_status status = GRAIL_OK;
     row_factors dense = {0};
     row_factors current = {0};
-    TRY(row_factors_find(network->dense.execution, tail, &dense));
-    TRY(row_factors_find(network->current.execution, tail, &current));
+    TRY(row_factors_find(from->dense->execution, tail, &dense));
+    TRY(row_factors_find(from->current->execution, tail, &current));
     TRY(row_factors_multiply(&dense, y));
-    TRY(add_drift(network, rows, tail, &current, y));
+    TRY(add_drift(from, rows, tail, &current, y));
     TRY(row_factors_divide(&current, y));
 out:
     row_factors_fini(&dense);
@@ -262,23 +259,22 @@ out:
 }
 
 /* Y = dense goal - compressed skip. */
-static grail_status missing_to_goal(const calibration_network *network, const cut_axis *rows,
-                                    int skip, int goal, matrix *out)
+static grail_status missing_to_goal(const target_source *from, const cut_axis *rows, int skip,
+                                    int goal, matrix *out)
 {
-    CHECK(copy_with_means(network, rows, execution_value(network->dense.execution, goal), out));
-    return matrix_subtract(*out, execution_value(network->current.execution, skip), *out);
+    CHECK(copy_with_means(from, rows, execution_value(from->dense->execution, goal), out));
+    return matrix_subtract(*out, execution_value(from->current->execution, skip), *out);
 }
 
-grail_status dense_target(const calibration_network *network, int consumer, int goal, matrix *out)
+grail_status dense_target(const target_source *from, int consumer, int goal, matrix *out)
 {
-    const graph *g = network->request->graph;
+    const graph *g = from->cut->graph;
     const node *n = &g->nodes[consumer];
-    const cut_axis *rows = &network->request->cuts[n->weight].rows;
+    const cut_axis *rows = &from->cut->axes[n->weight].rows;
     const consumer_tail tail = consumer_tail_of(g, consumer);
     if (goal != GRAPH_NONE) {
-        return missing_to_goal(network, rows, tail.skip, goal, out);
+        return missing_to_goal(from, rows, tail.skip, goal, out);
     }
-    CHECK(
-        copy_with_means(network, rows, execution_value(network->dense.execution, n->output), out));
-    return tail.skip == GRAPH_NONE ? GRAIL_OK : aim_at_sum(network, rows, &tail, *out);
+    CHECK(copy_with_means(from, rows, execution_value(from->dense->execution, n->output), out));
+    return tail.skip == GRAPH_NONE ? GRAIL_OK : aim_at_sum(from, rows, &tail, *out);
 }

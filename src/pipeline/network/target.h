@@ -3,7 +3,8 @@
 #define GRAIL_PIPELINE_NETWORK_TARGET_H
 
 #include "exec/execution.h"
-#include "pipeline/network/network.h"
+#include "pipeline/network/pass.h"
+#include "pipeline/network/site_result.h"
 #include "pipeline/request/consumer_tail.h"
 
 /** What rows of a consumer's output are multiplied by before they are added to the residual stream:
@@ -32,12 +33,20 @@ grail_status row_factors_divide(const row_factors *f, matrix x) GRAIL_MUST_CHECK
 grail_status row_factors_gather(const row_factors *f, matrix_pool *pool,
                                 matrix *x) GRAIL_MUST_CHECK;
 
+/** What dense targets are made of: both networks in the same batch, and what is cut in the current
+ * one. All is borrowed. */
+typedef struct target_source {
+    const cutting *cut;
+    const site_result *results; /* [sites], whose reducers are decided so far */
+    const network_run *dense, *current;
+} target_source;
+
 /** Y[rows, outputs] of the current batch: the dense network's output at this consumer, plus the
  * drift of the residual stream that it is added to; where dropped sublayers follow, what is missing
  * from the stream to the dense one behind them, `goal`. The current network has run up to the node,
  * the dense one through it, or through what makes `goal` (GRAPH_NONE: there is none). *out belongs
  * to the pool, even after a failure: matrix_pool_give. */
-grail_status dense_target(const calibration_network *network, int consumer, int goal,
+grail_status dense_target(const target_source *from, int consumer, int goal,
                           matrix *out) GRAIL_MUST_CHECK;
 
 /** out[rows, K u] = in[rows, n u] as a reducer maps it: the kept features, or the means of those

@@ -3,24 +3,21 @@
 #include "base/clock.h"
 #include "graph/operators.h"
 #include "pipeline/network/compensate.h"
-#include "pipeline/network/decide.h"
+#include "pipeline/network/experts.h"
 #include "pipeline/network/heal.h"
 #include "pipeline/network/heal_block.h"
 #include "pipeline/network/narrow.h"
 #include "pipeline/network/norms.h"
-#include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
-#include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"
 #include "pipeline/network/regional.h"
 #include "pipeline/network/rounding.h"
 
 /* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
-static int site_beginning_at(const compression_request *request, int node_index)
+static int site_beginning_at(const cutting *cut, int node_index)
 {
-    for (int i = 0; i < request->sites->list.count; i++) {
-        if (site_is_cut(&request->plan, i) &&
-            site_at(request, i)->producers[0].node == node_index) {
+    for (int i = 0; i < cut->sites->count; i++) {
+        if (site_is_cut(cut->plan, i) && cut_site(cut, i)->producers[0].node == node_index) {
             return i;
         }
     }
@@ -29,12 +26,12 @@ static int site_beginning_at(const compression_request *request, int node_index)
 
 /* The cut site that node `node_index` consumes, or GRAPH_NONE; *consumer becomes its index there.
  */
-static int site_read_by(const compression_request *request, int node_index, int *consumer)
+static int site_read_by(const cutting *cut, int node_index, int *consumer)
 {
-    const int weight = request->graph->nodes[node_index].weight;
-    const int index = weight == GRAPH_NONE ? GRAPH_NONE : request->cuts[weight].columns.site;
-    for (int k = 0; index != GRAPH_NONE && k < site_at(request, index)->consumer_count; k++) {
-        if (site_at(request, index)->consumers[k].node == node_index) {
+    const int weight = cut->graph->nodes[node_index].weight;
+    const int index = weight == GRAPH_NONE ? GRAPH_NONE : cut->axes[weight].columns.site;
+    for (int k = 0; index != GRAPH_NONE && k < cut_site(cut, index)->consumer_count; k++) {
+        if (cut_site(cut, index)->consumers[k].node == node_index) {
             *consumer = k;
             return index;
         }
@@ -46,13 +43,14 @@ static grail_status observe_consumer(calibration_network *network, int index, in
 {
     grail_status status = GRAIL_OK;
     observation o = {0};
-    TRY(observation_init(network, index, consumer, &o));
+    TRY(observation_init(&network->request->cut, network->current.parameters, index, consumer, &o));
     if (network->request->plan.loop == LOOP_OPEN) {
         TRY(open_loop_take(network->request, &o));
     } else {
-        TRY(observation_take(network, &o));
+        TRY(observation_take(&network->passes, &network->request->cut, network->results, &o));
     }
-    TRY(compensate_consumer(network, &o));
+    TRY(compensate_consumer(&network->request->cut, &o, &network->passes, &network->regional,
+                            network->results));
 out:
     observation_fini(&o);
     return status;
@@ -61,13 +59,14 @@ out:
 static grail_status set_consumer(calibration_network *network, int index, int consumer,
                                  const recorded_parameters *recorded)
 {
-    const bool undecided = network->results[index].reducer == NULL;
+    const grail_reducer *reducer = network->results[index].reducer;
     if (recorded != NULL) {
         return restore_consumer(network, index, consumer, recorded);
     }
-    return undecided || network->request->plan.compensation.enabled
+    return reducer == NULL || network->request->plan.compensation.enabled
                ? observe_consumer(network, index, consumer)
-               : narrow_consumer_plainly(network, index, consumer);
+               : narrow_consumer_plainly(&network->request->cut, reducer, index, consumer,
+                                         network->current.parameters);
 }
 
 static grail_status meet_consumer(calibration_network *network, int index, int consumer,
@@ -81,14 +80,15 @@ static grail_status meet_consumer(calibration_network *network, int index, int c
     const double begun = clock_seconds();
     TRY(set_consumer(network, index, consumer, recorded));
     if (is_last) {
-        TRY(site_take_narrow_shape(network, index));
+        TRY(site_take_narrow_shape(&network->request->cut, network->results, index,
+                                   &network->passes));
     }
     if (recorded != NULL) {
         return GRAIL_OK;
     }
     result->report.seconds += clock_seconds() - begun;
     if (is_last) {
-        TRY(progress_tell(&network->progress, request,
+        TRY(progress_tell(&network->passes.progress,
                           request->graph->nodes[s->consumers[0].node].block, &result->report));
     }
 out:
@@ -106,16 +106,21 @@ static bool is_of_experts(const calibration_network *network, int index)
 static grail_status begin_site(calibration_network *network, int index, bool replay)
 {
     grail_status status = GRAIL_OK;
+    const cutting *cut = &network->request->cut;
+    site_result *result = &network->results[index];
+    parameter_store *dense = network->dense.parameters;
     const double begun = clock_seconds();
-    if (is_of_experts(network, index)) {
-        TRY(replay ? GRAIL_OK : experts_decide(network, index));
-        TRY(experts_take_places(network, index));
+    if (cut_site(cut, index)->kind == SITE_EXPERTS) {
+        TRY(replay ? GRAIL_OK : experts_decide(cut, index, &network->passes, result));
+        TRY(experts_take_places(cut->graph, cut_site(cut, index), result->reducer, dense,
+                                network->orders));
     } else if (!replay) {
-        TRY(decide_at_producer(network, index));
-    } else if (site_is_remade(&network->request->plan, index)) {
-        TRY(site_append_merged(network, index));
+        TRY(decide_at_producer(cut, index, &network->passes, &network->chosen[index],
+                               network->results));
+    } else if (site_is_remade(cut->plan, index)) {
+        TRY(site_append_merged(cut, index, result->reducer, dense, network->current.parameters));
     }
-    network->results[index].report.seconds += clock_seconds() - begun;
+    result->report.seconds += clock_seconds() - begun;
 out:
     return error_in(status, "site '%s'", network->request->sites->facts[index].name);
 }
@@ -124,9 +129,10 @@ out:
 static grail_status finish_experts(calibration_network *network, int index, bool replay)
 {
     const compression_request *request = network->request;
-    CHECK(site_take_narrow_shape(network, index));
+    CHECK(
+        site_take_narrow_shape(&network->request->cut, network->results, index, &network->passes));
     return replay ? GRAIL_OK
-                  : progress_tell(&network->progress, request, site_at(request, index)->block,
+                  : progress_tell(&network->passes.progress, site_at(request, index)->block,
                                   &network->results[index].report);
 }
 
@@ -143,7 +149,7 @@ static int refits_together(const calibration_network *network, int first)
         const node *n = &g->nodes[i];
         if (!node_is_linear(n) || !node_is_linear(&g->nodes[first]) ||
             n->inputs[0] != g->nodes[first].inputs[0] || n->block != block ||
-            site_beginning_at(request, i) != GRAPH_NONE) {
+            site_beginning_at(&request->cut, i) != GRAPH_NONE) {
             break;
         }
     }
@@ -155,7 +161,8 @@ static grail_status meet_map(calibration_network *network, int node_index)
 {
     if (node_index >= network->refits.done) {
         const int count = refits_together(network, node_index);
-        CHECK(refit_maps(network, node_index, count));
+        CHECK(refit_maps(&network->request->cut, node_index, count, &network->passes,
+                         network->results, &network->refits));
         network->refits.done = node_index + count;
     }
     return GRAIL_OK;
@@ -171,7 +178,7 @@ static int rounds_together(const calibration_network *network, int first)
     for (int i = first + 1; i < g->node_count && node_is_linear(&g->nodes[i]); i++, count++) {
         const bool waits = i >= network->refits.done && refits_due(&network->refits, i, n->block);
         if (waits || g->nodes[i].inputs[0] != n->inputs[0] || g->nodes[i].block != n->block ||
-            site_beginning_at(network->request, i) != GRAPH_NONE) {
+            site_beginning_at(&network->request->cut, i) != GRAPH_NONE) {
             break;
         }
     }
@@ -195,18 +202,17 @@ static grail_status round_node(calibration_network *network, int node_index, boo
 }
 
 /* A network in which nothing is cut keeps its statistics. */
-static bool is_repaired(const compression_request *request, int node_index)
+static bool is_repaired(const cutting *cut, int node_index)
 {
-    return request->plan.repair && node_has_moments(&request->graph->nodes[node_index]) &&
-           anything_is_cut(&request->plan);
+    return cut->plan->repair && node_has_moments(&cut->graph->nodes[node_index]) &&
+           anything_is_cut(cut->plan);
 }
 
 /* The dropped site whose sublayer ends with this node, or GRAPH_NONE. */
-static int dropped_site_at(const compression_request *request, int node_index)
+static int dropped_site_at(const cutting *cut, int node_index)
 {
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_is_dropped(&request->plan, i) &&
-            site_at(request, i)->consumers[0].node == node_index) {
+    for (int i = 0; i < cut->plan->count; i++) {
+        if (site_is_dropped(cut->plan, i) && cut_site(cut, i)->consumers[0].node == node_index) {
             return i;
         }
     }
@@ -217,10 +223,10 @@ static int dropped_site_at(const compression_request *request, int node_index)
 static grail_status pass_dropped(calibration_network *network, int node_index)
 {
     const compression_request *request = network->request;
-    const int dropped = dropped_site_at(request, node_index);
+    const int dropped = dropped_site_at(&request->cut, node_index);
     return dropped == GRAPH_NONE
                ? GRAIL_OK
-               : progress_tell(&network->progress, request, site_at(request, dropped)->block,
+               : progress_tell(&network->passes.progress, site_at(request, dropped)->block,
                                &network->results[dropped].report);
 }
 
@@ -228,8 +234,8 @@ static grail_status meet_node(calibration_network *network, int node_index,
                               const recorded_parameters *recorded)
 {
     int consumer = 0;
-    const int begins = site_beginning_at(network->request, node_index);
-    const int read = site_read_by(network->request, node_index, &consumer);
+    const int begins = site_beginning_at(&network->request->cut, node_index);
+    const int read = site_read_by(&network->request->cut, node_index, &consumer);
     const int block = network->request->graph->nodes[node_index].block;
     const bool is_refitted = refits_due(&network->refits, node_index, block);
     if (begins != GRAPH_NONE) {
@@ -247,14 +253,16 @@ static grail_status meet_node(calibration_network *network, int node_index,
     }
     if (node_is_rescaled(network->request->cuts, &network->request->graph->nodes[node_index])) {
         CHECK(recorded != NULL ? widen_map(network, node_index, recorded)
-                               : rescale_norm(network, node_index));
+                               : rescale_norm(&network->request->cut, node_index, network->results,
+                                              &network->passes));
     }
     CHECK(round_node(network, node_index, is_refitted || read != GRAPH_NONE, recorded));
     if (recorded == NULL) {
         CHECK(pass_dropped(network, node_index));
     }
-    if (network->request->plan.loop == LOOP_CLOSED && is_repaired(network->request, node_index)) {
-        CHECK(repair_batch_norm(network, node_index));
+    if (network->request->plan.loop == LOOP_CLOSED &&
+        is_repaired(&network->request->cut, node_index)) {
+        CHECK(repair_batch_norm(&network->passes, node_index));
     }
     return GRAIL_OK;
 }
@@ -264,10 +272,10 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
 {
     const compression_request *request = network->request;
     int consumer = 0;
-    return site_beginning_at(request, node_index) != GRAPH_NONE ||
-           site_read_by(request, node_index, &consumer) != GRAPH_NONE ||
-           dropped_site_at(request, node_index) != GRAPH_NONE ||
-           network->refits.wanted[node_index] || is_repaired(request, node_index) ||
+    return site_beginning_at(&request->cut, node_index) != GRAPH_NONE ||
+           site_read_by(&request->cut, node_index, &consumer) != GRAPH_NONE ||
+           dropped_site_at(&request->cut, node_index) != GRAPH_NONE ||
+           network->refits.wanted[node_index] || is_repaired(&request->cut, node_index) ||
            node_is_rescaled(request->cuts, &request->graph->nodes[node_index]) ||
            node_is_rounded(request, node_index);
 }
@@ -302,12 +310,13 @@ static grail_status enter_block(calibration_network *network, int block)
     }
     const double begun = clock_seconds();
     CHECK(regional_gradients_measure(network, block));
-    network->calibrate_seconds += clock_seconds() - begun;
+    network->passes.calibrate_seconds += clock_seconds() - begun;
     if (network->request->plan.compensation.regional_training) {
         const double trained =
-            clock_seconds() - network->calibrate_seconds; /* without its passes */
+            clock_seconds() - network->passes.calibrate_seconds; /* without its passes */
         CHECK(regional_train(network, block));
-        network->compensate_seconds += clock_seconds() - network->calibrate_seconds - trained;
+        network->passes.compensate_seconds +=
+            clock_seconds() - network->passes.calibrate_seconds - trained;
     }
     return GRAIL_OK;
 }
@@ -334,7 +343,7 @@ grail_status compress_block(calibration_network *network, int block,
     int end = 0;
     const bool is_block = block >= 0 && block < network->request->graph->block_count;
     graph_block_range(network->request->graph, block, &begin, &end);
-    CHECK(silence_block(network, block));
+    CHECK(silence_block(&network->request->cut, block, network->current.parameters));
     if (is_block && recorded == NULL) {
         CHECK(enter_block(network, block));
     }
@@ -347,17 +356,17 @@ grail_status compress_block(calibration_network *network, int block,
     }
     const bool is_last = end == network->request->graph->node_count;
     if (begin < end && !is_last && streams_are_wanted(network, block, begin)) {
-        CHECK(pass_to(network, end, network_dense_end(network, block)));
+        CHECK(pass_to(&network->passes, end, network_dense_end(network, block)));
     }
     return GRAIL_OK;
 }
 
 grail_status repair_network(calibration_network *network)
 {
-    CHECK(sites_take_narrow_shapes(network));
+    CHECK(sites_take_narrow_shapes(&network->request->cut, network->results, &network->current));
     for (int i = 0; i < network->request->graph->node_count; i++) {
-        if (is_repaired(network->request, i)) {
-            CHECK(repair_batch_norm(network, i));
+        if (is_repaired(&network->request->cut, i)) {
+            CHECK(repair_batch_norm(&network->passes, i));
         }
     }
     return GRAIL_OK;

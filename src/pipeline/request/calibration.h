@@ -49,6 +49,13 @@ int64_t calibration_batch_of(const calibration *c, int64_t sample);
  * three batches the last; a single batch never. */
 bool calibration_holds_out(const calibration *c, int64_t batch);
 
+/** One of so many batches judges. */
+enum { JUDGING_ONE_IN = 4 };
+
+/** Whether a batch is one of those that judge the result, where any do: every fourth one of four or
+ * more. */
+bool calibration_judges(const calibration *c, int64_t batch);
+
 /** Batches [first, end), whose sums are kept by themselves before they are added to those of the
  * chunks before them. */
 typedef struct calibration_chunk {

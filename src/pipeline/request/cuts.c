@@ -90,6 +90,16 @@ grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, par
     return GRAIL_OK;
 }
 
+const site *cut_site(const cutting *cut, int index)
+{
+    return &cut->sites->sites[index];
+}
+
+bool site_narrows_in_walk(const cutting *cut, int index)
+{
+    return cut->plan->loop == LOOP_CLOSED && !site_spans_blocks(cut->graph, cut_site(cut, index));
+}
+
 bool plan_refits(const plan *p)
 {
     const compensation *how = &p->compensation;

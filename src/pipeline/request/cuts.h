@@ -44,6 +44,22 @@ typedef struct parameter_cut {
 grail_status cuts_map(const graph *g, const site_list *sites, const plan *p,
                       parameter_cut **out) GRAIL_MUST_CHECK;
 
+/** What is cut: the sites of a graph, what a plan does to them, and the axes that it cuts.
+ * Borrowed.
+ */
+typedef struct cutting {
+    const graph *graph; /* of the dense network */
+    const site_list *sites;
+    const plan *plan;
+    const parameter_cut *axes; /* [parameter_count] */
+} cutting;
+
+const site *cut_site(const cutting *cut, int index);
+
+/** Whether a site takes its narrow shapes as soon as its last consumer is set
+ * (network/narrow.h). */
+bool site_narrows_in_walk(const cutting *cut, int index);
+
 /** Whether a node is a norm over all of a width that is cut. */
 bool node_is_rescaled(const parameter_cut *cuts, const node *n);
 

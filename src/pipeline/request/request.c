@@ -150,8 +150,7 @@ static bool finishes_with_network(const compression_request *request)
 
 bool request_judges_batch(const compression_request *request, int64_t batch)
 {
-    return request->judges && request->samples->batch_count >= JUDGING_ONE_IN &&
-           batch % JUDGING_ONE_IN == 1;
+    return request->judges && calibration_judges(request->samples, batch);
 }
 
 static void set_widths(const int64_t *kept, plan *p)
@@ -261,6 +260,8 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(experts_settle(r->graph, &r->sites->list, &r->plan));
     dropped_settle(r->graph, &r->sites->list, &r->plan);
     CHECK(cuts_map(r->graph, &r->sites->list, &r->plan, &r->cuts));
+    r->cut =
+        (cutting){.graph = r->graph, .sites = &r->sites->list, .plan = &r->plan, .axes = r->cuts};
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
     CHECK(heal_options_read(&options->heal, r->graph, &r->heal));
     CHECK(open_teacher(options, r));

@@ -29,6 +29,7 @@ typedef struct compression_request {
     grail_site_list *sites;
     plan plan;
     parameter_cut *cuts; /* [parameter_count] */
+    cutting cut;         /* the graph, the sites, the plan and the cuts, for what reads them */
     narrowed_model narrowed;
     rounded_types rounded;          /* of the result */
     const grail_comm *comm;         /* borrowed; NULL: one rank */
@@ -54,12 +55,9 @@ grail_status request_open(const grail_compress_options *options, request_purpose
                           compression_request **out) GRAIL_MUST_CHECK;
 void request_close(compression_request *request); /* NULL is allowed */
 
-/** One of so many batches judges. */
-enum { JUDGING_ONE_IN = 4 };
-
-/** Whether the samples of a batch judge the result: every fourth one of a request that judges, if
- * it has four or more. No statistics are taken of them: passes (network/pass.h) leave them out, and
- * what trains draws none of them. */
+/** Whether the samples of a batch judge the result: in a request that judges those that
+ * calibration_judges says. No statistics are taken of them: passes (network/pass.h) leave them out,
+ * and what trains draws none of them. */
 bool request_judges_batch(const compression_request *request, int64_t batch);
 
 /** [parameter_count] dtypes of a result that is made a GGUF file with types of its own, for

@@ -35,7 +35,8 @@ static int assert_axis(const grail_compression *c, const cut_axis *axis, bool by
         return 0;
     }
     const bool narrow = is_narrow(c, axis->site);
-    assert_true(matrix_exists(values) || !narrow || (by_rows && c->network->keep_activations));
+    assert_true(matrix_exists(values) || !narrow ||
+                (by_rows && c->network->passes.keep_activations));
     if (matrix_exists(values)) {
         const int64_t size = by_rows && values.rows > 1 ? values.rows : values.columns;
         const int64_t units = narrow ? p->sites[axis->site].kept : site_wide_units(p, axis->site);
@@ -58,7 +59,8 @@ static void assert_consumers_are_set_narrow(const grail_compression *c)
         assert_ok(
             parameter_store_read_f32(c->network->current.parameters, parameter, &values, &count));
         values[0] = 3.0F;
-        assert_ok(consumer_set(c->network, i, 0, values, NULL));
+        assert_ok(consumer_set(&c->request->cut, c->network->current.parameters,
+                               c->network->results[i].reducer, i, 0, values, NULL));
         assert_int_equal(own->columns, width);
         float *after = NULL;
         assert_ok(

@@ -45,26 +45,29 @@ static void note(const float *weight, const double *bias)
     }
 }
 
-grail_status __real_consumer_set(calibration_network *network, int site, int consumer,
+grail_status __real_consumer_set(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int site, int consumer,
                                  const float *narrow, const double *bias_change);
-grail_status __wrap_consumer_set(calibration_network *network, int site, int consumer,
+grail_status __wrap_consumer_set(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int site, int consumer,
                                  const float *narrow, const double *bias_change);
-grail_status __wrap_consumer_set(calibration_network *network, int index, int consumer,
+grail_status __wrap_consumer_set(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int index, int consumer,
                                  const float *narrow, const double *bias_change)
 {
     note(narrow, bias_change);
-    return __real_consumer_set(network, index, consumer, narrow, bias_change);
+    return __real_consumer_set(cut, current, reducer, index, consumer, narrow, bias_change);
 }
 
-grail_status __real_map_set(calibration_network *network, int node_index, const float *weight,
-                            const double *bias_change);
-grail_status __wrap_map_set(calibration_network *network, int node_index, const float *weight,
-                            const double *bias_change);
-grail_status __wrap_map_set(calibration_network *network, int node_index, const float *weight,
-                            const double *bias_change)
+grail_status __real_map_set(const cutting *cut, parameter_store *current, int node_index,
+                            const float *weight, const double *bias_change);
+grail_status __wrap_map_set(const cutting *cut, parameter_store *current, int node_index,
+                            const float *weight, const double *bias_change);
+grail_status __wrap_map_set(const cutting *cut, parameter_store *current, int node_index,
+                            const float *weight, const double *bias_change)
 {
     note(weight, bias_change);
-    return __real_map_set(network, node_index, weight, bias_change);
+    return __real_map_set(cut, current, node_index, weight, bias_change);
 }
 
 /* -- sites as plain buffers -------------------------------------------------------------------- */
@@ -77,14 +80,14 @@ typedef struct plain_site {
     int owned_count;
 } plain_site;
 
-static const float *weights_of(calibration_network *network, int parameter, plain_site *out)
+static const float *weights_of(parameter_store *dense, int parameter, plain_site *out)
 {
     float *values = NULL;
     int64_t count = 0;
     if (parameter == GRAPH_NONE) {
         return NULL;
     }
-    assert_ok(parameter_store_read_f32(network->dense.parameters, parameter, &values, &count));
+    assert_ok(parameter_store_read_f32(dense, parameter, &values, &count));
     assert_true(out->owned_count < 4 * MOST_ENDS);
     out->owned[out->owned_count++] = values;
     return values;
@@ -95,12 +98,12 @@ static int64_t positions_of(const graph_parameter *p)
     return p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
 }
 
-static grail_unit_rows rows_of(calibration_network *network, const site_end *end, plain_site *out)
+static grail_unit_rows rows_of(parameter_store *dense, const site_end *end, plain_site *out)
 {
-    const graph *g = network->request->graph;
+    const graph *g = dense->model->graph;
     const node *n = &g->nodes[end->node];
-    grail_unit_rows rows = {.weight = weights_of(network, n->weight, out),
-                            .bias = weights_of(network, n->bias, out),
+    grail_unit_rows rows = {.weight = weights_of(dense, n->weight, out),
+                            .bias = weights_of(dense, n->bias, out),
                             .features_per_unit = end->features_per_unit,
                             .exchangeable = end->exchangeable};
     if (rows.weight != NULL) {
@@ -111,13 +114,12 @@ static grail_unit_rows rows_of(calibration_network *network, const site_end *end
     return rows;
 }
 
-static grail_unit_columns columns_of(calibration_network *network, const site_end *end,
-                                     plain_site *out)
+static grail_unit_columns columns_of(parameter_store *dense, const site_end *end, plain_site *out)
 {
-    const graph *g = network->request->graph;
+    const graph *g = dense->model->graph;
     const node *n = &g->nodes[end->node];
     const graph_parameter *p = &g->parameters[n->weight];
-    return (grail_unit_columns){.weight = weights_of(network, n->weight, out),
+    return (grail_unit_columns){.weight = weights_of(dense, n->weight, out),
                                 .outputs = p->shape[0],
                                 .features_per_unit = end->features_per_unit,
                                 .positions = positions_of(p),
@@ -125,10 +127,9 @@ static grail_unit_columns columns_of(calibration_network *network, const site_en
 }
 
 /* A site without statistics. */
-static void describe(calibration_network *network, int index, plain_site *out)
+static void describe(const cutting *cut, parameter_store *dense, int index, plain_site *out)
 {
-    const compression_request *request = network->request;
-    const site *s = site_at(request, index);
+    const site *s = cut_site(cut, index);
     *out = (plain_site){.owned_count = 0};
     grail_site_init(&out->site);
     out->site.kind = site_kind_name(s->kind);
@@ -138,13 +139,13 @@ static void describe(calibration_network *network, int index, plain_site *out)
     assert_true(s->producer_count <= MOST_ENDS && s->channel_count <= MOST_ENDS &&
                 s->consumer_count <= MOST_ENDS);
     for (int i = 0; i < s->producer_count; i++) {
-        out->producers[i] = rows_of(network, &s->producers[i], out);
+        out->producers[i] = rows_of(dense, &s->producers[i], out);
     }
     for (int i = 0; i < s->channel_count; i++) {
-        out->channels[i] = rows_of(network, &s->channels[i], out);
+        out->channels[i] = rows_of(dense, &s->channels[i], out);
     }
     for (int i = 0; i < s->consumer_count; i++) {
-        out->consumers[i] = columns_of(network, &s->consumers[i], out);
+        out->consumers[i] = columns_of(dense, &s->consumers[i], out);
     }
     out->site.producers = out->producers;
     out->site.producer_count = s->producer_count;
@@ -152,11 +153,10 @@ static void describe(calibration_network *network, int index, plain_site *out)
     out->site.channel_count = s->channel_count;
     out->site.consumers = out->consumers;
     out->site.consumer_count = s->consumer_count;
-    out->site.seed = request->plan.seed;
+    out->site.seed = cut->plan->seed;
     out->site.stream = (uint64_t)index;
-    out->site.bias =
-        s->consumer_count > 0 &&
-        consumer_fits_bias(request->graph, &request->plan.compensation, s->consumers[0].node);
+    out->site.bias = s->consumer_count > 0 &&
+                     consumer_fits_bias(cut->graph, &cut->plan->compensation, s->consumers[0].node);
 }
 
 static void plain_site_fini(plain_site *s)
@@ -188,11 +188,11 @@ static void assert_same_reducer(const grail_reducer *a, const grail_reducer *b)
     memory_free(orders[1]);
 }
 
-static void assert_selects(calibration_network *network, int index, plain_site *s,
+static void assert_selects(const cutting *cut, int index, plain_site *s,
                            const grail_reducer *chosen)
 {
     grail_reducer *own = NULL;
-    const plan_site *planned = &network->request->plan.sites[index];
+    const plan_site *planned = &cut->plan->sites[index];
     assert_ok(grail_select(planned->selector->name, &s->site, planned->kept, &own));
     assert_same_reducer(own, chosen);
     grail_reducer_free(own);
@@ -227,23 +227,22 @@ static grail_statistics *statistics_of(const input_statistics *in)
     return s;
 }
 
-grail_status __real_decide_site(calibration_network *network, int index, const site_view *known,
+grail_status __real_decide_site(const cutting *cut, int index, const site_view *known,
                                 grail_reducer **out);
-grail_status __wrap_decide_site(calibration_network *network, int index, const site_view *known,
+grail_status __wrap_decide_site(const cutting *cut, int index, const site_view *known,
                                 grail_reducer **out);
-grail_status __wrap_decide_site(calibration_network *network, int index, const site_view *known,
+grail_status __wrap_decide_site(const cutting *cut, int index, const site_view *known,
                                 grail_reducer **out)
 {
     plain_site s;
     grail_statistics *made[MOST_ENDS] = {NULL};
-    const unsigned needs = selector_needs(network->request->plan.sites[index].selector,
-                                          site_at(network->request, index));
+    const unsigned needs = selector_needs(cut->plan->sites[index].selector, cut_site(cut, index));
     double norms[MOST_EXPERTS] = {0.0};
     int64_t rows[MOST_EXPERTS] = {0};
     if (known->input_count > 0 && (needs & NEEDS_ALL_CONSUMERS) == 0) { /* seen at the consumer */
-        return __real_decide_site(network, index, known, out);
+        return __real_decide_site(cut, index, known, out);
     }
-    describe(network, index, &s);
+    describe(cut, known->weights.context, index, &s);
     s.site.input_norms = known->input_norms;
     for (int64_t e = 0; known->routed != NULL && e < s.site.units; e++) {
         assert_true(e < MOST_EXPERTS);
@@ -256,9 +255,9 @@ grail_status __wrap_decide_site(calibration_network *network, int index, const s
         made[k] = statistics_of(&known->inputs[k]);
         s.consumers[k].fit = made[k];
     }
-    const grail_status status = __real_decide_site(network, index, known, out);
+    const grail_status status = __real_decide_site(cut, index, known, out);
     assert_ok(status);
-    assert_selects(network, index, &s, *out);
+    assert_selects(cut, index, &s, *out);
     for (int k = 0; k < known->input_count; k++) {
         grail_statistics_free(made[k]);
     }
@@ -278,33 +277,32 @@ typedef struct plain_fit {
     grail_compensate_options options;
 } plain_fit;
 
-static void take_judged(const calibration_network *network, const observation *o, plain_fit *out)
+static void take_judged(const cutting *cut, const site_result *results, const observation *o,
+                        plain_fit *out)
 {
-    const compression_request *request = network->request;
-    const cut_axis *rows = &request->cuts[request->graph->nodes[o->node].weight].rows;
-    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : network->results[rows->site].reducer;
+    const cut_axis *rows = &cut->axes[cut->graph->nodes[o->node].weight].rows;
+    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : results[rows->site].reducer;
     if (r == NULL) {
         return;
     }
     assert_ok(memory_new(&out->judged, (size_t)out->outputs, sizeof out->judged[0]));
     for (int64_t i = 0; i < out->outputs; i++) {
         const int64_t unit = i / o->layout.tap_rows / rows->features;
-        out->judged[i] = site_is_remade(&request->plan, rows->site)
-                             ? unit >= grail_reducer_units(r)
-                             : grail_reducer_label(r, unit) >= 0;
+        out->judged[i] = site_is_remade(cut->plan, rows->site) ? unit >= grail_reducer_units(r)
+                                                               : grail_reducer_label(r, unit) >= 0;
     }
     out->options.judged = out->judged;
 }
 
-static grail_compensate_options options_of(const calibration_network *network, const observation *o)
+static grail_compensate_options options_of(const cutting *cut, const observation *o)
 {
-    const compensation *how = &network->request->plan.compensation;
+    const compensation *how = &cut->plan->compensation;
     grail_compensate_options options = {
         .target = o->mixes && !o->remade ? GRAIL_FIT_MIXED : GRAIL_FIT_USUAL,
         .prior = how->ridge == RIDGE_PRIOR,
         .diagonal = how->ridge_scale == RIDGE_SCALE_DIAGONAL,
         .of_all = how->ridge_of == RIDGE_OF_ALL,
-        .bias = consumer_fits_bias(network->request->graph, how, o->node),
+        .bias = consumer_fits_bias(cut->graph, how, o->node),
         .bias_only = how->fit == FIT_BIAS_ONLY,
         .reduced = o->remade,
         .alpha = how->alpha.choice == GRAIL_NUMBER_GIVEN ? how->alpha.value : 1e-3,
@@ -315,16 +313,16 @@ static grail_compensate_options options_of(const calibration_network *network, c
 }
 
 /* The output of the dense network contains the map's bias. */
-static void shift(calibration_network *network, const observation *o, plain_fit *out)
+static void shift(const network_run *current, const observation *o, plain_fit *out)
 {
-    const int parameter = network->request->graph->nodes[o->node].bias;
+    const int parameter = current->graph->nodes[o->node].bias;
     float *bias = NULL;
     double *wide = NULL;
     int64_t count = 0;
     if (parameter == GRAPH_NONE || o->target != OBSERVES_DENSE_OUTPUT) {
         return;
     }
-    assert_ok(parameter_store_read_f32(network->current.parameters, parameter, &bias, &count));
+    assert_ok(parameter_store_read_f32(current->parameters, parameter, &bias, &count));
     assert_ok(memory_new(&wide, (size_t)count, sizeof wide[0]));
     for (int64_t i = 0; i < count; i++) {
         wide[i] = (double)bias[i];
@@ -335,7 +333,8 @@ static void shift(calibration_network *network, const observation *o, plain_fit 
     memory_free(wide);
 }
 
-static void take_fit(calibration_network *network, const observation *o, plain_fit *out)
+static void take_fit(const cutting *cut, const network_run *current, const site_result *results,
+                     const observation *o, plain_fit *out)
 {
     const consumer_layout *l = &o->layout;
     *out = (plain_fit){.outputs = l->rows * l->tap_rows, .width = l->features * l->taps};
@@ -344,9 +343,9 @@ static void take_fit(calibration_network *network, const observation *o, plain_f
     assert_ok(statistics_copy(o->held, &out->held));
     assert_ok(memory_new(&out->consumer, count, sizeof out->consumer[0]));
     memcpy(out->consumer, o->weight, count * sizeof out->consumer[0]);
-    shift(network, o, out);
-    out->options = options_of(network, o);
-    take_judged(network, o, out);
+    shift(current, o, out);
+    out->options = options_of(cut, o);
+    take_judged(cut, results, o, out);
 }
 
 static void plain_fit_fini(plain_fit *f)
@@ -379,24 +378,27 @@ static void assert_fits(plain_fit *f, const grail_reducer *reducer)
     memory_free(bias);
 }
 
-grail_status __real_compensate_consumer(calibration_network *network, observation *o);
-grail_status __wrap_compensate_consumer(calibration_network *network, observation *o);
-grail_status __wrap_compensate_consumer(calibration_network *network, observation *o)
+grail_status __real_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
+                                        const regional_gradients *gradients, site_result *results);
+grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
+                                        const regional_gradients *gradients, site_result *results);
+grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
+                                        const regional_gradients *gradients, site_result *results)
 {
     plain_fit f;
     plain_site s;
-    const bool chooses = network->results[o->site].reducer == NULL;
-    const plan_site *planned = &network->request->plan.sites[o->site];
-    const site_end *end = &site_at(network->request, o->site)->consumers[o->consumer];
-    const bool fits = network->request->plan.compensation.enabled;
-    take_fit(network, o, &f);
+    const bool chooses = results[o->site].reducer == NULL;
+    const plan_site *planned = &cut->plan->sites[o->site];
+    const site_end *end = &cut_site(cut, o->site)->consumers[o->consumer];
+    const bool fits = cut->plan->compensation.enabled;
+    take_fit(cut, passes->current, results, o, &f);
     if (chooses) {
-        describe(network, o->site, &s);
+        describe(cut, passes->dense->parameters, o->site, &s);
         s.site.target = f.options.target;
         s.consumers[o->consumer].fit = f.fit;
         s.consumers[o->consumer].held = f.held;
         s.consumers[o->consumer].gradients =
-            regional_gradients_of(network, network->request->graph->nodes[o->node].weight);
+            regional_gradients_of(gradients, cut->graph->nodes[o->node].weight);
         assert_int_equal(o->consumer, 0);
     }
     f.features = end->features_per_unit * o->layout.taps;
@@ -404,15 +406,15 @@ grail_status __wrap_compensate_consumer(calibration_network *network, observatio
     seen.watched = true;
     seen.count = f.outputs * planned->kept * f.features;
     seen.outputs = f.outputs;
-    const grail_status status = __real_compensate_consumer(network, o);
+    const grail_status status = __real_compensate_consumer(cut, o, passes, gradients, results);
     seen.watched = false;
     assert_ok(status);
     if (chooses) {
-        assert_selects(network, o->site, &s, network->results[o->site].reducer);
+        assert_selects(cut, o->site, &s, results[o->site].reducer);
         plain_site_fini(&s);
     }
     if (fits && grail_statistics_count(f.fit) > 0) {
-        assert_fits(&f, network->results[o->site].reducer);
+        assert_fits(&f, results[o->site].reducer);
         seen.fits++;
     }
     forget();
@@ -423,17 +425,20 @@ grail_status __wrap_compensate_consumer(calibration_network *network, observatio
 /* -- refits -------------------------------------------------------------------------------------
  */
 
-grail_status __real_compensate_map(calibration_network *network, observation *o);
-grail_status __wrap_compensate_map(calibration_network *network, observation *o);
-grail_status __wrap_compensate_map(calibration_network *network, observation *o)
+grail_status __real_compensate_map(const cutting *cut, observation *o, sample_passes *passes,
+                                   const site_result *results, refit_list *refits);
+grail_status __wrap_compensate_map(const cutting *cut, observation *o, sample_passes *passes,
+                                   const site_result *results, refit_list *refits);
+grail_status __wrap_compensate_map(const cutting *cut, observation *o, sample_passes *passes,
+                                   const site_result *results, refit_list *refits)
 {
     plain_fit f;
-    take_fit(network, o, &f);
+    take_fit(cut, passes->current, results, o, &f);
     f.features = 1;
     seen.watched = true;
     seen.count = f.outputs * f.width;
     seen.outputs = f.outputs;
-    const grail_status status = __real_compensate_map(network, o);
+    const grail_status status = __real_compensate_map(cut, o, passes, results, refits);
     seen.watched = false;
     assert_ok(status);
     assert_fits(&f, NULL);
@@ -462,24 +467,31 @@ static void assert_refits_drift(const drift_sums *fit, const drift_sums *held, c
     memory_free(bias);
 }
 
-grail_status __real_compensate_drifted_map(calibration_network *network, int node_index,
-                                           const drift_sums *fit, const drift_sums *held);
-grail_status __wrap_compensate_drifted_map(calibration_network *network, int node_index,
-                                           const drift_sums *fit, const drift_sums *held);
-grail_status __wrap_compensate_drifted_map(calibration_network *network, int node_index,
-                                           const drift_sums *fit, const drift_sums *held)
+grail_status __real_compensate_drifted_map(const cutting *cut, int node_index,
+                                           const drift_sums *fit, const drift_sums *held,
+                                           sample_passes *passes, const site_result *results,
+                                           refit_list *refits);
+grail_status __wrap_compensate_drifted_map(const cutting *cut, int node_index,
+                                           const drift_sums *fit, const drift_sums *held,
+                                           sample_passes *passes, const site_result *results,
+                                           refit_list *refits);
+grail_status __wrap_compensate_drifted_map(const cutting *cut, int node_index,
+                                           const drift_sums *fit, const drift_sums *held,
+                                           sample_passes *passes, const site_result *results,
+                                           refit_list *refits)
 {
     observation o = {0};
     plain_fit f = {0};
-    assert_ok(observation_read_map(network, node_index, &o));
+    assert_ok(observation_read_map(cut, passes->current->parameters, node_index, &o));
     f.outputs = o.layout.rows;
     f.consumer = o.weight;
-    f.options = options_of(network, &o);
-    take_judged(network, &o, &f);
+    f.options = options_of(cut, &o);
+    take_judged(cut, results, &o, &f);
     seen.watched = true;
     seen.count = o.layout.rows * o.layout.features;
     seen.outputs = f.outputs;
-    const grail_status status = __real_compensate_drifted_map(network, node_index, fit, held);
+    const grail_status status =
+        __real_compensate_drifted_map(cut, node_index, fit, held, passes, results, refits);
     seen.watched = false;
     assert_ok(status);
     assert_refits_drift(fit, held, &f);

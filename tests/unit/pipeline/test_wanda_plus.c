@@ -188,7 +188,7 @@ static void assert_differences(const calibration_network *n, const region *r, in
 {
     enum { TRIED = 7 };
     const parameter_entry *entry = NULL;
-    const float *gradients = regional_gradients_of(n, parameter);
+    const float *gradients = regional_gradients_of(&n->regional, parameter);
     assert_non_null(gradients);
     assert_ok(parameter_store_get(n->current.parameters, parameter, &entry));
     const int64_t count = matrix_count(entry->values);
@@ -213,14 +213,14 @@ LAB_TEST(gradients_are_those_of_finite_differences)
     assert_int_equal(r.sample_count, LAB_SAMPLES);
     assert_ok(regional_gradients_measure(n, BLOCK));
     for (int p = 0; p < g->parameter_count; p++) {
-        if (regional_gradients_of(n, p) != NULL) {
+        if (regional_gradients_of(&n->regional, p) != NULL) {
             assert_differences(n, &r, p);
             consumers++;
         }
     }
     assert_int_equal(consumers, 2);
     regional_gradients_fini(&n->regional);
-    assert_null(regional_gradients_of(n, 0));
+    assert_null(regional_gradients_of(&n->regional, 0));
     region_fini(&r);
     grail_compression_close(c);
 }

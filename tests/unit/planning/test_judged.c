@@ -156,6 +156,7 @@ static void hash_run(const place *p, const reader *r, bool judges, bool changed,
     assert_ok(grail_compression_open(&o, &c));
     assert_true(c->request->samples->batch_count >= 4);
     c->request->judges = judges;
+    c->network->passes.judges = judges;
     if (changed) {
         change_samples(c->request->samples);
     }
@@ -197,6 +198,7 @@ PLACE_TEST(a_session_keeps_apart_what_was_counted)
         grail_compression *c = NULL;
         assert_ok(grail_compression_open(&o, &c));
         c->request->judges = run == 1;
+        c->network->passes.judges = run == 1;
         assert_ok(grail_compression_run(c));
         hash_network(c->network, hashes[run]);
         grail_compression_close(c);
@@ -297,14 +299,14 @@ PLACE_TEST(a_search_judges_by_samples_that_its_curves_do_not_know)
 /* -- passes ------------------------------------------------------------------------------------ */
 
 typedef struct visits {
-    const compression_request *request;
+    const sample_passes *passes;
     int64_t batches;
 } visits;
 
-static grail_status count_batch(calibration_network *network, const execution *e, void *user)
+static grail_status count_batch(const execution *e, void *user)
 {
     visits *v = user;
-    assert_ptr_equal(network->request, v->request);
+    assert_true(e == v->passes->current->execution || e == v->passes->dense->execution);
     assert_true(e->shape.samples > 0);
     v->batches++;
     return GRAIL_OK;
@@ -326,14 +328,15 @@ PLACE_TEST(samples_that_judge_are_carried_without_a_visit)
         grail_compress_options o = options_of(p, &of_refits);
         o.run.memory = keeps == 1 ? 0 : 1;
         assert_ok(grail_compression_open(&o, &c));
-        c->request->judges = true;
+        sample_passes *passes = &c->network->passes;
+        passes->judges = true;
         const int64_t seen = c->request->samples->batch_count * 3 / 4;
         const int end = network_dense_end(c->network, 0);
-        visits v = {.request = c->request};
+        visits v = {.passes = passes};
         const visitor counts = {.add = count_batch, .user = &v};
-        assert_ok(pass_visit(c->network, end - 1, GRAPH_NONE, counts));
+        assert_ok(pass_visit(passes, end - 1, GRAPH_NONE, counts));
         assert_int_equal(v.batches, seen);
-        assert_ok(pass_visit(c->network, end, end, counts));
+        assert_ok(pass_visit(passes, end, end, counts));
         assert_int_equal(v.batches, 2 * seen);
         assert_holds_every_batch(&c->network->current.stream);
         assert_holds_every_batch(&c->network->dense.stream);
@@ -347,13 +350,13 @@ PLACE_TEST(samples_that_judge_are_carried_without_a_visit)
             v.batches = 0;
             p_dense.judges = judges == 1;
             p_dense.in_order = judges == 1;
-            assert_ok(pass_run(c->network, &p_dense));
+            assert_ok(pass_run(passes, &p_dense));
             assert_int_equal(v.batches, judges == 1 ? c->request->samples->batch_count / 4 : seen);
             assert_int_equal(c->network->dense.stream.position, end);
         }
         p_dense.stays = false;
         p_dense.judges = false;
-        assert_ok(pass_run(c->network, &p_dense));
+        assert_ok(pass_run(passes, &p_dense));
         assert_int_equal(c->network->dense.stream.position, last);
         assert_holds_every_batch(&c->network->dense.stream);
         grail_compression_close(c);
