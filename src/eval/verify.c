@@ -355,10 +355,11 @@ static grail_status check_pair(const grail_model *dense, const grail_model *narr
                            dense->path, (long long)of_dense, narrow->path, (long long)of_narrow);
 }
 
-/* On a text or on images, `most` windows or images of them. */
+/* On a text or on images, `most` windows or images of them; NULL: random ones. */
 typedef struct samples {
+    input_kind kind;
     const grail_text_source *text;
-    const grail_image_source *images; /* NULL: text */
+    const grail_image_source *images;
     int64_t most;
 } samples;
 
@@ -369,17 +370,14 @@ static grail_status verify(const grail_model *dense, const grail_model *narrow, 
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    if (from.images == NULL) {
-        in->of_text = text_source_is_given(from.text);
-        TRY(option_integer("windows", "the number of windows", from.most, 0));
-        TRY(check_pair(dense, narrow, INPUT_TOKENS));
-    } else {
-        TRY(option_integer("images", "the number of images", from.most, 0));
-        TRY(check_pair(dense, narrow, INPUT_IMAGES));
-    }
+    const bool of_images = from.kind == INPUT_IMAGES;
+    in->of_text = !of_images && text_source_is_given(from.text);
+    TRY(option_integer(of_images ? "images" : "windows",
+                       of_images ? "the number of images" : "the number of windows", from.most, 0));
+    TRY(check_pair(dense, narrow, from.kind));
     TRY(compute_open(compute, dense, &b));
-    TRY(from.images == NULL ? read_text(dense, from.text, from.most, &in->text)
-                            : read_images(dense, from.images, from.most, in));
+    TRY(of_images ? read_images(dense, from.images, from.most, in)
+                  : read_text(dense, from.text, from.most, &in->text));
     TRY(compare_models(dense, narrow, cut, in, b, out));
 out:
     inputs_fini(in);
@@ -393,7 +391,8 @@ grail_status grail_verify(const grail_model *dense, const grail_model *narrow,
                           grail_comparison *out)
 {
     inputs in = {.observer = observer, .user = user};
-    return verify(dense, narrow, false, (samples){source, NULL, windows}, compute, &in, out);
+    return verify(dense, narrow, false, (samples){INPUT_TOKENS, source, NULL, windows}, compute,
+                  &in, out);
 }
 
 grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *narrow,
@@ -402,7 +401,8 @@ grail_status grail_verify_of_cut(const grail_model *dense, const grail_model *na
                                  void *user, grail_comparison *out)
 {
     inputs in = {.observer = observer, .user = user};
-    return verify(dense, narrow, true, (samples){source, NULL, windows}, compute, &in, out);
+    return verify(dense, narrow, true, (samples){INPUT_TOKENS, source, NULL, windows}, compute, &in,
+                  out);
 }
 
 grail_status grail_verify_images(const grail_model *dense, const grail_model *narrow,
@@ -411,7 +411,8 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
                                  void *user, grail_comparison *out)
 {
     inputs in = {.observer = observer, .user = user};
-    return verify(dense, narrow, false, (samples){NULL, source, images}, compute, &in, out);
+    return verify(dense, narrow, false, (samples){INPUT_IMAGES, NULL, source, images}, compute, &in,
+                  out);
 }
 
 grail_status grail_verify_describe(const grail_model *model, const grail_text_source *source,

@@ -7,7 +7,7 @@
 #include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/request/consumer_tail.h"
-#include "reduce/flap.h"
+#include "reduce/scores.h"
 #include "stats/constant_features.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "reduce/align_subunits.h"
+#include "reduce/fold.h"
 
 #include <string.h>
 
@@ -75,37 +75,6 @@ static void assign_closest(int64_t subunits, const double *distance, bool *place
     }
 }
 
-typedef struct alignment {
-    double *centroids; /* [clusters * subunits, block] */
-    double *distance;  /* [subunits, subunits] */
-    bool *taken;       /* [2 * subunits] */
-    int64_t *members;  /* [clusters] */
-    int64_t *fresh;    /* [subunits] */
-} alignment;
-
-static grail_status alignment_init(alignment *a, int64_t units, int64_t subunits, int64_t clusters,
-                                   const int64_t *labels, int64_t block)
-{
-    CHECK(memory_new(&a->centroids, (size_t)(clusters * subunits), (size_t)block * sizeof(double)));
-    CHECK(memory_new(&a->distance, (size_t)(subunits * subunits), sizeof(double)));
-    CHECK(memory_new(&a->taken, (size_t)(2 * subunits), sizeof(bool)));
-    CHECK(memory_new(&a->members, (size_t)clusters, sizeof(int64_t)));
-    CHECK(memory_new(&a->fresh, (size_t)subunits, sizeof(int64_t)));
-    for (int64_t j = 0; j < units; j++) {
-        a->members[labels[j]]++;
-    }
-    return GRAIL_OK;
-}
-
-static void alignment_fini(alignment *a)
-{
-    memory_free(a->centroids);
-    memory_free(a->distance);
-    memory_free(a->taken);
-    memory_free(a->members);
-    memory_free(a->fresh);
-}
-
 grail_status subunits_to_centroid(int64_t units, int64_t subunits, int64_t clusters,
                                   const int64_t *labels, int64_t features_per_unit, int64_t columns,
                                   const float *in, int64_t *order)
@@ -114,29 +83,44 @@ grail_status subunits_to_centroid(int64_t units, int64_t subunits, int64_t clust
     grail_status status = GRAIL_OK;
     const int64_t block = features_per_unit / subunits * columns;
     const size_t centroid_bytes = (size_t)(clusters * subunits * block) * sizeof(double);
-    alignment a = {0};
-    TRY(alignment_init(&a, units, subunits, clusters, labels, block));
+    double *centroids = NULL; /* [clusters * subunits, block] */
+    double *distance = NULL;  /* [subunits, subunits] */
+    bool *taken = NULL;       /* [2 * subunits] */
+    int64_t *members = NULL;  /* [clusters] */
+    int64_t *fresh = NULL;    /* [subunits] */
     bool changed = true;
+    TRY(memory_new(&centroids, (size_t)(clusters * subunits), (size_t)block * sizeof centroids[0]));
+    TRY(memory_new(&distance, (size_t)(subunits * subunits), sizeof distance[0]));
+    TRY(memory_new(&taken, (size_t)(2 * subunits), sizeof taken[0]));
+    TRY(memory_new(&members, (size_t)clusters, sizeof members[0]));
+    TRY(memory_new(&fresh, (size_t)subunits, sizeof fresh[0]));
+    for (int64_t j = 0; j < units; j++) {
+        members[labels[j]]++;
+    }
     for (int round = 0; round < ROUNDS && changed; round++) {
         changed = false;
-        memset(a.centroids, 0, centroid_bytes);
-        add_to_centroids(units, subunits, labels, block, in, order, a.members, a.centroids);
+        memset(centroids, 0, centroid_bytes);
+        add_to_centroids(units, subunits, labels, block, in, order, members, centroids);
         for (int64_t j = 0; j < units; j++) {
-            const double *centroid = a.centroids + labels[j] * subunits * block;
+            const double *centroid = centroids + labels[j] * subunits * block;
             for (int64_t pair = 0; pair < subunits * subunits; pair++) {
-                a.distance[pair] =
+                distance[pair] =
                     squared_distance(centroid + pair / subunits * block,
                                      in + (j * subunits + pair % subunits) * block, block);
             }
-            assign_closest(subunits, a.distance, a.taken, a.taken + subunits, a.fresh);
+            assign_closest(subunits, distance, taken, taken + subunits, fresh);
             int64_t *own = order + j * subunits;
             const size_t bytes = (size_t)subunits * sizeof own[0];
-            changed = changed || memcmp(own, a.fresh, bytes) != 0;
-            memcpy(own, a.fresh, bytes);
+            changed = changed || memcmp(own, fresh, bytes) != 0;
+            memcpy(own, fresh, bytes);
         }
     }
 out:
-    alignment_fini(&a);
+    memory_free(centroids);
+    memory_free(distance);
+    memory_free(taken);
+    memory_free(members);
+    memory_free(fresh);
     return status;
 }
 

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 double allocation_least(const allocation_site *sites, int count)
 {
@@ -217,33 +216,21 @@ static int by_score(const void *left, const void *right)
                               : (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int by_falling(const void *left, const void *right)
-{
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a < b) - (a > b);
-}
-
 /* units[n] of a site, the best first. */
 static grail_status rank_site(const allocation_site *sites, int index, scored_unit *units)
 {
-    grail_status status = GRAIL_OK;
-    double *scores = NULL;
     const allocation_site *s = &sites[index];
-    TRY(memory_new_unset(&scores, (size_t)s->units, sizeof scores[0]));
-    memcpy(scores, s->scores, (size_t)s->units * sizeof scores[0]);
     for (int64_t j = 0; j < s->units; j++) {
-        if (isnan(scores[j])) {
-            FAIL(GRAIL_ERROR_NUMERIC, "a score of '%s' is not a number", s->name);
+        units[j] = (scored_unit){s->scores[j], index, 0};
+        if (isnan(s->scores[j])) {
+            return error_set(GRAIL_ERROR_NUMERIC, "a score of '%s' is not a number", s->name);
         }
     }
-    qsort(scores, (size_t)s->units, sizeof scores[0], by_falling);
+    qsort(units, (size_t)s->units, sizeof units[0], by_score);
     for (int64_t j = 0; j < s->units; j++) {
-        units[j] = (scored_unit){scores[j], index, j};
+        units[j].rank = j;
     }
-out:
-    memory_free(scores);
-    return status;
+    return GRAIL_OK;
 }
 
 /* A width takes in a run of units when the last of them comes. */

@@ -116,17 +116,6 @@ static grail_status kept_width(const budget *b, const site *s, double sparsity, 
     return GRAIL_OK;
 }
 
-static grail_status check_once(const budget *b, int k)
-{
-    for (int i = 0; i < k; i++) {
-        if (strcmp(b->overrides[i].site, b->overrides[k].site) == 0) {
-            return error_set(GRAIL_ERROR_ARGUMENT, "site '%s' has two sparsities; give only one",
-                             b->overrides[k].site);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
 {
     for (int k = 0; k < b->override_count; k++) {
@@ -140,7 +129,12 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
                 own->site);
         }
         const site *s = &sites->sites[i];
-        CHECK(check_once(b, k));
+        for (int before = 0; before < k; before++) {
+            if (strcmp(b->overrides[before].site, own->site) == 0) {
+                return error_set(GRAIL_ERROR_ARGUMENT,
+                                 "site '%s' has two sparsities; give only one", own->site);
+            }
+        }
         CHECK(kept_width(b, s, own->sparsity, &p->sites[i].kept));
     }
     return GRAIL_OK;

@@ -234,15 +234,6 @@ static grail_status partition_init(partition *p, int64_t units, int64_t clusters
     return GRAIL_OK;
 }
 
-static const partition *least_inertia(const partition *partitions, int count)
-{
-    const partition *best = partitions;
-    for (int i = 1; i < count; i++) {
-        best = partitions[i].inertia < best->inertia ? &partitions[i] : best;
-    }
-    return best;
-}
-
 static grail_status check_kmeans(int64_t units, int64_t clusters, matrix products,
                                  const kmeans_options *options)
 {
@@ -279,7 +270,10 @@ grail_status kmeans_hartigan(int64_t clusters, matrix products, const kmeans_opt
     }
     starts all = {options, partitions};
     parallel_for(options->restarts, 1, run_starts, &all);
-    const partition *best = least_inertia(partitions, options->restarts);
+    const partition *best = partitions;
+    for (int i = 1; i < options->restarts; i++) {
+        best = partitions[i].inertia < best->inertia ? &partitions[i] : best;
+    }
     TRY(labels_renumber(units, clusters, best->labels));
     memcpy(labels, best->labels, (size_t)units * sizeof *labels);
     *inertia = best->inertia;

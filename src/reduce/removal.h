@@ -29,20 +29,19 @@ typedef struct removal_options {
 } removal_options;
 
 /**
- * Costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always 0 costs
- * nothing. When G + lambda I cannot be factored, lambda is raised (algebra/damped.h).
- * With `refits` all sums are centred where the view fits a bias and has means, so that a constant
+ * With options, costs of removing units: A = (G + lambda I)^-1, M = W^T W. A feature that is always
+ * 0 costs nothing. When G + lambda I cannot be factored, lambda is raised (algebra/damped.h). With
+ * `refits` all sums are centred where the view fits a bias and has means, so that a constant
  * feature (stats/constant_features.h) costs nothing; and where the view has cross sums C of a
- * target, W is W_r = (C + lambda W) A, the weights refitted on all units. Takes over the view's
- * Gram matrices, and centres its cross sums in place. GRAIL_ERROR_NUMERIC as damped_inverse.
- * removal_fini frees.
+ * target, W is W_r = (C + lambda W) A, the weights refitted on all units.
+ *
+ * Without (NULL), gains of keeping units: A = G, M = G W^T W G.
+ *
+ * Takes over the view's Gram matrices, and centres its cross sums in place. GRAIL_ERROR_NUMERIC as
+ * damped_inverse, or when a Gram matrix is 0. removal_fini frees.
  */
-grail_status removal_of_costs(const site_view *v, const removal_options *options,
-                              removal *out) GRAIL_MUST_CHECK;
-
-/** Gains of keeping units: A = G, M = G W^T W G. Takes the view's Gram matrices over.
- * GRAIL_ERROR_NUMERIC when one is 0. */
-grail_status removal_of_gains(const site_view *v, removal *out) GRAIL_MUST_CHECK;
+grail_status removal_init(const site_view *v, const removal_options *options,
+                          removal *out) GRAIL_MUST_CHECK;
 
 /** values[n] of the units that are not taken; 0 for the others. */
 grail_status removal_values(removal *r, double *values) GRAIL_MUST_CHECK;
@@ -75,5 +74,23 @@ grail_status removal_reducer(const removal *r, bool keeps_taken,
  * below.
  */
 grail_status removal_losses(removal *r, int64_t groups, double *losses) GRAIL_MUST_CHECK;
+
+/* Factors and inverses of Gram matrices with a little of the identity added. */
+
+/** GRAIL_ERROR_NUMERIC when the mean of a Gram matrix's diagonal is 0, or not finite. */
+grail_status check_diagonal(double mean) GRAIL_MUST_CHECK;
+
+/**
+ * Lower triangle of G[n, n] <- L with L L^T = G + lambda I, of which the lower triangle is read,
+ * with lambda and errors as damped_inverse. The strict upper triangle is scratch.
+ */
+grail_status damped_cholesky(double damping, matrix gram, double *lambda) GRAIL_MUST_CHECK;
+
+/**
+ * Both triangles of G[n, n] <- (G + lambda I)^-1, of which the lower triangle is read, with
+ * lambda = damping * mean diag G, or as it has to be raised (algebra/damped.h). GRAIL_ERROR_NUMERIC
+ * as check_diagonal, or when G is indefinite. G is lost after a failure.
+ */
+grail_status damped_inverse(double damping, matrix gram, double *lambda) GRAIL_MUST_CHECK;
 
 #endif

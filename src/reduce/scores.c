@@ -145,19 +145,6 @@ static int by_index(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* chosen[kept] = the best of the units first .. first+count-1. */
-static void rank_group(int64_t first, int64_t count, const double *scores, int64_t kept,
-                       ranked_unit *ranked, int64_t *chosen)
-{
-    for (int64_t i = 0; i < count; i++) {
-        ranked[i] = (ranked_unit){scores[first + i], first + i};
-    }
-    qsort(ranked, (size_t)count, sizeof *ranked, by_rank);
-    for (int64_t i = 0; i < kept; i++) {
-        chosen[i] = ranked[i].unit;
-    }
-}
-
 /* Whether fewer than all units of a group of equal scores are kept. */
 static bool is_tied(int64_t units, int64_t kept, int64_t groups, const double *scores)
 {
@@ -187,9 +174,15 @@ grail_status select_best(int64_t units, int64_t kept, int64_t groups, const doub
     TRY(check_scores(units, scores));
     TRY(memory_new_unset(&ranked, (size_t)(units / groups), sizeof *ranked));
     TRY(memory_new_unset(&chosen, (size_t)kept, sizeof *chosen));
-    for (int64_t g = 0; g < groups; g++) {
-        rank_group(g * (units / groups), units / groups, scores, kept / groups, ranked,
-                   chosen + g * (kept / groups));
+    const int64_t count = units / groups;
+    for (int64_t first = 0, next = 0; first < units; first += count) {
+        for (int64_t i = 0; i < count; i++) {
+            ranked[i] = (ranked_unit){scores[first + i], first + i};
+        }
+        qsort(ranked, (size_t)count, sizeof *ranked, by_rank);
+        for (int64_t i = 0; i < kept / groups; i++) {
+            chosen[next++] = ranked[i].unit;
+        }
     }
     qsort(chosen, (size_t)kept, sizeof *chosen, by_index);
     TRY(grail_reducer_from_selection(units, kept, chosen, out));

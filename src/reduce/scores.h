@@ -49,4 +49,17 @@ grail_status select_by_scores(const site_view *v, score_function score,
 grail_status select_best(int64_t units, int64_t kept, int64_t groups, const double *scores,
                          grail_reducer **out) GRAIL_MUST_CHECK;
 
+/**
+ * FLAP's scores on one scale for all sites: scores[n]: the metric WIFV of the first consumer's
+ * features (squared for heads), standardised over the site (mean 0, unbiased deviation 1; 0 where
+ * all are equal), as the mean over a unit's features (An et al., arXiv 2312.11983, structures AL-MM
+ * and AL-AM). Needs diagonal and means of the input.
+ */
+grail_status flap_standardised_scores(const site_view *v, double *scores) GRAIL_MUST_CHECK;
+
+/** Those of wanda++, which its tests look at: scores[n]: the sum over a unit's features j of (1/O)
+ * sum_o (100 G_oj + ||X_:,j||_2) |W_oj|, of the first consumer; the view has its diagonal and
+ * gradients. */
+grail_status wanda_plus_scores(const site_view *v, double *scores) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,24 +1,11 @@
 /* flap, flap-ifv, flap-wifn: the scores of FLAP (An et al., arXiv 2312.11983), from the fluctuation
  * of the consumer's input around its mean (docs/numerics.md, Scores). */
-#include "reduce/flap.h"
 #include "reduce/plan.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 #include "stats/constant_features.h"
 
 #include <math.h>
-
-static unsigned needs_means(const site *s)
-{
-    (void)s;
-    return NEEDS_DIAGONAL | NEEDS_MEANS;
-}
-
-static unsigned needs_diagonal(const site *s)
-{
-    (void)s;
-    return NEEDS_DIAGONAL;
-}
 
 /* The variance of a feature, G_jj / T - mu_j^2. FLAP's is (G_jj - T mu_j^2) / (T - 1), the same
  * factor for all features of a site, which no choice sees; it means nothing where T is a sum of
@@ -110,9 +97,6 @@ static grail_status score_weighted_norm(const site_view *v, double *scores)
     return scores_of_columns(v, TERM_MAGNITUDE, weighted_norm, scores);
 }
 
-/* FLAP says nothing of convolutions, nor of channels that several maps read. */
-enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT };
-
 /* b' = b + W_R mu_R: the means of what the removed features gave. */
 static const compensation bias_of_means = {
     .enabled = true,
@@ -130,7 +114,7 @@ const selector selector_flap = {
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
-    .needs = needs_means,
+    .always_needs = NEEDS_DIAGONAL | NEEDS_MEANS,
     .score = score_weighted_fluctuation,
 };
 
@@ -140,7 +124,7 @@ const selector selector_flap_ifv = {
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
-    .needs = needs_means,
+    .always_needs = NEEDS_DIAGONAL | NEEDS_MEANS,
     .score = score_fluctuation,
 };
 
@@ -151,6 +135,6 @@ const selector selector_flap_wifn = {
     .uses_data = true,
     .excluded_kinds = NOT_FOR_CHANNELS,
     .own = &bias_of_means,
-    .needs = needs_diagonal,
+    .always_needs = NEEDS_DIAGONAL,
     .score = score_weighted_norm,
 };

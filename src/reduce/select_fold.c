@@ -1,6 +1,5 @@
 /* fold: units are clustered by the dense weights at all ends of the site: the rows that make them,
  * the channel parameters on them, and the columns that read them (docs/numerics.md, Folding). */
-#include "reduce/align_subunits.h"
 #include "reduce/fold.h"
 #include "reduce/selector.h"
 
@@ -27,29 +26,16 @@ out:
     return status;
 }
 
-static grail_status add_producer(const site_view *v, int p, const int64_t *order, matrix products)
-{
-    grail_status status = GRAIL_OK;
-    unit_matrix m = {0};
-    TRY(site_view_producer(v, p, &m));
-    TRY(add_rows(v, &m, order, products));
-    unit_matrix_fini(&m);
-    TRY(site_view_producer_bias(v, p, &m));
-    TRY(add_rows(v, &m, order, products));
-out:
-    unit_matrix_fini(&m);
-    return status;
-}
-
-/* Running means and variances do not count. */
-static grail_status add_channel(const site_view *v, int c, matrix products)
+/* A producer, or parameters per channel, of which running means and variances do not count. */
+static grail_status add_end(const site_view *v, const site_end *end, const int64_t *order,
+                            matrix products)
 {
     grail_status status = GRAIL_OK;
     unit_matrix weight = {0};
     unit_matrix bias = {0};
-    TRY(site_view_channel(v, c, &weight, &bias));
-    TRY(add_rows(v, &weight, NULL, products));
-    TRY(add_rows(v, &bias, NULL, products));
+    TRY(site_view_end(v, end, &weight, &bias));
+    TRY(add_rows(v, &weight, order, products));
+    TRY(add_rows(v, &bias, order, products));
 out:
     unit_matrix_fini(&weight);
     unit_matrix_fini(&bias);
@@ -87,10 +73,10 @@ static grail_status add_all(const site_view *v, const int64_t *order, matrix pro
                            "producers consumers");
     }
     for (int p = 0; p < s->producer_count; p++) {
-        CHECK(add_producer(v, p, order, products));
+        CHECK(add_end(v, &s->producers[p], order, products));
     }
     for (int c = 0; c < s->channel_count; c++) {
-        CHECK(add_channel(v, c, products));
+        CHECK(add_end(v, &s->channels[c], NULL, products));
     }
     for (int k = 0; k < s->consumer_count; k++) {
         CHECK(add_consumer(v, k, order, products));

@@ -1,7 +1,7 @@
 /* leverage: units by the ridge leverage of their features, the diagonal of G (G + lambda I)^-1
  * (Lin et al., arXiv 2408.09632). */
 #include "base/memory.h"
-#include "reduce/damped_inverse.h"
+#include "reduce/removal.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 

@@ -2,12 +2,6 @@
  * (docs/numerics.md, Scores). */
 #include "reduce/selector.h"
 
-static unsigned needs(const site *s)
-{
-    (void)s;
-    return NEEDS_ROUTED;
-}
-
 /* mean over the rows t of expert e of f_te ||y_te||; below all where there is no row */
 static grail_status score(const site_view *v, double *scores)
 {
@@ -24,6 +18,6 @@ const selector selector_reap = {
     .uses_data = true,
     .excluded_kinds = ~(1U << SITE_EXPERTS),
     .decides_experts = true,
-    .needs = needs,
+    .always_needs = NEEDS_ROUTED,
     .score = score,
 };

@@ -1,32 +1,10 @@
 /* Selectors: rules that choose the units of a site that stay, or merge them into clusters. A
- * selector is one line of selector_list.h, and a file of its own. */
+ * selector is one line of selector_list.h, and a file or part of one. */
 #ifndef GRAIL_REDUCE_SELECTOR_H
 #define GRAIL_REDUCE_SELECTOR_H
 
 #include "reduce/reducer.h"
 #include "reduce/site_view.h"
-
-/** Statistics that a selector needs. Dense weights can be read at any time. The decision is taken
- * at the first node of the walk where all that is needed is there. Where the plan selects openly,
- * statistics are those of the dense network, and all there before the walk. */
-typedef enum selector_need {
-    NEEDS_INPUT_NORMS = 1 << 0, /* of the first scored producer's input: there at that producer */
-    /* These describe the first consumer's input in the network as narrowed so far: there at that
-     * consumer. */
-    NEEDS_DIAGONAL = 1 << 1,
-    NEEDS_GRAM = 1 << 2,
-    NEEDS_MEANS = 1 << 3,
-    NEEDS_TARGET = 1 << 4, /* of the consumer's fit; missing where its target needs no statistics */
-    /* The first three of these of every consumer's input, of the dense network: there from the
-       beginning. */
-    NEEDS_ALL_CONSUMERS = 1 << 5,
-    /* These are of the weights that read the site, in a closed loop; the site lies within one
-       block. */
-    NEEDS_GRADIENTS = 1 << 6,
-    /* These are of what experts make, in the network as narrowed so far: there at the router. */
-    NEEDS_ROUTED = 1 << 7,
-    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
-} selector_need;
 
 struct compensation;
 
@@ -42,7 +20,8 @@ typedef struct selector {
     bool decides_experts; /* it has a rule for sites of kind experts */
     /** The update that its authors make themselves (plan.h); NULL: none. */
     const struct compensation *own;
-    /** The statistics needed at this site; NULL: none at any. */
+    /** The statistics needed at every site; at this one besides, unless NULL. */
+    unsigned always_needs;
     unsigned (*needs)(const site *s);
     /** Scores units, of which the best are kept: select_by_scores. NULL where `decide` is set. */
     grail_status (*score)(const site_view *view, double *scores);
@@ -52,6 +31,9 @@ typedef struct selector {
      * outputs, falling to 0 at n. NULL: the selector knows none. */
     grail_status (*losses)(const site_view *view, double *losses);
 } selector;
+
+/** For methods that say nothing of convolutions, nor of channels that several maps read. */
+enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT };
 
 #define SELECTOR(name) extern const selector selector_##name;
 #include "reduce/selector_list.h"

@@ -58,7 +58,7 @@ const selector *selector_for(const selector *rule, site_kind kind)
 
 unsigned selector_needs(const selector *rule, const site *s)
 {
-    return rule->needs == NULL ? 0 : rule->needs(s);
+    return rule->always_needs | (rule->needs == NULL ? 0 : rule->needs(s));
 }
 
 unsigned selector_needs_gram(const site *s)

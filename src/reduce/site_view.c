@@ -1,6 +1,8 @@
 #include "reduce/site_view.h"
 
+#include "backend/operations.h"
 #include "base/memory.h"
+#include "stats/constant_features.h"
 
 static grail_status read_matrix(const site_view *v, int parameter, int64_t features, bool rows,
                                 unit_matrix *out)
@@ -53,12 +55,6 @@ grail_status site_view_producer(const site_view *v, int p, unit_matrix *out)
     return read_rows(v, end, node_of_end(v, end)->weight, out);
 }
 
-grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out)
-{
-    const site_end *end = &v->site->producers[p];
-    return read_rows(v, end, node_of_end(v, end)->bias, out);
-}
-
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 {
     CHECK(check_end("consumer", k, v->site->consumer_count));
@@ -68,9 +64,9 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
     return GRAIL_OK;
 }
 
-grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight, unit_matrix *bias)
+grail_status site_view_end(const site_view *v, const site_end *end, unit_matrix *weight,
+                           unit_matrix *bias)
 {
-    const site_end *end = &v->site->channels[c];
     CHECK(read_rows(v, end, node_of_end(v, end)->weight, weight));
     return read_rows(v, end, node_of_end(v, end)->bias, bias);
 }
@@ -79,4 +75,134 @@ void unit_matrix_fini(unit_matrix *m)
 {
     memory_free(m->owned);
     *m = (unit_matrix){0};
+}
+
+/* -- the weights of a consumer as rows over its statistics ---------------------------------------
+ */
+
+grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width, consumer_rows *out)
+{
+    CHECK(site_view_consumer(v, consumer, &out->weight));
+    const int64_t all = v->site->units * out->weight.features;
+    if (width <= 0 || all % width != 0) {
+        return error_set(GRAIL_ERROR_INTERNAL, "statistics of %lld features for a consumer of %lld",
+                         (long long)width, (long long)all);
+    }
+    out->positions = all / width;
+    out->count = out->weight.others * out->positions;
+    out->width = width;
+    out->backend = v->backend;
+    return GRAIL_OK;
+}
+
+void consumer_rows_fini(consumer_rows *r)
+{
+    unit_matrix_fini(&r->weight);
+    *r = (consumer_rows){0};
+}
+
+/* Row o * positions + p is W[o, :, p]. */
+static void take_row(const consumer_rows *r, int64_t row, float *out)
+{
+    const float *weight =
+        r->weight.values + row / r->positions * r->width * r->positions + row % r->positions;
+    for (int64_t j = 0; j < r->width; j++) {
+        out[j] = weight[j * r->positions];
+    }
+}
+
+void consumer_rows_copy(const consumer_rows *r, float *out)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        take_row(r, i, out + i * r->width);
+    }
+}
+
+grail_status consumer_rows_read(const consumer_rows *r, int64_t begin, matrix rows)
+{
+    grail_status status = GRAIL_OK;
+    float *values = NULL;
+    matrix narrow = no_matrix;
+    TRY(memory_new_unset(&values, (size_t)rows.rows, (size_t)r->width * sizeof values[0]));
+    for (int64_t i = 0; i < rows.rows; i++) {
+        take_row(r, begin + i, values + i * r->width);
+    }
+    TRY(matrix_import(r->backend, GRAIL_DTYPE_F32, rows.rows, r->width, r->width, values, &narrow));
+    TRY(matrix_copy(narrow, rows));
+out:
+    matrix_free(&narrow);
+    memory_free(values);
+    return status;
+}
+
+/* -- statistics -------------------------------------------------------------------------------- */
+
+void input_statistics_free(int count, input_statistics *inputs)
+{
+    for (int i = 0; inputs != NULL && i < count; i++) {
+        memory_free((double *)(uintptr_t)inputs[i].diagonal);
+        memory_free((double *)(uintptr_t)inputs[i].means);
+        matrix_free(&inputs[i].gram);
+        matrix_free(&inputs[i].cross);
+        memory_free((double *)(uintptr_t)inputs[i].target_means);
+    }
+    memory_free(inputs);
+}
+
+static grail_status download(matrix m, bool diagonal, double *out)
+{
+    return diagonal ? matrix_download_diagonal(m, out) : matrix_download(m, out);
+}
+
+/* *out[columns] = (fit + held) / divisor, of rows or of diagonals. */
+static grail_status add_parts(matrix fit, matrix held, bool diagonals, double divisor,
+                              const double **out)
+{
+    grail_status status = GRAIL_OK;
+    double *sums = NULL;
+    double *more = NULL;
+    const int64_t count = fit.columns;
+    TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
+    *out = sums;
+    TRY(memory_new(&more, (size_t)count, sizeof more[0]));
+    TRY(download(fit, diagonals, sums));
+    TRY(download(held, diagonals, more));
+    for (int64_t i = 0; i < count; i++) {
+        sums[i] = divisor > 0.0 ? (sums[i] + more[i]) / divisor : 0.0;
+    }
+out:
+    memory_free(more);
+    return status;
+}
+
+/* *out = fit + held */
+static grail_status add_matrices(matrix fit, matrix held, matrix *out)
+{
+    CHECK(matrix_new(fit.owner, GRAIL_DTYPE_F64, fit.rows, fit.columns, out));
+    CHECK(matrix_copy(fit, *out));
+    return matrix_add_scaled(1.0, held, *out);
+}
+
+grail_status input_statistics_take(unsigned needs, const grail_statistics *fit,
+                                   const grail_statistics *held, input_statistics *out)
+{
+    const double weight = fit->weight + held->weight;
+    *out = (input_statistics){.width = fit->width,
+                              .weight = weight,
+                              .rows = (double)(fit->count + held->count),
+                              .rounding = sums_rounding(fit->owner, fit->count + held->count)};
+    if ((needs & NEEDS_DIAGONAL) != 0) {
+        CHECK(add_parts(fit->gram, held->gram, true, 1.0, &out->diagonal));
+    }
+    if ((needs & NEEDS_MEANS) != 0) {
+        CHECK(add_parts(fit->sum, held->sum, false, weight, &out->means));
+    }
+    if ((needs & NEEDS_GRAM) != 0) {
+        CHECK(add_matrices(fit->gram, held->gram, &out->gram));
+    }
+    if ((needs & NEEDS_TARGET) != 0 && fit->outputs > 0) {
+        CHECK(add_matrices(fit->cross, held->cross, &out->cross));
+        CHECK(add_parts(fit->target_sum, held->target_sum, false, weight, &out->target_means));
+    }
+    return GRAIL_OK;
 }

@@ -7,12 +7,35 @@
 #include "comm/comm.h"
 #include "graph/site.h"
 #include "reduce/reducer.h"
+#include "stats/statistics.h"
 
 /** Reads dense parameters as f32: *out is borrowed, or lies in *owned, which the reader frees. */
 typedef struct weight_source {
     grail_status (*borrow)(void *context, int parameter, const float **out, float **owned);
     void *context;
 } weight_source;
+
+/** Statistics that a selector needs. Dense weights can be read at any time. The decision is taken
+ * at the first node of the walk where all that is needed is there. Where the plan selects openly,
+ * statistics are those of the dense network, and all there before the walk. */
+typedef enum selector_need {
+    NEEDS_INPUT_NORMS = 1 << 0, /* of the first scored producer's input: there at that producer */
+    /* These describe the first consumer's input in the network as narrowed so far: there at that
+     * consumer. */
+    NEEDS_DIAGONAL = 1 << 1,
+    NEEDS_GRAM = 1 << 2,
+    NEEDS_MEANS = 1 << 3,
+    NEEDS_TARGET = 1 << 4, /* of the consumer's fit; missing where its target needs no statistics */
+    /* The first three of these of every consumer's input, of the dense network: there from the
+       beginning. */
+    NEEDS_ALL_CONSUMERS = 1 << 5,
+    /* These are of the weights that read the site, in a closed loop; the site lies within one
+       block. */
+    NEEDS_GRADIENTS = 1 << 6,
+    /* These are of what experts make, in the network as narrowed so far: there at the router. */
+    NEEDS_ROUTED = 1 << 7,
+    NEEDS_OF_CONSUMERS = NEEDS_DIAGONAL | NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET | NEEDS_GRADIENTS
+} selector_need;
 
 /** Statistics of one consumer's input; what the selector does not need is missing. Features are the
  * site's, unit by unit; where a convolution is fitted by kernel position, each with all positions.
@@ -31,6 +54,14 @@ typedef struct input_statistics {
     const float *gradients;     /* G[outputs, H] of the consumer's weight: the root mean square over
                                    the samples of the gradients of the norm of the block's output */
 } input_statistics;
+
+/** What `needs`, a set of selector_need, asks for of one consumer's statistics, both parts added.
+ * input_statistics_free frees, even after a failure. */
+grail_status input_statistics_take(unsigned needs, const grail_statistics *fit,
+                                   const grail_statistics *held,
+                                   input_statistics *out) GRAIL_MUST_CHECK;
+/** Frees inputs[count] and the array; NULL is allowed. */
+void input_statistics_free(int count, input_statistics *inputs);
 
 /** What an expert made of the rows that the router gave it. */
 typedef struct routed_sum {
@@ -66,16 +97,36 @@ typedef struct unit_matrix {
     bool exchangeable; /* a unit's features form `subunits` blocks that can be reordered */
 } unit_matrix;
 
-/** Rows of producer p: its weight, or its bias (others = 1; values is NULL without one). Frees with
- * unit_matrix_fini. */
+/** Rows of producer p's weight. Frees with unit_matrix_fini. */
 grail_status site_view_producer(const site_view *v, int p, unit_matrix *out) GRAIL_MUST_CHECK;
-grail_status site_view_producer_bias(const site_view *v, int p, unit_matrix *out) GRAIL_MUST_CHECK;
 /** Columns of consumer k; features include the taps of a convolution. */
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out) GRAIL_MUST_CHECK;
-/** Weight and bias of channel node c on the site's axis, a row for each unit; values is NULL for
+/** Rows of the weight and the bias (others = 1) of a producer or a channel node; values is NULL for
  * one that is missing. unit_matrix_fini frees both, even after a failure. */
-grail_status site_view_channel(const site_view *v, int c, unit_matrix *weight,
-                               unit_matrix *bias) GRAIL_MUST_CHECK;
+grail_status site_view_end(const site_view *v, const site_end *end, unit_matrix *weight,
+                           unit_matrix *bias) GRAIL_MUST_CHECK;
 void unit_matrix_fini(unit_matrix *m); /* works on a zeroed one */
+
+/** W[O, H] of consumer k for statistics of `width` features: a convolution whose kernel positions
+ * are not features of their own has a row for each output and position. */
+typedef struct consumer_rows {
+    unit_matrix weight;
+    int64_t count;     /* O, or O times positions */
+    int64_t width;     /* H */
+    int64_t positions; /* rows for each output */
+    backend *backend;
+} consumer_rows;
+
+/** consumer_rows_fini frees, even after a failure. */
+grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width,
+                                consumer_rows *out) GRAIL_MUST_CHECK;
+void consumer_rows_fini(consumer_rows *r); /* works on a zeroed one */
+
+/** out[count, H] <- all rows. */
+void consumer_rows_copy(const consumer_rows *r, float *out);
+
+/** rows[count, H], f64 <- the rows from `begin` on. */
+grail_status consumer_rows_read(const consumer_rows *r, int64_t begin,
+                                matrix rows) GRAIL_MUST_CHECK;
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Multiplications that are worth a piece of a parallel loop. */
+/* Multiplications that are worth a piece of a parallel loop, u^3 for a unit. */
 enum { PIECE = 1 << 16 };
 
 static size_t block_size(const unit_blocks *b)
@@ -32,16 +32,6 @@ void unit_blocks_fini(unit_blocks *b)
     *b = (unit_blocks){0};
 }
 
-/* Copies what stands below the diagonal of a block above it. */
-static void mirror(int64_t u, double *block)
-{
-    for (int64_t i = 0; i < u; i++) {
-        for (int64_t j = 0; j < i; j++) {
-            block[j * u + i] = block[i * u + j];
-        }
-    }
-}
-
 /* blocks[count, u, u] = the diagonal blocks of a symmetric matrix. */
 static grail_status read_blocks(matrix of, int64_t count, int64_t u, double *blocks)
 {
@@ -55,7 +45,9 @@ static grail_status read_blocks(matrix of, int64_t count, int64_t u, double *blo
     for (int64_t j = 0; u > 1 && j < count; j++) {
         const matrix block = matrix_columns(matrix_rows(of, j * u, u), j * u, u);
         TRY(matrix_download(block, blocks + j * u * u));
-        mirror(u, blocks + j * u * u);
+        for (int64_t i = 0; i < u * u; i++) { /* above the diagonal what stands below it */
+            blocks[j * u * u + i] = blocks[j * u * u + (i / u < i % u ? i % u * u + i / u : i)];
+        }
     }
 out:
     matrix_free(&row);
@@ -140,43 +132,25 @@ static double trace_quotient(int64_t u, const double *m, const double *t, double
     return sum;
 }
 
-static double not_negative(double value)
-{
-    return value < 0.0 ? 0.0 : value; /* rounding; NaN stays */
-}
-
-/* tr(M A^-1); as the value below -1 where A is not positive definite */
-static double exact_value(const unit_blocks *b, const double *a, const double *m, double *t)
-{
-    const int64_t u = b->features;
-    if (!cholesky(u, b->jitter, a, t)) {
-        return -1.0;
-    }
-    invert(u, t);
-    return not_negative(trace_quotient(u, m, t, t + u * u));
-}
-
-/* sum_j M_jj / L_jj^2 */
-static double factor_quotient(const unit_blocks *b, const double *a, const double *m, double *t)
-{
-    const int64_t u = b->features;
-    double sum = 0.0;
-    if (!cholesky(u, b->jitter, a, t)) {
-        return -1.0;
-    }
-    for (int64_t i = 0; i < u * u; i += u + 1) {
-        sum += m[i] / (t[i] * t[i]);
-    }
-    return not_negative(sum);
-}
-
+/* tr(M A^-1), or sum_j M_jj / L_jj^2; -1 where A is not positive definite. */
 static double value_of(const unit_blocks *b, int64_t unit)
 {
     const int64_t u = b->features;
-    const double *a = b->a + (size_t)unit * block_size(b);
     const double *m = b->m + (size_t)unit * block_size(b);
     double *t = b->scratch + unit * (u + 1) * u;
-    return b->kind == VALUE_EXACT ? exact_value(b, a, m, t) : factor_quotient(b, a, m, t);
+    double value = 0.0;
+    if (!cholesky(u, b->jitter, b->a + (size_t)unit * block_size(b), t)) {
+        return -1.0;
+    }
+    if (b->kind == VALUE_EXACT) {
+        invert(u, t);
+        value = trace_quotient(u, m, t, t + u * u);
+    } else {
+        for (int64_t i = 0; i < u * u; i += u + 1) {
+            value += m[i] / (t[i] * t[i]);
+        }
+    }
+    return value < 0.0 ? 0.0 : value; /* rounding; NaN stays */
 }
 
 typedef struct values_job {
@@ -203,12 +177,6 @@ static void divide(int64_t count, double jitter, const double *m, const double *
     }
 }
 
-/* Units in a piece of a loop that multiplies `each` times for a unit. */
-static int64_t grain(int64_t each)
-{
-    return PIECE / each + 1;
-}
-
 void unit_blocks_values(const unit_blocks *b, int64_t count, double *values)
 {
     const int64_t u = b->features;
@@ -216,7 +184,7 @@ void unit_blocks_values(const unit_blocks *b, int64_t count, double *values)
     if (u == 1) {
         divide(count, b->jitter, b->m, b->a, values);
     } else {
-        parallel_for(count, grain(u * u * u), make_values, &job);
+        parallel_for(count, PIECE / (u * u * u) + 1, make_values, &job);
     }
 }
 
@@ -268,6 +236,6 @@ void unit_blocks_subtract(int64_t count, const double *pairs, unit_blocks *b)
     if (u == 1) {
         subtract_products(count, pairs, pairs + count, b->a, b->m);
     } else {
-        parallel_for(count, grain(u * u * u), subtract_units, &job);
+        parallel_for(count, PIECE / (u * u * u) + 1, subtract_units, &job);
     }
 }

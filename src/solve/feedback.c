@@ -2,7 +2,7 @@
 
 #include "base/clones.h"
 #include "base/parallel.h"
-#include "reduce/damped_inverse.h"
+#include "reduce/removal.h"
 
 static const double damping = 0.01;
 

@@ -2,8 +2,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "base/option_values.h"
-#include "reduce/consumer_rows.h"
-#include "reduce/input_statistics.h"
+#include "reduce/site_view.h"
 #include "reduce/selector.h"
 #include "solve/given_sums.h"
 

@@ -4,7 +4,7 @@
 #define GRAIL_PIPELINE_NETWORK_DECIDE_H
 
 #include "pipeline/network/observation.h"
-#include "reduce/input_statistics.h"
+#include "reduce/site_view.h"
 
 /** A decision looks at the inputs of so many of a site's consumers, from the first on. */
 int deciding_consumers(const cutting *cut, int site);

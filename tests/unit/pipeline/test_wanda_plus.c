@@ -8,7 +8,6 @@
 #include "pipeline/network/regional.h"
 #include "pipeline/network/walk.h"
 #include "reduce/scores.h"
-#include "reduce/wanda_plus.h"
 #include "stats/row_squares.h"
 
 #include <math.h>

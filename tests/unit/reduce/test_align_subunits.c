@@ -1,7 +1,7 @@
 /* Query heads of folded groups brought into a common order. */
 #include "support/support.h"
 
-#include "reduce/align_subunits.h"
+#include "reduce/fold.h"
 
 #include <string.h>
 

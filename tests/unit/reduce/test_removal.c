@@ -45,7 +45,7 @@ TEST(the_worked_example_of_three_units)
         removal r = {0};
         double at[2];
         three_units(instances[i], &f);
-        assert_ok(removal_of_costs(&f.view, &exact, &r));
+        assert_ok(removal_init(&f.view, &exact, &r));
         assert_false(matrix_exists(f.inputs[0].gram));
         assert_values(&r, 4.0 / 3.0, 1.0, 4.0 / 3.0);
         assert_ok(removal_take(&r, 1, 1, false, batch_of_one, at));
@@ -68,7 +68,7 @@ TEST(damping_is_relative_to_the_mean_diagonal)
     const removal_options damped = {.kind = VALUE_EXACT, .damping = 0.1};
     const double repaired = 1.0 + 1.0 / 2.2;
     three_units(on_cpu, &f);
-    assert_ok(removal_of_costs(&f.view, &damped, &r));
+    assert_ok(removal_init(&f.view, &damped, &r));
     const double end = 2.2 - 1.0 / (2.2 - 1.0 / 2.2); /* 1 / Hi_00 */
     assert_values(&r, end, 2.2 - 2.0 / 2.2, end);
     assert_ok(removal_take(&r, 1, 1, false, batch_of_one, NULL));
@@ -87,7 +87,7 @@ TEST(gains_of_keeping_by_hand)
         removal r = {0};
         double at[2];
         three_units(instances[i], &f);
-        assert_ok(removal_of_gains(&f.view, &r));
+        assert_ok(removal_init(&f.view, NULL, &r));
         double values[3];
         assert_ok(removal_values(&r, values));
         assert_near(values[0], 4.5, 1e-8);
@@ -152,7 +152,7 @@ static void check_taking(int64_t groups, int64_t count, bool largest, batch_rule
     removal r = {0};
     grail_reducer *reducer = NULL;
     independent_units(&f, 8, weights);
-    assert_ok(removal_of_costs(&f.view, &exact, &r));
+    assert_ok(removal_init(&f.view, &exact, &r));
     assert_ok(removal_take(&r, groups, count, largest, batch, NULL));
     assert_taken(&r, pattern);
     if (count < 8) {
@@ -196,7 +196,7 @@ TEST(a_count_that_does_not_fit_the_groups_is_refused)
     hand_site f;
     removal r = {0};
     three_units(on_cpu, &f);
-    assert_ok(removal_of_costs(&f.view, &exact, &r));
+    assert_ok(removal_init(&f.view, &exact, &r));
     assert_fails(removal_take(&r, 3, 2, false, batch_of_one, NULL), GRAIL_ERROR_ARGUMENT,
                  "2 of 3 units evenly from 3 groups");
     assert_fails(removal_take(&r, 1, 4, false, batch_of_one, NULL), GRAIL_ERROR_ARGUMENT,
@@ -223,7 +223,7 @@ TEST(dead_features_cost_nothing_and_go_first)
         hand_begin(&f, SITE_FFN, 6, 3);
         hand_add_consumer(&f, 1, o.outputs, o.stored);
         give_input(instances[i], &o, 0, &f);
-        assert_ok(removal_of_costs(&f.view, &options, &r));
+        assert_ok(removal_init(&f.view, &options, &r));
         assert_ok(removal_values(&r, values));
         for (int64_t j = 0; j < 6; j++) {
             assert_int_equal(values[j] == 0.0, j == 1 || j == 4);
@@ -252,7 +252,7 @@ TEST(constant_features_cost_nothing_beside_a_bias)
         hand_add_consumer(&f, 1, o.outputs, o.stored);
         give_input(on_cpu, &o, 0, &f);
         f.view.fits_bias = biased == 1;
-        assert_ok(removal_of_costs(&f.view, &options, &r));
+        assert_ok(removal_init(&f.view, &options, &r));
         assert_ok(removal_values(&r, values));
         for (int64_t j = 0; j < 5; j++) {
             assert_int_equal(values[j] == 0.0, biased == 1 && j == 2);
@@ -312,7 +312,7 @@ static void check_constant(float constant)
         hand_begin(&f, SITE_FFN, width, 1);
         hand_add_consumer(&f, 1, 1, w);
         give_long_input(width, constant, &f);
-        assert_ok(removal_of_costs(&f.view, &options, &r));
+        assert_ok(removal_init(&f.view, &options, &r));
         assert_ok(removal_values(&r, values[without]));
         if (without == 0) {
             assert_ok(removal_take(&r, 1, 1, false, batch_of_one, NULL));
@@ -350,7 +350,7 @@ TEST(a_bias_leaves_nothing_of_constant_features)
     hand_add_consumer(&f, 1, o.outputs, o.stored);
     give_input(on_cpu, &o, 0, &f);
     f.view.fits_bias = true;
-    assert_fails(removal_of_costs(&f.view, &options, &r), GRAIL_ERROR_NUMERIC,
+    assert_fails(removal_init(&f.view, &options, &r), GRAIL_ERROR_NUMERIC,
                  "no feature varies in the calibration data");
     forget_inputs(&f);
     observed_free(&o);
@@ -366,12 +366,12 @@ static void check_gram_is_refused(int64_t n, const double *gram, const char *tex
         (input_statistics){.width = n, .weight = 1.0, .gram = support_matrix(on_cpu, n, n, gram)};
     f.view.backend = on_cpu;
     if (gains) {
-        grail_status status = removal_of_gains(&f.view, &r);
+        grail_status status = removal_init(&f.view, NULL, &r);
         double values[3];
         status = status == GRAIL_OK ? removal_values(&r, values) : status;
         assert_fails(status, GRAIL_ERROR_NUMERIC, text);
     } else {
-        assert_fails(removal_of_costs(&f.view, &exact, &r), GRAIL_ERROR_NUMERIC, text);
+        assert_fails(removal_init(&f.view, &exact, &r), GRAIL_ERROR_NUMERIC, text);
         assert_null(r.parts);
     }
     removal_fini(&r);
@@ -408,7 +408,7 @@ TEST(a_singular_gram_matrix_raises_lambda)
     f.inputs[0] =
         (input_statistics){.width = 2, .weight = 1.0, .gram = support_matrix(on_cpu, 2, 2, gram)};
     f.view.backend = on_cpu;
-    assert_ok(removal_of_costs(&f.view, &exact, &r));
+    assert_ok(removal_init(&f.view, &exact, &r));
     assert_ok(removal_values(&r, values)); /* 1 / Hi_jj = 2 lambda to first order */
     assert_near(values[0], 2e-8, 1e-13);
     removal_fini(&r);
@@ -423,8 +423,7 @@ TEST(weights_that_are_not_numbers_are_refused)
         removal r = {0};
         three_units(on_cpu, &f);
         f.weights[0] = broken;
-        assert_ok(gains == 1 ? removal_of_gains(&f.view, &r)
-                             : removal_of_costs(&f.view, &exact, &r));
+        assert_ok(gains == 1 ? removal_init(&f.view, NULL, &r) : removal_init(&f.view, &exact, &r));
         assert_fails(removal_take(&r, 1, 1, gains == 1, batch_of_one, NULL), GRAIL_ERROR_NUMERIC,
                      gains == 1 ? "the value of unit 0 is not finite"
                                 : "the value of unit 2 is not finite");
@@ -439,7 +438,7 @@ TEST(statistics_of_another_width_are_refused)
     removal r = {0};
     three_units(on_cpu, &f);
     f.inputs[0].width = 2;
-    assert_fails(removal_of_costs(&f.view, &exact, &r), GRAIL_ERROR_INTERNAL,
+    assert_fails(removal_init(&f.view, &exact, &r), GRAIL_ERROR_INTERNAL,
                  "statistics of 2 features for a consumer of 3");
     f.inputs[0].width = 3;
     forget_inputs(&f);
@@ -465,7 +464,7 @@ static void check_refits(backend *b, int64_t u, int64_t outputs, bool with_targe
     give_input(b, &o, 0, &f);
     f.view.fits_bias = biased;
     const double lambda = observed_lambda(&o, biased, options.damping);
-    assert_ok(removal_of_costs(&f.view, &options, &r));
+    assert_ok(removal_init(&f.view, &options, &r));
     for (int64_t step = 0; step < UNITS - 1; step++) {
         double values[UNITS];
         const double before = observed_loss(&o, biased, lambda, kept);
@@ -524,7 +523,7 @@ TEST(losses_add_up_the_costs)
         removal r = {0};
         double losses[9];
         independent_units(&f, 8, weights);
-        assert_ok(removal_of_costs(&f.view, &exact, &r));
+        assert_ok(removal_init(&f.view, &exact, &r));
         assert_ok(removal_losses(&r, groups, losses));
         for (int k = 0; k <= 8; k++) {
             assert_near(losses[k], groups == 1 ? alone[k] : paired[k], 1e-12);
@@ -556,7 +555,7 @@ static grail_status decide(void *context)
         .width = UNITS, .gram = gram, .cross = cross, .means = means, .target_means = means};
     gram = no_matrix;
     f.view.backend = on_cpu;
-    status = removal_of_costs(&f.view, &options, &r);
+    status = removal_init(&f.view, &options, &r);
     gram = f.inputs[0].gram; /* what was not taken over */
     TRY(status);
     TRY(removal_take(&r, 1, 2, false, batch_of_one, NULL));

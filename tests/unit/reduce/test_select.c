@@ -4,7 +4,6 @@
 
 #include "reduce/scores.h"
 #include "reduce/selector.h"
-#include "reduce/wanda_plus.h"
 
 #include <math.h>
 #include <string.h>
