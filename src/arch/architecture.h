@@ -30,6 +30,9 @@ typedef struct recognition {
     char missing[160]; /* "" when matched == wanted */
 } recognition;
 
+/** Counts a tensor that is needed. */
+void recognition_count(recognition *r, bool is_there, const char *name);
+
 /** What is known of a checkpoint besides its tensors when it was recognised by them. */
 typedef struct surroundings {
     const char *path;      /* what was opened */

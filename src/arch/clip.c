@@ -203,47 +203,39 @@ static const char *preset(const json_t *config)
     return "clip";
 }
 
-static bool begins_with_one(const char *tensor, const char *const *names)
-{
-    for (; *names != NULL; names++) {
-        if (strncmp(tensor, *names, strlen(*names)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The text tower and the temperature, and the numbers that OpenAI's archives store beside the
  * weights. */
 static outside_part outside(const char *tensor)
 {
-    static const char *const buffers[] = {"input_resolution", "context_length", "vocab_size", NULL};
-    static const char *const weights[] = {"token_embedding.", "positional_embedding",
-                                          "transformer.",     "ln_final.",
-                                          "text_projection",  "logit_scale",
-                                          "logit_bias",       "text.",
-                                          "text_model.",      NULL};
-    return begins_with_one(tensor, buffers)   ? OUTSIDE_BUFFER
-           : begins_with_one(tensor, weights) ? OUTSIDE_WEIGHTS
-                                              : OUTSIDE_REFUSED;
+    static const struct {
+        const char *begin;
+        outside_part part;
+    } known[] = {
+        {"input_resolution", OUTSIDE_BUFFER},
+        {"context_length", OUTSIDE_BUFFER},
+        {"vocab_size", OUTSIDE_BUFFER},
+        {"token_embedding.", OUTSIDE_WEIGHTS},
+        {"positional_embedding", OUTSIDE_WEIGHTS},
+        {"transformer.", OUTSIDE_WEIGHTS},
+        {"ln_final.", OUTSIDE_WEIGHTS},
+        {"text_projection", OUTSIDE_WEIGHTS},
+        {"logit_scale", OUTSIDE_WEIGHTS},
+        {"logit_bias", OUTSIDE_WEIGHTS},
+        {"text.", OUTSIDE_WEIGHTS},
+        {"text_model.", OUTSIDE_WEIGHTS},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(tensor, known[i].begin, strlen(known[i].begin)) == 0) {
+            return known[i].part;
+        }
+    }
+    return OUTSIDE_REFUSED;
 }
 
-#define CLIP(symbol, text, recognise_slot)                                                         \
-    const architecture symbol = {.name = (text),                                                   \
-                                 .conventions = conventions,                                       \
-                                 .settings = tower_settings,                                       \
-                                 .recognise = (recognise_slot),                                    \
-                                 .anchors = anchors,                                               \
-                                 .match = tower_match,                                             \
-                                 .build = tower_build,                                             \
-                                 .complete = complete,                                             \
-                                 .image_processor = "CLIP",                                        \
-                                 .preset = preset,                                                 \
-                                 .describe_narrowed = tower_describe_narrowed,                     \
-                                 .judge_loaders = tower_judge_loaders,                             \
-                                 .outside = outside}
+#define CLIP                                                                                       \
+    TOWER_SLOTS, .conventions = conventions, .anchors = anchors, .complete = complete,             \
+                 .image_processor = "CLIP", .preset = preset, .outside = outside
 
-/* Both families use the same function `recognise`: they differ only in the tensors of the text
- * tower. */
-CLIP(architecture_clip, "clip", tower_recognise);
-CLIP(architecture_clip_vision, "clip_vision_model", NULL);
+/* The families differ only in the tensors of the text tower, so one of them recognises both. */
+const architecture architecture_clip = {CLIP, .name = "clip", .recognise = tower_recognise};
+const architecture architecture_clip_vision = {CLIP, .name = "clip_vision_model"};

@@ -21,24 +21,12 @@
 /* Embeddings that are scaled are scaled in a tied head, too, which the last norm takes back. */
 static double scale_of(const decoder_config *c, const char *part)
 {
-    if (strcmp(part, "model.embed_tokens") == 0) {
-        return c->embedding_scale;
-    }
-    if (strcmp(part, "model.norm") == 0) {
-        return c->logit_scale / (c->tied ? c->embedding_scale : 1.0);
-    }
     const bool ends_branch =
         strcmp(part, "self_attn.o_proj") == 0 || name_ends_with(part, ".down_proj");
-    return ends_branch ? c->branch_scale : 1.0;
-}
-
-/* Neighbouring features 2k and 2k + 1 of heads, which are turned together, become features k and
- * head_dim / 2 + k of the parameter. */
-static void part_neighbours(const decoder_config *c, storage_axis *rows)
-{
-    *rows = (storage_axis){
-        .first = rows->first,
-        .level = {{c->head_dim / 2, 2}, {2, 1}, {rows->level[0].count / c->head_dim, c->head_dim}}};
+    return strcmp(part, "model.embed_tokens") == 0 ? c->embedding_scale
+           : strcmp(part, "model.norm") == 0 ? c->logit_scale / (c->tied ? c->embedding_scale : 1.0)
+           : ends_branch                     ? c->branch_scale
+                                             : 1.0;
 }
 
 grail_status build_part(builder *b, const char *part, const char *kind, double offset, int rank,
@@ -47,21 +35,27 @@ grail_status build_part(builder *b, const char *part, const char *kind, double o
     enum { TENSOR_SIZE = TENSOR_LONGEST_NAME + DECODER_NAME_SIZE, NUMBER_SIZE = 24 };
     char tensor[TENSOR_SIZE];
     char name[TENSOR_SIZE + NUMBER_SIZE];
-    const double scale = scale_of(b->c, part);
-    decoder_place place = b->c->place(b->c, b->layer, part, kind);
-    if (b->c->family->interleaved &&
+    const decoder_config *c = b->c;
+    const double scale = scale_of(c, part);
+    decoder_place place = c->place(c, b->layer, part, kind);
+    storage_axis *rows = &place.map.rows;
+    if (c->family->interleaved &&
         (strcmp(part, "self_attn.q_proj") == 0 || strcmp(part, "self_attn.k_proj") == 0)) {
-        part_neighbours(b->c, &place.map.rows);
+        /* Neighbouring features 2k and 2k + 1 of heads, which are turned together, become features
+         * k and head_dim / 2 + k of the parameter. */
+        const int64_t heads = rows->level[0].count / c->head_dim;
+        *rows = (storage_axis){.first = rows->first,
+                               .level = {{c->head_dim / 2, 2}, {2, 1}, {heads, c->head_dim}}};
     }
     place.map.scale = scale == 1.0 ? 0.0 : scale;
     place.map.offset = offset * scale;
-    snprintf(tensor, sizeof tensor, "%.*s%s", (int)place.prefix, b->c->prefix, place.tensor);
-    if (!b->c->family->names_are_tensors) {
+    snprintf(tensor, sizeof tensor, "%.*s%s", (int)place.prefix, c->prefix, place.tensor);
+    if (!c->family->names_are_tensors) {
         decoder_name_part("model.layers.", b->layer, part, kind, name);
-    } else if (storage_axis_is_whole(&place.map.rows)) {
+    } else if (storage_axis_is_whole(rows)) {
         snprintf(name, sizeof name, "%s", tensor);
     } else {
-        snprintf(name, sizeof name, "%s[%lld]", tensor, (long long)place.map.rows.first);
+        snprintf(name, sizeof name, "%s[%lld]", tensor, (long long)rows->first);
     }
     return graph_add_stored(b->g, name, tensor, &place.map, rank, shape, out);
 }

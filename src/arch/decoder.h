@@ -54,7 +54,8 @@ typedef struct decoder_keys {
     DECODER_COMMON_KEYS, .kv_heads = "num_key_value_heads", .intermediate = "intermediate_size"
 
 /** Those of most that have LayerNorm. */
-extern const decoder_keys decoder_layer_norm_keys;
+#define DECODER_LAYER_NORM_KEYS                                                                    \
+    DECODER_GROUPED_KEYS, .epsilon = "layer_norm_eps", .activation = "hidden_act"
 
 /** How a family's tensors call a part. */
 typedef struct decoder_name {
@@ -99,8 +100,8 @@ typedef struct decoder_family {
      * "model.embed_positions", "model.token_types", "model.embed_norm", "model.norm" and "lm_head".
      * NULL: as decoder_place_plain says. */
     decoder_place_function place;
-    const decoder_keys *keys;  /* NULL: those of llama and most others */
-    const decoder_name *names; /* ends with a part NULL; those that are missing are called so */
+    decoder_keys keys;         /* without any: those of llama and most others */
+    decoder_name names[16];    /* the last one has no part; those that are missing are called so */
     const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
                                   up; NULL: each is a tensor of its own */
     const char *classes; /* how names of transformers' classes begin, where modeling_grail.py builds
@@ -312,12 +313,6 @@ grail_status decoder_rename_tensor(const char *tensor, int blocks, const int *nu
 
 /* -- what encoders share (encoder_parts.c) ----------------------------------------------------- */
 
-extern const char *const encoder_settings[];
-/** The keys of BERT and of what has its tensors. */
-extern const decoder_keys encoder_keys;
-extern const decoder_name encoder_names[];
-/** The place of a parameter, where norms may have their older names. */
-decoder_place encoder_place(const decoder_config *c, int layer, const char *part, const char *kind);
 /** Reads the number of token types, and refuses what only some encoders have. */
 grail_status encoder_read(const char *source, const json_t *json, decoder_config *c);
 outside_part encoder_outside(const char *tensor);

@@ -11,7 +11,7 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 #define COMMON                                                                                     \
-    .keys = &decoder_layer_norm_keys, .read = read, .default_context = 8192,                       \
+    .keys = {DECODER_LAYER_NORM_KEYS}, .read = read, .default_context = 8192,                      \
     .default_epsilon = 1e-5, .reads_attention_bias = true, .bare_layer_norms = true,               \
     .parallel = true, .shares_norm = true, .interleaved = true, .tied_by_default = true,           \
     .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED}

@@ -7,8 +7,11 @@
     .width = "moe_intermediate_size", .shared_count = "n_shared_experts",                          \
     .first_dense = "first_k_dense_replace", .chooses_groups = true
 #define COMMON                                                                                     \
-    .place = decoder_latent_place, .names = decoder_latent_names, .read = decoder_latent_complete, \
-    .reads_attention_bias = true, .latent = true
+    .place = decoder_latent_place,                                                                 \
+    .names = {{"mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"},                     \
+              {"mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"},                         \
+              {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"}},                    \
+    .read = decoder_latent_complete, .reads_attention_bias = true, .latent = true
 
 static const decoder_mixture mixture_v2 = {EXPERTS, .default_count = 64, .default_chosen = 6,
                                            .default_width = 1407, .default_shared = 2};

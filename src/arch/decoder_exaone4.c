@@ -2,12 +2,9 @@
  */
 #include "arch/decoder.h"
 
-static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
-                                     {"mlp.branch_norm", "post_feedforward_layernorm"},
-                                     {NULL, NULL}};
-
 static const decoder_family family = {
-    .names = names,
+    .names = {{"self_attn.branch_norm", "post_attention_layernorm"},
+              {"mlp.branch_norm", "post_feedforward_layernorm"}},
     .default_kv_heads = 32,
     .default_context = 2048,
     .default_epsilon = 1e-5,

@@ -288,27 +288,27 @@ grail_status decoder_describe_narrowed(const architecture *self, const graph *na
                                        json_t *config)
 {
     const decoder_keys *keys = decoder_keys_of(self->family);
-    const decoder_widths common = decoder_common_widths(narrowed);
-    const bool uniform = decoder_is_uniform(narrowed);
+    const decoder_shape shape = decoder_shape_of(narrowed);
     const json_int_t heads = json_integer_value(json_object_get(config, keys->heads));
     CHECK(check_stacks(narrowed, self->family));
     json_object_del(config, DECODER_LAYERS_KEY);
     CHECK(forget_modelling(self->family, config));
-    CHECK(put_widths(&common, self->family, decoder_experts_key(config), config));
+    CHECK(put_widths(&shape.common, self->family, decoder_experts_key(config), config));
     /* Layers that predict further tokens are left out (outside_tensors.h): loaders build them with
      * the widths of all layers, which they do not have any more. */
     if (json_object_get(config, "num_nextn_predict_layers") != NULL) {
         CHECK(json_put(config, "num_nextn_predict_layers", json_integer(0)));
     }
     /* head_dim can no longer be derived from the heads */
-    if (!self->family->latent && common.heads > 0 && (common.heads != heads || !uniform)) {
-        CHECK(json_put(config, keys->head_dim, json_integer(decoder_head_dim(narrowed))));
+    if (!self->family->latent && shape.common.heads > 0 &&
+        (shape.common.heads != heads || !shape.uniform)) {
+        CHECK(json_put(config, keys->head_dim, json_integer(shape.head_dim)));
     }
     CHECK(leave_out_layers(narrowed, self->family, config));
-    if (uniform) {
+    if (shape.uniform) {
         return relabel_for_odd_heads(config, keys);
     }
-    CHECK(put_layers(narrowed, self->family, &common, config));
+    CHECK(put_layers(narrowed, self->family, &shape.common, config));
     return name_modelling(self->family, config);
 }
 

@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-static const decoder_keys keys = {
-    DECODER_COMMON_KEYS,        .kv_heads = "num_kv_heads",      .intermediate = "ffn_hidden_size",
-    .intermediate_multiple = 4, .epsilon = "layer_norm_epsilon", .activation = "activation"};
-
-static const decoder_name names[] = {{"model.embed_tokens", "transformer.word_embeddings"},
-                                     {"self_attn.o_proj", "self_attention.dense"},
-                                     {"mlp.up_proj", "mlp.dense_h_to_4h"},
-                                     {"mlp.down_proj", "mlp.dense_4h_to_h"},
-                                     {"post_attention_layernorm", "ln_mlp"},
-                                     {"model.norm", "transformer.ln_f"},
-                                     {NULL, NULL}};
-
 /* Groups one after another, each of its query heads, its keys and its values. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
@@ -55,8 +43,15 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 
 static const decoder_family family = {
     .place = place,
-    .keys = &keys,
-    .names = names,
+    .keys = {DECODER_COMMON_KEYS, .kv_heads = "num_kv_heads", .intermediate = "ffn_hidden_size",
+             .intermediate_multiple = 4, .epsilon = "layer_norm_epsilon",
+             .activation = "activation"},
+    .names = {{"model.embed_tokens", "transformer.word_embeddings"},
+              {"self_attn.o_proj", "self_attention.dense"},
+              {"mlp.up_proj", "mlp.dense_h_to_4h"},
+              {"mlp.down_proj", "mlp.dense_4h_to_h"},
+              {"post_attention_layernorm", "ln_mlp"},
+              {"model.norm", "transformer.ln_f"}},
     .layers = "transformer.h.",
     .base = "transformer.",
     .read = read,

@@ -4,14 +4,6 @@
 
 #include <math.h>
 
-static const decoder_keys keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
-                                  .activation = "hidden_activation"};
-
-static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
-                                     {"post_attention_layernorm", "pre_feedforward_layernorm"},
-                                     {"mlp.branch_norm", "post_feedforward_layernorm"},
-                                     {NULL, NULL}};
-
 static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
     const bool caps = c->family->window_theta == NULL; /* Gemma 2, unless it says otherwise */
@@ -28,7 +20,11 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 #define COMMON                                                                                     \
-    .keys = &keys, .names = names, .read = read, .default_kv_heads = 4, .default_head_dim = 256,   \
+    .keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps", .activation = "hidden_activation"},  \
+    .names = {{"self_attn.branch_norm", "post_attention_layernorm"},                               \
+              {"post_attention_layernorm", "pre_feedforward_layernorm"},                           \
+              {"mlp.branch_norm", "post_feedforward_layernorm"}},                                  \
+    .read = read, .default_kv_heads = 4, .default_head_dim = 256,                                  \
     .default_activation = ACTIVATION_GELU_TANH, .reads_attention_bias = true,                      \
     .norms_add_one = true, .norms = NORM_BEFORE_AND_BEHIND, .tied_by_default = true,               \
     .default_window = 4096, .loaders = {.transformers = HEADS_DIVIDE}

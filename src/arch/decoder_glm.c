@@ -8,12 +8,11 @@
     .reads_attention_bias = true, .attention_bias_by_default = true, .bias_spares_output = true,   \
     .interleaved = true, .loaders = {.llama_cpp = HEADS_DERIVED}
 
-static const decoder_name names[] = {{"self_attn.branch_norm", "post_self_attn_layernorm"},
-                                     {"mlp.branch_norm", "post_mlp_layernorm"},
-                                     {NULL, NULL}};
-
 static const decoder_family glm = {COMMON};
-static const decoder_family glm4 = {COMMON, .names = names, .norms = NORM_BEFORE_AND_BEHIND};
+static const decoder_family glm4 = {COMMON,
+                                    .names = {{"self_attn.branch_norm", "post_self_attn_layernorm"},
+                                              {"mlp.branch_norm", "post_mlp_layernorm"}},
+                                    .norms = NORM_BEFORE_AND_BEHIND};
 
 DECODER(glm, glm, decoder_usual_settings);
 DECODER(glm4, glm4, decoder_usual_settings);

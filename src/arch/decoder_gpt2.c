@@ -3,28 +3,6 @@
 
 #include <string.h>
 
-static const decoder_keys keys = {
-    .hidden = "n_embd",
-    .layers = "n_layer",
-    .heads = "n_head",
-    .head_dim = "head_dim",
-    .intermediate = "n_inner",
-    .intermediate_multiple = 4,
-    .context = "n_positions",
-    .epsilon = "layer_norm_epsilon",
-    .activation = "activation_function",
-};
-
-static const decoder_name names[] = {{"model.embed_tokens", "wte"},
-                                     {"model.embed_positions", "wpe"},
-                                     {"input_layernorm", "ln_1"},
-                                     {"self_attn.o_proj", "attn.c_proj"},
-                                     {"post_attention_layernorm", "ln_2"},
-                                     {"mlp.up_proj", "mlp.c_fc"},
-                                     {"mlp.down_proj", "mlp.c_proj"},
-                                     {"model.norm", "ln_f"},
-                                     {NULL, NULL}};
-
 /* Matrices of layers are stored [in, out], with q, k and v side by side. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
@@ -48,8 +26,23 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 
 static const decoder_family family = {
     .place = place,
-    .keys = &keys,
-    .names = names,
+    .keys = {.hidden = "n_embd",
+             .layers = "n_layer",
+             .heads = "n_head",
+             .head_dim = "head_dim",
+             .intermediate = "n_inner",
+             .intermediate_multiple = 4,
+             .context = "n_positions",
+             .epsilon = "layer_norm_epsilon",
+             .activation = "activation_function"},
+    .names = {{"model.embed_tokens", "wte"},
+              {"model.embed_positions", "wpe"},
+              {"input_layernorm", "ln_1"},
+              {"self_attn.o_proj", "attn.c_proj"},
+              {"post_attention_layernorm", "ln_2"},
+              {"mlp.up_proj", "mlp.c_fc"},
+              {"mlp.down_proj", "mlp.c_proj"},
+              {"model.norm", "ln_f"}},
     .qkv = "attn.c_attn",
     .layers = "h.",
     .prefix = "transformer.",

@@ -4,18 +4,6 @@
 
 #include <string.h>
 
-static const decoder_keys keys = {DECODER_COMMON_KEYS,         .intermediate = "intermediate_size",
-                                  .epsilon = "layer_norm_eps", .activation = "hidden_act",
-                                  .theta = "rotary_emb_base",  .partial = "rotary_pct"};
-
-static const decoder_name names[] = {{"model.embed_tokens", "gpt_neox.embed_in"},
-                                     {"self_attn.o_proj", "attention.dense"},
-                                     {"mlp.up_proj", "mlp.dense_h_to_4h"},
-                                     {"mlp.down_proj", "mlp.dense_4h_to_h"},
-                                     {"model.norm", "gpt_neox.final_layer_norm"},
-                                     {"lm_head", "embed_out"},
-                                     {NULL, NULL}};
-
 /* q, k and v of every head, one head after another. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
@@ -42,8 +30,14 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 
 static const decoder_family family = {
     .place = place,
-    .keys = &keys,
-    .names = names,
+    .keys = {DECODER_COMMON_KEYS, .intermediate = "intermediate_size", .epsilon = "layer_norm_eps",
+             .activation = "hidden_act", .theta = "rotary_emb_base", .partial = "rotary_pct"},
+    .names = {{"model.embed_tokens", "gpt_neox.embed_in"},
+              {"self_attn.o_proj", "attention.dense"},
+              {"mlp.up_proj", "mlp.dense_h_to_4h"},
+              {"mlp.down_proj", "mlp.dense_4h_to_h"},
+              {"model.norm", "gpt_neox.final_layer_norm"},
+              {"lm_head", "embed_out"}},
     .layers = "gpt_neox.layers.",
     .base = "gpt_neox.",
     .read = read,

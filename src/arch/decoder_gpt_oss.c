@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-static const decoder_name names[] = {{"mlp.gate", "mlp.router"}, {NULL, NULL}};
-
 /* `count` vectors of a tensor that holds one of `width` for each expert, its gates and ups turn by
  * turn. */
 static storage_axis turn_by_turn(int64_t expert, int64_t width, bool up)
@@ -86,7 +84,7 @@ static const decoder_mixture mixture = {.width = "intermediate_size",
 
 static const decoder_family family = {
     .place = place,
-    .names = names,
+    .names = {{"mlp.gate", "mlp.router"}},
     .read = read,
     .default_kv_heads = 8,
     .default_head_dim = 64,

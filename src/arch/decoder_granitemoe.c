@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-static const decoder_name names[] = {{"mlp.gate", "block_sparse_moe.router.layer"}, {NULL, NULL}};
-
 /* The experts lie one after another, gate before up. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
@@ -32,7 +30,7 @@ static const decoder_mixture mixture = {.width = "intermediate_size",
 
 static const decoder_family family = {
     .place = place,
-    .names = names,
+    .names = {{"mlp.gate", "block_sparse_moe.router.layer"}},
     .read = decoder_read_multipliers,
     .default_context = 2048,
     .reads_attention_bias = true,

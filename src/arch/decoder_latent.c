@@ -3,12 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-const decoder_name decoder_latent_names[] = {
-    {"mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj"},
-    {"mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj"},
-    {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"},
-    {NULL, NULL}};
-
 static const char query_rank_key[] = "q_lora_rank";
 static const char rank_key[] = "kv_lora_rank";
 static const char value_key[] = "v_head_dim";

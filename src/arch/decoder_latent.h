@@ -10,9 +10,6 @@
 
 #include "arch/decoder.h"
 
-/** What these networks call the shared experts. */
-extern const decoder_name decoder_latent_names[];
-
 /** What all layers have in common, and c->head_dim; into `common` what single layers override. */
 grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c,
                                  decoder_layer *common) GRAIL_MUST_CHECK;

@@ -37,18 +37,17 @@ static bool lists_fit(const json_t *config, const decoder_keys *keys)
 
 /* Whether the loader has a class of the family, which takes as many features for each head. */
 static bool judge_class(const json_t *config, const decoder_family *family, head_rule rule,
-                        const graph *narrowed, loader_verdict *v)
+                        const decoder_shape *s, loader_verdict *v)
 {
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_int_t hidden =
         json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
-    const decoder_widths w = decoder_common_widths(narrowed);
     if (rule == HEADS_UNKNOWN) {
         refuse(v, "it has no class for %s", type);
     } else if (rule == HEADS_UNTRIED) {
         refuse(v, "not tried with %s", type);
-    } else if (rule == HEADS_DERIVED && w.heads > 0 &&
-               w.heads * decoder_head_dim(narrowed) != hidden) {
+    } else if (rule == HEADS_DERIVED && s->common.heads > 0 &&
+               s->common.heads * s->head_dim != hidden) {
         refuse(v, "its %s class takes head_dim = %s / heads; cut ffn alone for it", type,
                decoder_keys_of(family)->hidden);
     }
@@ -56,7 +55,7 @@ static bool judge_class(const json_t *config, const decoder_family *family, head
 }
 
 static void judge_transformers(const architecture *self, const json_t *config,
-                               const graph *narrowed, loader_verdict *v)
+                               const decoder_shape *s, loader_verdict *v)
 {
     const decoder_keys *keys = decoder_keys_of(self->family);
     const char *type = json_string_value(json_object_get(config, "model_type"));
@@ -64,22 +63,22 @@ static void judge_transformers(const architecture *self, const json_t *config,
     (void)rotary_scaling(config, &scaling);
     const bool divides = self->family->loaders.transformers == HEADS_DIVIDE && type != NULL &&
                          strcmp(type, self->name) == 0;
-    if (!decoder_is_uniform(narrowed) && self->family->classes != NULL) {
+    if (!s->uniform && self->family->classes != NULL) {
         remark(v, "version 4.57 or newer, with trust_remote_code=True: modeling_grail.py beside "
                   "the weights has the classes");
         loader_lines_pretrained("AutoModelForCausalLM", true, v);
         return;
     }
-    if (decoder_lacks_sublayers(narrowed)) {
+    if (s->lacks_sublayers) {
         refuse(v, "layers lack their attention or FFN; no stock class supports this");
         return;
     }
-    if (!decoder_is_uniform(narrowed)) {
+    if (!s->uniform) {
         refuse(v, "the layers %shave different widths; no stock class supports this",
-               decoder_common_widths(narrowed).experts > 0 ? "or experts " : "");
+               s->common.experts > 0 ? "or experts " : "");
         return;
     }
-    if (!judge_class(config, self->family, self->family->loaders.transformers, narrowed, v)) {
+    if (!judge_class(config, self->family, self->family->loaders.transformers, s, v)) {
         return;
     }
     if (divides && !decoder_heads_fill(config, keys)) {
@@ -87,18 +86,17 @@ static void judge_transformers(const architecture *self, const json_t *config,
                decoder_config_is(config, "llama")
                    ? ", and the biases rule out the mistral class (4.45 to 4.x load it)"
                    : "; keep a number of heads that divides it");
-    } else if (self->family->loaders.pairs_behind_rank &&
-               decoder_common_widths(narrowed).rank % 2 != 0) {
+    } else if (self->family->loaders.pairs_behind_rank && s->common.rank % 2 != 0) {
         refuse(v, "its class turns neighbours as complex numbers, which in F32 needs an even "
                   "kv_lora_rank; keep an even one");
     } else if (decoder_config_is(config, "phi3") && !lists_fit(config, keys)) {
         refuse(v, "Phi3Config checks the lists of longrope with hidden_size / heads for head_dim; "
                   "cut ffn alone for it");
-    } else if (decoder_common_widths(narrowed).expert % EXPERTS_ALIGN != 0) {
+    } else if (s->common.expert % EXPERTS_ALIGN != 0) {
         remark(v,
                "as %s, in version 5 with experts_implementation=\"eager\": its grouped products "
                "need experts of a multiple of %d, and these are %lld wide",
-               type, EXPERTS_ALIGN, (long long)decoder_common_widths(narrowed).expert);
+               type, EXPERTS_ALIGN, (long long)s->common.expert);
     } else if (decoder_config_is(config, "mistral") && strcmp(scaling, "default") != 0) {
         remark(v, "as mistral, version 4.48 or newer (older ones ignore rope_scaling there)");
     } else if (json_object_get(config, "head_dim") != NULL && !decoder_heads_fill(config, keys)) {
@@ -120,14 +118,15 @@ static bool is_silu(const decoder_family *family, const json_t *config)
 
 /* Whether vLLM's DeciLMForCausalLM computes it: the network begins with an attention, which begins
  * its residual stream, and has no window. */
-static bool fits_deci(const decoder_family *family, const json_t *config, const graph *narrowed)
+static bool fits_deci(const decoder_family *family, const json_t *config, const graph *narrowed,
+                      const decoder_shape *s)
 {
     int first = 0;
     decoder_widths w = decoder_widths_of(narrowed, first);
     while (decoder_widths_are_none(&w) && ++first < narrowed->block_count) {
         w = decoder_widths_of(narrowed, first);
     }
-    return family->loaders.vllm_deci && w.heads > 0 && decoder_heads_are_uniform(narrowed) &&
+    return family->loaders.vllm_deci && w.heads > 0 && s->heads_uniform &&
            is_silu(family, config) &&
            (family->default_window == 0 || json_is_null(json_object_get(config, "sliding_window")));
 }
@@ -135,39 +134,37 @@ static bool fits_deci(const decoder_family *family, const json_t *config, const 
 /* Its backend for classes of transformers takes widths of FFNs from the modules, but one number of
  * heads from the configuration. */
 static void judge_vllm(const decoder_family *family, const json_t *config, const graph *narrowed,
-                       loader_verdict *v)
+                       const decoder_shape *s, loader_verdict *v)
 {
-    const decoder_widths w = decoder_common_widths(narrowed);
-    const bool lacks = decoder_lacks_sublayers(narrowed);
-    const bool uniform = decoder_is_uniform(narrowed);
-    const bool by_deci = fits_deci(family, config, narrowed);
-    if (lacks && by_deci) {
+    const decoder_widths *w = &s->common;
+    const bool by_deci = fits_deci(family, config, narrowed, s);
+    if (s->lacks_sublayers && by_deci) {
         remark(v, "with trust_remote_code, as DeciLMForCausalLM (chosen by --hf-overrides; read, "
                   "not tried)");
-    } else if (lacks) {
+    } else if (s->lacks_sublayers) {
         refuse(v, "layers lack their attention or FFN; its stock classes give all layers both");
-    } else if (!uniform && family->classes == NULL) {
+    } else if (!s->uniform && family->classes == NULL) {
         refuse(v, "the layers have different widths; its stock classes give all layers the same");
-    } else if (!uniform && !decoder_heads_are_uniform(narrowed)) {
+    } else if (!s->uniform && !s->heads_uniform) {
         refuse(v, "the layers have different numbers of heads, and it takes one for all; FFNs may "
                   "differ");
-    } else if (!uniform) {
+    } else if (!s->uniform) {
         remark(v,
                "with trust_remote_code, by its backend for classes of transformers%s, since FFNs "
                "alone differ",
                by_deci ? " or as DeciLMForCausalLM" : "");
-    } else if (!judge_class(config, family, family->loaders.vllm, narrowed, v)) {
+    } else if (!judge_class(config, family, family->loaders.vllm, s, v)) {
         v->loads = false; /* which has said why */
-    } else if (w.rank > 0 && w.rank != VLLM_RANK) {
+    } else if (w->rank > 0 && w->rank != VLLM_RANK) {
         refuse(v, "its kernels for such attention take a kv_lora_rank of %d, and this one is %lld",
-               VLLM_RANK, (long long)w.rank);
+               VLLM_RANK, (long long)w->rank);
     } else if (!family->ungated && !is_silu(family, config)) {
         refuse(v, "its classes support only silu, but this network has %s",
                json_string_value(json_object_get(config, decoder_keys_of(family)->activation)));
     } else {
         remark(v, "tensor parallelism must divide %lld heads, %lld KV heads and ffn %lld",
-               (long long)w.heads, (long long)w.kv_heads,
-               (long long)(w.expert > 0 ? w.expert : w.intermediate));
+               (long long)w->heads, (long long)w->kv_heads,
+               (long long)(w->expert > 0 ? w->expert : w->intermediate));
     }
 }
 
@@ -181,17 +178,17 @@ static int64_t odd_ffn(const decoder_widths *w, int64_t block)
 }
 
 /* Features that each head gives to the output projection. */
-static int64_t value_dim(const graph *narrowed, const decoder_widths *w)
+static int64_t value_dim(const decoder_shape *s, const decoder_widths *w)
 {
-    return w->value > 0 ? w->value : decoder_head_dim(narrowed);
+    return w->value > 0 ? w->value : s->head_dim;
 }
 
 /* The first layer with a width that is not a multiple of `block`. */
-static int find_odd_layer(const graph *narrowed, int64_t block)
+static int find_odd_layer(const graph *narrowed, const decoder_shape *s, int64_t block)
 {
     for (int layer = 0; layer < narrowed->block_count; layer++) {
         const decoder_widths w = decoder_widths_of(narrowed, layer);
-        if (odd_ffn(&w, block) != 0 || w.heads * value_dim(narrowed, &w) % block != 0) {
+        if (odd_ffn(&w, block) != 0 || w.heads * value_dim(s, &w) % block != 0) {
             return layer;
         }
     }
@@ -221,11 +218,10 @@ out:
 /* Which quantisations the widths allow; `way` says how the file is made, `k_quants` what is to be
  * said of those, or "". */
 static void judge_quantisations(const char *way, const char *k_quants, const graph *narrowed,
-                                loader_verdict *v)
+                                const decoder_shape *s, loader_verdict *v)
 {
-    const int odd = find_odd_layer(narrowed, 32);
-    const decoder_widths w =
-        odd == GRAPH_NONE ? decoder_common_widths(narrowed) : decoder_widths_of(narrowed, odd);
+    const int odd = find_odd_layer(narrowed, s, 32);
+    const decoder_widths w = odd == GRAPH_NONE ? s->common : decoder_widths_of(narrowed, odd);
     if (odd_ffn(&w, 32) != 0) {
         remark(v,
                "%s; quantised files keep down projections in F16, since ffn width %lld is not a "
@@ -235,68 +231,55 @@ static void judge_quantisations(const char *way, const char *k_quants, const gra
         remark(v,
                "%s; quantised files keep output projections in F16, since %lld heads of %lld are "
                "not a multiple of 32 wide; older versions fail",
-               way, (long long)w.heads, (long long)value_dim(narrowed, &w));
+               way, (long long)w.heads, (long long)value_dim(s, &w));
     } else {
         remark(v, "%s; %s", way, k_quants[0] == 0 ? "all quantisations" : k_quants);
     }
 }
 
-/* What grail export writes; NULL where it does not write the network. It may be another family than
- * the converter of llama.cpp writes, which takes more shapes. */
-static const gguf_family *exported_family(const json_t *config, const graph *narrowed)
-{
-    const char *type = json_string_value(json_object_get(config, "model_type"));
-    const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
-    const decoder_widths w = decoder_common_widths(narrowed);
-    const gguf_family *family =
-        type == NULL || decoder_lacks_sublayers(narrowed)
-            ? NULL
-            : gguf_family_for(type, decoder_is_uniform(narrowed),
-                              w.heads * decoder_head_dim(narrowed) == hidden);
-    return family != NULL && gguf_family_check_biases(family, narrowed) == GRAIL_OK ? family : NULL;
-}
-
+/* What grail export writes, if it writes the network, may be another family than the converter of
+ * llama.cpp writes, which takes more shapes. */
 static grail_status judge_llama_cpp(const architecture *self, const json_t *config,
-                                    const graph *dense, const graph *narrowed, loader_verdict *v)
+                                    const graph *dense, const graph *narrowed,
+                                    const decoder_shape *s, loader_verdict *v)
 {
     const decoder_family *family = self->family;
+    const char *type = json_string_value(json_object_get(config, "model_type"));
     const json_int_t hidden =
         json_integer_value(json_object_get(config, decoder_keys_of(family)->hidden));
-    const decoder_widths w = decoder_common_widths(narrowed);
-    const gguf_family *exported = exported_family(config, narrowed);
+    const bool heads_fill =
+        s->common.heads * s->head_dim == json_integer_value(json_object_get(config, "hidden_size"));
+    const gguf_family *exported =
+        type == NULL || s->lacks_sublayers ? NULL : gguf_family_for(type, s->uniform, heads_fill);
     char lacks[LOADER_REASON_SIZE];
     v->loads = true;
     if (gguf_family_for(self->name, true, true) != NULL && /* whose graphs have no more */
         gguf_family_lacks(narrowed, decoder_context(self, config), lacks)) {
         refuse(v, "%s", lacks);
-        return GRAIL_OK;
-    }
-    if (exported != NULL) {
+    } else if (exported != NULL && gguf_family_check_biases(exported, narrowed) == GRAIL_OK) {
         char way[64];
         char k_quants[GGUF_SHORTFALL_SIZE] = "";
         CHECK(describe_k_quants(dense, narrowed, k_quants));
         snprintf(way, sizeof way, "as a GGUF file that grail export writes (%s)", exported->name);
-        judge_quantisations(way, k_quants, narrowed, v);
-        return GRAIL_OK;
-    }
-    if (decoder_lacks_sublayers(narrowed)) {
+        judge_quantisations(way, k_quants, narrowed, s, v);
+    } else if (s->lacks_sublayers) {
         refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
-    } else if (!decoder_is_uniform(narrowed)) {
+    } else if (!s->uniform) {
         refuse(v, "the layers have different widths; its graph of the family gives all layers the "
                   "widths of layer 0");
-    } else if (!judge_class(config, family, family->loaders.llama_cpp, narrowed, v)) {
+    } else if (!judge_class(config, family, family->loaders.llama_cpp, s, v)) {
         v->loads = false; /* which has said why */
-    } else if (family->loaders.llama_cpp_multiplies && w.intermediate != 4 * hidden) {
+    } else if (family->loaders.llama_cpp_multiplies && s->common.intermediate != 4 * hidden) {
         refuse(v, "its converter takes the FFN for 4 times as wide as %s; cut heads alone for it",
                decoder_keys_of(family)->hidden);
     } else {
         v->reads_names = true;
         judge_quantisations("after convert_hf_to_gguf",
-                            find_odd_layer(narrowed, 256) == GRAPH_NONE
+                            find_odd_layer(narrowed, s, 256) == GRAPH_NONE
                                 ? ""
                                 : "K-quants give other types to matrices whose rows are no "
                                   "multiples of 256",
-                            narrowed, v);
+                            narrowed, s, v);
     }
     return GRAIL_OK;
 }
@@ -305,12 +288,13 @@ grail_status decoder_judge_loaders(const architecture *self, const json_t *confi
                                    const graph *dense, const graph *narrowed,
                                    loader_verdict *verdicts)
 {
+    const decoder_shape s = decoder_shape_of(narrowed);
     verdicts[0] = (loader_verdict){.loader = "transformers", .loads = true};
     verdicts[1] = (loader_verdict){.loader = "vLLM", .loads = true, .reads_names = true};
     verdicts[2] = (loader_verdict){.loader = "llama.cpp", .loads = true};
-    judge_transformers(self, config, narrowed, &verdicts[0]);
-    judge_vllm(self->family, config, narrowed, &verdicts[1]);
-    return judge_llama_cpp(self, config, dense, narrowed, &verdicts[2]);
+    judge_transformers(self, config, &s, &verdicts[0]);
+    judge_vllm(self->family, config, narrowed, &s, &verdicts[1]);
+    return judge_llama_cpp(self, config, dense, narrowed, &s, &verdicts[2]);
 }
 
 void judge_packed_weights(loader_verdict *verdicts)

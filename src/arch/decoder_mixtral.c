@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const decoder_name names[] = {{"mlp.gate", "block_sparse_moe.gate"}, {NULL, NULL}};
-
 /* gate, up and down of an expert are w1, w3 and w2. */
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
@@ -29,7 +27,7 @@ static const decoder_mixture mixture = {
 
 static const decoder_family family = {
     .place = place,
-    .names = names,
+    .names = {{"mlp.gate", "block_sparse_moe.gate"}},
     .default_kv_heads = 8,
     .default_context = 131072,
     .default_epsilon = 1e-5,

@@ -2,13 +2,10 @@
  * Hugging Face transformers. */
 #include "arch/decoder.h"
 
-static const decoder_keys keys = {DECODER_GROUPED_KEYS, .epsilon = "norm_eps",
-                                  .activation = "hidden_act"};
-
 static const char *const settings[] = {"hidden_act", "norm_eps", "max_position_embeddings", NULL};
 
 static const decoder_family family = {
-    .keys = &keys,
+    .keys = {DECODER_GROUPED_KEYS, .epsilon = "norm_eps", .activation = "hidden_act"},
     .default_context = 4096,
     .default_epsilon = 1e-5,
     .default_partial = 0.5,

@@ -2,13 +2,11 @@
  * beside them of Hugging Face transformers. */
 #include "arch/decoder.h"
 
-static const decoder_name names[] = {{"self_attn.branch_norm", "post_attention_layernorm"},
-                                     {"mlp.branch_norm", "post_feedforward_layernorm"},
-                                     {NULL, NULL}};
-
 #define COMMON                                                                                     \
-    .names = names, .default_context = 2048, .default_epsilon = 1e-5,                              \
-    .reads_attention_bias = true, .norms = NORM_BEHIND, .query_key_norm_wide = true,               \
+    .names = {{"self_attn.branch_norm", "post_attention_layernorm"},                               \
+              {"mlp.branch_norm", "post_feedforward_layernorm"}},                                  \
+    .default_context = 2048, .default_epsilon = 1e-5, .reads_attention_bias = true,                \
+    .norms = NORM_BEHIND, .query_key_norm_wide = true,                                             \
     .loaders = {.vllm = HEADS_DERIVED, .llama_cpp = HEADS_DERIVED}
 
 static const decoder_family olmo2 = {COMMON};

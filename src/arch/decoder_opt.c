@@ -3,18 +3,6 @@
 
 #include <string.h>
 
-static const decoder_keys keys = {DECODER_COMMON_KEYS, .intermediate = "ffn_dim",
-                                  .epsilon = "layer_norm_eps", .activation = "activation_function"};
-
-static const decoder_name names[] = {{"model.embed_tokens", "decoder.embed_tokens"},
-                                     {"model.embed_positions", "decoder.embed_positions"},
-                                     {"input_layernorm", "self_attn_layer_norm"},
-                                     {"self_attn.o_proj", "self_attn.out_proj"},
-                                     {"post_attention_layernorm", "final_layer_norm"},
-                                     {"mlp.up_proj", "fc1"},
-                                     {"mlp.down_proj", "fc2"},
-                                     {NULL, NULL}};
-
 static decoder_place place(const decoder_config *c, int layer, const char *part, const char *kind)
 {
     const bool is_last = layer == GRAPH_NONE && strcmp(part, "model.norm") == 0;
@@ -40,8 +28,15 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 
 static const decoder_family family = {
     .place = place,
-    .keys = &keys,
-    .names = names,
+    .keys = {DECODER_COMMON_KEYS, .intermediate = "ffn_dim", .epsilon = "layer_norm_eps",
+             .activation = "activation_function"},
+    .names = {{"model.embed_tokens", "decoder.embed_tokens"},
+              {"model.embed_positions", "decoder.embed_positions"},
+              {"input_layernorm", "self_attn_layer_norm"},
+              {"self_attn.o_proj", "self_attn.out_proj"},
+              {"post_attention_layernorm", "final_layer_norm"},
+              {"mlp.up_proj", "fc1"},
+              {"mlp.down_proj", "fc2"}},
     .layers = "decoder.layers.",
     .prefix = "model.",
     .read = read,

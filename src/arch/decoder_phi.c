@@ -2,12 +2,6 @@
  * transformers. */
 #include "arch/decoder.h"
 
-static const decoder_name names[] = {{"self_attn.o_proj", "self_attn.dense"},
-                                     {"mlp.up_proj", "mlp.fc1"},
-                                     {"mlp.down_proj", "mlp.fc2"},
-                                     {"model.norm", "model.final_layernorm"},
-                                     {NULL, NULL}};
-
 static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
     (void)c;
@@ -15,8 +9,11 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .keys = &decoder_layer_norm_keys,
-    .names = names,
+    .keys = {DECODER_LAYER_NORM_KEYS},
+    .names = {{"self_attn.o_proj", "self_attn.dense"},
+              {"mlp.up_proj", "mlp.fc1"},
+              {"mlp.down_proj", "mlp.fc2"},
+              {"model.norm", "model.final_layernorm"}},
     .read = read,
     .default_context = 2048,
     .default_epsilon = 1e-5,

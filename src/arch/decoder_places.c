@@ -7,12 +7,10 @@
 
 static const decoder_keys usual_keys = {DECODER_GROUPED_KEYS, .epsilon = "rms_norm_eps",
                                         .activation = "hidden_act"};
-const decoder_keys decoder_layer_norm_keys = {DECODER_GROUPED_KEYS, .epsilon = "layer_norm_eps",
-                                              .activation = "hidden_act"};
 
 const decoder_keys *decoder_keys_of(const decoder_family *family)
 {
-    return family->keys == NULL ? &usual_keys : family->keys;
+    return family->keys.hidden == NULL ? &usual_keys : &family->keys;
 }
 
 void decoder_name_part(const char *layers, int layer, const char *part, const char *kind,
@@ -48,7 +46,7 @@ void decoder_name_expert(int64_t expert, char name[DECODER_NAME_SIZE])
 
 const char *decoder_name_in(const decoder_name *names, const char *part)
 {
-    for (const decoder_name *n = names; n != NULL && n->part != NULL; n++) {
+    for (const decoder_name *n = names; n->part != NULL; n++) {
         if (strcmp(n->part, part) == 0) {
             return n->tensor;
         }

@@ -12,7 +12,7 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .keys = &decoder_layer_norm_keys,
+    .keys = {DECODER_LAYER_NORM_KEYS},
     .read = read,
     .default_kv_heads = 32,
     .default_context = 4096,

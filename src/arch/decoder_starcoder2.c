@@ -2,20 +2,14 @@
  * transformers. */
 #include "arch/decoder.h"
 
-static const decoder_keys keys = {DECODER_GROUPED_KEYS, .epsilon = "norm_epsilon",
-                                  .activation = "hidden_act"};
-
-static const decoder_name names[] = {
-    {"mlp.up_proj", "mlp.c_fc"}, {"mlp.down_proj", "mlp.c_proj"}, {NULL, NULL}};
-
 static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
     return decoder_read_biases(source, json, "use_bias", true, c);
 }
 
 static const decoder_family family = {
-    .keys = &keys,
-    .names = names,
+    .keys = {DECODER_GROUPED_KEYS, .epsilon = "norm_epsilon", .activation = "hidden_act"},
+    .names = {{"mlp.up_proj", "mlp.c_fc"}, {"mlp.down_proj", "mlp.c_proj"}},
     .read = read,
     .default_kv_heads = 2,
     .default_context = 4096,

@@ -13,7 +13,8 @@ static int64_t width_of_part(const graph *g, int layer, const char *part, int ax
     return found == GRAPH_NONE ? 0 : g->parameters[found].shape[axis];
 }
 
-int64_t decoder_head_dim(const graph *g)
+/* 0 in a network without attention. */
+static int64_t head_dim_of(const graph *g)
 {
     for (int n = 0; n < g->node_count; n++) {
         if (g->nodes[n].kind == NODE_ATTENTION) {
@@ -34,7 +35,8 @@ int64_t decoder_expert_width(const graph *g, int layer, int64_t expert)
 
 decoder_widths decoder_widths_of(const graph *g, int layer)
 {
-    const int64_t head_dim = decoder_head_dim(g) > 0 ? decoder_head_dim(g) : 1;
+    const int64_t stated = head_dim_of(g);
+    const int64_t head_dim = stated > 0 ? stated : 1;
     const int64_t turned = width_of_part(g, layer, "self_attn.k_rope_proj", 0);
     decoder_widths w = {
         .intermediate = width_of_part(g, layer, "mlp.down_proj", 1),
@@ -78,53 +80,31 @@ bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *
     return same;
 }
 
-decoder_widths decoder_common_widths(const graph *g)
+decoder_shape decoder_shape_of(const graph *g)
 {
-    decoder_widths common = {0};
+    decoder_shape s = {.head_dim = head_dim_of(g), .uniform = true, .heads_uniform = true};
+    decoder_widths *common = &s.common;
     for (int layer = g->block_count - 1; layer >= 0; layer--) {
         const decoder_widths own = decoder_widths_of(g, layer);
         for (int i = 0; i < WIDTHS; i++) {
-            common.all[i] = own.all[i] > 0 ? own.all[i] : common.all[i];
+            common->all[i] = own.all[i] > 0 ? own.all[i] : common->all[i];
         }
     }
-    return common;
-}
-
-bool decoder_lacks_sublayers(const graph *g)
-{
-    bool found = false;
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
-        found = found || (!decoder_widths_are_none(&own) &&
-                          (own.heads == 0 || decoder_widths_lack_ffn(&own)));
+        const bool none = decoder_widths_are_none(&own);
+        s.layers += none ? 0 : 1;
+        s.lacks_sublayers =
+            s.lacks_sublayers || (!none && (own.heads == 0 || decoder_widths_lack_ffn(&own)));
+        s.uniform = s.uniform && decoder_widths_are_common(&own, common);
+        s.heads_uniform =
+            s.heads_uniform &&
+            (own.heads == 0 || (own.heads == common->heads && own.kv_heads == common->kv_heads &&
+                                own.query_rank == common->query_rank && own.rank == common->rank &&
+                                own.value == common->value));
     }
-    return found;
-}
-
-bool decoder_is_uniform(const graph *g)
-{
-    const decoder_widths common = decoder_common_widths(g);
-    for (int layer = 0; layer < g->block_count; layer++) {
-        const decoder_widths own = decoder_widths_of(g, layer);
-        if (!decoder_widths_are_common(&own, &common)) {
-            return false;
-        }
-    }
-    return !decoder_lacks_sublayers(g);
-}
-
-bool decoder_heads_are_uniform(const graph *g)
-{
-    const decoder_widths common = decoder_common_widths(g);
-    bool same = true;
-    for (int layer = 0; layer < g->block_count; layer++) {
-        const decoder_widths own = decoder_widths_of(g, layer);
-        same = same &&
-               (own.heads == 0 || (own.heads == common.heads && own.kv_heads == common.kv_heads &&
-                                   own.query_rank == common.query_rank && own.rank == common.rank &&
-                                   own.value == common.value));
-    }
-    return same;
+    s.uniform = s.uniform && !s.lacks_sublayers;
+    return s;
 }
 
 int decoder_count_layers(const graph *g, int64_t end)

@@ -28,16 +28,17 @@ int64_t decoder_expert_width(const graph *g, int layer, int64_t expert);
 /** Whether what the layer has is as wide as in `common`. */
 bool decoder_widths_are_common(const decoder_widths *own, const decoder_widths *common);
 
-/** The widths of the first layer that has them; 0 where none has. */
-decoder_widths decoder_common_widths(const graph *g);
-/** 0 in a network without attention. */
-int64_t decoder_head_dim(const graph *g);
-/** Whether a layer that is not left out has no attention or no FFN. */
-bool decoder_lacks_sublayers(const graph *g);
-/** Whether all layers that are not left out have both, and what is of one kind the same widths. */
-bool decoder_is_uniform(const graph *g);
-/** Whether all layers that have attention have the same numbers of heads. */
-bool decoder_heads_are_uniform(const graph *g);
+/** What the layers have in common. */
+typedef struct decoder_shape {
+    decoder_widths common; /* of the first layer that has them; 0 where none has */
+    int64_t head_dim;      /* 0 in a network without attention */
+    int layers;            /* that are not left out */
+    bool lacks_sublayers;  /* one of these has no attention or no FFN */
+    bool uniform;          /* they have both, and what is of one kind the same widths */
+    bool heads_uniform;    /* those that have attention have the same numbers of heads */
+} decoder_shape;
+decoder_shape decoder_shape_of(const graph *g);
+
 /** Layers before `end` that are not left out. */
 int decoder_count_layers(const graph *g, int64_t end);
 

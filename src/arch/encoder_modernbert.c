@@ -2,19 +2,6 @@
  * transformers. */
 #include "arch/decoder.h"
 
-static const decoder_keys keys = {DECODER_COMMON_KEYS, .intermediate = "intermediate_size",
-                                  .epsilon = "norm_eps", .activation = "hidden_activation",
-                                  .theta = "global_rope_theta"};
-
-static const decoder_name names[] = {{"model.embed_tokens", "embeddings.tok_embeddings"},
-                                     {"model.embed_norm", "embeddings.norm"},
-                                     {"input_layernorm", "attn_norm"},
-                                     {"self_attn.o_proj", "attn.Wo"},
-                                     {"post_attention_layernorm", "mlp_norm"},
-                                     {"mlp.down_proj", "mlp.Wo"},
-                                     {"model.norm", "final_norm"},
-                                     {NULL, NULL}};
-
 static grail_status read(const char *source, const json_t *json, decoder_config *c)
 {
     CHECK(decoder_refuse(source, json, "norm_bias", "norms have a bias beside their weight"));
@@ -22,8 +9,15 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
 }
 
 static const decoder_family family = {
-    .keys = &keys,
-    .names = names,
+    .keys = {DECODER_COMMON_KEYS, .intermediate = "intermediate_size", .epsilon = "norm_eps",
+             .activation = "hidden_activation", .theta = "global_rope_theta"},
+    .names = {{"model.embed_tokens", "embeddings.tok_embeddings"},
+              {"model.embed_norm", "embeddings.norm"},
+              {"input_layernorm", "attn_norm"},
+              {"self_attn.o_proj", "attn.Wo"},
+              {"post_attention_layernorm", "mlp_norm"},
+              {"mlp.down_proj", "mlp.Wo"},
+              {"model.norm", "final_norm"}},
     .qkv = "attn.Wqkv",
     .gate_up = "mlp.Wi",
     .layers = "layers.",

@@ -1,35 +1,7 @@
 /* What families of encoders share. */
 #include "arch/decoder.h"
-#include "base/name_list.h"
 
-#include <stdio.h>
 #include <string.h>
-
-const decoder_keys encoder_keys = {DECODER_COMMON_KEYS, .intermediate = "intermediate_size",
-                                   .epsilon = "layer_norm_eps", .activation = "hidden_act"};
-
-const decoder_name encoder_names[] = {{"model.embed_tokens", "embeddings.word_embeddings"},
-                                      {"model.embed_positions", "embeddings.position_embeddings"},
-                                      {"model.token_types", "embeddings.token_type_embeddings"},
-                                      {"model.embed_norm", "embeddings.LayerNorm"},
-                                      {"self_attn.q_proj", "attention.self.query"},
-                                      {"self_attn.k_proj", "attention.self.key"},
-                                      {"self_attn.v_proj", "attention.self.value"},
-                                      {"self_attn.o_proj", "attention.output.dense"},
-                                      {"self_attn.branch_norm", "attention.output.LayerNorm"},
-                                      {"mlp.up_proj", "intermediate.dense"},
-                                      {"mlp.down_proj", "output.dense"},
-                                      {"mlp.branch_norm", "output.LayerNorm"},
-                                      {NULL, NULL}};
-
-/* TensorFlow's names of a norm's weight and bias, which older checkpoints keep. */
-decoder_place encoder_place(const decoder_config *c, int layer, const char *part, const char *kind)
-{
-    const bool is_norm = name_ends_with(part, "_norm");
-    const bool is_weight = strcmp(kind, "weight") == 0;
-    const char *old = is_weight ? "gamma" : "beta";
-    return decoder_place_plain(c, layer, part, c->old_norm_names && is_norm ? old : kind);
-}
 
 grail_status encoder_read(const char *source, const json_t *json, decoder_config *c)
 {
@@ -62,6 +34,3 @@ outside_part encoder_outside(const char *tensor)
     }
     return OUTSIDE_WEIGHTS;
 }
-
-const char *const encoder_settings[] = {"hidden_act", "layer_norm_eps", "max_position_embeddings",
-                                        NULL};

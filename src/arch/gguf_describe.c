@@ -24,12 +24,11 @@ static grail_status put_width(const graph *g, const gguf_family *family, int kin
 {
     char key[GGUF_KEY_SIZE];
     gguf_key_text(family->name, width_keys[kind], key);
-    if (decoder_is_uniform(g)) {
-        const decoder_widths common = decoder_common_widths(g);
-        return gguf_put_integer(out, key, GGUF_U32, width_of(&common, kind));
+    const decoder_shape shape = decoder_shape_of(g);
+    if (shape.uniform) {
+        return gguf_put_integer(out, key, GGUF_U32, width_of(&shape.common, kind));
     }
-    const int left = decoder_count_layers(g, g->block_count);
-    CHECK(gguf_put_array(out, key, GGUF_I32, (uint64_t)left));
+    CHECK(gguf_put_array(out, key, GGUF_I32, (uint64_t)shape.layers));
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
         if (!decoder_widths_are_none(&own)) {
@@ -126,7 +125,7 @@ static bool lacks(const describing *d, gguf_key_id id)
 static grail_status put_missing(const describing *d, gguf_pairs *out)
 {
     static const gguf_key_id lengths[] = {GGUF_KEY_KEY_LENGTH, GGUF_KEY_VALUE_LENGTH};
-    const int64_t head_dim = decoder_head_dim(d->narrowed);
+    const int64_t head_dim = decoder_shape_of(d->narrowed).head_dim;
     for (size_t i = 0; d->cut && i < sizeof lengths / sizeof lengths[0] && head_dim > 0; i++) {
         CHECK(lacks(d, lengths[i]) ? put_integer(d, lengths[i], head_dim, out) : GRAIL_OK);
     }
@@ -145,7 +144,7 @@ grail_status gguf_family_of_narrowed(const grail_model *model, const graph *narr
                                      const gguf_family **out)
 {
     CHECK(gguf_family_find(model->checkpoint, out));
-    if ((*out)->rows_in_pairs && is_cut(model, narrowed) && !decoder_is_uniform(narrowed)) {
+    if ((*out)->rows_in_pairs && is_cut(model, narrowed) && !decoder_shape_of(narrowed).uniform) {
         *out = gguf_family_named("deci"); /* the only one of them with layers of different widths */
     }
     return GRAIL_OK;
@@ -197,11 +196,11 @@ grail_status gguf_family_of_target(const grail_model *model, const graph *g,
 {
     const char *type = model->architecture->name;
     const json_int_t hidden = json_integer_value(json_object_get(model->config, "hidden_size"));
-    const decoder_widths w = decoder_common_widths(g);
+    const decoder_shape shape = decoder_shape_of(g);
     if (checkpoint_metadata(model->checkpoint) != NULL && !is_cut(model, g)) {
         return gguf_family_find(model->checkpoint, out);
     }
-    *out = gguf_family_for(type, decoder_is_uniform(g), w.heads * decoder_head_dim(g) == hidden);
+    *out = gguf_family_for(type, shape.uniform, shape.common.heads * shape.head_dim == hidden);
     return GRAIL_OK;
 }
 
@@ -212,13 +211,13 @@ void gguf_judge_loaders(const gguf_family *family, const json_t *config, const g
                         loader_verdict *verdicts)
 {
     const json_int_t hidden = json_integer_value(json_object_get(config, "hidden_size"));
-    const decoder_widths w = decoder_common_widths(narrowed);
-    const bool heads_fill = w.heads * decoder_head_dim(narrowed) == hidden;
+    const decoder_shape shape = decoder_shape_of(narrowed);
+    const bool heads_fill = shape.common.heads * shape.head_dim == hidden;
     loader_verdict *transformers = &verdicts[0];
     transformers->loads = true;
     transformers->lines[0] = 0;
     remark(transformers, "with gguf_file=, dequantised");
-    if (!decoder_is_uniform(narrowed)) {
+    if (!shape.uniform) {
         refuse(transformers,
                "the layers have different widths; its reader of GGUF files has no class for them");
     } else if (!heads_fill) {
@@ -229,9 +228,9 @@ void gguf_judge_loaders(const gguf_family *family, const json_t *config, const g
     loader_verdict *v = &verdicts[2];
     v->loads = true;
     remark(v, "the file as it is, as %s", family->name);
-    if (decoder_lacks_sublayers(narrowed)) {
+    if (shape.lacks_sublayers) {
         refuse(v, "layers lack their attention or FFN; its graphs give all layers both");
-    } else if (!decoder_is_uniform(narrowed) && !family->differs_by_layer) {
+    } else if (!shape.uniform && !family->differs_by_layer) {
         refuse(v, "the layers have different widths; its graph of the family gives all layers the "
                   "widths of layer 0");
     } else if (strcmp(family->name, "qwen2") == 0 && !heads_fill) {

@@ -202,7 +202,7 @@ static grail_status list_tensors(const target_making *e)
 static grail_status choose_family(target_making *e)
 {
     char lacks[LOADER_REASON_SIZE];
-    if (decoder_lacks_sublayers(e->g)) {
+    if (decoder_shape_of(e->g).lacks_sublayers) {
         return refuse_shape(e->m, "layers lack their attention or FFN");
     }
     if (gguf_family_lacks(e->g, e->m->context, lacks)) {
@@ -227,7 +227,7 @@ grail_status gguf_target_init(const grail_model *model, const graph *g,
                               : stored == GRAIL_DTYPE_F64 ? GRAIL_DTYPE_F32
                                                           : GRAIL_DTYPE_F16;
     *out = (gguf_target){0};
-    e.c.head_dim = decoder_head_dim(g);
+    e.c.head_dim = decoder_shape_of(g).head_dim;
     if (model->graph->input_kind != INPUT_TOKENS) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: reads images, and only language models are written as GGUF; write it "

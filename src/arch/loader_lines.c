@@ -89,47 +89,40 @@ void loader_lines_open_clip(const char *mlp_ratio, loader_verdict *v)
               mlp_ratio);
 }
 
-/* Gives the tensors the names that their class has, where they have others. */
-static void rename_lines(const checkpoint *weights, char *text, size_t size)
-{
-    const char *prefix = checkpoint_prefix(weights);
-    bool wrapped = false; /* in modules whose names checkpoint_plain_name removes */
-    for (int64_t i = 0; i < checkpoint_count(weights) && !wrapped; i++) {
-        wrapped = strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0;
-    }
-    const char *plain = wrapped
-                            ? "import re\ntensors = {re.sub(r\"(?<![^.])(module|_orig_mod|_module|"
-                              "_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\\."
-                              "\", \"\", name): tensor for name, tensor in tensors.items()}\n"
-                            : "";
-    if (prefix[0] == 0) {
-        snprintf(text, size, "%s", plain);
-    } else {
-        snprintf(text, size,
-                 "%stensors = {name.removeprefix(\"%s\"): tensor for name, tensor in "
-                 "tensors.items()}\n",
-                 plain, prefix);
-    }
-}
-
+/* Gives the tensors the names that their class has, where they have others: some are wrapped in
+ * modules whose names checkpoint_plain_name removes. */
 void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
 {
     const char *file = checkpoint_file_name(weights, 0);
     const char *wrapper = checkpoint_wrapper(weights, 0);
+    const char *prefix = checkpoint_prefix(weights);
     const bool torch = checkpoint_format(weights) == &weights_format_torch;
     const bool renamed = torch && !checkpoint_is_torch_name(file);
+    char strip[LOADER_LINES_SIZE] = "";
+    bool wrapped = false;
     if (checkpoint_file_count(weights) != 1 || renamed || !is_plain(file) ||
-        (wrapper[0] != 0 && !is_plain(wrapper)) ||
-        (checkpoint_prefix(weights)[0] != 0 && !is_plain(checkpoint_prefix(weights)))) {
+        (wrapper[0] != 0 && !is_plain(wrapper)) || (prefix[0] != 0 && !is_plain(prefix))) {
         return;
     }
-    char names[LOADER_LINES_SIZE];
-    rename_lines(weights, names, sizeof names);
+    for (int64_t i = 0; i < checkpoint_count(weights) && !wrapped; i++) {
+        wrapped = strcmp(checkpoint_plain_name(weights, i), checkpoint_at(weights, i)->name) != 0;
+    }
+    if (prefix[0] != 0) {
+        snprintf(strip, sizeof strip,
+                 "tensors = {name.removeprefix(\"%s\"): tensor for name, tensor in "
+                 "tensors.items()}\n",
+                 prefix);
+    }
     const char *module = torch ? "torch" : "safetensors.torch";
-    const char *how = torch ? "load" : "load_file";
-    const char *limits = torch ? ", map_location=\"cpu\", weights_only=True" : "";
-    set_lines(v, "import %s\ntensors = %s.%s(\"DIR/%s\"%s)%s%s%s\n%s", module, module, how, file,
-              limits, wrapper[0] == 0 ? "" : "[\"", wrapper, wrapper[0] == 0 ? "" : "\"]", names);
+    set_lines(v, "import %s\ntensors = %s.%s(\"DIR/%s\"%s)%s%s%s\n%s%s", module, module,
+              torch ? "load" : "load_file", file,
+              torch ? ", map_location=\"cpu\", weights_only=True" : "",
+              wrapper[0] == 0 ? "" : "[\"", wrapper, wrapper[0] == 0 ? "" : "\"]",
+              wrapped ? "import re\ntensors = {re.sub(r\"(?<![^.])(module|_orig_mod|_module|"
+                        "_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\\."
+                        "\", \"\", name): tensor for name, tensor in tensors.items()}\n"
+                      : "",
+              strip);
 }
 
 void loader_lines_complete(const loader_verdict *weights, loader_verdict *v)

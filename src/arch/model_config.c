@@ -76,22 +76,26 @@ grail_status model_config_read_beside(const checkpoint *weights, const char *dir
     return directory == NULL ? GRAIL_OK : read_named(NULL, directory, name, out);
 }
 
+/* *directory is owned; *file lies in it. */
+static grail_status split_path(const char *path, char **directory, const char **file)
+{
+    const char *slash = strrchr(path, '/');
+    *file = slash == NULL ? path : slash + 1;
+    return slash == NULL ? memory_copy_string(directory, ".")
+                         : memory_format(directory, "%.*s", (int)(slash - path + 1), path);
+}
+
 grail_status model_config_directory(const char *path, char **out)
 {
     grail_status status = GRAIL_OK;
     char *directory = NULL;
+    const char *file = NULL;
     bool located = false;
-    const char *slash = strrchr(path, '/');
-    const char *file = slash == NULL ? path : slash + 1;
     *out = NULL;
     if (file_is_directory(path)) {
         return memory_copy_string(out, path);
     }
-    if (slash == NULL) {
-        TRY(memory_copy_string(&directory, "."));
-    } else {
-        TRY(memory_format(&directory, "%.*s", (int)(slash - path + 1), path));
-    }
+    TRY(split_path(path, &directory, &file));
     TRY(checkpoint_is_located(directory, file, &located));
     if (located || name_begins_with(file, "open_clip_model.") ||
         name_begins_with(file, "open_clip_pytorch_model.")) {
@@ -107,8 +111,8 @@ grail_status model_config_read(const checkpoint *memory, const char *path, model
 {
     grail_status status = GRAIL_OK;
     char *directory = NULL;
+    const char *file = NULL;
     bool is_gguf = false;
-    const char *slash = strrchr(path, '/');
     *out = (model_config){0};
     TRY(memory != NULL ? GRAIL_OK : checkpoint_is_gguf(path, &is_gguf));
     if (is_gguf) {
@@ -117,11 +121,9 @@ grail_status model_config_read(const checkpoint *memory, const char *path, model
     if (memory != NULL || file_is_directory(path)) {
         TRY(read_named(memory, path, MODEL_CONFIG_NAME, out));
         TRY(out->document != NULL ? GRAIL_OK : read_named(memory, path, MODEL_GRAIL_NAME, out));
-    } else if (slash == NULL) {
-        TRY(read_of_file(".", path, out));
     } else {
-        TRY(memory_format(&directory, "%.*s", (int)(slash - path + 1), path));
-        TRY(read_of_file(directory, slash + 1, out));
+        TRY(split_path(path, &directory, &file));
+        TRY(read_of_file(directory, file, out));
     }
 out:
     memory_free(directory);

@@ -23,23 +23,6 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
     return GRAIL_OK;
 }
 
-static grail_status append_resize(const image_preparation *p, int64_t side, buffer *out)
-{
-    return p->edges == IMAGE_NOT_RESIZED
-               ? GRAIL_OK
-               : buffer_format(out, ", %s resized to %lld (%s%s%s)",
-                               p->edges == IMAGE_BOTH_EDGES ? "both edges" : "the shorter edge",
-                               (long long)image_resized_length(p, side),
-                               image_filter_name(p->filter),
-                               p->own_mode ? ", before they become RGB" : "",
-                               p->crops_down ? ", the crop rounded down" : "");
-}
-
-static grail_status append_scale(const char *name, const double values[3], buffer *out)
-{
-    return buffer_format(out, ", %s %.6g,%.6g,%.6g", name, values[0], values[1], values[2]);
-}
-
 grail_status model_describe_images(const grail_model *model, const grail_image_source *source,
                                    char **out)
 {
@@ -53,12 +36,20 @@ grail_status model_describe_images(const grail_model *model, const grail_image_s
     TRY(model_preparation_use(model, &p));
     const int64_t side = filled.size > 0 ? filled.size : p->side;
     TRY(buffer_format(&text, "%lld x %lld pixels", (long long)side, (long long)side));
-    TRY(append_resize(p, side, &text));
+    if (p->edges != IMAGE_NOT_RESIZED) {
+        TRY(buffer_format(&text, ", %s resized to %lld (%s%s%s)",
+                          p->edges == IMAGE_BOTH_EDGES ? "both edges" : "the shorter edge",
+                          (long long)image_resized_length(p, side), image_filter_name(p->filter),
+                          p->own_mode ? ", before they become RGB" : "",
+                          p->crops_down ? ", the crop rounded down" : ""));
+    }
     if (p->rescale != 1.0 / 255.0) {
         TRY(buffer_format(&text, ", bytes times %.6g", p->rescale));
     }
-    TRY(append_scale("mean", image_values(&filled.mean, p->mean), &text));
-    TRY(append_scale("std", image_values(&filled.deviation, p->deviation), &text));
+    const double *mean = image_values(&filled.mean, p->mean);
+    const double *deviation = image_values(&filled.deviation, p->deviation);
+    TRY(buffer_format(&text, ", mean %.6g,%.6g,%.6g, std %.6g,%.6g,%.6g", mean[0], mean[1], mean[2],
+                      deviation[0], deviation[1], deviation[2]));
     TRY(memory_copy_string(out, (const char *)text.bytes));
 out:
     buffer_fini(&text);

@@ -78,19 +78,6 @@ const grail_option *grail_onnx_option_at(int i)
     return option_at(fields, i);
 }
 
-static grail_status choose_side(const grail_model *m, const grail_onnx_options *options,
-                                int64_t *side)
-{
-    if (m->graph->input_kind != INPUT_IMAGES) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: cannot write a decoder as ONNX, only a network that reads images; "
-                         "convert the checkpoint with a tool for decoders",
-                         checkpoint_path(m->checkpoint));
-    }
-    *side = options->side > 0 ? options->side : model_image_side(m);
-    return GRAIL_OK;
-}
-
 grail_status grail_onnx_write(const grail_model *model, const char *path,
                               const grail_onnx_options *options, grail_onnx_facts *facts)
 {
@@ -104,7 +91,13 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
     bool converted = false;
     TRY(options_check(fields, chosen));
     TRY(name_check_ending(path, "an ONNX file", ".onnx"));
-    TRY(choose_side(model, chosen, &found.side));
+    if (model->graph->input_kind != INPUT_IMAGES) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "%s: cannot write a decoder as ONNX, only a network that reads images; convert the "
+             "checkpoint with a tool for decoders",
+             checkpoint_path(model->checkpoint));
+    }
+    found.side = chosen->side > 0 ? chosen->side : model_image_side(model);
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));
     TRY(onnx_writer_create(&w));

@@ -56,21 +56,6 @@ static grail_status explain_gguf(const opening *o, const grail_model_options *op
     return status;
 }
 
-/* What is read of files before the tensors are. The keys of a GGUF file are its configuration. */
-static grail_status open_files(opening *o)
-{
-    grail_model *m = o->m;
-    bool is_gguf = false;
-    CHECK(checkpoint_is_gguf(m->path, &is_gguf));
-    if (is_gguf) {
-        CHECK(checkpoint_open(m->path, &m->checkpoint));
-        CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
-        CHECK(memory_copy_string(&o->source, m->path));
-        CHECK(memory_copy_string(&o->asker, "the file's metadata"));
-    }
-    return model_config_directory(m->path, &o->directory);
-}
-
 /* Reads the language model of a larger network as one by itself. */
 static grail_status take_text_tower(opening *o)
 {
@@ -472,8 +457,18 @@ static grail_status note_place(const opening *o)
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
+    bool is_gguf = false;
     CHECK(read_config(o));
-    CHECK(m->checkpoint == NULL ? open_files(o) : GRAIL_OK);
+    if (m->checkpoint == NULL) {
+        CHECK(checkpoint_is_gguf(m->path, &is_gguf));
+        CHECK(is_gguf ? checkpoint_open(m->path, &m->checkpoint) : GRAIL_OK);
+        CHECK(model_config_directory(m->path, &o->directory));
+    }
+    if (is_gguf) { /* whose keys are its configuration */
+        CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
+        CHECK(memory_copy_string(&o->source, m->path));
+        CHECK(memory_copy_string(&o->asker, "the file's metadata"));
+    }
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;
     }
@@ -497,29 +492,22 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     return checkpoint_load(m->checkpoint);
 }
 
-/* The output of an unfinished run has all tensor names but not all weights. */
-static grail_status refuse_unfinished(const char *path)
-{
-    char *state = NULL;
-    grail_status status = path_join(&state, path, "grail-state.jsonl");
-    if (status == GRAIL_OK && file_is_directory(path) && file_exists(state)) {
-        status = error_set(
-            GRAIL_ERROR_FORMAT,
-            "'%s' holds an interrupted run, not a model; resume that run, or delete it", path);
-    }
-    memory_free(state);
-    return status;
-}
-
-/* What Hugging Face's hub keeps of a network: refs, blobs and snapshots, which are the models. */
-static grail_status refuse_cache(const char *path)
+/* The output of an unfinished run has all tensor names but not all weights. Hugging Face's hub
+ * keeps of a network refs, blobs and snapshots, which are the models. */
+static grail_status refuse_other_directory(const char *path)
 {
     grail_status status = GRAIL_OK;
+    char *state = NULL;
     char *snapshots = NULL;
     char *config = NULL;
     name_list names = {0};
+    TRY(path_join(&state, path, "grail-state.jsonl"));
     TRY(path_join(&snapshots, path, "snapshots"));
     TRY(path_join(&config, path, MODEL_CONFIG_NAME));
+    if (file_is_directory(path) && file_exists(state)) {
+        FAIL(GRAIL_ERROR_FORMAT,
+             "'%s' holds an interrupted run, not a model; resume that run, or delete it", path);
+    }
     if (!file_is_directory(snapshots) || file_exists(config)) {
         goto out;
     }
@@ -535,6 +523,7 @@ out:
     name_list_fini(&names);
     memory_free(config);
     memory_free(snapshots);
+    memory_free(state);
     return status;
 }
 
@@ -616,8 +605,7 @@ grail_status grail_model_open_with(const char *path, const grail_model_options *
     if (!file_exists(path)) {
         return refuse_missing(path);
     }
-    CHECK(refuse_unfinished(path));
-    CHECK(refuse_cache(path));
+    CHECK(refuse_other_directory(path));
     return open_model(path, NULL, options, out);
 }
 

@@ -45,22 +45,6 @@ static grail_status use_preset(grail_model *m, const char *origin)
     return status;
 }
 
-static grail_status use_timm(grail_model *m)
-{
-    grail_status status = GRAIL_OK;
-    char *source = NULL;
-    bool found = false;
-    TRY(memory_format(&source, "%s: %s", m->path, m->config_name));
-    status = preparation_of_timm(source, m->config, &found, &m->preparation->what);
-    if (found || status != GRAIL_OK) {
-        m->preparation->origin = m->config_name;
-        status = keep_failure(m->preparation, status);
-    }
-out:
-    memory_free(source);
-    return status;
-}
-
 static grail_status use_file(grail_model *m, const char *directory, const char *name)
 {
     grail_status status = GRAIL_OK;
@@ -112,30 +96,15 @@ static grail_preprocessing in_words(const grail_model *m)
     return words;
 }
 
-static void note_assumption(const grail_model *m, model_preparation *p)
-{
-    char steps[96]; /* "shorter edge to 256, bilinear, crop 224" */
-    const grail_preprocessing words = in_words(m);
-    const double *mean = words.mean;
-    const double *deviation = words.deviation;
-    const long long side = (long long)words.crop;
-    if (words.edges == NULL) {
-        snprintf(steps, sizeof steps, "%lld x %lld pixels, not resized", side, side);
-    } else {
-        snprintf(steps, sizeof steps, "%s %lld, %s, crop %lld",
-                 strcmp(words.edges, "both") == 0 ? "both edges to" : "shorter edge to",
-                 (long long)words.resize, words.interpolation, side);
-    }
-    snprintf(p->notice, sizeof p->notice,
-             "nothing says how images are prepared for this %s network; assumed is the preset %s "
-             "(%s, mean %g %g %g, std %g %g %g); naming a preset chooses another",
-             m->architecture->name, words.preset, steps, mean[0], mean[1], mean[2], deviation[0],
-             deviation[1], deviation[2]);
-}
-
+/* In this order: a setting, timm's config.json, the files of the directory, a preset of the
+ * configuration, that of the family, which is an assumption. */
 grail_status model_preparation_find(grail_model *m, const char *directory, bool is_recognised,
                                     const char *preset)
 {
+    /* A network that is recognised by its tensors is more likely open_clip's own. */
+    const char *const files[] = {is_recognised ? OPEN_CLIP_CONFIG_NAME : PREPROCESSOR_CONFIG_NAME,
+                                 PREPROCESSOR_CONFIG_NAME, PROCESSOR_CONFIG_NAME,
+                                 OPEN_CLIP_CONFIG_NAME};
     const int64_t side = m->graph->image.height; /* of networks with learned positions */
     CHECK(memory_new(&m->preparation, 1, sizeof *m->preparation));
     model_preparation *p = m->preparation;
@@ -143,25 +112,45 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
         CHECK(use_preset(m, preset));
     }
     if (!is_found(p) && m->config_name != NULL) {
-        CHECK(use_timm(m));
+        char *source = NULL;
+        bool found = false;
+        CHECK(memory_format(&source, "%s: %s", m->path, m->config_name));
+        const grail_status status = preparation_of_timm(source, m->config, &found, &p->what);
+        memory_free(source);
+        p->origin = found || status != GRAIL_OK ? m->config_name : p->origin;
+        CHECK(keep_failure(p, status));
     }
-    if (is_recognised) { /* by its tensors, which is more likely open_clip's own */
-        CHECK(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        CHECK(use_file(m, directory, files[i]));
     }
-    CHECK(use_file(m, directory, PREPROCESSOR_CONFIG_NAME));
-    CHECK(use_file(m, directory, PROCESSOR_CONFIG_NAME));
-    CHECK(use_file(m, directory, OPEN_CLIP_CONFIG_NAME));
-    if (!is_found(p)) {
-        CHECK(use_preset(m, preset));
-        if (p->what.name != NULL && p->origin == NULL) {
-            note_assumption(m, p);
+    if (is_found(p)) {
+        if (p->failure_text == NULL && side > 0 && side != p->what.side) {
+            snprintf(p->notice, sizeof p->notice,
+                     "%s is for images of %lld pixels, but the network takes %lld; the resize is "
+                     "scaled in proportion",
+                     p->origin, (long long)p->what.side, (long long)side);
         }
-    } else if (p->failure_text == NULL && side > 0 && side != p->what.side) {
-        snprintf(p->notice, sizeof p->notice,
-                 "%s is for images of %lld pixels, but the network takes %lld; the resize is "
-                 "scaled in proportion",
-                 p->origin, (long long)p->what.side, (long long)side);
+        return GRAIL_OK;
     }
+    CHECK(use_preset(m, preset));
+    if (p->what.name == NULL || p->origin != NULL) {
+        return GRAIL_OK;
+    }
+    char steps[96]; /* "shorter edge to 256, bilinear, crop 224" */
+    const grail_preprocessing words = in_words(m);
+    const long long crop = (long long)words.crop;
+    if (words.edges == NULL) {
+        snprintf(steps, sizeof steps, "%lld x %lld pixels, not resized", crop, crop);
+    } else {
+        snprintf(steps, sizeof steps, "%s %lld, %s, crop %lld",
+                 strcmp(words.edges, "both") == 0 ? "both edges to" : "shorter edge to",
+                 (long long)words.resize, words.interpolation, crop);
+    }
+    snprintf(p->notice, sizeof p->notice,
+             "nothing says how images are prepared for this %s network; assumed is the preset %s "
+             "(%s, mean %g %g %g, std %g %g %g); naming a preset chooses another",
+             m->architecture->name, words.preset, steps, words.mean[0], words.mean[1],
+             words.mean[2], words.deviation[0], words.deviation[1], words.deviation[2]);
     return GRAIL_OK;
 }
 

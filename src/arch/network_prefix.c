@@ -9,14 +9,11 @@ enum {
     MOST_CANDIDATES = 64, /* prefixes that are tried; a network has hardly any namesakes */
 };
 
-/* How much is there of a network behind the prefix that is set. */
-typedef grail_status (*judge)(const void *context, const checkpoint *weights, recognition *found);
-
 typedef struct search {
     checkpoint *weights;
     const char *base;
-    judge judge;
-    const void *context;
+    const architecture *a;             /* whose tensors are looked for, */
+    const graph *g;                    /* or (not NULL) those of its parameters */
     const char *anchors[MOST_ANCHORS]; /* names in the first block, without the base */
     int anchor_count;
     char *candidates[MOST_CANDIDATES]; /* prefixes, owned */
@@ -64,18 +61,38 @@ static grail_status refuse_two(const search *s, const char *one, const char *oth
                      bare ? "" : other, bare ? "" : "'");
 }
 
-/* Sets the prefix to the best candidate. */
-static grail_status choose(search *s, recognition *found)
+/* How much is there of a network behind the prefix that is set. */
+static grail_status judge(const search *s, recognition *found)
 {
-    const char *best = "";
+    if (s->g == NULL) {
+        return s->a->match(s->a, s->weights, found);
+    }
+    found->wanted = s->g->parameter_count;
+    for (int p = 0; p < s->g->parameter_count; p++) {
+        found->matched += checkpoint_place_of(s->weights, s->g->parameters[p].tensor) >= 0 ? 1 : 0;
+    }
+    return GRAIL_OK;
+}
+
+/* Sets the prefix to the best candidate. */
+static grail_status run(search *s, recognition *found)
+{
+    grail_status status = GRAIL_OK;
+    const char *best = s->base;
     bool complete = false;
     *found = (recognition){0};
+    for (int a = 0; a < s->anchor_count; a++) {
+        for (int64_t i = 0; i < checkpoint_count(s->weights); i++) {
+            TRY(add_candidate(s, s->anchors[a], i));
+        }
+    }
     for (int i = 0; i < s->count; i++) {
         recognition r = {0};
-        CHECK(checkpoint_set_prefix(s->weights, s->base, s->candidates[i]));
-        CHECK(s->judge(s->context, s->weights, &r));
+        TRY(checkpoint_set_prefix(s->weights, s->base, s->candidates[i]));
+        TRY(judge(s, &r));
         if (complete && is_complete(&r)) {
-            return refuse_two(s, best, s->candidates[i]);
+            status = refuse_two(s, best, s->candidates[i]);
+            goto out;
         }
         if (i == 0 || is_complete(&r) || (!complete && r.matched > found->matched)) {
             best = s->candidates[i];
@@ -83,19 +100,7 @@ static grail_status choose(search *s, recognition *found)
             complete = is_complete(&r);
         }
     }
-    CHECK(checkpoint_set_prefix(s->weights, s->base, s->count == 0 ? s->base : best));
-    return GRAIL_OK;
-}
-
-static grail_status run(search *s, recognition *found)
-{
-    grail_status status = GRAIL_OK;
-    for (int a = 0; a < s->anchor_count; a++) {
-        for (int64_t i = 0; i < checkpoint_count(s->weights); i++) {
-            TRY(add_candidate(s, s->anchors[a], i));
-        }
-    }
-    TRY(choose(s, found));
+    TRY(checkpoint_set_prefix(s->weights, s->base, best));
 out:
     for (int i = 0; i < s->count; i++) {
         memory_free(s->candidates[i]);
@@ -103,16 +108,10 @@ out:
     return status;
 }
 
-static grail_status judge_family(const void *context, const checkpoint *weights, recognition *found)
-{
-    const architecture *a = context;
-    return a->match(a, weights, found);
-}
-
 grail_status network_prefix_of_family(const architecture *a, checkpoint *weights,
                                       recognition *found)
 {
-    search s = {.weights = weights, .base = "", .judge = judge_family, .context = a};
+    search s = {.weights = weights, .base = "", .a = a};
     if (a->anchors == NULL) {
         return GRAIL_OK;
     }
@@ -123,20 +122,10 @@ grail_status network_prefix_of_family(const architecture *a, checkpoint *weights
     return run(&s, found);
 }
 
-static grail_status judge_graph(const void *context, const checkpoint *weights, recognition *found)
-{
-    const graph *g = context;
-    found->wanted = g->parameter_count;
-    for (int p = 0; p < g->parameter_count; p++) {
-        found->matched += checkpoint_place_of(weights, g->parameters[p].tensor) >= 0 ? 1 : 0;
-    }
-    return GRAIL_OK;
-}
-
 grail_status network_prefix_of_graph(const graph *g, const char *base, checkpoint *weights)
 {
     recognition found = {0};
-    search s = {.weights = weights, .base = base, .judge = judge_graph, .context = g};
+    search s = {.weights = weights, .base = base, .g = g};
     for (int p = 0; p < g->parameter_count && s.anchor_count < MOST_ANCHORS; p++) {
         const char *name = g->parameters[p].tensor;
         const char *end = NULL;

@@ -587,38 +587,13 @@ static const translator translators[] = {
     [NODE_SLICE] = translate_slice,
 };
 
-static grail_status declare(translation *t, extent image)
-{
-    const int64_t pixels[] = {ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width};
-    const size_t known = sizeof translators / sizeof translators[0];
-    CHECK(onnx_add_input(t->w, "pixels", 4, pixels));
-    t->values[t->g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
-    for (int i = 0; i < t->g->node_count; i++) {
-        const node *n = &t->g->nodes[i];
-        const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
-        CHECK(translate == NULL ? refuse("a node of a decoder")
-                                : translate(t, n, &t->values[n->output]));
-    }
-    const translated *y = &t->values[t->g->output];
-    const int64_t shape[] = {ONNX_ANY_SIZE, t->widths[t->g->output]};
-    if (y->layout != LAYOUT_VECTOR) {
-        return refuse("an output per position");
-    }
-    const char *const inputs[] = {y->name.text};
-    const onnx_node n = {
-        .operator_name = "Identity", .input_count = 1, .inputs = inputs, .output = "logits"};
-    CHECK(onnx_add_node(t->w, &n));
-    CHECK(onnx_add_output(t->w, "logits", 2, shape));
-    t->tensors->outputs = shape[1];
-    return GRAIL_OK;
-}
-
 grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_writer *w,
                                 onnx_tensors *tensors)
 {
     grail_status status = GRAIL_OK;
     const graph *g = model->graph;
     const size_t values = (size_t)g->value_count;
+    const size_t known = sizeof translators / sizeof translators[0];
     int64_t *widths = NULL;
     extent *extents = NULL;
     translation t = {.model = model, .g = g, .w = w, .tensors = tensors};
@@ -634,7 +609,23 @@ grail_status onnx_graph_declare(const grail_model *model, extent image, onnx_wri
     TRY(graph_extents(g, image, extents));
     t.widths = widths;
     t.extents = extents;
-    TRY(declare(&t, image));
+    TRY(onnx_add_input(
+        w, "pixels", 4,
+        (const int64_t[]){ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width}));
+    t.values[g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
+        TRY(translate == NULL ? refuse("a node of a decoder")
+                              : translate(&t, n, &t.values[n->output]));
+    }
+    const translated *y = &t.values[g->output];
+    const char *const inputs[] = {y->name.text};
+    const onnx_node last = {
+        .operator_name = "Identity", .input_count = 1, .inputs = inputs, .output = "logits"};
+    TRY(y->layout == LAYOUT_VECTOR ? onnx_add_node(w, &last) : refuse("an output per position"));
+    tensors->outputs = widths[g->output];
+    TRY(onnx_add_output(w, "logits", 2, (const int64_t[]){ONNX_ANY_SIZE, tensors->outputs}));
 out:
     memory_free(widths);
     memory_free(extents);

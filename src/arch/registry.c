@@ -9,6 +9,7 @@
 
 #include <grail/model.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #define ARCHITECTURE(name) &architecture_##name,
@@ -18,6 +19,15 @@ static const architecture *const architectures[] = {
 #undef ARCHITECTURE
 
 enum { ARCHITECTURE_COUNT = sizeof architectures / sizeof architectures[0] };
+
+void recognition_count(recognition *r, bool is_there, const char *name)
+{
+    r->wanted++;
+    r->matched += is_there ? 1 : 0;
+    if (!is_there && r->missing[0] == 0) {
+        snprintf(r->missing, sizeof r->missing, "%.*s", (int)sizeof r->missing - 1, name);
+    }
+}
 
 const char *grail_architecture_at(int i)
 {

@@ -67,14 +67,10 @@ const int64_t *resnet_block_shape(const resnet_layout *l, int stage, int block, 
 static void require(resnet_layout *l, const char *part, bool is_norm)
 {
     static const char *const kinds[] = {"weight", "bias", "running_mean", "running_var"};
-    recognition *r = &l->found;
+    char name[RESNET_TENSOR];
     for (int i = 0; i < (is_norm ? 4 : 1); i++) {
-        r->wanted++;
-        if (resnet_shape(l, part, kinds[i], NULL) != NULL) {
-            r->matched++;
-        } else if (r->missing[0] == 0) {
-            snprintf(r->missing, sizeof r->missing, "%s.%s", part, kinds[i]);
-        }
+        snprintf(name, sizeof name, "%s.%s", part, kinds[i]);
+        recognition_count(&l->found, resnet_shape(l, part, kinds[i], NULL) != NULL, name);
     }
 }
 

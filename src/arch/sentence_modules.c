@@ -79,16 +79,28 @@ static const struct {
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
 /* The mean is chosen where nothing is said of it. */
-static grail_status read_way(const char *path, const json_t *settings, sentence_pooling *out)
+static grail_status read_pooling(const char *directory, const char *folder, sentence_pooling *out)
 {
-    const char *word = json_string_value(json_object_get(settings, "pooling_mode"));
+    grail_status status = GRAIL_OK;
+    char *place = NULL;
+    char *path = NULL;
+    json_t *settings = NULL;
     int count = 0;
     int found = 0;
+    TRY(path_join(&place, directory, folder));
+    TRY(path_join(&path, place, "config.json"));
+    TRY(read_settings(path, &settings));
+    if (settings == NULL) {
+        snprintf(out->notice, sizeof out->notice,
+                 "no %s/config.json says how vectors are pooled, so they are means", folder);
+        goto out;
+    }
+    const char *word = json_string_value(json_object_get(settings, "pooling_mode"));
     for (int i = 0; i < WAYS; i++) {
         bool chosen = word != NULL && strcmp(word, ways[i].word) == 0;
         if (word == NULL) {
             const bool is_mean = strcmp(ways[i].word, "mean") == 0;
-            CHECK(json_get_boolean(path, settings, ways[i].key, is_mean, &chosen));
+            TRY(json_get_boolean(path, settings, ways[i].key, is_mean, &chosen));
         }
         found = chosen ? i : found;
         count += chosen ? 1 : 0;
@@ -100,24 +112,6 @@ static grail_status read_way(const char *path, const json_t *settings, sentence_
                  count == 0  ? "no way that is known"
                  : count > 1 ? "several ways"
                              : ways[found].word);
-    }
-    return GRAIL_OK;
-}
-
-static grail_status read_pooling(const char *directory, const char *folder, sentence_pooling *out)
-{
-    grail_status status = GRAIL_OK;
-    char *place = NULL;
-    char *path = NULL;
-    json_t *settings = NULL;
-    TRY(path_join(&place, directory, folder));
-    TRY(path_join(&path, place, "config.json"));
-    TRY(read_settings(path, &settings));
-    if (settings != NULL) {
-        TRY(read_way(path, settings, out));
-    } else {
-        snprintf(out->notice, sizeof out->notice,
-                 "no %s/config.json says how vectors are pooled, so they are means", folder);
     }
 out:
     json_decref(settings);

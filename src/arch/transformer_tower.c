@@ -116,9 +116,10 @@ static bool has_tensor(const tower *t, int layer, const char *part, const char *
     return has_part(t->names, part) && find(t->names, t->weights, layer, part, kind, name) != NULL;
 }
 
-/* How many of the tensors that a network needs outside the layers and in the first layer are there.
- */
-static recognition measure(const tower_names *n, const checkpoint *weights)
+/* The convention that fits a checkpoint best, by how many of the tensors that a network needs
+ * outside the layers and in the first layer are there. */
+static const tower_names *find_names(const architecture *self, const checkpoint *weights,
+                                     recognition *found)
 {
     static const struct {
         int layer;
@@ -135,30 +136,19 @@ static recognition measure(const tower_names *n, const checkpoint *weights)
                   {0, "mlp.up_proj", "weight"},
                   {0, "mlp.down_proj", "weight"},
                   {GRAPH_NONE, "model.norm", "weight"}};
-    recognition r = {0};
-    char name[NAME_SIZE];
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        const bool counted = is_fused(n, wanted[i].part) && number_in_qkv(wanted[i].part) > 0;
-        if (counted || !has_part(n, wanted[i].part)) {
-            continue;
-        }
-        r.wanted++;
-        if (find(n, weights, wanted[i].layer, wanted[i].part, wanted[i].kind, name) != NULL) {
-            r.matched++;
-        } else if (r.missing[0] == 0) {
-            snprintf(r.missing, sizeof r.missing, "%.*s", (int)sizeof r.missing - 1, name);
-        }
-    }
-    return r;
-}
-
-/* The convention that fits a checkpoint best. */
-static const tower_names *find_names(const architecture *self, const checkpoint *weights,
-                                     recognition *found)
-{
     const tower_names *best = NULL;
+    char name[NAME_SIZE];
     for (const tower_names *n = self->conventions; n->key != NULL; n++) {
-        const recognition r = measure(n, weights);
+        recognition r = {0};
+        for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+            const char *part = wanted[i].part;
+            const bool counted = is_fused(n, part) && number_in_qkv(part) > 0;
+            if (!counted && has_part(n, part)) {
+                const tensor_view *view =
+                    find(n, weights, wanted[i].layer, part, wanted[i].kind, name);
+                recognition_count(&r, view != NULL, name);
+            }
+        }
         if (best == NULL || r.matched * found->wanted > found->matched * r.wanted) {
             best = n;
             *found = r;

@@ -50,6 +50,11 @@ grail_status tower_describe_narrowed(const architecture *self, const graph *narr
 grail_status tower_judge_loaders(const architecture *self, const json_t *config, const graph *dense,
                                  const graph *narrowed, loader_verdict *verdicts) GRAIL_MUST_CHECK;
 
+/** Those that all families of towers fill alike. */
+#define TOWER_SLOTS                                                                                \
+    .settings = tower_settings, .match = tower_match, .build = tower_build,                        \
+    .describe_narrowed = tower_describe_narrowed, .judge_loaders = tower_judge_loaders
+
 /** Side of the images according to a configuration; `fallback` if it does not state it. */
 int64_t tower_image_side(const json_t *config, int64_t fallback);
 

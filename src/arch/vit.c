@@ -180,16 +180,12 @@ static outside_part outside(const char *tensor)
     return strstr(tensor, "pooler.dense.") != NULL ? OUTSIDE_WEIGHTS : OUTSIDE_REFUSED;
 }
 
-const architecture architecture_vit = {.name = "vit",
+const architecture architecture_vit = {TOWER_SLOTS,
+                                       .name = "vit",
                                        .conventions = conventions,
-                                       .settings = tower_settings,
                                        .recognise = tower_recognise,
                                        .anchors = anchors,
-                                       .match = tower_match,
-                                       .build = tower_build,
                                        .complete = complete,
                                        .image_processor = "ViT",
                                        .preset = preset,
-                                       .describe_narrowed = tower_describe_narrowed,
-                                       .judge_loaders = tower_judge_loaders,
                                        .outside = outside};

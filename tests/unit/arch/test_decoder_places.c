@@ -136,21 +136,17 @@ static decoder_place place_turned(const decoder_config *c, int layer, const char
     return place;
 }
 
-static const decoder_keys other_keys = {
-    .hidden = "width",
-    .layers = "depth",
-    .heads = "heads",
-    .head_dim = "head_width",
-    .intermediate = "inner",
-    .intermediate_multiple = 4,
-    .context = "length",
-    .epsilon = "epsilon",
-    .activation = "function",
-};
-
 static const decoder_family other = {
     .place = place_turned,
-    .keys = &other_keys,
+    .keys = {.hidden = "width",
+             .layers = "depth",
+             .heads = "heads",
+             .head_dim = "head_width",
+             .intermediate = "inner",
+             .intermediate_multiple = 4,
+             .context = "length",
+             .epsilon = "epsilon",
+             .activation = "function"},
     .default_context = 64,
     .always_biases = true,
     .layer_norms = true,
