@@ -14,36 +14,31 @@ typedef struct reading {
     int64_t layers;
 } reading;
 
-static const gguf_value *find(const reading *r, gguf_key_id id)
+static gguf_key_name key_of(const reading *r, gguf_key_id id)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(r->family->name, id, key);
-    return gguf_find(r->m, key);
+    return gguf_key_of(r->family->name, id);
 }
 
 static grail_status require(const reading *r, gguf_key_id id)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(r->family->name, id, key);
-    return gguf_find(r->m, key) != NULL ? GRAIL_OK
-                                        : error_set(GRAIL_ERROR_FORMAT, "lacks the key '%s'", key);
+    const gguf_key_name key = key_of(r, id);
+    return gguf_find(r->m, key.text) != NULL
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "lacks the key '%s'", key.text);
 }
 
 static grail_status get_integer(const reading *r, gguf_key_id id, int64_t fallback, int64_t *out)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(r->family->name, id, key);
-    return gguf_get_integer(r->m, key, fallback, out);
+    return gguf_get_integer(r->m, key_of(r, id).text, fallback, out);
 }
 
 static grail_status get_real(const reading *r, gguf_key_id id, double fallback, double *out)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(r->family->name, id, key);
-    CHECK(gguf_get_real(r->m, key, fallback, out));
+    const gguf_key_name key = key_of(r, id);
+    CHECK(gguf_get_real(r->m, key.text, fallback, out));
     return isfinite(*out) ? GRAIL_OK
                           : error_set(GRAIL_ERROR_FORMAT,
-                                      "key '%s' is %g, expected a finite number", key, *out);
+                                      "key '%s' is %g, expected a finite number", key.text, *out);
 }
 
 static grail_status require_integer(const reading *r, gguf_key_id id, int64_t *out)
@@ -72,7 +67,7 @@ static grail_status copy_real(const reading *r, gguf_key_id id, double fallback,
 static grail_status width_of(const reading *r, gguf_key_id id, int64_t layer, int64_t fallback,
                              int64_t *out)
 {
-    const gguf_value *value = find(r, id);
+    const gguf_value *value = gguf_find(r->m, key_of(r, id).text);
     if (value == NULL) {
         *out = fallback;
         return GRAIL_OK;
@@ -164,12 +159,11 @@ static grail_status copy_head_dim(const reading *r, int64_t heads)
 static grail_status copy_scaling(const reading *r)
 {
     grail_status status = GRAIL_OK;
-    char key[GGUF_KEY_SIZE];
+    const gguf_key_name key = key_of(r, GGUF_KEY_SCALING);
     char *type = NULL;
     json_t *scaling = NULL;
     double factor = 0.0;
-    gguf_key_text(r->family->name, GGUF_KEY_SCALING, key);
-    TRY(gguf_get_text(r->m, key, &type));
+    TRY(gguf_get_text(r->m, key.text, &type));
     if (type != NULL && strcmp(type, "none") == 0) {
         goto out;
     }
@@ -177,7 +171,7 @@ static grail_status copy_scaling(const reading *r)
         FAIL(GRAIL_ERROR_UNSUPPORTED,
              "key '%s' is \"%s\"; only none and linear are supported, and the scaling of a table; "
              "give the directory that the file was made from",
-             key, type);
+             key.text, type);
     }
     TRY(get_real(r, GGUF_KEY_OLD_FACTOR, 0.0, &factor));
     TRY(get_real(r, GGUF_KEY_FACTOR, factor, &factor));

@@ -22,13 +22,12 @@ static int64_t width_of(const decoder_widths *w, int kind)
 /* Layers without anything are left out of the result. */
 static grail_status put_width(const graph *g, const gguf_family *family, int kind, gguf_pairs *out)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(family->name, width_keys[kind], key);
+    const gguf_key_name key = gguf_key_of(family->name, width_keys[kind]);
     const decoder_shape shape = decoder_shape_of(g);
     if (shape.uniform) {
-        return gguf_put_integer(out, key, GGUF_U32, width_of(&shape.common, kind));
+        return gguf_put_integer(out, key.text, GGUF_U32, width_of(&shape.common, kind));
     }
-    CHECK(gguf_put_array(out, key, GGUF_I32, (uint64_t)shape.layers));
+    CHECK(gguf_put_array(out, key.text, GGUF_I32, (uint64_t)shape.layers));
     for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
         if (!decoder_widths_are_none(&own)) {
@@ -71,9 +70,7 @@ static bool is_cut(const grail_model *model, const graph *narrowed)
 
 static grail_status put_integer(const describing *d, gguf_key_id id, int64_t value, gguf_pairs *out)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(d->after->name, id, key);
-    return gguf_put_integer(out, key, GGUF_U32, value);
+    return gguf_put_integer(out, gguf_key_of(d->after->name, id).text, GGUF_U32, value);
 }
 
 /* A key of the family, under the name of the family of the result. Settings may have changed
@@ -94,9 +91,7 @@ static grail_status put_own(const describing *d, const gguf_value *value, gguf_p
     if (gguf_key_is(d->before->name, GGUF_KEY_EPSILON, value->key)) {
         CHECK(gguf_real_at(value, 0, &stated_epsilon));
         if (stated_epsilon != epsilon) {
-            char text[GGUF_KEY_SIZE];
-            gguf_key_text(d->after->name, GGUF_KEY_EPSILON, text);
-            return gguf_put_real(out, text, epsilon);
+            return gguf_put_real(out, gguf_key_of(d->after->name, GGUF_KEY_EPSILON).text, epsilon);
         }
     }
     if (d->cut && gguf_key_is(d->before->name, GGUF_KEY_BLOCK_COUNT, value->key)) {
@@ -115,9 +110,8 @@ static grail_status put_own(const describing *d, const gguf_value *value, gguf_p
 
 static bool lacks(const describing *d, gguf_key_id id)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(d->before->name, id, key);
-    return gguf_find(checkpoint_metadata(d->model->checkpoint), key) == NULL;
+    const gguf_metadata *m = checkpoint_metadata(d->model->checkpoint);
+    return gguf_find(m, gguf_key_of(d->before->name, id).text) == NULL;
 }
 
 /* Widths that follow from others in the dense network, and do not any more; and what is stated only

@@ -129,9 +129,8 @@ grail_status gguf_family_find(const checkpoint *weights, const gguf_family **out
 {
     grail_status status = GRAIL_OK;
     char *name = NULL;
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text("", GGUF_KEY_ARCHITECTURE, key);
-    TRY(error_in(gguf_get_text(checkpoint_metadata(weights), key, &name), "%s",
+    const gguf_key_name key = gguf_key_of("", GGUF_KEY_ARCHITECTURE);
+    TRY(error_in(gguf_get_text(checkpoint_metadata(weights), key.text, &name), "%s",
                  checkpoint_path(weights)));
     *out = name == NULL ? NULL : gguf_family_named(name);
     if (*out == NULL) {

@@ -21,16 +21,16 @@ static const char *const names[GGUF_KEY_COUNT] = {
 #undef GGUF_OTHER
 };
 
-void gguf_key_text(const char *architecture, gguf_key_id id, char key[GGUF_KEY_SIZE])
+gguf_key_name gguf_key_of(const char *architecture, gguf_key_id id)
 {
-    snprintf(key, GGUF_KEY_SIZE, "%s%s", names[id][0] == '.' ? architecture : "", names[id]);
+    gguf_key_name key;
+    snprintf(key.text, sizeof key.text, "%s%s", names[id][0] == '.' ? architecture : "", names[id]);
+    return key;
 }
 
 bool gguf_key_is(const char *architecture, gguf_key_id id, const char *key)
 {
-    char own[GGUF_KEY_SIZE];
-    gguf_key_text(architecture, id, own);
-    return strcmp(own, key) == 0;
+    return strcmp(gguf_key_of(architecture, id).text, key) == 0;
 }
 
 /* "a*b" fits what begins with "a" and ends with "b". */

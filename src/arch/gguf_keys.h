@@ -31,8 +31,11 @@ typedef enum gguf_key_id {
     GGUF_KEY_COUNT
 } gguf_key_id;
 
-/** key <- as it stands in a file of that architecture. */
-void gguf_key_text(const char *architecture, gguf_key_id id, char key[GGUF_KEY_SIZE]);
+/** The key as it stands in a file of that architecture. */
+typedef struct gguf_key_name {
+    char text[GGUF_KEY_SIZE];
+} gguf_key_name;
+gguf_key_name gguf_key_of(const char *architecture, gguf_key_id id);
 /** Whether `key` is that one in a file of the architecture. */
 bool gguf_key_is(const char *architecture, gguf_key_id id, const char *key);
 /** What grail does with a key; there is a line for each. */

@@ -49,23 +49,17 @@ static grail_status refuse_shape(const grail_model *m, const char *why)
 
 static grail_status put_integer(target_making *e, gguf_key_id id, int64_t value)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(e->out->family->name, id, key);
-    return gguf_put_integer(e->pairs, key, GGUF_U32, value);
+    return gguf_put_integer(e->pairs, gguf_key_of(e->out->family->name, id).text, GGUF_U32, value);
 }
 
 static grail_status put_text(target_making *e, gguf_key_id id, const char *text)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(e->out->family->name, id, key);
-    return gguf_put_text(e->pairs, key, text);
+    return gguf_put_text(e->pairs, gguf_key_of(e->out->family->name, id).text, text);
 }
 
 static grail_status put_real(target_making *e, gguf_key_id id, double value)
 {
-    char key[GGUF_KEY_SIZE];
-    gguf_key_text(e->out->family->name, id, key);
-    return gguf_put_real(e->pairs, key, value);
+    return gguf_put_real(e->pairs, gguf_key_of(e->out->family->name, id).text, value);
 }
 
 /* The scaling of llama3 is a table: what plain frequencies are divided by. */

@@ -9,7 +9,6 @@
 #include "arch/outside_tensors.h"
 #include "arch/refusals.h"
 #include "arch/text_tower.h"
-#include "arch/tied_head.h"
 #include "base/file.h"
 #include "base/name_list.h"
 #include "base/names.h"

@@ -10,18 +10,20 @@
 #include <string.h>
 
 const outside_kind outside_kinds[OUTSIDE_PARTS] = {
-    [OUTSIDE_PROFILER] = {"counters of a profiler (thop)", .is_left_out = true},
-    [OUTSIDE_AVERAGE] = {"counters of what was averaged, or states of a library"},
-    [OUTSIDE_FLOAT_BATCHES] = {"counters of batches that are no integers"},
-    [OUTSIDE_SPLIT_NORMS] = {"norms of other splits of training batches (timm), which inference "
-                             "does not run",
-                             .is_left_out = true},
-    [OUTSIDE_POSITIONS] = {"numbers of positions or rotary frequencies, which follow from the "
-                           "configuration"},
-    [OUTSIDE_MASKS] = {"masks of attention"},
-    [OUTSIDE_LOSS] = {"weights of a loss"},
-    [OUTSIDE_PREDICTIONS] = {"layers that predict further tokens", .is_left_out = true},
-    [OUTSIDE_WEIGHTS] = {"a head beside that of the language model"},
+    [OUTSIDE_PROFILER] = {.what = "counters of a profiler (thop)", .is_left_out = true},
+    [OUTSIDE_AVERAGE] = {.what = "counters of what was averaged, or states of a library"},
+    [OUTSIDE_FLOAT_BATCHES] = {.what = "counters of batches that are no integers"},
+    [OUTSIDE_SPLIT_NORMS] =
+        {.what = "norms of other splits of training batches (timm), which inference "
+                 "does not run",
+         .is_left_out = true},
+    [OUTSIDE_POSITIONS] = {.what =
+                               "numbers of positions or rotary frequencies, which follow from the "
+                               "configuration"},
+    [OUTSIDE_MASKS] = {.what = "masks of attention"},
+    [OUTSIDE_LOSS] = {.what = "weights of a loss"},
+    [OUTSIDE_PREDICTIONS] = {.what = "layers that predict further tokens", .is_left_out = true},
+    [OUTSIDE_WEIGHTS] = {.what = "a head beside that of the language model"},
 };
 
 static bool is_integer(const tensor_view *t)

@@ -37,9 +37,6 @@ typedef struct resnet_naming {
     bool may_pad;        /* shortcuts without tensors pad with zero channels */
 } resnet_naming;
 
-/** The first convolution of the first block, under each naming. */
-extern const char *const resnet_anchors[];
-
 typedef struct resnet_layout {
     const resnet_naming *naming;
     const checkpoint *weights; /* whose tensors they are, */
@@ -69,10 +66,6 @@ const int64_t *resnet_block_shape(const resnet_layout *l, int stage, int block, 
 
 /** How Hugging Face calls blocks of that many convolutions. */
 const char *resnet_layer_type(int convs);
-
-/** Refuses variants with parts that the layout does not describe: GRAIL_ERROR_UNSUPPORTED, whose
- * message names the variant. */
-grail_status resnet_refuse_variants(const resnet_layout *layout) GRAIL_MUST_CHECK;
 
 /* The slots of `architecture` that describe and judge a narrowed network. */
 grail_status resnet_describe_narrowed(const architecture *self, const graph *narrowed,
