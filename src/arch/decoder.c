@@ -202,15 +202,6 @@ static grail_status add_latent_heads(builder *b, const decoder_layer *layer, int
                         &qkv[2]);
 }
 
-static grail_status add_usual_heads(builder *b, const decoder_layer *layer, int n, int qkv[3])
-{
-    CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &qkv[0]));
-    CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &qkv[1]));
-    CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &qkv[2]));
-    CHECK(add_positions(b, "self_attn.q_norm", layer->heads, &qkv[0]));
-    return add_positions(b, "self_attn.k_norm", layer->kv_heads, &qkv[1]);
-}
-
 /* What a branch adds to h; `n` is what it reads. */
 static grail_status add_attention(builder *b, const decoder_layer *layer, int n, int *y)
 {
@@ -218,7 +209,15 @@ static grail_status add_attention(builder *b, const decoder_layer *layer, int n,
     const int64_t value_dim = c->family->latent ? layer->value : c->head_dim;
     int qkv[3] = {0};
     int x = 0;
-    CHECK((c->family->latent ? add_latent_heads : add_usual_heads)(b, layer, n, qkv));
+    if (c->family->latent) {
+        CHECK(add_latent_heads(b, layer, n, qkv));
+    } else {
+        CHECK(add_heads(b, "self_attn.q_proj", layer->heads, n, &qkv[0]));
+        CHECK(add_heads(b, "self_attn.k_proj", layer->kv_heads, n, &qkv[1]));
+        CHECK(add_heads(b, "self_attn.v_proj", layer->kv_heads, n, &qkv[2]));
+        CHECK(add_positions(b, "self_attn.q_norm", layer->heads, &qkv[0]));
+        CHECK(add_positions(b, "self_attn.k_norm", layer->kv_heads, &qkv[1]));
+    }
     node attention = node_of(NODE_ATTENTION, b->block, qkv[0], qkv[1]);
     attention.inputs[attention.input_count++] = qkv[2];
     attention.attention.head_dim = c->head_dim;
@@ -281,23 +280,6 @@ static grail_status add_feed_forward(builder *b, const char *of, int64_t width, 
     return add_projection(b, of, "down_proj", width, c->hidden, gate, y);
 }
 
-/* h += share ffn of the rows that expert `e` has a share in. */
-static grail_status add_expert(builder *b, const decoder_layer *layer, int64_t e, int n, int shares,
-                               int *h)
-{
-    char name[DECODER_NAME_SIZE];
-    int y = 0;
-    node take = node_of(NODE_TAKE_ROWS, b->block, n, shares);
-    take.share = e;
-    CHECK(graph_add_node(b->g, &take, &y));
-    decoder_name_expert(e, name);
-    CHECK(add_feed_forward(b, name, layer->expert_width[e], y, &y));
-    node put = node_of(NODE_PUT_ROWS, b->block, y, shares);
-    put.inputs[put.input_count++] = *h;
-    put.share = e;
-    return graph_add_node(b->g, &put, h);
-}
-
 /* h += sigmoid(gate(n)) ffn(n), or ffn(n) */
 static grail_status add_shared_expert(builder *b, const decoder_layer *layer, int n, int *h)
 {
@@ -315,7 +297,8 @@ static grail_status add_shared_expert(builder *b, const decoder_layer *layer, in
     return build_plain(b, NODE_ADD, *h, y, h);
 }
 
-/* The expert of all rows comes last, so that it is fitted to what the others leave. */
+/* h += share ffn of the rows of each expert. The expert of all rows comes last, so that it is
+ * fitted to what the others leave. */
 static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, int *h)
 {
     const decoder_config *c = b->c;
@@ -330,7 +313,17 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
     }
     CHECK(graph_add_node(b->g, &route, &shares));
     for (int64_t e = 0; e < layer->experts; e++) {
-        CHECK(add_expert(b, layer, e, n, shares, h));
+        char name[DECODER_NAME_SIZE];
+        int y = 0;
+        node take = node_of(NODE_TAKE_ROWS, b->block, n, shares); /* those that it has a share in */
+        take.share = e;
+        CHECK(graph_add_node(b->g, &take, &y));
+        decoder_name_expert(e, name);
+        CHECK(add_feed_forward(b, name, layer->expert_width[e], y, &y));
+        node put = node_of(NODE_PUT_ROWS, b->block, y, shares);
+        put.inputs[put.input_count++] = *h;
+        put.share = e;
+        CHECK(graph_add_node(b->g, &put, h));
     }
     return layer->shared > 0 ? add_shared_expert(b, layer, n, h) : GRAIL_OK;
 }

@@ -123,21 +123,25 @@ static bool has_bias(const checkpoint *weights, const decoder_config *c, const c
     return found;
 }
 
-/* Divisors of the rotary frequencies. */
-static grail_status scale_frequencies(const checkpoint *weights, decoder_config *c)
+grail_status gguf_complete_config(const checkpoint *weights, decoder_config *c)
 {
     grail_status status = GRAIL_OK;
-    float *divisors = NULL;
+    const gguf_family *family = NULL;
+    float *divisors = NULL; /* of the rotary frequencies */
     const tensor_view *table = checkpoint_find(weights, GGUF_DIVISORS);
     const int64_t count = c->head_dim / 2;
     double *frequency = c->rotary[ROTARY_USUAL].frequency;
+    TRY(gguf_family_find(weights, &family));
+    c->place = family->rows_in_pairs ? gguf_place_in_pairs : gguf_place;
+    c->qkv_bias = has_bias(weights, c, "self_attn.q_proj");
+    c->output_bias = has_bias(weights, c, "self_attn.o_proj");
+    c->mlp_bias = has_bias(weights, c, "mlp.up_proj");
     if (table == NULL || frequency == NULL) {
-        return GRAIL_OK;
+        goto out;
     }
     if (table->rank != 1 || table->shape[0] != count || !dtype_is_weight(table->dtype)) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: tensor '" GGUF_DIVISORS "' does not hold %lld numbers",
-                         checkpoint_path(weights), (long long)count);
+        FAIL(GRAIL_ERROR_SHAPE, "%s: tensor '" GGUF_DIVISORS "' does not hold %lld numbers",
+             checkpoint_path(weights), (long long)count);
     }
     TRY(memory_new(&divisors, (size_t)count, sizeof divisors[0]));
     TRY(convert_to_f32(table->dtype, table->data, count, divisors));
@@ -152,15 +156,4 @@ static grail_status scale_frequencies(const checkpoint *weights, decoder_config 
 out:
     memory_free(divisors);
     return status;
-}
-
-grail_status gguf_complete_config(const checkpoint *weights, decoder_config *c)
-{
-    const gguf_family *family = NULL;
-    CHECK(gguf_family_find(weights, &family));
-    c->place = family->rows_in_pairs ? gguf_place_in_pairs : gguf_place;
-    c->qkv_bias = has_bias(weights, c, "self_attn.q_proj");
-    c->output_bias = has_bias(weights, c, "self_attn.o_proj");
-    c->mlp_bias = has_bias(weights, c, "mlp.up_proj");
-    return scale_frequencies(weights, c);
 }

@@ -62,30 +62,24 @@ static grail_status put_real(target_making *e, gguf_key_id id, double value)
     return gguf_put_real(e->pairs, gguf_key_of(e->out->family->name, id).text, value);
 }
 
-/* The scaling of llama3 is a table: what plain frequencies are divided by. */
-static grail_status make_divisors(target_making *e, double theta)
-{
-    const double *scaled = NULL;
-    const int64_t count = e->c.head_dim / 2;
-    for (int n = 0; n < e->g->node_count && scaled == NULL; n++) {
-        scaled = e->g->nodes[n].kind == NODE_ROPE ? e->g->nodes[n].rope.frequency : NULL;
-    }
-    CHECK(memory_new(&e->out->divisors, (size_t)count, sizeof e->out->divisors[0]));
-    for (int64_t k = 0; k < count; k++) {
-        const double plain = pow(theta, -2.0 * (double)k / (double)e->c.head_dim);
-        e->out->divisors[k] = scaled == NULL ? 1.0F : (float)((double)(float)plain / scaled[k]);
-    }
-    return GRAIL_OK;
-}
-
-/* Linear scaling is a key. */
+/* Linear scaling is a key, and that of llama3 a table: what plain frequencies are divided by. */
 static grail_status put_scaling(target_making *e, double theta)
 {
     const char *type = NULL;
     const json_t *scaling = rotary_scaling(e->m->config, &type);
     double factor = 1.0;
     if (strcmp(type, "llama3") == 0 && e->out->family->has_divisors) {
-        return make_divisors(e, theta);
+        const double *scaled = NULL;
+        const int64_t count = e->c.head_dim / 2;
+        for (int n = 0; n < e->g->node_count && scaled == NULL; n++) {
+            scaled = e->g->nodes[n].kind == NODE_ROPE ? e->g->nodes[n].rope.frequency : NULL;
+        }
+        CHECK(memory_new(&e->out->divisors, (size_t)count, sizeof e->out->divisors[0]));
+        for (int64_t k = 0; k < count; k++) {
+            const double plain = pow(theta, -2.0 * (double)k / (double)e->c.head_dim);
+            e->out->divisors[k] = scaled == NULL ? 1.0F : (float)((double)(float)plain / scaled[k]);
+        }
+        return GRAIL_OK;
     }
     if (strcmp(type, "default") == 0) {
         return GRAIL_OK;

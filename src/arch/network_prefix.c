@@ -48,19 +48,6 @@ static bool is_complete(const recognition *r)
     return r->wanted > 0 && r->matched == r->wanted;
 }
 
-static grail_status refuse_two(const search *s, const char *one, const char *other)
-{
-    const bool bare = one[0] == 0 || other[0] == 0;
-    const char *first = one[0] == 0 ? other : one;
-    return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: two networks fit: the tensors of one begin with '%s', %s%s%s; grail "
-                     "narrows one network: save the state_dict() of the one that is wanted by "
-                     "itself",
-                     checkpoint_path(s->weights), first,
-                     bare ? "those of the other have no prefix" : "those of the other with '",
-                     bare ? "" : other, bare ? "" : "'");
-}
-
 /* How much is there of a network behind the prefix that is set. */
 static grail_status judge(const search *s, recognition *found)
 {
@@ -91,8 +78,14 @@ static grail_status run(search *s, recognition *found)
         TRY(checkpoint_set_prefix(s->weights, s->base, s->candidates[i]));
         TRY(judge(s, &r));
         if (complete && is_complete(&r)) {
-            status = refuse_two(s, best, s->candidates[i]);
-            goto out;
+            const char *one = best[0] == 0 ? s->candidates[i] : best;
+            const char *other = best[0] == 0 ? best : s->candidates[i];
+            FAIL(GRAIL_ERROR_UNSUPPORTED,
+                 "%s: two networks fit: the tensors of one begin with '%s', %s%s%s; grail narrows "
+                 "one network: save the state_dict() of the one that is wanted by itself",
+                 checkpoint_path(s->weights), one,
+                 other[0] == 0 ? "those of the other have no prefix" : "those of the other with '",
+                 other, other[0] == 0 ? "" : "'");
         }
         if (i == 0 || is_complete(&r) || (!complete && r.matched > found->matched)) {
             best = s->candidates[i];

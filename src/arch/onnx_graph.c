@@ -126,21 +126,16 @@ static grail_status emit_transpose(translation *t, onnx_name x, int rank, const 
     return emit_with(t, "Transpose", 1, inputs, 1, &attribute, out);
 }
 
-/* The name of the complete tensor that contains a parameter, as in the checkpoint. */
-static grail_status whole_tensor(translation *t, int parameter, const char **name)
-{
-    const tensor_view *view = t->model->tensors[parameter];
-    const int64_t index = checkpoint_index_of(t->model->checkpoint, view->name);
-    *name = view->name;
-    int *place = &t->tensors->of_checkpoint[index];
-    return *place != GRAPH_NONE ? GRAIL_OK
-                                : onnx_add_tensor(t->w, view->name, view->rank, view->shape, place);
-}
-
+/* The name of the complete tensor, as in the checkpoint, or of the rows that are cut out of it. */
 static grail_status name_parameter(translation *t, int parameter, parameter_name *out)
 {
     const graph_parameter *p = &t->g->parameters[parameter];
-    CHECK(whole_tensor(t, parameter, &out->text));
+    const tensor_view *view = t->model->tensors[parameter];
+    int *place = &t->tensors->of_checkpoint[checkpoint_index_of(t->model->checkpoint, view->name)];
+    out->text = view->name;
+    if (*place == GRAPH_NONE) {
+        CHECK(onnx_add_tensor(t->w, view->name, view->rank, view->shape, place));
+    }
     if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,

@@ -101,26 +101,20 @@ outside_part outside_part_of(const char *name, const tensor_view *tensor)
 
 /* -- layers beyond the number that a network is described with --------------------------------- */
 
-/* Whether a parameter lies in a tensor whose name begins with these bytes and a number. */
-static bool has_layers(const graph *g, const char *base, const char *begin, size_t length)
-{
-    for (int p = 0; p < g->parameter_count; p++) {
-        const char *whole = g->parameters[p].tensor;
-        const char *tensor = whole + (name_begins_with(whole, base) ? strlen(base) : 0);
-        if (strncmp(tensor, begin, length) == 0 && tensor[length] >= '0' && tensor[length] <= '9') {
-            return true;
-        }
-    }
-    return false;
-}
-
 int64_t surplus_layer(const graph *g, const char *base, const char *name)
 {
     const char *end = NULL;
     const char *digits = name_find_number(name, &end);
     const long long layer = digits == NULL ? -1 : strtoll(digits, NULL, 10);
-    return layer >= g->block_count && has_layers(g, base, name, (size_t)(digits - name)) ? layer
-                                                                                         : -1;
+    const size_t length = digits == NULL ? 0 : (size_t)(digits - name);
+    for (int p = 0; p < g->parameter_count && layer >= g->block_count; p++) {
+        const char *whole = g->parameters[p].tensor;
+        const char *tensor = whole + (name_begins_with(whole, base) ? strlen(base) : 0);
+        if (strncmp(tensor, name, length) == 0 && tensor[length] >= '0' && tensor[length] <= '9') {
+            return layer;
+        }
+    }
+    return -1;
 }
 
 /* Its eh_proj joins the hidden state of a position with the embedding of the next token. Source:

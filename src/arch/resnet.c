@@ -13,184 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- names, and the structure according to them ---------------------------------------------------
- */
-
-/* Names that most collections have. */
-#define USUAL_NAMES                                                                                \
-    .stages = "layer", .blocks = ".", .first_stage = 1, .stem_conv = "conv1",                      \
-    .conv = {"conv1", "conv2", "conv3"}, .norm = {"bn1", "bn2", "bn3"}
-
-static const resnet_naming namings[] = {
-    {USUAL_NAMES, /* also of timm and the paper's CIFAR ResNet */
-     .library = RESNET_OF_TORCHVISION, .stem_norm = "bn1", .shortcut_conv = "downsample.0",
-     .shortcut_norm = "downsample.1", .head = "fc"},
-    {USUAL_NAMES, /* akamaster and other CIFAR collections */
-     .stem_norm = "bn1", .shortcut_conv = "shortcut.0", .shortcut_norm = "shortcut.1",
-     .head = "linear", .may_pad = true},
-    {.library = RESNET_OF_HUGGINGFACE,
-     .stages = "resnet.encoder.stages.",
-     .blocks = ".layers.",
-     .stem_conv = "resnet.embedder.embedder.convolution",
-     .stem_norm = "resnet.embedder.embedder.normalization",
-     .conv = {"layer.0.convolution", "layer.1.convolution", "layer.2.convolution"},
-     .norm = {"layer.0.normalization", "layer.1.normalization", "layer.2.normalization"},
-     .shortcut_conv = "shortcut.convolution",
-     .shortcut_norm = "shortcut.normalization",
-     .head = "classifier.1",
-     .relu_inside = true},
-    {USUAL_NAMES, .shortcut_conv = "shortcut.0", .final_norm = "bn", .head = "linear",
-     .pre_activation = true},
-};
-
-static const char *const anchors[] = {
-    "layer1.0.conv1.weight", "resnet.encoder.stages.0.layers.0.layer.0.convolution.weight", NULL};
-
-resnet_part resnet_in_block(const resnet_naming *n, int stage, int block, const char *part)
-{
-    resnet_part p;
-    snprintf(p.name, sizeof p.name, "%s%d%s%d.%s", n->stages, n->first_stage + stage, n->blocks,
-             block, part);
-    return p;
-}
-
-const int64_t *resnet_shape(const resnet_layout *l, const char *part, const char *kind, int *rank)
-{
-    char name[RESNET_TENSOR];
-    int ignored = 0;
-    rank = rank == NULL ? &ignored : rank;
-    snprintf(name, sizeof name, "%s.%s", part, kind);
-    if (l->g == NULL) {
-        const tensor_view *t = checkpoint_find(l->weights, name);
-        *rank = t == NULL ? 0 : t->rank;
-        return t == NULL ? NULL : t->shape;
-    }
-    const int p = graph_find_parameter(l->g, name);
-    *rank = p == GRAPH_NONE ? 0 : l->g->parameters[p].rank;
-    return p == GRAPH_NONE ? NULL : l->g->parameters[p].shape;
-}
-
-const int64_t *resnet_block_shape(const resnet_layout *l, int stage, int block, const char *part,
-                                  int *rank)
-{
-    return resnet_shape(l, resnet_in_block(l->naming, stage, block, part).name, "weight", rank);
-}
-
-/* Counts the weight of a part, or all four vectors of a BatchNorm. */
-static void require(resnet_layout *l, const char *part, bool is_norm)
-{
-    static const char *const kinds[] = {"weight", "bias", "running_mean", "running_var"};
-    char name[RESNET_TENSOR];
-    for (int i = 0; i < (is_norm ? 4 : 1); i++) {
-        snprintf(name, sizeof name, "%s.%s", part, kinds[i]);
-        recognition_count(&l->found, resnet_shape(l, part, kinds[i], NULL) != NULL, name);
-    }
-}
-
-/* A projection is needed where a stage begins, and the width that the last convolution of its first
- * block writes differs from the width that the first one reads, as it does behind the first stage.
- */
-static void require_block(resnet_layout *l, int stage, int block)
-{
-    const resnet_naming *n = l->naming;
-    int ranks[2];
-    const int64_t *first = resnet_block_shape(l, stage, block, n->conv[0], &ranks[0]);
-    const int64_t *last = resnet_block_shape(l, stage, block, n->conv[l->convs - 1], &ranks[1]);
-    const bool changes = ranks[0] > 1 && ranks[1] > 1 && first[1] != last[0];
-    for (int c = 0; c < l->convs; c++) {
-        require(l, resnet_in_block(n, stage, block, n->conv[c]).name, false);
-        require(l, resnet_in_block(n, stage, block, n->norm[c]).name, true);
-    }
-    if (resnet_block_shape(l, stage, block, n->shortcut_conv, NULL) != NULL ||
-        (!l->pads && block == 0 && (stage > 0 || changes))) {
-        require(l, resnet_in_block(n, stage, block, n->shortcut_conv).name, false);
-        if (n->shortcut_norm != NULL) {
-            require(l, resnet_in_block(n, stage, block, n->shortcut_norm).name, true);
-        }
-    }
-}
-
-static bool has_block(const resnet_layout *l, int stage, int block)
-{
-    return resnet_block_shape(l, stage, block, l->naming->conv[0], NULL) != NULL;
-}
-
-/* Looks for at least one stage of one block, so that the message for an unknown checkpoint names a
- * missing tensor. */
-static void read_naming(resnet_layout *l)
-{
-    const resnet_naming *n = l->naming;
-    l->pads = n->may_pad;
-    l->convs = resnet_block_shape(l, 0, 0, n->conv[2], NULL) != NULL ? 3 : 2;
-    for (int s = 0; s < RESNET_STAGES && (s == 0 || has_block(l, s, 0)); s++) {
-        l->stages++;
-        l->blocks[s] = 1;
-        while (has_block(l, s, l->blocks[s])) {
-            l->blocks[s]++;
-        }
-        l->pads = l->pads && resnet_block_shape(l, s, 0, n->shortcut_conv, NULL) == NULL;
-    }
-    require(l, n->stem_conv, false);
-    if (n->stem_norm != NULL) {
-        require(l, n->stem_norm, true);
-    }
-    for (int s = 0; s < l->stages; s++) {
-        for (int b = 0; b < l->blocks[s]; b++) {
-            require_block(l, s, b);
-        }
-    }
-    if (n->final_norm != NULL) {
-        require(l, n->final_norm, true);
-    }
-    require(l, n->head, false);
-}
-
-void resnet_layout_read(const checkpoint *weights, const graph *g, resnet_layout *out)
-{
-    for (size_t i = 0; i < sizeof namings / sizeof namings[0]; i++) {
-        resnet_layout next = {.naming = &namings[i], .weights = weights, .g = g};
-        read_naming(&next);
-        if (i == 0 || (int64_t)next.found.matched * out->found.wanted >
-                          (int64_t)out->found.matched * next.found.wanted) {
-            *out = next;
-        }
-    }
-}
-
-const char *resnet_layer_type(int convs)
-{
-    return convs == RESNET_CONVS ? "bottleneck" : "basic";
-}
-
-/* Refuses variants with parts that the layout does not describe. */
-static grail_status refuse_variants(const resnet_layout *l)
-{
-    char stem[RESNET_NAME];
-    const char *path = checkpoint_path(l->weights);
-    snprintf(stem, sizeof stem, "%s.0", l->naming->stem_conv);
-    if (!has_block(l, 0, 0)) {
-        return GRAIL_OK; /* no residual network at all */
-    }
-    if (resnet_shape(l, stem, "weight", NULL) != NULL) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: a stem of several convolutions ('%s.weight') is not supported: "
-                         "ResNet-C, -D and -T variants cannot be narrowed, plain ResNets can",
-                         path, stem);
-    }
-    for (int s = 0; s < l->stages; s++) {
-        const resnet_part norm = resnet_in_block(l->naming, s, 0, "downsample.2");
-        if (resnet_shape(l, norm.name, "weight", NULL) != NULL) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "%s: a shortcut with average pooling (before '%s.weight') is not "
-                             "supported: ResNet-D variants cannot be narrowed, plain ResNets can",
-                             path, norm.name);
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* -- the graph --------------------------------------------------------------------------------- */
-
 typedef struct making {
     builder b;
     decoder_config c; /* which says only that parts are called as their tensors */
@@ -401,6 +223,33 @@ static grail_status build_graph(making *m)
     return graph_finish(b->g, h);
 }
 
+/* Refuses variants with parts that the layout does not describe. */
+static grail_status refuse_variants(const resnet_layout *l)
+{
+    char stem[RESNET_NAME];
+    const char *path = checkpoint_path(l->weights);
+    snprintf(stem, sizeof stem, "%s.0", l->naming->stem_conv);
+    if (resnet_block_shape(l, 0, 0, l->naming->conv[0], NULL) == NULL) {
+        return GRAIL_OK; /* no residual network at all */
+    }
+    if (resnet_shape(l, stem, "weight", NULL) != NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s: a stem of several convolutions ('%s.weight') is not supported: "
+                         "ResNet-C, -D and -T variants cannot be narrowed, plain ResNets can",
+                         path, stem);
+    }
+    for (int s = 0; s < l->stages; s++) {
+        const resnet_part norm = resnet_in_block(l->naming, s, 0, "downsample.2");
+        if (resnet_shape(l, norm.name, "weight", NULL) != NULL) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "%s: a shortcut with average pooling (before '%s.weight') is not "
+                             "supported: ResNet-D variants cannot be narrowed, plain ResNets can",
+                             path, norm.name);
+        }
+    }
+    return GRAIL_OK;
+}
+
 #define OTHER_NETWORK "; it is of another network: give the config.json of this one"
 
 static grail_status check_stated(const making *m, const json_t *config, const char *key, int index,
@@ -565,7 +414,7 @@ const architecture architecture_resnet = {
     .name = "resnet",
     .settings = settings,
     .recognise = recognise,
-    .anchors = anchors,
+    .anchors = resnet_anchors,
     .match = match,
     .build = build,
     .complete = refuse_filters,

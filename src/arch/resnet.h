@@ -37,6 +37,9 @@ typedef struct resnet_naming {
     bool may_pad;        /* shortcuts without tensors pad with zero channels */
 } resnet_naming;
 
+/** The first convolution of the first block, under each naming. */
+extern const char *const resnet_anchors[];
+
 typedef struct resnet_layout {
     const resnet_naming *naming;
     const checkpoint *weights; /* whose tensors they are, */

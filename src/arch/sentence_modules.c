@@ -133,23 +133,14 @@ static const char *kind_of(const json_t *module)
     return type == NULL ? "" : dot == NULL ? type : dot + 1;
 }
 
-/* Modules that change the angles between vectors, or that are not known. */
-static bool changes_vectors(const json_t *module)
-{
-    static const char *const others[] = {"Transformer", "Pooling", "Normalize", "Dropout"};
-    bool known = false;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        known = known || strcmp(kind_of(module), others[i]) == 0;
-    }
-    return !known;
-}
-
 grail_status sentence_pooling_read(const char *directory, sentence_pooling *out)
 {
     grail_status status = GRAIL_OK;
     char *list = NULL;
     json_t *modules = NULL;
     const char *folder = "1_Pooling";
+    /* Others change the angles between vectors, or are not known. */
+    static const char *const harmless[] = {"Transformer", "Pooling", "Normalize", "Dropout"};
     *out = (sentence_pooling){0};
     TRY(sentence_modules_read(directory, &list, &modules));
     for (size_t i = 0; i < json_array_size(modules); i++) {
@@ -161,7 +152,11 @@ grail_status sentence_pooling_read(const char *directory, sentence_pooling *out)
     TRY(read_pooling(directory, folder, out));
     for (size_t i = 0; i < json_array_size(modules) && out->notice[0] == 0; i++) {
         const json_t *module = json_array_get(modules, i);
-        if (changes_vectors(module)) {
+        bool changes = true;
+        for (size_t k = 0; k < sizeof harmless / sizeof harmless[0]; k++) {
+            changes = changes && strcmp(kind_of(module), harmless[k]) != 0;
+        }
+        if (changes) {
             snprintf(out->notice, sizeof out->notice,
                      "%.120s lists a module of type '%.60s', which is not applied to the vectors",
                      list, kind_of(module));
