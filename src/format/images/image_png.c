@@ -111,12 +111,23 @@ static grail_status read_header(png_reader *reader)
     return GRAIL_OK;
 }
 
-/* A row of wide grey was read into the first half of its memory, two bytes per pixel, high byte
+/* A row of wide grey is read into the first half of its memory, two bytes per pixel, high byte
  * first; it is spread to int32 from the end. Grey of few bits is scaled. */
-static void finish_rows(png_reader *reader, size_t row)
+static void read_rows(png_reader *reader)
 {
     const image *picture = &reader->image;
+    const size_t row = (size_t)picture->width * image_pixel_bytes(picture->mode);
+    png_set_packing(reader->png);
+    if (picture->mode != IMAGE_GREY_WIDE) {
+        png_set_strip_16(reader->png);
+    }
     const int depth = png_get_bit_depth(reader->png, reader->info);
+    const int passes = png_set_interlace_handling(reader->png);
+    for (int pass = 0; pass < passes; pass++) {
+        for (int64_t y = 0; y < picture->height; y++) {
+            png_read_row(reader->png, picture->pixels + (size_t)y * row, NULL);
+        }
+    }
     for (int64_t y = 0; y < picture->height; y++) {
         unsigned char *at = picture->pixels + (size_t)y * row;
         for (int64_t x = picture->width; x-- > 0 && picture->mode == IMAGE_GREY_WIDE;) {
@@ -128,23 +139,6 @@ static void finish_rows(png_reader *reader, size_t row)
             at[x] = (unsigned char)(at[x] * (255 / ((1 << depth) - 1)));
         }
     }
-}
-
-static void read_rows(png_reader *reader)
-{
-    const image *picture = &reader->image;
-    const size_t row = (size_t)picture->width * image_pixel_bytes(picture->mode);
-    png_set_packing(reader->png);
-    if (picture->mode != IMAGE_GREY_WIDE) {
-        png_set_strip_16(reader->png);
-    }
-    const int passes = png_set_interlace_handling(reader->png);
-    for (int pass = 0; pass < passes; pass++) {
-        for (int64_t y = 0; y < picture->height; y++) {
-            png_read_row(reader->png, picture->pixels + (size_t)y * row, NULL);
-        }
-    }
-    finish_rows(reader, row);
 }
 
 /* All calls that libpng may leave by longjmp are made from here. */

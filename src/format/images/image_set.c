@@ -66,23 +66,6 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
     return GRAIL_OK;
 }
 
-static grail_status open_folder(image_set *set, const grail_image_source *source,
-                                const image_preparation *usual)
-{
-    CHECK(image_rule_make(source, usual, "imagenet", &set->rule));
-    if (source->split != NULL) {
-        return error_about(
-            error_set(GRAIL_ERROR_ARGUMENT,
-                      "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder of "
-                      "that split",
-                      source->path, source->split),
-            "split");
-    }
-    CHECK(image_folder_open(source->path, source->labels, &set->folder));
-    memcpy(set->hash, set->folder.hash, sizeof set->hash);
-    return GRAIL_OK;
-}
-
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
                                image_set **out)
 {
@@ -103,7 +86,15 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
     } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
     } else {
-        TRY(open_folder(set, source, usual));
+        TRY(image_rule_make(source, usual, "imagenet", &set->rule));
+        if (source->split != NULL) {
+            FAIL_ABOUT("split", GRAIL_ERROR_ARGUMENT,
+                       "'%s' holds no CIFAR-10 batches, so it has no split '%s'; give the folder "
+                       "of that split",
+                       source->path, source->split);
+        }
+        TRY(image_folder_open(source->path, source->labels, &set->folder));
+        memcpy(set->hash, set->folder.hash, sizeof set->hash);
     }
     *out = set;
     set = NULL;

@@ -19,29 +19,6 @@ static const float *image_at(const grail_pixels *p, int64_t i)
     return p->values + (size_t)i * values_of(p);
 }
 
-/* Pixels are what the network reads; nothing prepares them. */
-static grail_status check_source(const grail_image_source *s)
-{
-    const struct {
-        bool given;
-        const char *field;
-    } others[] = {
-        {s->path != NULL, "path"},    {s->preset != NULL, "preset"},
-        {s->split != NULL, "split"},  {s->labels != NULL, "labels"},
-        {s->mean.given != 0, "mean"}, {s->deviation.given != 0, "deviation"},
-    };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (others[i].given) {
-            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                         "pixels in memory are the network's input as they are; "
-                                         "leave out the %s",
-                                         others[i].field),
-                               others[i].field);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
 {
     size_t all = sizeof(float);
@@ -84,11 +61,28 @@ static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
     return GRAIL_OK;
 }
 
-grail_status pixels_check(const grail_image_source *source, int64_t side, int64_t *classes)
+/* Pixels are what the network reads; nothing prepares them. */
+grail_status pixels_check(const grail_image_source *s, int64_t side, int64_t *classes)
 {
-    CHECK(check_source(source));
-    CHECK(OPTION_ROOM_OF(grail_pixels, source->pixels));
-    const grail_status status = check(source->pixels, side, classes);
+    const struct {
+        bool given;
+        const char *field;
+    } others[] = {
+        {s->path != NULL, "path"},    {s->preset != NULL, "preset"},
+        {s->split != NULL, "split"},  {s->labels != NULL, "labels"},
+        {s->mean.given != 0, "mean"}, {s->deviation.given != 0, "deviation"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (others[i].given) {
+            return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "pixels in memory are the network's input as they are; "
+                                         "leave out the %s",
+                                         others[i].field),
+                               others[i].field);
+        }
+    }
+    CHECK(OPTION_ROOM_OF(grail_pixels, s->pixels));
+    const grail_status status = check(s->pixels, side, classes);
     return status == GRAIL_OK ? GRAIL_OK : error_about(status, "pixels");
 }
 
