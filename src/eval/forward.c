@@ -19,17 +19,13 @@ grail_status random_windows(const grail_model *model, int64_t count, int64_t len
     return GRAIL_OK;
 }
 
-static int64_t hidden_width(const grail_model *model)
-{
-    /* the table of the embedding, which is the first node */
-    return model->graph->parameters[model->graph->nodes[0].weight].shape[1];
-}
-
 int64_t forward_chunk(const grail_model *model, const backend *b, int64_t length,
                       forward_limit limit)
 {
     const int64_t memory = limit.memory == 0 ? FORWARD_MEMORY : limit.memory;
-    const int64_t window = hidden_width(model) * length * (int64_t)backend_value_size(b);
+    const graph *g = model->graph; /* its first node is the embedding, whose table is as wide */
+    const int64_t width = g->parameters[g->nodes[0].weight].shape[1];
+    const int64_t window = width * length * (int64_t)backend_value_size(b);
     const int64_t fit = memory / window;
     const int64_t most = limit.tokens == 0 ? fit : limit.tokens / length;
     const int64_t count = fit < most ? fit : most;

@@ -116,21 +116,6 @@ static grail_status compare_on_text(parameter_store *a, parameter_store *b, cons
     return GRAIL_OK;
 }
 
-/* Each window of an encoder is compared with each. */
-static grail_status check_count(const grail_model *model, const grail_text_source *source,
-                                const token_windows *w)
-{
-    if (!graph_gives_features(model->graph) || w->count <= POOLED_MOST_NEIGHBOURS) {
-        return GRAIL_OK;
-    }
-    return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                 "%s: looking for the nearest of %lld windows takes too long; "
-                                 "measure at most %d of them",
-                                 text_source_place(source), (long long)w->count,
-                                 POOLED_MOST_NEIGHBOURS),
-                       "windows");
-}
-
 static grail_status read_text(const grail_model *model, const grail_text_source *source,
                               int64_t most, token_windows *out)
 {
@@ -142,7 +127,14 @@ static grail_status read_text(const grail_model *model, const grail_text_source 
     }
     CHECK(model_read_first_windows(model, source, most, out, hash));
     out->count = most > 0 && most < out->count ? most : out->count;
-    CHECK(check_count(model, source, out));
+    if (graph_gives_features(model->graph) && out->count > POOLED_MOST_NEIGHBOURS) {
+        return error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                     "%s: looking for the nearest of %lld windows takes too long; "
+                                     "measure at most %d of them",
+                                     text_source_place(source), (long long)out->count,
+                                     POOLED_MOST_NEIGHBOURS),
+                           "windows");
+    }
     return windows_sort(out);
 }
 
@@ -165,41 +157,30 @@ static grail_status compare_batch(image_pass *a, image_pass *b, int64_t images, 
     return comparison_add(left, right, sums);
 }
 
-static grail_status compare_on_set(image_pass *a, image_pass *b, const inputs *in,
-                                   comparison_sums *sums)
-{
-    grail_status status = GRAIL_OK;
-    image_loader *loader = NULL;
-    const float *pixels = NULL;
-    int64_t loaded = 0;
-    int64_t done = 0;
-    TRY(image_loader_open(in->set, in->images, in->indices, a->batch, &loader));
-    TRY(image_loader_next(loader, &pixels, &loaded));
-    while (loaded > 0) {
-        TRY(compare_batch(a, b, loaded, pixels, sums));
-        done += loaded;
-        TRY(tell(in, done, (double)done));
-        TRY(image_loader_next(loader, &pixels, &loaded));
-    }
-out:
-    image_loader_close(loader);
-    return status;
-}
-
 static grail_status compare_on_images(parameter_store *a, parameter_store *b, const inputs *in,
                                       comparison_sums *sums)
 {
     grail_status status = GRAIL_OK;
     image_pass left = {0};
     image_pass right = {0};
+    image_loader *loader = NULL;
+    const float *pixels = in->pixels;
+    int64_t count = in->images;
     TRY(image_pass_begin(&left, a, in->side));
     TRY(image_pass_begin(&right, b, in->side));
-    if (in->set != NULL) {
-        TRY(compare_on_set(&left, &right, in, sums));
-    } else {
-        TRY(compare_batch(&left, &right, in->images, in->pixels, sums));
+    if (in->set == NULL) {
+        TRY(compare_batch(&left, &right, count, pixels, sums));
+        goto out;
+    }
+    TRY(image_loader_open(in->set, in->images, in->indices, left.batch, &loader));
+    TRY(image_loader_next(loader, &pixels, &count));
+    for (int64_t done = count; count > 0; done += count) {
+        TRY(compare_batch(&left, &right, count, pixels, sums));
+        TRY(tell(in, done, (double)done));
+        TRY(image_loader_next(loader, &pixels, &count));
     }
 out:
+    image_loader_close(loader);
     image_pass_end(&left);
     image_pass_end(&right);
     return status;

@@ -42,21 +42,14 @@ typedef struct fit_size {
     double features, outputs;
 } fit_size;
 
-static double context_of(const grail_model *model, const grail_compress_options *o)
-{
-    const int64_t usual = model->context < TEXT_CONTEXT ? model->context : TEXT_CONTEXT;
-    if (model->graph->input_kind == INPUT_IMAGES) {
-        return 0.0;
-    }
-    return (double)(o->read.text.context > 0 ? o->read.text.context : usual);
-}
-
 static grail_status read_options(const grail_model *model, const grail_compress_options *o,
                                  request *out)
 {
     grail_compress_options copy = *o;
+    const int64_t usual = model->context < TEXT_CONTEXT ? model->context : TEXT_CONTEXT;
+    const int64_t context = o->read.text.context > 0 ? o->read.text.context : usual;
     request r = {.graph = model->graph,
-                 .context = context_of(model, o),
+                 .context = model->graph->input_kind == INPUT_IMAGES ? 0.0 : (double)context,
                  .repair = o->fit.repair != 0,
                  .open_loop = o->fit.open_loop != 0,
                  .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
@@ -84,11 +77,6 @@ static bool cuts_site(const request *r, const site *s)
     return r->sparsity[s->kind] > 0.0;
 }
 
-static bool fits_each_tap(const request *r)
-{
-    return r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
-}
-
 /* How many times wider a cut axis is in the calibration network: units that are remade are behind
  * those that they were made from. */
 static double widening(const request *r, const site *s)
@@ -101,7 +89,7 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
 {
     const graph *g = r->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
-    const bool each_tap = fits_each_tap(r);
+    const bool each_tap = r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
     double taps = 1.0;
     for (int d = 2; d < weight->rank; d++) {
         taps *= (double)weight->shape[d];
@@ -199,20 +187,6 @@ static double elements_of_nodes(const request *r, const grail_model *model, int 
     return elements;
 }
 
-/* The nodes of the blocks that are trained together with this one. */
-static void range_trained_with(const request *r, int block, int *begin, int *end)
-{
-    int first = block;
-    int last = block;
-    int ignored = 0;
-    const graph *g = r->graph;
-    if (block >= 0 && block < g->block_count) {
-        heal_group_of(&r->heal, block, g->block_count, &first, &last);
-    }
-    graph_block_range(g, first, begin, &ignored);
-    graph_block_range(g, last, &ignored, end);
-}
-
 /* What is trained at the same time: some blocks, or the network. The way back keeps what the nodes
  * of one block made, and in the network also what lies between blocks. */
 static double healing_bytes(const request *r, const grail_model *model, double value)
@@ -221,9 +195,16 @@ static double healing_bytes(const request *r, const grail_model *model, double v
     double trained = 0.0;
     double values = 0.0;
     for (int block = GRAPH_NONE; block <= g->block_count; block++) {
+        int first = block; /* of those that are trained together */
+        int last = block;
         int begin = 0;
         int end = 0;
-        range_trained_with(r, block, &begin, &end);
+        int ignored = 0;
+        if (block >= 0 && block < g->block_count) {
+            heal_group_of(&r->heal, block, g->block_count, &first, &last);
+        }
+        graph_block_range(g, first, &begin, &ignored);
+        graph_block_range(g, last, &ignored, &end);
         trained = fmax(trained, elements_of_nodes(r, model, begin, end));
         values = fmax(values, (double)(end - begin));
     }

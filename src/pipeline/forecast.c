@@ -115,12 +115,6 @@ static void add_consumer(const rows_of *r, const site *s, const plan_site *p, co
     }
 }
 
-static bool is_cut(const compression_request *request, const node *n)
-{
-    const int index = request->cuts[n->weight].columns.site;
-    return index != GRAPH_NONE && site_is_cut(&request->plan, index);
-}
-
 /* The other maps of the blocks, which are fitted to what the cuts have changed. Those that share an
  * input share its Gram matrix. */
 static void add_refits(const rows_of *r, operations *o)
@@ -129,8 +123,9 @@ static void add_refits(const rows_of *r, operations *o)
     int input = GRAPH_NONE;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        if (node_is_map(n) && n->block >= 0 && n->block < g->block_count &&
-            !is_cut(r->request, n)) {
+        const bool in_block = node_is_map(n) && n->block >= 0 && n->block < g->block_count;
+        const int cut = in_block ? r->request->cuts[n->weight].columns.site : GRAPH_NONE;
+        if (in_block && (cut == GRAPH_NONE || !site_is_cut(&r->request->plan, cut))) {
             const map_size m = size_of(r, n);
             o->sums += n->inputs[0] == input ? 0.0 : m.rows * m.features * m.features;
             input = n->inputs[0];

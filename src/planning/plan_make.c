@@ -506,33 +506,30 @@ static grail_status choose_widths(making *m)
     return GRAIL_OK;
 }
 
-/* What the widths were chosen for; a plan is read without it. */
-static grail_status describe_budget(const grail_plan_facts *f, json_t *document)
-{
-    json_t *budget = json_object();
-    CHECK(json_put(document, "budget", budget));
-    CHECK(json_put(budget, "budget", json_text(f->budget)));
-    CHECK(json_put(budget, "formula", json_text(f->formula)));
-    CHECK(json_put(budget, "limit", json_text(f->limit)));
-    CHECK(json_put(budget, "most", json_real_or_null(f->most)));
-    CHECK(json_put(budget, "cost", json_real_or_null(f->cost)));
-    CHECK(json_put(budget, "dense_cost", json_real_or_null(f->dense_cost)));
-    CHECK(json_put(budget, "divergence", json_real_or_null(f->divergence)));
-    CHECK(json_put(budget, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
-    CHECK(json_put(budget, "uniform_cost", json_real_or_null(f->uniform_cost)));
-    return json_put(budget, "tried", json_integer(f->tried));
-}
-
-static grail_status write_document(making *m, grail_plan *p)
+/* With what the widths were chosen for, without which a plan is read. */
+static grail_status write_document(const making *m, grail_plan *p)
 {
     grail_status status = GRAIL_OK;
+    const grail_plan_facts *f = &p->facts;
     json_t *document = json_object();
+    json_t *budget_of = json_object();
     plan planned = {0};
     TRY(widths_plan(&m->request->plan, m->kept, &planned));
     TRY(plan_to_json(&planned, &m->request->sites->list, document));
-    TRY(describe_budget(&p->facts, document));
+    TRY(json_put(document, "budget", json_incref(budget_of)));
+    TRY(json_put(budget_of, "budget", json_text(f->budget)));
+    TRY(json_put(budget_of, "formula", json_text(f->formula)));
+    TRY(json_put(budget_of, "limit", json_text(f->limit)));
+    TRY(json_put(budget_of, "most", json_real_or_null(f->most)));
+    TRY(json_put(budget_of, "cost", json_real_or_null(f->cost)));
+    TRY(json_put(budget_of, "dense_cost", json_real_or_null(f->dense_cost)));
+    TRY(json_put(budget_of, "divergence", json_real_or_null(f->divergence)));
+    TRY(json_put(budget_of, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
+    TRY(json_put(budget_of, "uniform_cost", json_real_or_null(f->uniform_cost)));
+    TRY(json_put(budget_of, "tried", json_integer(f->tried)));
     TRY(json_append_indented(document, &p->text));
 out:
+    json_decref(budget_of);
     json_decref(document);
     memory_free(planned.sites);
     return status;

@@ -174,16 +174,6 @@ static int first_block(const compression_request *trial)
                                                                                 : GRAPH_NONE;
 }
 
-/* Carries the dense network's sample stream to the begin of a block. */
-static grail_status reach(trial_start *s, int block, int begin)
-{
-    CHECK(pass_to(&s->network->passes, begin, GRAPH_NONE));
-    for (int passed = GRAPH_NONE; passed < block; passed++) {
-        network_release_block(s->network, passed);
-    }
-    return GRAIL_OK;
-}
-
 static grail_status put(const sample_stream *from, sample_stream *to)
 {
     sample_stream_fini(to);
@@ -205,7 +195,10 @@ grail_status trial_start_give(trial_start *s, calibration_network *trial)
     if (begin < s->network->current.stream.position) {
         return GRAIL_OK;
     }
-    CHECK(reach(s, block, begin));
+    CHECK(pass_to(&s->network->passes, begin, GRAPH_NONE));
+    for (int passed = GRAPH_NONE; passed < block; passed++) {
+        network_release_block(s->network, passed);
+    }
     CHECK(put(&s->network->current.stream, &trial->current.stream));
     return trial->passes.has_dense_stream ? put(&s->network->current.stream, &trial->dense.stream)
                                           : GRAIL_OK;

@@ -278,21 +278,17 @@ grail_status width_space_fill(const width_space *s, int64_t *kept)
 /* Each formula narrows kept[sites], all units, by a parameter t between 0 and 1: a larger one gives
  * smaller widths. */
 
-static double fraction_of_heads(formula_choice choice, double t)
-{
-    static const double most = 0.95;
-    return choice.fixes_heads ? choice.heads_removed : fmin(choice.head_factor * t, most);
-}
-
 static grail_status narrow_uniformly(const width_space *s, formula_choice choice, double t,
                                      int64_t *kept)
 {
+    static const double most = 0.95; /* of heads */
     grail_status status = GRAIL_OK;
     plan p = {0};
     budget b = {.align = s->align};
+    const double of_heads =
+        choice.fixes_heads ? choice.heads_removed : fmin(choice.head_factor * t, most);
     for (int i = 0; i < s->slot_count; i++) {
-        b.sparsity[s->first[i]->kind] =
-            width_space_of_heads(s, i) ? fraction_of_heads(choice, t) : t;
+        b.sparsity[s->first[i]->kind] = width_space_of_heads(s, i) ? of_heads : t;
     }
     TRY(widths_plan(s->plan, kept, &p));
     TRY(budget_apply(&b, s->sites, &p));
