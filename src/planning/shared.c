@@ -27,41 +27,29 @@ static grail_status push_samples(const compression_request *r, const grail_compr
     return json_push(key, json_integer(parallel_threads()));
 }
 
-/* Curves know of the repair whether a fit has a bias, and how it takes a convolution's taps. */
-static grail_status push_consumer(const compression_request *r, int index, int consumer,
-                                  json_t *key)
-{
-    const compensation *how = &r->plan.compensation;
-    const int reader = site_at(r, index)->consumers[consumer].node;
-    const consumer_layout l = consumer_layout_of(&r->cut, index, consumer);
-    const bool of_patches =
-        node_is_convolution(&r->graph->nodes[reader]) && how->conv_fit == CONV_FIT_KERNEL;
-    CHECK(json_push(key, json_pack("[I,I,I,I]", (json_int_t)l.rows, (json_int_t)l.features,
-                                   (json_int_t)l.taps, (json_int_t)l.tap_rows)));
-    CHECK(json_push(key, json_boolean(of_patches)));
-    return json_push(key, json_boolean(consumer_fits_bias(r->graph, how, reader)));
-}
-
-/* They know of the selector its losses. */
-static grail_status push_site(const compression_request *r, int index, json_t *key)
-{
-    const site *s = site_at(r, index);
-    CHECK(json_push(key, json_text(s->name)));
-    CHECK(json_push(key, json_text(loss_curve_rule(r, index)->name)));
-    for (int k = 0; k < s->consumer_count; k++) {
-        CHECK(push_consumer(r, index, k, key));
-    }
-    return GRAIL_OK;
-}
-
+/* Curves know of the selector its losses, and of the repair whether a fit has a bias, and how it
+ * takes a convolution's taps. */
 static grail_status curves_key(const compression_request *r, const grail_compress_options *o,
                                json_t *key)
 {
+    const compensation *how = &r->plan.compensation;
     CHECK(json_push(key, json_text("curves")));
     CHECK(push_samples(r, o, key));
     CHECK(json_push(key, json_text(gqa_words[r->plan.gqa])));
     for (int i = 0; i < r->sites->list.count; i++) {
-        CHECK(push_site(r, i, key));
+        const site *s = site_at(r, i);
+        CHECK(json_push(key, json_text(s->name)));
+        CHECK(json_push(key, json_text(loss_curve_rule(r, i)->name)));
+        for (int k = 0; k < s->consumer_count; k++) {
+            const int reader = s->consumers[k].node;
+            const consumer_layout l = consumer_layout_of(&r->cut, i, k);
+            const bool of_patches =
+                node_is_convolution(&r->graph->nodes[reader]) && how->conv_fit == CONV_FIT_KERNEL;
+            CHECK(json_push(key, json_pack("[I,I,I,I]", (json_int_t)l.rows, (json_int_t)l.features,
+                                           (json_int_t)l.taps, (json_int_t)l.tap_rows)));
+            CHECK(json_push(key, json_boolean(of_patches)));
+            CHECK(json_push(key, json_boolean(consumer_fits_bias(r->graph, how, reader))));
+        }
     }
     return GRAIL_OK;
 }
