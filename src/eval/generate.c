@@ -97,15 +97,6 @@ out:
     return status;
 }
 
-static bool is_end(const generation *g, int32_t id)
-{
-    bool found = false;
-    for (int i = 0; i < g->end_count; i++) {
-        found = found || g->ends[i] == id;
-    }
-    return found;
-}
-
 /* -- the prompt --------------------------------------------------------------------------------
  */
 
@@ -136,18 +127,6 @@ static grail_status read_prompt(generation *g)
 
 /* -- tokens ------------------------------------------------------------------------------------
  */
-
-static grail_status choose(generation *g, matrix logits, int32_t *id)
-{
-    CHECK(matrix_download_f32(logits, g->logits));
-    for (int64_t i = 0; i < logits.columns; i++) {
-        if (!isfinite(g->logits[i])) {
-            return error_set(GRAIL_ERROR_NUMERIC, "%s: the logit of token %lld is NaN or infinite",
-                             g->model->path, (long long)i);
-        }
-    }
-    return next_token(g->options, g->logits, logits.columns, &g->random, id);
-}
 
 /* Shows the characters that a token completes; *stopped is what the observer wants. */
 static grail_status show(generation *g, int32_t id, bool ends, bool *stopped)
@@ -184,9 +163,19 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
     out->prompt_seconds = clock_seconds() - begin;
     begin = clock_seconds();
     while (goes_on) {
-        CHECK(choose(g, logits, &id));
+        CHECK(matrix_download_f32(logits, g->logits));
+        for (int64_t i = 0; i < logits.columns; i++) {
+            if (!isfinite(g->logits[i])) {
+                return error_set(GRAIL_ERROR_NUMERIC,
+                                 "%s: the logit of token %lld is NaN or infinite", g->model->path,
+                                 (long long)i);
+            }
+        }
+        CHECK(next_token(g->options, g->logits, logits.columns, &g->random, &id));
         out->tokens++;
-        out->ended = is_end(g, id) ? 1 : 0;
+        for (int i = 0; i < g->end_count; i++) {
+            out->ended = g->ends[i] == id ? 1 : out->ended;
+        }
         CHECK(show(g, id, out->ended != 0, &stopped));
         goes_on = !stopped && out->ended == 0 && out->tokens < g->wanted && d->count < d->most;
         CHECK(goes_on ? decoding_append(d, &id, 1, &logits) : GRAIL_OK);

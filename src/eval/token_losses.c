@@ -23,22 +23,17 @@ static void head_panel_fini(head_panel *p)
     memory_free(p->ids);
 }
 
-static bool is_held(const parameter_store *store, int index)
-{
-    bool held = false;
-    for (const parameter_store *s = store; s != NULL && !held; s = s->parent) {
-        held = matrix_exists(s->entries[index].values);
-    }
-    return held;
-}
-
 /* Rows of the head's matrix that are read at once; 0 where the head is small, or its rows cannot be
  * read on their own, and the network runs to its end as it is. */
 static int64_t rows_at_once(const forward_pass *f, int64_t panel)
 {
     const graph *g = f->model->graph;
     const node *last = &g->nodes[g->node_count - 1];
-    if (!node_is_linear(last) || is_held(f->store, last->weight)) {
+    bool is_held = false;
+    for (const parameter_store *s = f->store; s != NULL && node_is_linear(last); s = s->parent) {
+        is_held = is_held || matrix_exists(s->entries[last->weight].values);
+    }
+    if (!node_is_linear(last) || is_held) {
         return 0;
     }
     const graph_parameter *p = &g->parameters[last->weight];

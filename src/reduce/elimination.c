@@ -310,14 +310,6 @@ out:
     return status;
 }
 
-/* The blocks lose what the pairs take from them. */
-static grail_status update_blocks(elimination *e, matrix pairs)
-{
-    CHECK(matrix_download(pairs, e->newest));
-    unit_blocks_subtract(e->stored, e->newest, &e->blocks);
-    return GRAIL_OK;
-}
-
 grail_status elimination_take(elimination *e, int64_t unit)
 {
     const int64_t u = e->features;
@@ -338,5 +330,10 @@ grail_status elimination_take(elimination *e, int64_t unit)
     e->position_of[unit] = -1;
     e->left--;
     e->pending += u;
-    return e->pending == e->most ? flush(e) : update_blocks(e, pairs);
+    if (e->pending == e->most) {
+        return flush(e);
+    }
+    CHECK(matrix_download(pairs, e->newest)); /* what the blocks lose */
+    unit_blocks_subtract(e->stored, e->newest, &e->blocks);
+    return GRAIL_OK;
 }

@@ -80,31 +80,6 @@ static int64_t best_unit(const taking *t, const double *values)
     return best;
 }
 
-static grail_status take_unit(const taking *t, int64_t unit)
-{
-    removal *r = t->removal;
-    for (int i = 0; i < r->count; i++) {
-        CHECK(elimination_take(r->parts[i], unit));
-    }
-    r->taken[unit] = true;
-    t->open[unit / t->per_group]--;
-    return GRAIL_OK;
-}
-
-static grail_status check_values(const removal *r, const double *values)
-{
-    for (int64_t j = 0; j < r->units; j++) {
-        if (!isfinite(values[j])) {
-            return error_set(
-                GRAIL_ERROR_NUMERIC,
-                "the value of unit %lld is not finite; look for NaN or infinity in the "
-                "weights and activations",
-                (long long)j);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status check_count(const removal *r, int64_t groups, int64_t count)
 {
     bool fits = groups > 0 && r->units % groups == 0 && count % groups == 0;
@@ -138,10 +113,21 @@ grail_status removal_take(removal *r, int64_t groups, int64_t count, bool larges
         const int64_t left = count - done;
         const int64_t size = batch(count, done);
         TRY(removal_values(r, values));
-        TRY(check_values(r, values));
+        for (int64_t j = 0; j < r->units; j++) {
+            if (!isfinite(values[j])) {
+                FAIL(GRAIL_ERROR_NUMERIC,
+                     "the value of unit %lld is not finite; look for NaN or infinity in the "
+                     "weights and activations",
+                     (long long)j);
+            }
+        }
         for (int64_t i = 0; i < (size < left ? size : left); i++) {
             const int64_t unit = best_unit(&t, values);
-            TRY(take_unit(&t, unit));
+            for (int k = 0; k < r->count; k++) {
+                TRY(elimination_take(r->parts[k], unit));
+            }
+            r->taken[unit] = true;
+            t.open[unit / t.per_group]--;
             if (values_at != NULL) {
                 values_at[done] = values[unit];
             }
@@ -273,20 +259,6 @@ static void source_fini(part_source *s)
     *s = (part_source){0};
 }
 
-/* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu; constant features
- * leave nothing of either. */
-static grail_status centre(const part_source *s)
-{
-    const input_statistics *in = s->input;
-    CHECK(subtract_outer(true, in->weight, in->means, in->means, in->gram));
-    CHECK(clear_constant_pairs(s->constant, in->gram));
-    if (matrix_exists(in->cross)) {
-        CHECK(subtract_outer(false, in->weight, in->target_means, in->means, in->cross));
-        CHECK(clear_constant_columns(s->constant, in->cross));
-    }
-    return GRAIL_OK;
-}
-
 /* Looks at the diagonal of G before it is centred, of which something must be left. */
 static grail_status measure(part_source *s)
 {
@@ -320,18 +292,18 @@ static grail_status source_open(const site_view *v, const removal_options *optio
     s->centred = options != NULL && options->refits && v->fits_bias && s->input->means != NULL;
     CHECK(consumer_rows_open(v, consumer, s->input->width, &s->rows));
     CHECK(measure(s));
+    /* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu; constant features
+     * leave nothing of either. */
+    const input_statistics *in = s->input;
     if (s->centred) {
-        CHECK(centre(s));
+        CHECK(subtract_outer(true, in->weight, in->means, in->means, in->gram));
+        CHECK(clear_constant_pairs(s->constant, in->gram));
+    }
+    if (s->centred && matrix_exists(in->cross)) {
+        CHECK(subtract_outer(false, in->weight, in->target_means, in->means, in->cross));
+        CHECK(clear_constant_columns(s->constant, in->cross));
     }
     return GRAIL_OK;
-}
-
-/* P[rows, H] <- (C + lambda W) A for the panel of W in `rows`; A is the inverse. */
-static grail_status refit(const part_source *s, int64_t begin, matrix rows, matrix scratch)
-{
-    CHECK(matrix_copy(matrix_rows(s->input->cross, begin, rows.rows), scratch));
-    CHECK(matrix_add_scaled(s->lambda, rows, scratch));
-    return matrix_gemm(false, false, 1.0, scratch, s->input->gram, 0.0, rows);
 }
 
 /* Panels of weights: W, refitted or multiplied by G (`by_gram`). Each rank makes one of a turn. */
@@ -360,8 +332,10 @@ static grail_status make_panel(weight_panels *w, int64_t begin)
         return GRAIL_OK;
     }
     CHECK(consumer_rows_read(&s->rows, begin, rows));
-    if (refits) {
-        CHECK(refit(s, begin, rows, spare));
+    if (refits) { /* P <- (C + lambda W) A for the panel of W in `rows`; A is the inverse */
+        CHECK(matrix_copy(matrix_rows(s->input->cross, begin, rows.rows), spare));
+        CHECK(matrix_add_scaled(s->lambda, rows, spare));
+        CHECK(matrix_gemm(false, false, 1.0, spare, s->input->gram, 0.0, rows));
     } else if (w->by_gram) {
         CHECK(matrix_gemm(false, false, 1.0, rows, s->input->gram, 0.0, spare));
         w->own = spare;

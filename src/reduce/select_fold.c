@@ -84,15 +84,6 @@ static grail_status add_all(const site_view *v, const int64_t *order, matrix pro
     return GRAIL_OK;
 }
 
-static int exchangeable_producer(const site *s)
-{
-    int p = 0;
-    while (p < s->producer_count && !s->producers[p].exchangeable) {
-        p++;
-    }
-    return p;
-}
-
 /* The order of the query heads in every group: by norm without labels, else by the assignment to
  * the heads of the cluster's mean. */
 static grail_status align_heads(const site_view *v, const int64_t *labels, int64_t *order)
@@ -100,7 +91,11 @@ static grail_status align_heads(const site_view *v, const int64_t *labels, int64
     grail_status status = GRAIL_OK;
     const site *s = v->site;
     unit_matrix m = {0};
-    TRY(site_view_producer(v, exchangeable_producer(s), &m));
+    int p = 0;
+    while (p < s->producer_count && !s->producers[p].exchangeable) {
+        p++;
+    }
+    TRY(site_view_producer(v, p, &m));
     if (labels == NULL) {
         subunits_by_norm(s->units, s->subunits, m.features, m.others, m.values, order);
     } else {
@@ -112,40 +107,29 @@ out:
     return status;
 }
 
-static grail_status cluster_units(const site_view *v, int64_t *order, int64_t *labels)
-{
-    grail_status status = GRAIL_OK;
-    matrix products = no_matrix;
-    double inertia = 0.0;
-    const int64_t n = v->site->units;
-    const kmeans_options options = {
-        .restarts = 4, .sweeps = 20, .stop_changes = 0.02, .seed = v->seed, .stream = v->stream};
-    if (order != NULL) {
-        TRY(align_heads(v, NULL, order));
-    }
-    TRY(matrix_new_zero(v->backend, GRAIL_DTYPE_F64, n, n, &products));
-    TRY(add_all(v, order, products));
-    TRY(kmeans_hartigan(v->kept, products, &options, labels, &inertia, NULL));
-    if (order != NULL) {
-        TRY(align_heads(v, labels, order));
-    }
-out:
-    matrix_free(&products);
-    return status;
-}
-
 static grail_status decide(const site_view *v, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
     const site *s = v->site;
     grail_reducer *reducer = NULL;
+    matrix products = no_matrix;
     int64_t *labels = NULL;
     int64_t *order = NULL;
+    double inertia = 0.0;
+    const kmeans_options options = {
+        .restarts = 4, .sweeps = 20, .stop_changes = 0.02, .seed = v->seed, .stream = v->stream};
     TRY(memory_new(&labels, (size_t)s->units, sizeof labels[0]));
     if (s->subunits > 1) {
         TRY(memory_new(&order, (size_t)(s->units * s->subunits), sizeof order[0]));
+        TRY(align_heads(v, NULL, order));
     }
-    TRY(cluster_units(v, order, labels));
+    TRY(matrix_new_zero(v->backend, GRAIL_DTYPE_F64, s->units, s->units, &products));
+    TRY(add_all(v, order, products));
+    TRY(kmeans_hartigan(v->kept, products, &options, labels, &inertia, NULL));
+    if (order != NULL) {
+        TRY(align_heads(v, labels, order));
+    }
+    matrix_free(&products);
     TRY(grail_reducer_from_labels(s->units, v->kept, labels, &reducer));
     if (order != NULL) {
         TRY(reducer_set_order(reducer, s->subunits, order));
@@ -154,6 +138,7 @@ static grail_status decide(const site_view *v, grail_reducer **out)
     reducer = NULL;
 out:
     grail_reducer_free(reducer);
+    matrix_free(&products);
     memory_free(labels);
     memory_free(order);
     return status;
