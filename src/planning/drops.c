@@ -164,41 +164,33 @@ bool drop_space_lacks(const drop_space *d, int choice, const int64_t *kept)
     return lacks;
 }
 
-/* The mean over the units of all slots that are there. */
-static double mean_share(const width_space *s, const int64_t *kept)
+grail_status drop_space_switch(const drop_space *d, int choice, int64_t *kept, bool *possible)
 {
-    double sum = 0.0;
+    const width_space *s = d->widths;
+    const bool lacks = drop_space_lacks(d, choice, kept);
+    int left = d->sublayers;
+    double shares = 0.0; /* of their units that the slots keep which are there */
     int slots = 0;
     for (int i = 0; i < s->slot_count; i++) {
         const int64_t width = width_space_slot(s, i, kept);
-        sum += (double)width / (double)s->slots[i].units;
+        shares += (double)width / (double)s->slots[i].units;
         slots += width > 0 ? 1 : 0;
     }
-    return slots > 0 ? sum / slots : 1.0;
-}
-
-/* The width of a site that is taken back: that of the others of its slot, or the mean share. */
-static int64_t width_again(const width_space *s, int index, double share, const int64_t *kept)
-{
-    const allocation_site *slot = &s->slots[s->slot_of[index]];
-    const int64_t others = width_space_slot(s, s->slot_of[index], kept);
-    const int64_t width = (int64_t)(share * (double)slot->units) / slot->step * slot->step;
-    return others > 0 ? others : width > slot->least ? width : slot->least;
-}
-
-grail_status drop_space_switch(const drop_space *d, int choice, int64_t *kept, bool *possible)
-{
-    const bool lacks = drop_space_lacks(d, choice, kept);
-    const double share = mean_share(d->widths, kept);
-    int left = d->sublayers;
+    const double share = slots > 0 ? shares / slots : 1.0;
     for (int i = 0; i < site_count(d); i++) {
-        if (is_of(d, &d->choices[choice], i)) {
-            kept[i] = lacks ? width_again(d->widths, i, share, kept) : 0;
+        if (is_of(d, &d->choices[choice], i) && lacks) {
+            /* taken back: as wide as the others of its slot, or with the mean share */
+            const allocation_site *slot = &s->slots[s->slot_of[i]];
+            const int64_t others = width_space_slot(s, s->slot_of[i], kept);
+            const int64_t width = (int64_t)(share * (double)slot->units) / slot->step * slot->step;
+            kept[i] = others > 0 ? others : width > slot->least ? width : slot->least;
+        } else if (is_of(d, &d->choices[choice], i)) {
+            kept[i] = 0;
         }
         left -= kept[i] == 0 ? 1 : 0;
     }
     *possible = left > 0;
-    return left > 0 ? width_space_rescale(d->widths, kept, possible) : GRAIL_OK;
+    return left > 0 ? width_space_rescale(s, kept, possible) : GRAIL_OK;
 }
 
 /* The sum of the errors; *fits is false when the formula cannot meet the limit. */

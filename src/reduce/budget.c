@@ -9,12 +9,6 @@ static bool is_channels(const site *s)
     return s->kind == SITE_CONV || s->kind == SITE_STREAM;
 }
 
-/* Whether any number of units is as good as another one for products. */
-static bool has_whole_units(const site *s)
-{
-    return s->kind == SITE_HEADS || s->kind == SITE_EXPERTS || s->kind == SITE_VALUES;
-}
-
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     CHECK(option_check_sparsity(sparsity));
@@ -34,14 +28,6 @@ grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
     }
     *out = (per_group - removed) * s->groups;
     return GRAIL_OK;
-}
-
-/* The nearest count, of two the larger one; one stays in each group. */
-static int64_t nearest_count(const site *s, double sparsity)
-{
-    const int64_t per_group = s->units / s->groups;
-    const int64_t removed = (int64_t)ceil(sparsity * (double)per_group - 0.5 - 1e-9);
-    return (removed < per_group ? per_group - removed : 1) * s->groups;
 }
 
 /* Nearest multiple of `align` to `wanted` within align .. units; units itself is always allowed. */
@@ -106,8 +92,11 @@ static grail_status kept_width(const budget *b, const site *s, double sparsity, 
     if (b->align.step == 1 || sparsity == 0.0) {
         return GRAIL_OK;
     }
-    if (has_whole_units(s)) {
-        *out = nearest_count(s, sparsity);
+    if (s->kind == SITE_HEADS || s->kind == SITE_EXPERTS || s->kind == SITE_VALUES) {
+        /* The nearest count, of two the larger one; one stays in each group. */
+        const int64_t per_group = s->units / s->groups;
+        const int64_t removed = (int64_t)ceil(sparsity * (double)per_group - 0.5 - 1e-9);
+        *out = (removed < per_group ? per_group - removed : 1) * s->groups;
         return GRAIL_OK;
     }
     const int64_t wanted =

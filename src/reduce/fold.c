@@ -66,18 +66,6 @@ static void add_centre(partition *p, int64_t c, int64_t label)
     }
 }
 
-/* The first of the points farthest from their centres; -1 where all points are centres. */
-static int64_t farthest_point(const partition *p)
-{
-    int64_t farthest = -1;
-    for (int64_t i = 0; i < p->units; i++) {
-        if (!p->is_centre[i] && (farthest < 0 || p->distance[i] > p->distance[farthest])) {
-            farthest = i;
-        }
-    }
-    return farthest;
-}
-
 /* Each next centre is the point farthest from all centres so far. So equal points share a cluster
  * whenever there are at least as many clusters as different points; Hartigan's moves from a random
  * start do not always find this. Source: Gonzalez 1985, farthest-first traversal. */
@@ -86,7 +74,12 @@ static void start_spread(partition *p, random_state *random)
     int64_t centre = random_below(random, p->units);
     for (int64_t label = 0; label < p->clusters; label++) {
         add_centre(p, centre, label);
-        centre = farthest_point(p);
+        centre = -1; /* the first of the farthest; there is none where all points are centres */
+        for (int64_t i = 0; i < p->units; i++) {
+            if (!p->is_centre[i] && (centre < 0 || p->distance[i] > p->distance[centre])) {
+                centre = i;
+            }
+        }
     }
 }
 

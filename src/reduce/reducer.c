@@ -170,21 +170,6 @@ grail_status reducer_projection(const grail_reducer *r, int64_t features_per_uni
                            r->folds ? r->members : NULL, out);
 }
 
-/* GRAIL_ERROR_ARGUMENT when one unit's order is no permutation; taken[subunits] is scratch. */
-static grail_status check_order(int64_t unit, int64_t subunits, const int64_t *order, bool *taken)
-{
-    memset(taken, 0, (size_t)subunits * sizeof *taken);
-    for (int64_t s = 0; s < subunits; s++) {
-        if (order[s] < 0 || order[s] >= subunits || taken[order[s]]) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "reducer: the order of unit %lld is not a permutation of %lld blocks",
-                             (long long)unit, (long long)subunits);
-        }
-        taken[order[s]] = true;
-    }
-    return GRAIL_OK;
-}
-
 grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t *order)
 {
     grail_status status = GRAIL_OK;
@@ -196,8 +181,16 @@ grail_status reducer_set_order(grail_reducer *r, int64_t subunits, const int64_t
              (long long)subunits);
     }
     TRY(memory_new(&taken, (size_t)subunits, sizeof *taken));
-    for (int64_t j = 0; j < r->units; j++) {
-        TRY(check_order(j, subunits, order + j * subunits, taken));
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        if (i % subunits == 0) {
+            memset(taken, 0, (size_t)subunits * sizeof *taken);
+        }
+        if (order[i] < 0 || order[i] >= subunits || taken[order[i]]) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "reducer: the order of unit %lld is not a permutation of %lld blocks",
+                 (long long)(i / subunits), (long long)subunits);
+        }
+        taken[order[i]] = true;
     }
     TRY(memory_new_unset(&copy, count, sizeof *copy));
     memcpy(copy, order, count * sizeof *copy);

@@ -110,19 +110,6 @@ grail_status scores_of_columns(const site_view *v, score_term term, feature_valu
     return GRAIL_OK;
 }
 
-static grail_status check_scores(int64_t units, const double *scores)
-{
-    for (int64_t j = 0; j < units; j++) {
-        if (isnan(scores[j])) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "the score of unit %lld is not a number; look for NaN or infinity in "
-                             "the weights and activations",
-                             (long long)j);
-        }
-    }
-    return GRAIL_OK;
-}
-
 typedef struct ranked_unit {
     double score;
     int64_t unit;
@@ -171,7 +158,14 @@ grail_status select_best(int64_t units, int64_t kept, int64_t groups, const doub
         FAIL(GRAIL_ERROR_ARGUMENT, "cannot keep %lld of %lld units evenly in %lld groups",
              (long long)kept, (long long)units, (long long)groups);
     }
-    TRY(check_scores(units, scores));
+    for (int64_t j = 0; j < units; j++) {
+        if (isnan(scores[j])) {
+            FAIL(GRAIL_ERROR_NUMERIC,
+                 "the score of unit %lld is not a number; look for NaN or infinity in the weights "
+                 "and activations",
+                 (long long)j);
+        }
+    }
     TRY(memory_new_unset(&ranked, (size_t)(units / groups), sizeof *ranked));
     TRY(memory_new_unset(&chosen, (size_t)kept, sizeof *chosen));
     const int64_t count = units / groups;

@@ -1,14 +1,18 @@
 /* Units are removed or kept one after another, by what that costs or gains once the others are
- * refitted (docs/numerics.md, Elimination):
+ * refitted (docs/numerics.md, Elimination).
  *
- *   obs            removed one by one; the weights are first refitted on all units, to the target
- * of the fit that follows ziplm          removed one by one, from the dense weights (Kurtic et al.,
- * arXiv 2302.04089) slimgpt        removed in batches by a score on the Cholesky factor of the
- * inverse's blocks (Ling et al., arXiv 2412.18110); heads one by one slimgpt-paper  what the code
- * published with the GRAIL paper does under this name: all units are scored once gram-css kept one
- * by one, each time the one that explains most of the consumers' outputs that the kept ones do not
- * explain yet: greedy column subset selection, which minimises the residual of a fit without ridge
- * step by step */
+ * obs: removed one by one; the weights are first refitted on all units, to the target of the fit
+ * that follows.
+ *
+ * ziplm: removed one by one, from the dense weights (Kurtic et al., arXiv 2302.04089).
+ *
+ * slimgpt: removed in batches by a score on the Cholesky factor of the inverse's blocks (Ling et
+ * al., arXiv 2412.18110); heads one by one. `slimgpt-paper` is what the code published with the
+ * GRAIL paper does under this name: all units are scored once.
+ *
+ * gram-css: kept one by one, each time the one that explains most of the consumers' outputs that
+ * the kept ones do not explain yet: greedy column subset selection, which minimises the residual of
+ * a fit without ridge step by step. */
 #include "reduce/removal.h"
 #include "reduce/selector.h"
 

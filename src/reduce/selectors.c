@@ -71,18 +71,12 @@ grail_status selector_decide(const selector *rule, const site_view *view, grail_
     return rule->score != NULL ? select_by_scores(view, rule->score, out) : rule->decide(view, out);
 }
 
-/* Whether no row reached what the selector looks at. */
-static bool has_no_rows(const site_view *view)
+grail_status selector_choose(const selector *rule, const site_view *view, grail_reducer **out)
 {
-    double weight = 0.0;
+    double weight = 0.0; /* 0: no row reached what the selector looks at */
     for (int i = 0; i < view->input_count; i++) {
         weight += view->inputs[i].weight;
     }
-    return view->input_count > 0 && weight == 0.0;
-}
-
-grail_status selector_choose(const selector *rule, const site_view *view, grail_reducer **out)
-{
-    const bool blind = has_no_rows(view) && !rule->folds;
+    const bool blind = view->input_count > 0 && weight == 0.0 && !rule->folds;
     return selector_decide(blind ? &selector_magnitude_l2 : rule, view, out);
 }
