@@ -330,7 +330,7 @@ out:
 
 /* What a measurement runs on, and what it looks for. */
 typedef struct opened_task {
-    opened_network network;
+    measured_network network;
     json_t *record;
     hash_set calibrated;
 } opened_task;
@@ -340,7 +340,7 @@ static grail_status open_task(const grail_model *model, const grail_model *narro
 {
     const grail_model *recorded = narrow == NULL ? model : narrow;
     CHECK(accuracy_check_model(model));
-    CHECK(network_open_alone(model, narrow, compute, &t->network));
+    CHECK(measured_open_alone(model, narrow, compute, &t->network));
     CHECK(calibration_record_read(recorded, &t->record));
     return calibration_record_hashes(recorded, t->record, &t->calibrated);
 }
@@ -366,7 +366,7 @@ grail_status grail_accuracy_of_cut(const grail_model *dense, const grail_model *
 out:
     hash_set_fini(&t.calibrated);
     json_decref(t.record);
-    network_close(&t.network);
+    measured_close(&t.network);
     return status;
 }
 

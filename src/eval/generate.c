@@ -189,7 +189,7 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
                             void *user, grail_generated *out)
 {
     grail_status status = GRAIL_OK;
-    opened_network n = {0};
+    measured_network n = {0};
     decoding d = {0};
     grail_generated made = {0};
     generation g = {.model = model,
@@ -202,7 +202,7 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
     TRY(find_ends(&g));
     random_seed(&g.random, options->seed, 0);
     TRY(memory_new_unset(&g.logits, (size_t)model->graph->vocabulary, sizeof g.logits[0]));
-    TRY(network_open(model, NULL, compute, &n));
+    TRY(measured_open(model, NULL, compute, &n));
     const int64_t left = model->context - g.prompt.count;
     TRY(decoding_begin(&d, n.store, g.prompt.count + (g.wanted < left ? g.wanted : left)));
     TRY(go_on(&g, &d, &made));
@@ -211,7 +211,7 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
     *out = made;
 out:
     decoding_end(&d);
-    network_close(&n);
+    measured_close(&n);
     tokenizer_close(g.tokenizer);
     token_list_fini(&g.prompt);
     memory_free(g.logits);

@@ -42,7 +42,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
                                 const grail_compute *compute, const char *path)
 {
     grail_status status = GRAIL_OK;
-    opened_network n = {0};
+    measured_network n = {0};
     token_windows windows = {0};
     forward_pass f = {0};
     float *logits = NULL;
@@ -50,7 +50,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     int64_t width = 0;
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
     TRY(graph_output_width(model->graph, &width));
-    TRY(network_open(model, NULL, compute, &n));
+    TRY(measured_open(model, NULL, compute, &n));
     TRY(model_read_windows(model, source, &windows, hash));
     if (windows.starts != NULL) {
         FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
@@ -67,7 +67,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     TRY(store_logits(path, 3, (const int64_t[]){windows.count, windows.length, width}, logits));
 out:
     forward_end(&f);
-    network_close(&n);
+    measured_close(&n);
     memory_free(logits);
     token_windows_fini(&windows);
     return status;
@@ -109,7 +109,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
                                       const grail_compute *compute, const char *path)
 {
     grail_status status = GRAIL_OK;
-    opened_network n = {0};
+    measured_network n = {0};
     tensor_file *file = NULL;
     const tensor_view *pixels = NULL;
     matrix_pool *pool = NULL;
@@ -119,7 +119,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
     }
-    TRY(network_open(model, NULL, compute, &n));
+    TRY(measured_open(model, NULL, compute, &n));
     TRY(safetensors_open(pixels_path, &file));
     TRY(find_pixels(file, pixels_path, &pixels));
     TRY(matrix_pool_create(n.backend, &pool));
@@ -131,7 +131,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
 out:
     host_view_drop(&v);
     execution_free(e);
-    network_close(&n);
+    measured_close(&n);
     matrix_pool_free(pool);
     tensor_file_close(file);
     return status;

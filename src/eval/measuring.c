@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-grail_status network_open(const grail_model *model, const grail_model *narrow,
-                          const grail_compute *compute, opened_network *n)
+grail_status measured_open(const grail_model *model, const grail_model *narrow,
+                           const grail_compute *compute, measured_network *n)
 {
     CHECK(compute_open(compute, model, &n->backend));
     CHECK(parameter_store_create(model, n->backend, NULL, &n->dense));
@@ -20,15 +20,15 @@ grail_status network_open(const grail_model *model, const grail_model *narrow,
     return GRAIL_OK;
 }
 
-grail_status network_open_alone(const grail_model *model, const grail_model *narrow,
-                                const grail_compute *compute, opened_network *n)
+grail_status measured_open_alone(const grail_model *model, const grail_model *narrow,
+                                 const grail_compute *compute, measured_network *n)
 {
     grail_compute alone = compute == NULL ? (grail_compute){0} : *compute;
     alone.comm = NULL;
-    return network_open(model, narrow, &alone, n);
+    return measured_open(model, narrow, &alone, n);
 }
 
-void network_close(opened_network *n)
+void measured_close(measured_network *n)
 {
     parameter_store_free(n->cut);
     parameter_store_free(n->dense);

@@ -9,21 +9,22 @@
 
 #include <grail/eval.h>
 
-/** A network that is measured; network_close frees, even after a failure. */
-typedef struct opened_network {
+/** A network that is measured; measured_close frees, even after a failure. */
+typedef struct measured_network {
     backend *backend;
     parameter_store *dense;
     parameter_store *cut;   /* over it: of what a narrow model kept, or NULL */
     parameter_store *store; /* of these, the one that is measured */
-} opened_network;
+} measured_network;
 
 /** `narrow` NULL: `model` itself; else what `narrow` kept of it. */
-grail_status network_open(const grail_model *model, const grail_model *narrow,
-                          const grail_compute *compute, opened_network *n) GRAIL_MUST_CHECK;
+grail_status measured_open(const grail_model *model, const grail_model *narrow,
+                           const grail_compute *compute, measured_network *n) GRAIL_MUST_CHECK;
 /** What a rank opens by itself, of a measurement that is shared out. */
-grail_status network_open_alone(const grail_model *model, const grail_model *narrow,
-                                const grail_compute *compute, opened_network *n) GRAIL_MUST_CHECK;
-void network_close(opened_network *n); /* works on a zeroed one */
+grail_status measured_open_alone(const grail_model *model, const grail_model *narrow,
+                                 const grail_compute *compute,
+                                 measured_network *n) GRAIL_MUST_CHECK;
+void measured_close(measured_network *n); /* works on a zeroed one */
 
 /** Whether all ranks measure the same with the same network: `data`, for the message, is what
  * bytes[size] say. GRAIL_ERROR_ARGUMENT on all where one differs in these, in the model, in the

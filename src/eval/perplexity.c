@@ -242,10 +242,10 @@ static grail_status check_kind(const grail_model *model)
 
 static grail_status open_to_measure(const grail_model *model, const grail_model *narrow,
                                     int64_t windows, const grail_compute *compute,
-                                    opened_network *n)
+                                    measured_network *n)
 {
     CHECK(perplexity_check_windows(windows));
-    return network_open_alone(model, narrow, compute, n);
+    return measured_open_alone(model, narrow, compute, n);
 }
 
 grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model *narrow,
@@ -254,7 +254,7 @@ grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model
                                      void *user, grail_perplexity *out)
 {
     grail_status status = GRAIL_OK;
-    opened_network n = {0};
+    measured_network n = {0};
     const grail_comm *comm = compute == NULL ? NULL : compute->comm;
     CHECK(comm_check(comm));
     CHECK(check_kind(dense));
@@ -262,7 +262,7 @@ grail_status grail_perplexity_of_cut(const grail_model *dense, const grail_model
     TRY(perplexity_measure(narrow == NULL ? dense : narrow, n.store, source, windows, comm,
                            observer, user, out));
 out:
-    network_close(&n);
+    measured_close(&n);
     return status;
 }
 

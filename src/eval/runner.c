@@ -14,7 +14,7 @@
 
 struct grail_runner {
     const grail_model *model;
-    opened_network network;
+    measured_network network;
     image_pass images; /* of `images.side`, where it has run on images */
     int64_t outputs;
 };
@@ -27,7 +27,7 @@ grail_status grail_runner_open(const grail_model *model, const grail_compute *co
     TRY(memory_new(&r, 1, sizeof *r));
     r->model = model;
     TRY(graph_output_width(model->graph, &r->outputs));
-    TRY(network_open(model, NULL, compute, &r->network));
+    TRY(measured_open(model, NULL, compute, &r->network));
     *out = r;
     r = NULL;
 out:
@@ -39,7 +39,7 @@ void grail_runner_close(grail_runner *r)
 {
     if (r != NULL) {
         image_pass_end(&r->images);
-        network_close(&r->network);
+        measured_close(&r->network);
         memory_free(r);
     }
 }
