@@ -4,7 +4,7 @@
 #define GRAIL_ARCH_MODEL_TEXT_H
 
 #include "arch/model.h"
-#include "format/text/turn_marks.h"
+#include "format/text/chat_template.h"
 
 #include <grail/text.h>
 

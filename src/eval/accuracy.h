@@ -2,7 +2,7 @@
 #ifndef GRAIL_EVAL_ACCURACY_H
 #define GRAIL_EVAL_ACCURACY_H
 
-#include "base/hash_set.h"
+#include "base/hash.h"
 #include "comm/comm.h"
 #include "exec/parameters.h"
 #include "format/images/image_set.h"

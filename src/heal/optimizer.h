@@ -6,7 +6,7 @@
 #define GRAIL_HEAL_OPTIMIZER_H
 
 #include "comm/comm.h"
-#include "exec/gradient_store.h"
+#include "exec/tape.h"
 
 /** One parameter that is trained. */
 typedef struct trained_parameter {

@@ -1,7 +1,6 @@
 /* The public fit: copies of the statistics, the regression, the solve, and rounding to f32. */
 #include "base/option_values.h"
-#include "solve/given_options.h"
-#include "solve/given_sums.h"
+#include "solve/given.h"
 
 #include <math.h>
 #include <string.h>
@@ -120,7 +119,7 @@ grail_status grail_compensate(const grail_statistics *fit, const grail_statistic
     ridge_result found = {0};
     TRY(given_options_check(options, consumer, weight, bias_change, result));
     TRY(find_shape(fit, reducer, features_per_unit, outputs, options, &f));
-    TRY(given_sums_check(fit, held, outputs));
+    TRY(given_sums_check(fit, held, outputs)); /* before the consumer is read */
     TRY(make_prior(reducer, options->exchangeable != 0, features_per_unit, consumer, &f));
     TRY(given_sums_take(fit, held, options->target, true, outputs, consumer, &f.sums));
     TRY(given_options_solve(options, outputs, &f.judged, &f.options));

@@ -1,7 +1,7 @@
 /* The public fits of maps that read what drifted, and the mixed target of rows. */
 #include "base/option_values.h"
 #include "solve/drift.h"
-#include "solve/given_options.h"
+#include "solve/given.h"
 #include "solve/mixed_target.h"
 
 #include <math.h>

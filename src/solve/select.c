@@ -4,7 +4,7 @@
 #include "base/option_values.h"
 #include "reduce/site_view.h"
 #include "reduce/selector.h"
-#include "solve/given_sums.h"
+#include "solve/given.h"
 
 #include <grail/select.h>
 

@@ -5,7 +5,6 @@
 
 #include "arch/model.h"
 #include "base/hash.h"
-#include "base/hash_set.h"
 #include "format/gguf/gguf_write.h"
 
 typedef struct statistics_origin {

@@ -4,7 +4,7 @@
 #ifndef GRAIL_FORMAT_TEXT_WINDOWS_H
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
-#include "base/hash_set.h"
+#include "base/hash.h"
 #include "format/text/tokenizer.h"
 
 typedef enum text_protocol {

@@ -7,7 +7,6 @@
 #include "base/name_list.h"
 #include "format/torch/torch_file.h"
 #include "format/weights/checkpoint_locate.h"
-#include "format/weights/foreign_file.h"
 #include "format/weights/packed_groups.h"
 #include "format/weights/weights_format.h"
 #include "tensor/packed.h"

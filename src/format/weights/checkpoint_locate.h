@@ -3,6 +3,9 @@
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_LOCATE_H
 
 #include "base/memory.h"
+#include "base/status.h"
+
+#include <stdbool.h>
 
 /**
  * *out, owned, is the base name of the weights file or index in `directory`. If there is none, or
@@ -32,5 +35,16 @@ bool checkpoint_is_index_name(const char *name);
 bool checkpoint_is_safetensors_name(const char *name);
 bool checkpoint_is_torch_name(const char *name);
 bool checkpoint_is_gguf_name(const char *name);
+
+/* Files that are taken for weights but are something else: other formats, and stand-ins of
+ * downloads that did not happen. */
+
+/** Whether the name ends like that of a model in a format that grail does not read (.gguf, .onnx
+ * ...). */
+bool foreign_file_is_name(const char *name);
+
+/** Refuses a file by its first bytes: GRAIL_ERROR_UNSUPPORTED, whose message says what it is and
+ * what to give instead. Other files, also those that cannot be read, are GRAIL_OK. */
+grail_status foreign_file_refuse(const char *path) GRAIL_MUST_CHECK;
 
 #endif

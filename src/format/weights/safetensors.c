@@ -4,13 +4,12 @@
  *
  * Rules: huggingface/safetensors, tensor.rs. This reader is stricter: it always refuses a key that
  * occurs twice, entries nest three levels at most, dimensions and offsets are below 2^63, and the
- * limits of weights_limits.h and tensor_limits.h hold. */
+ * limits of safetensors.h and tensor_limits.h hold. */
 #include "format/weights/safetensors.h"
 
 #include "base/bytes.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/json_extent.h"
 #include "base/output_file.h"
 
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 
 #include "format/tensor_file.h"
 #include "format/tensor_writer.h"
-#include "format/weights/weights_limits.h"
 
 /** Maps and validates a file, whose tensors come in the order of the data; *out is owned:
  * tensor_file_close. Messages name file and tensor. */
@@ -33,5 +32,15 @@ grail_status safetensors_writer_open(const char *path, int64_t count, const tens
  * `replaces` is as in output_file_open. */
 grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
                                     const tensor_view tensors[]) GRAIL_MUST_CHECK;
+
+/* Limits for weights files, in addition to those for every JSON text (base/json_extent.h) and every
+ * file of tensors (format/tensor_limits.h). The table in docs/formats.md lists them. */
+
+enum {
+    /* A limit of the reference reader, which this reader enforces and the writer keeps. */
+    SAFETENSORS_LARGEST_HEADER = 100000000,
+    SAFETENSORS_DEEPEST = 3, /* header, entry, shape */
+    CHECKPOINT_LARGEST_INDEX = 100000000
+};
 
 #endif

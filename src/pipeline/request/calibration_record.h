@@ -3,7 +3,7 @@
 #define GRAIL_PIPELINE_REQUEST_CALIBRATION_RECORD_H
 
 #include "arch/model.h"
-#include "base/hash_set.h"
+#include "base/hash.h"
 
 /* The file beside report.json that keeps the hashes of a calibration set. */
 #define CALIBRATION_HASHES_NAME "calibration.hashes"

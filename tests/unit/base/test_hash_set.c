@@ -1,7 +1,7 @@
 /* Sets of hashes: what they hold, their file read back, and files that are not those. */
 #include "support/support.h"
 
-#include "base/hash_set.h"
+#include "base/hash.h"
 
 #include <string.h>
 

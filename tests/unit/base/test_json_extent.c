@@ -2,7 +2,6 @@
 #include "support/support.h"
 
 #include "base/json.h"
-#include "base/json_extent.h"
 
 TEST(test_parts_are_counted_outside_of_strings)
 {

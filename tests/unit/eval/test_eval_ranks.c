@@ -2,7 +2,7 @@
  * sockets: the figures of one process. A rank returns its status where all went as it should. */
 #include "unit/pipeline/vision_lab.h"
 
-#include "base/hash_set.h"
+#include "base/hash.h"
 #include "eval/accuracy.h"
 #include "support/ranks.h"
 

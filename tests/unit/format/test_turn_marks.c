@@ -4,7 +4,7 @@
 
 #include "support/support.h"
 
-#include "format/text/turn_marks.h"
+#include "format/text/chat_template.h"
 
 #include <string.h>
 

@@ -1,10 +1,25 @@
-/* Statistics that a caller gave: checked, copied, and made ready for a fit or a selector. */
-#ifndef GRAIL_SOLVE_GIVEN_SUMS_H
-#define GRAIL_SOLVE_GIVEN_SUMS_H
+/* What callers of the public fits give: options, as the solver takes them, and statistics. */
+#ifndef GRAIL_SOLVE_GIVEN_H
+#define GRAIL_SOLVE_GIVEN_H
 
 #include "solve/mixed_target.h"
+#include "solve/ridge.h"
 
 #include <grail/ridge.h>
+
+/** No array is missing; bias_change is there exactly when a bias is fitted. */
+grail_status given_options_check(const grail_compensate_options *options, const float *consumer,
+                                 const float *weight, const double *bias_change,
+                                 const grail_compensate_result *result) GRAIL_MUST_CHECK;
+
+/** *judged is owned, and what the options borrow. */
+grail_status given_options_solve(const grail_compensate_options *options, int64_t outputs,
+                                 bool **judged, ridge_options *out) GRAIL_MUST_CHECK;
+
+/** What a solver found, with the share of the statistics' own target. */
+grail_compensate_result given_options_result(const ridge_result *found, double dense_share);
+
+/* Statistics that a caller gave: checked, copied, and made ready for a fit or a selector. */
 
 /** Both parts of the rows; without a held-out one it is empty. */
 typedef struct given_sums {
