@@ -2,10 +2,10 @@
 #include "command_line.h"
 #include "cut_summary.h"
 #include "heal_progress.h"
-#include "interrupt.h"
 #include "limit_options.h"
 #include "notices.h"
 #include "print.h"
+#include "process.h"
 #include "quality.h"
 #include "ranks.h"
 #include "shared_options.h"
@@ -378,12 +378,12 @@ static int read_choices(void)
                         (asked.compress.amount.plan != NULL ? 1 : 0) + (limited ? 1 : 0);
     if (sources != 1) {
         print_command_error("give exactly one of --sparsity, --plan and a limit such as "
-                            "--target-ratio\n");
+                            "--target-ratio");
         return EXIT_USAGE;
     }
     if (asked.sites != NULL && sparsity_text != NULL && strchr(sparsity_text, '=') != NULL) {
         print_command_error("--sites needs one number for --sparsity, but '%s' names kinds or "
-                            "sites itself; drop --sites\n",
+                            "sites itself; drop --sites",
                             sparsity_text);
         return EXIT_USAGE;
     }
@@ -480,9 +480,7 @@ static int compress(void)
     }
     end_line();
     if (status == GRAIL_OK) {
-        cut_summary_warn_tied(c);
-        cut_summary_warn_unreached(c);
-        cut_summary_warn_harmful(c);
+        cut_summary_warn_after(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();

@@ -1,7 +1,7 @@
 /* grail generate: goes on with a text. */
-#include "interrupt.h"
 #include "notices.h"
 #include "print.h"
+#include "process.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>

@@ -1,6 +1,6 @@
 /* grail gram: statistics of a dense network as a file. */
-#include "interrupt.h"
 #include "print.h"
+#include "process.h"
 #include "ranks.h"
 #include "shared_options.h"
 

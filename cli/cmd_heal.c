@@ -1,9 +1,9 @@
 /* grail heal: train a network that was narrowed earlier towards the dense one. */
 #include "command_line.h"
 #include "heal_progress.h"
-#include "interrupt.h"
 #include "notices.h"
 #include "print.h"
+#include "process.h"
 #include "quality.h"
 #include "ranks.h"
 #include "shared_options.h"

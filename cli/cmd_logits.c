@@ -29,7 +29,7 @@ static int run(const char *const arguments[])
 {
     grail_model *model = NULL;
     if ((asked.text.path == NULL) == (pixels == NULL)) {
-        print_command_error("give either --ids FILE or --pixels FILE\n");
+        print_command_error("give either --ids FILE or --pixels FILE");
         return EXIT_USAGE;
     }
     grail_status status = shared_options_open_model(arguments[0], &model);

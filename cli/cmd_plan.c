@@ -1,9 +1,9 @@
 /* grail plan: choose the widths of all sites together, under a limit. */
 #include "command_line.h"
 #include "cut_summary.h"
-#include "interrupt.h"
 #include "limit_options.h"
 #include "print.h"
+#include "process.h"
 #include "ranks.h"
 #include "shared_options.h"
 

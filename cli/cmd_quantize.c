@@ -1,7 +1,7 @@
 /* grail quantize: a language model with quantised weights, rounded by what they read. */
 #include "gguf_facts.h"
-#include "interrupt.h"
 #include "print.h"
+#include "process.h"
 #include "shared_options.h"
 
 #include <grail/quantize.h>

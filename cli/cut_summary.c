@@ -175,67 +175,58 @@ void cut_summary_warn_missed(const grail_compression *c)
     }
 }
 
-void cut_summary_warn_tied(const grail_compression *c)
+/* How many narrowed sites have something, and the one to name: the first, or the worst. */
+typedef struct tally {
+    int count;
+    grail_site_report named;
+} tally;
+
+static void note_site(bool has, const grail_site_report *s, bool is_worse, tally *t)
 {
-    grail_site_report first = {0};
+    if (has) {
+        t->named = t->count == 0 || is_worse ? *s : t->named;
+        t->count++;
+    }
+}
+
+void cut_summary_warn_after(const grail_compression *c)
+{
+    const double tolerance = 1.05; /* held-out errors of few samples vary by some percent */
+    tally tied = {0};
+    tally unreached = {0};
+    tally harmed = {0};
     int cut = 0;
-    int tied = 0;
+    double most = 1.0;
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
-        first = s.tied != 0 && tied == 0 ? s : first;
+        const double factor = s.fit.held_after / s.fit.held_before; /* none is NaN */
+        const bool is_harmed = s.fit.held_after > tolerance * s.fit.held_before;
         cut += s.kept < s.units ? 1 : 0;
-        tied += s.tied != 0 ? 1 : 0;
+        note_site(s.tied != 0, &s, false, &tied);
+        note_site(strcmp(s.fit.fallback, "not reached") == 0, &s, false, &unreached);
+        note_site(is_harmed, &s, factor > most, &harmed);
+        most = is_harmed ? fmax(most, factor) : most;
     }
-    if (tied > 0) {
+    if (tied.count > 0) {
         print_error("grail: warning: in %d of %d narrowed sites, such as %s, all units score equal "
                     "under selector %s, so the first ones were kept; choose another --selector, or "
                     "calibrate on more samples\n",
-                    tied, cut, first.name, first.selector);
+                    tied.count, cut, tied.named.name, tied.named.selector);
     }
-}
-
-void cut_summary_warn_unreached(const grail_compression *c)
-{
-    const char *first = NULL;
-    int cut = 0;
-    int missed = 0;
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        const bool is_missed = strcmp(s.fit.fallback, "not reached") == 0;
-        first = is_missed && missed == 0 ? s.name : first;
-        cut += s.kept < s.units ? 1 : 0;
-        missed += is_missed ? 1 : 0;
-    }
-    if (missed > 0) {
+    if (unreached.count > 0) {
         print_error("grail: warning: no calibration token reached %d of %d narrowed sites, such as "
                     "%s: they were cut by their weights alone, without a fit; calibrate on more or "
                     "other text\n",
-                    missed, cut, first);
+                    unreached.count, cut, unreached.named.name);
     }
-}
-
-void cut_summary_warn_harmful(const grail_compression *c)
-{
-    const double tolerance = 1.05; /* held-out errors of few samples vary by some percent */
-    grail_site_report worst = {.fit = {.held_before = 1.0}};
-    int cut = 0;
-    int harmed = 0;
-    for (int i = 0; i < grail_compression_site_count(c); i++) {
-        const grail_site_report s = grail_compression_site(c, i);
-        const bool is_harmed = s.fit.held_after > tolerance * s.fit.held_before; /* none is NaN */
-        const double factor = s.fit.held_after / s.fit.held_before;
-        cut += s.kept < s.units ? 1 : 0;
-        harmed += is_harmed ? 1 : 0;
-        worst = is_harmed && factor > worst.fit.held_after / worst.fit.held_before ? s : worst;
-    }
-    if (harmed > 0) {
+    if (harmed.count > 0) {
         print_error("grail: warning: in %d of %d narrowed sites, such as %s (error %.4f, %.4f "
                     "before), the repair is worse than the plain cut on samples that it was not "
                     "fitted to; too few reach its %lld units; calibrate on more (--calib, "
                     "--samples), or use --compensate full, which keeps the plain cut where no fit "
                     "is better\n",
-                    harmed, cut, worst.name, worst.fit.held_after, worst.fit.held_before,
-                    (long long)worst.kept);
+                    harmed.count, cut, harmed.named.name, harmed.named.fit.held_after,
+                    harmed.named.fit.held_before, (long long)harmed.named.kept);
     }
 }
 

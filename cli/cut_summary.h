@@ -10,13 +10,10 @@
 /** Warns of what is known before the run: few samples, a quantised type that not all matrices have,
  * and kinds that the model lacks (where `named`, since they were asked for by name). */
 void cut_summary_warn(const grail_compression *c, bool named);
-/** Warns of sites whose units all scored equal, which is known after the run. */
-void cut_summary_warn_tied(const grail_compression *c);
-
-/** Warns of experts that no calibration token reached. */
-void cut_summary_warn_unreached(const grail_compression *c);
-/** Warns of fits that are worse than the plain cut on samples that they were not made from. */
-void cut_summary_warn_harmful(const grail_compression *c);
+/** Warns of what is known after the run: sites whose units all scored equal, experts that no
+ * calibration token reached, and fits that are worse than the plain cut on samples that they were
+ * not made from. */
+void cut_summary_warn_after(const grail_compression *c);
 /** Says in a line by kind where rounding misses the cut that was asked for by more than a tenth, or
  * leaves a site uncut. */
 void cut_summary_warn_missed(const grail_compression *c);

@@ -1,7 +1,7 @@
 #include "heal_progress.h"
 
-#include "interrupt.h"
 #include "print.h"
+#include "process.h"
 #include "shared_options.h"
 
 #include <math.h>
@@ -12,18 +12,20 @@ static bool was_begun(const grail_healing *h)
     return !isnan(h->held_before);
 }
 
-/* "block 3/16", "blocks 1-3/16" or "the network" */
-static const char *what_of(const grail_healing *h, char text[2 * HUMAN_SIZE])
+/* "block 3/16", "blocks 1-3/16" or "the network"; in a sentence "block 3 of 16", "blocks 1 to 3 of
+ * 16". */
+static const char *what_of(const grail_healing *h, bool sentence, char text[2 * HUMAN_SIZE])
 {
+    char last[HUMAN_SIZE] = "";
+    const bool several = h->last_block > h->block;
     if (h->block < 0) {
         return "the network";
     }
-    if (h->last_block > h->block) {
-        snprintf(text, 2 * HUMAN_SIZE, "blocks %d-%d/%d", h->block + 1, h->last_block + 1,
-                 h->blocks);
-    } else {
-        snprintf(text, 2 * HUMAN_SIZE, "block %d/%d", h->block + 1, h->blocks);
+    if (several) {
+        snprintf(last, sizeof last, "%s%d", sentence ? " to " : "-", h->last_block + 1);
     }
+    snprintf(text, 2 * HUMAN_SIZE, "block%s %d%s%s%d", several ? "s" : "", h->block + 1, last,
+             sentence ? " of " : "/", h->blocks);
     return text;
 }
 
@@ -43,12 +45,14 @@ static void print_ended(const grail_healing *h)
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
     if (!was_begun(h)) {
-        print_error("  %s: not healed, the time does not suffice", what_of(h, what));
+        print_error("  %s: not healed, the time does not suffice", what_of(h, false, what));
     } else if (h->best_step == 0) {
-        print_error("  healed %s: kept as it was, loss %.5f", what_of(h, what), h->held_before);
+        print_error("  healed %s: kept as it was, loss %.5f", what_of(h, false, what),
+                    h->held_before);
     } else {
-        print_error("  healed %s: loss %.5f -> %.5f, that of step %lld kept", what_of(h, what),
-                    h->held_before, h->held_after, (long long)h->best_step);
+        print_error("  healed %s: loss %.5f -> %.5f, that of step %lld kept",
+                    what_of(h, false, what), h->held_before, h->held_after,
+                    (long long)h->best_step);
     }
     print_error("%s\n", time_left(h, left));
 }
@@ -60,23 +64,12 @@ int heal_progress_watch(void *user, const grail_healing *now)
     (void)user;
     if (now->ended == 0) {
         print_progress((double)NAN, "  healing %s: step %lld of %lld, loss %.5f -> %.5f%s",
-                       what_of(now, what), (long long)now->steps, (long long)now->most_steps,
+                       what_of(now, false, what), (long long)now->steps, (long long)now->most_steps,
                        now->held_before, now->held_after, time_left(now, left));
     } else if (!asked.quiet) {
         print_ended(now);
     }
     return interrupt_came();
-}
-
-static void print_what(const grail_healing *h)
-{
-    if (h->last_block > h->block) {
-        print_out("blocks %d to %d of %d", h->block + 1, h->last_block + 1, h->blocks);
-    } else if (h->block >= 0) {
-        print_out("block %d of %d", h->block + 1, h->blocks);
-    } else {
-        print_out("the network");
-    }
 }
 
 static void print_losses(const grail_healing *h)
@@ -94,15 +87,15 @@ static void print_losses(const grail_healing *h)
 static void print_summary(const grail_healing *h)
 {
     char time[HUMAN_SIZE];
+    char text[2 * HUMAN_SIZE];
+    const char *what = what_of(h, true, text);
     if (!was_begun(h)) {
-        print_what(h);
-        print_out(" %s not healed: the time did not suffice\n",
+        print_out("%s %s not healed: the time did not suffice\n", what,
                   h->last_block > h->block ? "were" : "was");
         return;
     }
-    print_out("healed ");
-    print_what(h);
-    print_out(" in %lld steps and %s: ", (long long)h->steps, human_seconds(h->seconds, time));
+    print_out("healed %s in %lld steps and %s: ", what, (long long)h->steps,
+              human_seconds(h->seconds, time));
     print_losses(h);
     print_out("\n");
 }

@@ -1,7 +1,7 @@
 #include "limit_options.h"
 
-#include "interrupt.h"
 #include "print.h"
+#include "process.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ int limit_options_read(void)
     }
     if (count_given() != 1) {
         print_command_error("give exactly one of --target-ratio, --target-params, --target-macs, "
-                            "--target-kv-bytes and --target-size\n");
+                            "--target-kv-bytes and --target-size");
         return EXIT_USAGE;
     }
     return EXIT_OK;

@@ -1,9 +1,7 @@
 /* grail: the command line over <grail/grail.h>. */
 #include "command_line.h"
-#include "descriptors.h"
-#include "external.h"
-#include "interrupt.h"
 #include "print.h"
+#include "process.h"
 #include "ranks.h"
 #include "shared_options.h"
 

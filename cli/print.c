@@ -129,20 +129,16 @@ void print_start(void)
     progress_pace = pace_start(seconds_now());
 }
 
-static void GRAIL_PRINTF(1, 0) print_error_list(const char *format, va_list arguments)
-{
-    if (own_rank == 0) {
-        print_progress_end();
-        pace_note(&progress_pace, seconds_now());
-        print_to(stderr, format, arguments);
-    }
-}
-
 void print_error(const char *format, ...)
 {
     va_list arguments;
+    if (own_rank > 0) {
+        return;
+    }
+    print_progress_end();
+    pace_note(&progress_pace, seconds_now());
     va_start(arguments, format);
-    print_error_list(format, arguments);
+    print_to(stderr, format, arguments);
     va_end(arguments);
 }
 
@@ -153,24 +149,37 @@ void print_as_command(const char *name)
     command_name = name;
 }
 
+/* In one piece, so that no other process's words come between. */
+static void GRAIL_PRINTF(1, 0)
+    print_with_name(const char *format, va_list arguments, const char *before_help)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        text = NULL;
+        report_memory();
+    } else if (before_help == NULL) {
+        print_error("grail %s: %s\n", command_name, text);
+    } else {
+        print_error("grail %s: %s%s see grail %s --help\n", command_name, text, before_help,
+                    command_name);
+    }
+    free(text);
+}
+
 void print_command_error(const char *format, ...)
 {
     va_list arguments;
-    print_error("grail %s: ", command_name);
     va_start(arguments, format);
-    print_error_list(format, arguments);
+    print_with_name(format, arguments, NULL);
     va_end(arguments);
 }
 
 int print_misuse(const char *format, ...)
 {
     va_list arguments;
-    print_error("grail %s: ", command_name);
     va_start(arguments, format);
-    print_error_list(format, arguments);
+    print_with_name(format, arguments, format[strlen(format) - 1] == '?' ? "" : ";");
     va_end(arguments);
-    print_error("%s see grail %s --help\n", format[strlen(format) - 1] == '?' ? "" : ";",
-                command_name);
     return EXIT_USAGE;
 }
 

@@ -19,7 +19,7 @@ void print_out(const char *format, ...) GRAIL_PRINTF(1, 2);
 void print_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** The name of the command that runs, which the next two begin with: "grail NAME: ". */
 void print_as_command(const char *name);
-/** print_error of a whole message. */
+/** print_error of a whole message, without a line end. */
 void print_command_error(const char *format, ...) GRAIL_PRINTF(1, 2);
 /** Prints what is wrong with the command line, without a line end, and where help is; returns
  * EXIT_USAGE. */

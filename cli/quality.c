@@ -1,9 +1,9 @@
 #include "quality.h"
 
 #include "command_line.h"
-#include "interrupt.h"
 #include "notices.h"
 #include "print.h"
+#include "process.h"
 #include "shared_options.h"
 
 #include <grail/escape.h>
@@ -28,7 +28,7 @@ int quality_check(void)
     if (asked.data == NULL || access(asked.data, R_OK) == 0) {
         return EXIT_OK;
     }
-    print_command_error("cannot read '%s' for --eval: %s\n", asked.data, strerror(errno));
+    print_command_error("cannot read '%s' for --eval: %s", asked.data, strerror(errno));
     return EXIT_FAILED;
 }
 

@@ -35,7 +35,7 @@ int ranks_check(const command *c)
         return EXIT_OK;
     }
     print_command_error("does not share out its work over ranks yet, and %d were started; start "
-                        "one process\n",
+                        "one process",
                         launched);
     return EXIT_USAGE;
 }

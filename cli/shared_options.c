@@ -52,8 +52,8 @@ int shared_options_check_kind(const char *path, bool reads_images, const char *o
     if (!names_given(other)) {
         return EXIT_OK;
     }
-    print_command_error("%s reads %s; %s apply only to %s\n", path,
-                        reads_images ? "images" : "text", other, reads_images ? "text" : "images");
+    print_command_error("%s reads %s; %s apply only to %s", path, reads_images ? "images" : "text",
+                        other, reads_images ? "text" : "images");
     return EXIT_USAGE;
 }
 
@@ -111,7 +111,7 @@ int shared_options_open(const char **sites)
     }
     const bool of_images = facts.reads_images != 0;
     if (of_images && asked.compress.read.part_count > 0) {
-        print_command_error("%s reads images; give one --calib, without a share\n", path);
+        print_command_error("%s reads images; give one --calib, without a share", path);
         return EXIT_USAGE;
     }
     if (sites != NULL) {

@@ -61,8 +61,9 @@ def long_text():
 
 
 def many_ids():
-    """A header for 300 million ids, which are a hole in the file."""
-    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (300000000,), }".ljust(117) + b"\n"
+    """A header for 300 million ids, or as many as are named, which are a hole in the file."""
+    count = sys.argv[3] if len(sys.argv) > 3 else "300000000"
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count},), }}".encode().ljust(117) + b"\n"
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header
 
 

@@ -356,7 +356,7 @@ typedef struct caller {
 
 static void *call_repeatedly(void *context)
 {
-    enum { CALLS = 3 };
+    enum { CALLS = 2 };
     caller *c = context;
     parallel_set_threads(1); /* of this caller alone */
     for (int i = 0; i < CALLS; i++) {

@@ -129,7 +129,8 @@ void cpu_probe_fill(grail_machine *out)
 #endif
 }
 
-/* Of the matrices; the smaller one where not even a second may be taken: a tenth of the work. */
+/* Rows of the matrices; the smaller ones, a tenth of the work, where not even a second may be
+ * taken. */
 enum { ORDER = 2048, BRIEF_ORDER = 1024 };
 
 typedef enum product_kind { PRODUCT_F32, PRODUCT_F64, PRODUCT_BF16 } product_kind;

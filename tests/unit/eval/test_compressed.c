@@ -11,15 +11,6 @@ static grail_accuracy accuracy_of(const char *path, const grail_images *images, 
     return a;
 }
 
-static grail_compression *run_in_memory(grail_compress_options options)
-{
-    grail_compression *c = NULL;
-    options.output.path = NULL;
-    assert_ok(grail_compression_open(&options, &c));
-    assert_ok(grail_compression_run(c));
-    return c;
-}
-
 static grail_images *open_images(const vision_lab *v, const char *path)
 {
     grail_images *images = NULL;
@@ -39,7 +30,7 @@ VISION_TEST(what_lies_in_memory_is_as_accurate_as_what_is_written)
         vision_cut(&options, 0.4);
         assert_ok(lab_compress(&options));
         grail_images *images = open_images(v, dense);
-        grail_compression *c = run_in_memory(options);
+        grail_compression *c = lab_run_in_memory(options);
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             const grail_accuracy written = accuracy_of(options.output.path, images, counts[i]);
             grail_accuracy held = {0};
@@ -86,7 +77,7 @@ VISION_TEST(its_observer_sees_which_images_are_right)
     grail_compress_options options = vision_options(v, dense, NULL);
     vision_cut(&options, 0.4);
     grail_images *images = open_images(v, dense);
-    grail_compression *c = run_in_memory(options);
+    grail_compression *c = lab_run_in_memory(options);
     assert_ok(grail_compression_accuracy(c, images, 0, add_results, &s, &a));
     assert_true(s.count == VISION_IMAGES);
     assert_near(s.sum / VISION_IMAGES, a.top1, 1e-12);
@@ -111,7 +102,7 @@ LAB_TEST(what_lies_in_memory_has_the_perplexity_of_what_is_written)
         assert_ok(
             grail_perplexity_measure(model, &options.read.text, 0, NULL, NULL, NULL, &written));
         grail_model_close(model);
-        grail_compression *c = run_in_memory(options);
+        grail_compression *c = lab_run_in_memory(options);
         assert_ok(grail_compression_perplexity(c, &options.read.text, 0, add_results, &s, &held));
         grail_compression_close(c);
         assert_near(held.mean_nll, written.mean_nll, 1e-6);
@@ -131,7 +122,7 @@ VISION_TEST(its_observer_is_told_and_may_cancel)
     vision_cut(&options, 0.4);
     options.fit.compensate = "none";
     grail_images *images = open_images(v, dense);
-    grail_compression *c = run_in_memory(options);
+    grail_compression *c = lab_run_in_memory(options);
     assert_fails(grail_compression_accuracy(c, images, 0, cancel, &done, &a), GRAIL_ERROR_CANCELLED,
                  "cancelled after");
     assert_true(done > 0);

@@ -241,6 +241,23 @@ double largest_weight_difference(const char *left, const char *right)
     return largest;
 }
 
+grail_status lab_opens(const void *options)
+{
+    grail_compression *c = NULL;
+    const grail_status status = grail_compression_open(options, &c);
+    grail_compression_close(c);
+    return status;
+}
+
+grail_compression *lab_run_in_memory(grail_compress_options options)
+{
+    grail_compression *c = NULL;
+    options.output.path = NULL;
+    assert_ok(grail_compression_open(&options, &c));
+    assert_ok(grail_compression_run(c));
+    return c;
+}
+
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend)
 {
     grail_model *a = NULL;

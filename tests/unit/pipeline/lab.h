@@ -61,6 +61,11 @@ void assert_same_checkpoint(const char *left, const char *right);
 bool same_tensor(const char *left, const char *right, const char *name);
 /** Largest |a - b| over all tensors, relative to the largest magnitude of the tensor. */
 double largest_weight_difference(const char *left, const char *right);
+/** Whether a run with these grail_compress_options can be opened. */
+grail_status lab_opens(const void *options);
+/** A run that writes nothing, so that no block is released. Owned by the caller. */
+grail_compression *lab_run_in_memory(grail_compress_options options);
+
 /** grail_verify on random ids. */
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend);
 /** The mean divergence for each token. */

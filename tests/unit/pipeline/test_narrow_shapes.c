@@ -5,15 +5,6 @@
 #include "pipeline/compression.h"
 #include "pipeline/network/consumer.h"
 
-static grail_compression *run_in_memory(grail_compress_options options)
-{
-    grail_compression *c = NULL;
-    options.output.path = NULL; /* so no block is released */
-    assert_ok(grail_compression_open(&options, &c));
-    assert_ok(grail_compression_run(c));
-    return c;
-}
-
 /* After a closed loop the sites inside blocks are narrow, after an open one all that REPAIR runs.
  */
 static bool is_narrow(const grail_compression *c, int index)
@@ -91,7 +82,7 @@ LAB_TEST(the_sites_of_a_decoder_are_narrow)
         options.cut.selector = selectors[i];
         options.fit.compensate = ways[i];
         options.run.memory = i == 1 ? 1 : 0;
-        grail_compression *c = run_in_memory(options);
+        grail_compression *c = lab_run_in_memory(options);
         assert_true(check_shapes(c) > 0);
         assert_consumers_are_set_narrow(c);
         grail_compression_close(c);
@@ -112,7 +103,7 @@ VISION_TEST(streams_that_span_blocks_stay_wide)
             options.fit.open_loop = way == 3 && !vision_family_is_tower((vision_family)f);
             options.run.memory = way == 2 ? 1 : 0;
             options.read.samples = 8;
-            grail_compression *c = run_in_memory(options);
+            grail_compression *c = lab_run_in_memory(options);
             assert_true(check_shapes(c) > 0);
             grail_compression_close(c);
         }

@@ -274,14 +274,6 @@ static bool may_change(const grail_option *o)
     return found;
 }
 
-static grail_status open_only(const grail_compress_options *options)
-{
-    grail_compression *c = NULL;
-    const grail_status status = grail_compression_open(options, &c);
-    grail_compression_close(c);
-    return status;
-}
-
 LAB_TEST(every_option_that_decides_is_compared)
 {
     interruption i;
@@ -306,7 +298,7 @@ LAB_TEST(every_option_that_decides_is_compared)
             continue;
         }
         other.output.resume = 1;
-        const grail_status status = open_only(&other);
+        const grail_status status = lab_opens(&other);
         assert_int_equal(o->decides != 0, !may_change(o));
         if (may_change(o)) {
             assert_ok(status);

@@ -304,6 +304,9 @@ TEST(what_cannot_drop_is_refused)
 
 LAB_TEST(failing_allocations_are_survived)
 {
+    if (!support_walks_failures()) {
+        skip();
+    }
     const char *model = lab_golden("llama3");
     const grail_compress_options run = lab_options(l, model, NULL);
     grail_plan_options options = dropping(&run, "search", 0.5);

@@ -146,21 +146,13 @@ static grail_status use_comm(void)
     return measure(&compute);
 }
 
-static grail_status compress(const grail_compress_options *options)
-{
-    grail_compression *c = NULL;
-    const grail_status status = grail_compression_open(options, &c);
-    grail_compression_close(c);
-    return status;
-}
-
 static grail_status use_comm_of_a_run(void)
 {
     grail_comm comm = {.size = 1};
     grail_compress_options options = lab_options(&texts, lab_golden("llama3"), NULL);
     FILL(&comm);
     options.run.comm = &comm;
-    return compress(&options);
+    return lab_opens(&options);
 }
 
 static grail_status use_text_part(void)
@@ -171,7 +163,7 @@ static grail_status use_text_part(void)
     options.read.text.path = NULL;
     options.read.parts = &part;
     options.read.part_count = 1;
-    return compress(&options);
+    return lab_opens(&options);
 }
 
 static grail_status use_site_sparsity(void)
@@ -181,7 +173,7 @@ static grail_status use_site_sparsity(void)
     FILL(&one);
     options.amount.site_sparsities = &one;
     options.amount.site_sparsity_count = 1;
-    return compress(&options);
+    return lab_opens(&options);
 }
 
 /* -- files ------------------------------------------------------------------------------------- */
