@@ -120,7 +120,8 @@ run_tests() {
     shift
     printf '%-22s' "$preset-tests"
     rm -f "$junit"
-    ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --output-junit "$junit" \
+    # One more than there are cores: many wait for a disk, a signal or another process.
+    ctest --test-dir "build/$preset" -j "$((jobs + 1))" --output-on-failure --output-junit "$junit" \
         --test-output-size-passed 4000000 "$@" >"$log" 2>&1 || true
     if [[ ! -s $junit || $(attribute tests "$junit") == 0 ]]; then
         echo "FAILED  no tests ran, see $log"

@@ -33,7 +33,7 @@ grail_status safetensors_writer_open(const char *path, int64_t count, const tens
 grail_status safetensors_write_file(const char *path, bool replaces, int64_t count,
                                     const tensor_view tensors[]) GRAIL_MUST_CHECK;
 
-/* Limits for weights files, in addition to those for every JSON text (base/json_extent.h) and every
+/* Limits for weights files, in addition to those for every JSON text (base/json.h) and every
  * file of tensors (format/tensor_limits.h). The table in docs/formats.md lists them. */
 
 enum {

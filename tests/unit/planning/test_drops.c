@@ -301,24 +301,3 @@ TEST(what_cannot_drop_is_refused)
                  "a checkpoint of a vit network cannot say that a block lacks a sublayer");
     vision_close(&v);
 }
-
-LAB_TEST(failing_allocations_are_survived)
-{
-    if (!support_walks_failures()) {
-        skip();
-    }
-    const char *model = lab_golden("llama3");
-    const grail_compress_options run = lab_options(l, model, NULL);
-    grail_plan_options options = dropping(&run, "search", 0.5);
-    grail_status status = GRAIL_ERROR_MEMORY;
-    options.compress.read.samples = 4;
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        grail_plan *p = NULL;
-        memory_fail_after(n);
-        status = grail_plan_make(&options, &p);
-        memory_fail_after(-1);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-        assert_int_equal(p != NULL, status == GRAIL_OK);
-        grail_plan_free(p);
-    }
-}

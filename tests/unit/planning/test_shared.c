@@ -445,32 +445,6 @@ PLACE_TEST(a_plan_that_was_stopped_leaves_what_it_measured)
     grail_session_close(o.compress.read.session);
 }
 
-/* A session in which allocations have failed at any place gives the plan of a new one. */
-PLACE_TEST(failures_leave_nothing_half_made)
-{
-    grail_plan_options o = in_session(p, "search", 0.8);
-    o.tries = 2;
-    o.compress.read.samples = 4;
-    grail_plan *alone = made(&o);
-    grail_status status = GRAIL_ERROR_MEMORY;
-    assert_ok(grail_session_open(p->biased, NULL, &o.compress.read.session));
-    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        grail_plan *again = NULL;
-        memory_fail_after(n);
-        status = grail_plan_make(&o, &again);
-        memory_fail_after(-1);
-        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
-        assert_int_equal(again != NULL, status == GRAIL_OK);
-        if (status == GRAIL_OK) {
-            assert_string_equal(grail_plan_text(again), grail_plan_text(alone));
-        }
-        grail_plan_free(again);
-    }
-    assert_int_equal(kept_count(&o), 1 + 2);
-    grail_plan_free(alone);
-    grail_session_close(o.compress.read.session);
-}
-
 /* What is cut in the options is no part of a plan, and of a network with a teacher nothing is. */
 PLACE_TEST(curves_are_of_the_whole_network)
 {
