@@ -1,4 +1,5 @@
 /* grail gram: statistics of a dense network as a file. */
+#include "command_line.h"
 #include "print.h"
 #include "process.h"
 #include "ranks.h"
@@ -12,7 +13,7 @@
 
 static grail_gram_options gram;
 static option_list added;
-static bool full;
+static bool full, resume;
 
 static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &gram.path, "FILE", NULL,
@@ -24,6 +25,8 @@ static const option table[] = {
     SAMPLE_OPTIONS(ONE_REQUIRED),
     {GROUP_OUTPUT, "full", OPTION_FLAG, &full, NULL, NULL,
      .help = "also write whole Gram matrices, of what reads the units that can be cut"},
+    {GROUP_OUTPUT, "resume", OPTION_FLAG, &resume, NULL, NULL,
+     .help = "continue an interrupted count from FILE.partial"},
     RUN_FIELD(GROUP_REPAIR, "conv-fit"),
     MACHINE_OPTIONS,
     RANK_OPTIONS,
@@ -64,7 +67,7 @@ static int check_way(void)
     }
     for (const option *o = options_parsed(); adds && o->name != NULL; o++) {
         const bool applies = strcmp(o->name, "add") == 0 || o->group == GROUP_OUTPUT;
-        if (option_given(o->name) && (!applies || o->target == &full)) {
+        if (option_given(o->name) && (!applies || o->target == &full || o->target == &resume)) {
             return print_misuse("--%s has no effect with --add; leave one of the two out", o->name);
         }
     }
@@ -90,9 +93,10 @@ static int count(void)
         const grail_status status = grail_gram_write(&asked.compress, &gram, &facts);
         print_progress_end();
         shared_options_print_notices();
-        code = status != GRAIL_OK ? print_failure(status)
-               : ranks_is_first() ? print_facts(&facts)
-                                  : EXIT_OK;
+        code = status == GRAIL_ERROR_CANCELLED ? command_line_print_interrupted(gram.path)
+               : status != GRAIL_OK            ? print_failure(status)
+               : ranks_is_first()              ? print_facts(&facts)
+                                               : EXIT_OK;
     }
     grail_session_close(asked.compress.read.session);
     return code;
@@ -102,6 +106,7 @@ static int run(const char *const arguments[])
 {
     asked.compress.read.model = arguments[0];
     gram.full = full ? 1 : 0;
+    gram.resume = resume ? 1 : 0;
     int code = check_way();
     code = code == EXIT_OK ? shared_options_read() : code;
     code = code == EXIT_OK ? ranks_join(&asked.compress.run.comm) : code;

@@ -90,9 +90,7 @@ static int heal(void)
         status = grail_compression_run(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
-        print_error("grail: interrupted");
-        command_line_print_resume(asked.compress.output.path);
-        code = EXIT_FAILED;
+        code = command_line_print_interrupted(asked.compress.output.path);
     } else if (status != GRAIL_OK) {
         code = print_failure(status);
     } else if (ranks_is_first()) {

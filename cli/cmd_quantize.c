@@ -1,4 +1,5 @@
 /* grail quantize: a language model with quantised weights, rounded by what they read. */
+#include "command_line.h"
 #include "gguf_facts.h"
 #include "print.h"
 #include "process.h"
@@ -22,7 +23,7 @@ static const option table[] = {
      .need = REQUIRED, .field = "type"},
     TABLE_TYPE_OPTION(chosen.table_type),
     {GROUP_OUTPUT, "resume", OPTION_FLAG, &resume, NULL, NULL,
-     .help = "continue an interrupted run from DIR.partial"},
+     .help = "continue an interrupted run from OUTPUT.partial"},
     SAMPLE_OPTIONS(REQUIRED),
     MACHINE_OPTIONS,
     QUIET_OPTION,
@@ -63,7 +64,8 @@ static int run(const char *const arguments[])
         shared_options_print_notices();
         code = status == GRAIL_OK
                    ? print_gguf_facts(chosen.path, &facts, shared_options_notices_json(NULL))
-                   : print_failure(status);
+               : status == GRAIL_ERROR_CANCELLED ? command_line_print_interrupted(chosen.path)
+                                                 : print_failure(status);
     }
     grail_session_close(asked.compress.read.session);
     return code;

@@ -117,6 +117,13 @@ void command_line_print_resume(const char *output)
     free(line);
 }
 
+int command_line_print_interrupted(const char *output)
+{
+    print_error("grail: interrupted");
+    command_line_print_resume(output);
+    return EXIT_FAILED;
+}
+
 static void put_recorded(growing_text *t, const argument *a)
 {
     const char *shown = a->option == NULL ? NULL : a->option->recorded;

@@ -14,6 +14,8 @@ char *command_line_text(const char *more);
 /** Ends a line on stderr that says that a run to `output` was interrupted: with where its finished
  * part is, if there is one, and the command line that continues it. */
 void command_line_print_resume(const char *output);
+/** The whole of it; returns EXIT_FAILED. */
+int command_line_print_interrupted(const char *output);
 
 /** The command line as it is recorded beside a result: "grail" and what decides the result, with
  * other words in place of what is of this machine alone (option.recorded). The caller frees it;

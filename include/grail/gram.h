@@ -16,6 +16,7 @@ extern "C" {
 typedef struct grail_gram_options {
     const char *path; /* file to write; must not exist */
     int full;         /* 1: also the whole Gram matrices of what the sites' units are read by */
+    int resume;       /* 1: continue an interrupted count; not of grail_gram_add */
     GRAIL_ROOM(4);
 } grail_gram_options;
 
@@ -31,7 +32,8 @@ typedef struct grail_gram_facts {
 
 /** Runs the dense network on the samples of `run`, of which what is read, how convolutions are
  * fitted and with which means it runs count, and writes its statistics. The file appears only when
- * it is complete; one that already exists is GRAIL_ERROR_EXISTS. */
+ * it is complete; one that already exists is GRAIL_ERROR_EXISTS. What an interrupted call has
+ * counted stays beside it, in PATH.partial, and `resume` goes on with it to the same bytes. */
 GRAIL_API grail_status grail_gram_write(const grail_compress_options *run,
                                         const grail_gram_options *options,
                                         grail_gram_facts *facts) GRAIL_MUST_CHECK;

@@ -15,7 +15,7 @@ typedef struct grail_quantize_options {
                          as grail_gguf_write makes them. Those in a directory of
                          compressed-tensors: w4a16 or w8a16, 4 or 8 bits in groups */
     const char *table_type; /* as of grail_gguf_options; NULL for a directory */
-    int resume;             /* 1: continue an interrupted run towards a directory */
+    int resume;             /* 1: continue an interrupted run */
     GRAIL_ROOM(4);
 } grail_quantize_options;
 
@@ -24,7 +24,8 @@ typedef struct grail_quantize_options {
  * which what is read and with which means it runs count. Each matrix is rounded by what it reads in
  * the network that is rounded so far. A GGUF file is as grail_gguf_write makes it; a directory as a
  * run with output.quantize that cuts nothing. It appears only when it is complete; one that already
- * exists is GRAIL_ERROR_EXISTS. facts may be NULL; of a directory `tensors` are those rounded.
+ * exists is GRAIL_ERROR_EXISTS. An interrupted run stays in PATH.partial, and `resume` goes on with
+ * it to the same bytes. facts may be NULL; of a directory `tensors` are those rounded.
  */
 GRAIL_API grail_status grail_quantize(const grail_compress_options *run,
                                       const grail_quantize_options *options,

@@ -527,6 +527,7 @@ def gram(
     calib: Calibration | None = None,
     add: Sequence[Path] = (),
     full: bool = False,
+    resume: bool = False,
     set: Mapping[str, Any] | None = None,
     threads: int | None = None,
     progress: Progress = None,
@@ -540,7 +541,7 @@ def gram(
     facts = ffi.new("grail_gram_facts *")
     chosen = ffi.new("grail_gram_options *")
     if add:
-        if isinstance(model, Model) or full or given.texts or set or threads:
+        if isinstance(model, Model) or full or resume or given.texts or set or threads:
             raise TypeError("gram(add=...) adds files, and takes nothing else")
         keep: list[Any] = []
         paths = [new_text(path, keep) for path in (model, *add)]
@@ -551,6 +552,7 @@ def gram(
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
         chosen.path, chosen.full = request.text(output), int(full)
+        chosen.resume = int(resume)
         watch.check(lib.grail_gram_write(request.options, chosen, facts))
         request.notices()
         return record(GramFile, facts)

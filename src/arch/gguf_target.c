@@ -242,6 +242,18 @@ const tensor_view *gguf_target_table(const gguf_target *t)
     return t->divisors == NULL ? NULL : &t->tensors[t->parameters];
 }
 
+grail_gguf_facts gguf_target_facts(const gguf_target *t, const graph *g, int64_t bytes)
+{
+    grail_gguf_facts facts = {.architecture = t->family->name,
+                              .type = grail_dtype_name(t->mixture.type),
+                              .table = grail_dtype_name(t->tensors[gguf_head(g)].dtype),
+                              .tensors = t->count,
+                              .bytes = bytes,
+                              .others = t->others};
+    memcpy(facts.shortfall, t->shortfall, sizeof facts.shortfall);
+    return facts;
+}
+
 void gguf_move_rows(const storage_axis *axis, int64_t rows, size_t bytes, bool back,
                     const void *from, void *to)
 {

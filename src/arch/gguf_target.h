@@ -35,4 +35,7 @@ const tensor_view *gguf_target_table(const gguf_target *t);
 void gguf_move_rows(const storage_axis *axis, int64_t rows, size_t bytes, bool back,
                     const void *from, void *to);
 
+/** What is told of a file of so many bytes; `g` is the graph that it holds. */
+grail_gguf_facts gguf_target_facts(const gguf_target *t, const graph *g, int64_t bytes);
+
 #endif

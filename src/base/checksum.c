@@ -26,6 +26,18 @@ const char *checksum_text(const void *bytes, size_t size, char out[CHECKSUM_TEXT
     return out;
 }
 
+grail_status checksum_verify(const char *tensor, const char *place, const void *bytes, size_t size,
+                             const char *recorded)
+{
+    char found[CHECKSUM_TEXT_SIZE];
+    return strcmp(checksum_text(bytes, size, found), recorded) == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT,
+                           "tensor '%s' in '%s' is damaged: its checksum is %s, expected %s as "
+                           "recorded when it was written",
+                           tensor, place, found, recorded);
+}
+
 grail_status checksum_append_end(buffer *line, size_t begin)
 {
     char digits[CHECKSUM_TEXT_SIZE];

@@ -11,6 +11,11 @@ uint32_t checksum_crc32(const void *bytes, size_t size);
 /** Writes the CRC-32 of the bytes as 8 hexadecimal digits; returns `out`. */
 const char *checksum_text(const void *bytes, size_t size, char out[CHECKSUM_TEXT_SIZE]);
 
+/** GRAIL_ERROR_FORMAT where the bytes of a tensor of `place` have another checksum than the
+ * recorded one. */
+grail_status checksum_verify(const char *tensor, const char *place, const void *bytes, size_t size,
+                             const char *recorded) GRAIL_MUST_CHECK;
+
 /** Ends an object: appends ,"crc32":"89abcdef"} with the checksum of the line from `begin` on. */
 grail_status checksum_append_end(buffer *line, size_t begin) GRAIL_MUST_CHECK;
 

@@ -32,6 +32,10 @@ struct grail_compression {
     json_t *report;        /* NULL until the result is sealed, or taken; owned */
 };
 
+/** Opens a run for a purpose of its own; otherwise as grail_compression_open. */
+grail_status compression_open(const grail_compress_options *options, request_purpose purpose,
+                              grail_compression **out) GRAIL_MUST_CHECK;
+
 /** GRAIL_ERROR_ARGUMENT unless the run has a result; its message says `wanted`, such as "finish".
  */
 grail_status run_check_result(const grail_compression *c, const char *wanted) GRAIL_MUST_CHECK;

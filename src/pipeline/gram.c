@@ -3,6 +3,8 @@
 #include "base/option_values.h"
 #include "graph/operators.h"
 #include "pipeline/network/gram_pass.h"
+#include "pipeline/output/fingerprint.h"
+#include "pipeline/output/run_records.h"
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 
@@ -66,13 +68,16 @@ static grail_status origin_of(const compression_request *request, const gram_pas
     return record_samples(samples, o);
 }
 
-/* A pass and its file, which rank 0 alone writes. */
+/* A pass and its file, which rank 0 alone writes and records. */
 typedef struct gram_run {
     compression_request *request;
     calibration_network *network;
     gram_pass pass;
     statistics_origin origin;
     statistics_list list;
+    source_files sources;
+    run_record *record;
+    bool is_at_work; /* what the record has is of this run, and intact */
     statistics_file file;
     int64_t bytes;
 } gram_run;
@@ -80,6 +85,8 @@ typedef struct gram_run {
 static void run_fini(gram_run *r)
 {
     statistics_file_fini(&r->file);
+    record_close(r->record);
+    source_files_fini(&r->sources);
     statistics_list_fini(&r->list);
     statistics_origin_fini(&r->origin);
     gram_pass_fini(&r->pass);
@@ -100,32 +107,172 @@ static grail_status run_open(const grail_compress_options *o, const grail_gram_o
     return gram_pass_plan(r->request->model, &r->request->cut, options->full != 0, &r->pass);
 }
 
-static grail_status open_file(gram_run *r, const char *path)
+/* -- the record of a pass ---------------------------------------------------------------------- */
+
+static const char file_name[] = "statistics.gguf";
+static const char energy_key[] = "energy";
+
+static grail_status lay_out(gram_run *r, layout_start start)
 {
-    CHECK(origin_of(r->request, &r->pass, &r->origin));
-    CHECK(gram_pass_list(&r->pass, r->request->graph->block_count, &r->list));
-    return statistics_file_open(path, &r->origin, &r->list, &r->file);
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    TRY(path_join(&path, record_result(r->record), file_name));
+    TRY(statistics_file_lay_out(path, &r->origin, &r->list, start, &r->file));
+out:
+    memory_free(path);
+    return status;
 }
 
-/* The ranks run the same pass, and spill the same sample streams. */
+/* Takes over what an interrupted run has counted. */
+static grail_status restore_blocks(gram_run *r)
+{
+    const json_t *entry = NULL;
+    for (int block = GRAPH_NONE; block <= r->request->graph->block_count; block++) {
+        entry = record_get(r->record, RECORD_BLOCK, &block);
+        if (entry == NULL) {
+            break;
+        }
+        const grail_status status = statistics_file_verify(
+            &r->file, &r->list, json_object_get(entry, RECORD_TENSORS), record_result(r->record));
+        if (status == GRAIL_ERROR_FORMAT) {
+            error_append("; delete '%s' and run again", record_partial(r->record));
+        }
+        CHECK(status);
+        r->pass.energies[r->pass.done++] = json_real_or_nan(entry, energy_key);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status begin_record(gram_run *r, json_t *fingerprint)
+{
+    r->is_at_work = record_first(r->record) == NULL;
+    CHECK(
+        r->is_at_work
+            ? fingerprint_begin(r->record, fingerprint, r->network->passes.keep_activations)
+            : fingerprint_recognise(r->record, fingerprint, &r->network->passes.keep_activations));
+    if (record_is_committed(r->record)) {
+        return GRAIL_OK;
+    }
+    if (record_get(r->record, RECORD_LAID_OUT, NULL) != NULL) {
+        CHECK(lay_out(r, LAYOUT_CONTINUED));
+        CHECK(restore_blocks(r));
+        r->is_at_work = true;
+        return GRAIL_OK;
+    }
+    r->is_at_work = true;
+    record_clear(r->record); /* removes what a run left that ended while it laid out */
+    CHECK(lay_out(r, LAYOUT_NEW));
+    return record_put_flag(r->record, RECORD_LAID_OUT);
+}
+
+static grail_status open_record(gram_run *r, const grail_compress_options *o,
+                                const grail_gram_options *options)
+{
+    grail_status status = GRAIL_OK;
+    json_t *fingerprint = json_object();
+    TRY(origin_of(r->request, &r->pass, &r->origin));
+    TRY(gram_pass_list(&r->pass, r->request->graph->block_count, &r->list));
+    TRY(source_files_find(r->request->model, &r->sources));
+    TRY(fingerprint_of_run(r->request, o, &r->sources, fingerprint));
+    TRY(json_put(json_object_get(fingerprint, "options"), "full", json_boolean(r->pass.full)));
+    TRY(record_open(options->path, file_name, options->resume != 0, &r->record));
+    TRY(begin_record(r, fingerprint));
+out:
+    json_decref(fingerprint);
+    return status;
+}
+
+static grail_status record_block(void *user, int block)
+{
+    grail_status status = GRAIL_OK;
+    gram_run *r = user;
+    json_t *entry = json_object();
+    TRY(json_put(entry, RECORD_BLOCK, json_integer(block)));
+    TRY(json_put(entry, energy_key, json_real_or_null(r->pass.energies[block + 1])));
+    TRY(json_put(entry, RECORD_TENSORS, json_incref(r->file.checksums)));
+    TRY(tensor_writer_flush(r->file.writer));
+    TRY(source_files_check(&r->sources));
+    TRY(record_put(r->record, entry));
+    r->pass.done = block + 2;
+    json_object_clear(r->file.checksums);
+out:
+    json_decref(entry);
+    return status;
+}
+
+/* Keeps what is worth continuing, and says so; the same inputs always reach a NaN again. */
+static void after_failure(gram_run *r, grail_status status)
+{
+    if (!r->is_at_work || record_is_committed(r->record) || status == GRAIL_ERROR_CANCELLED) {
+        return;
+    }
+    if (status == GRAIL_ERROR_NUMERIC || r->pass.done < 2) {
+        record_abandon(r->record);
+        return;
+    }
+    const int blocks = r->request->graph->block_count; /* behind which what follows them counts */
+    error_append("; %d of %d blocks are finished in '%s', and the run can be resumed",
+                 r->pass.done - 1 < blocks ? r->pass.done - 1 : blocks, blocks,
+                 record_partial(r->record));
+    (void)error_about(status, "resume");
+}
+
+/* -- the pass ---------------------------------------------------------------------------------- */
+
+/* The ranks run the same pass, spill the same sample streams, and pass the same blocks again. */
 static grail_status agree(const gram_run *r, const grail_compress_options *o)
 {
     const grail_comm *comm = r->request->comm;
     CHECK(ranks_agree(r->request, o));
-    CHECK(comm_agree(comm, "the statistics to be written", "give all ranks the same command",
-                     &r->pass.full, sizeof r->pass.full));
-    return comm_broadcast(comm, 0, &r->network->passes.keep_activations,
-                          sizeof r->network->passes.keep_activations);
+    return comm_agree(comm, "the statistics to be written", "give all ranks the same command",
+                      &r->pass.full, sizeof r->pass.full);
 }
 
-static grail_status run_pass(gram_run *r, const grail_compress_options *o, const char *path)
+static grail_status share_beginning(gram_run *r)
 {
-    const bool writes = comm_rank(o->run.comm) == 0;
+    const grail_comm *comm = r->request->comm;
+    CHECK(comm_broadcast(comm, 0, &r->network->passes.keep_activations,
+                         sizeof r->network->passes.keep_activations));
+    return comm_broadcast(comm, 0, &r->pass.done, sizeof r->pass.done);
+}
+
+static grail_status count(gram_run *r, bool writes)
+{
+    grail_status status = GRAIL_OK;
+    json_t *checksums = json_object();
+    const gram_sink sink = {.file = writes ? &r->file : NULL, .finish = record_block, .user = r};
+    r->file.checksums = checksums;
+    if (checksums == NULL) {
+        FAIL(GRAIL_ERROR_MEMORY, "out of memory while counting");
+    }
+    TRY(gram_pass_run(r->network, &r->pass, &sink));
+    if (writes) {
+        TRY(source_files_check(&r->sources));
+        TRY(tensor_writer_seal(r->file.writer));
+    }
+out:
+    json_decref(checksums);
+    return status;
+}
+
+static grail_status run_pass(gram_run *r, const grail_compress_options *o,
+                             const grail_gram_options *options)
+{
+    const grail_comm *comm = o->run.comm;
+    const bool writes = comm_rank(comm) == 0;
+    file_identity identity = {0};
     CHECK(agree(r, o));
-    CHECK(comm_settle(o->run.comm, writes ? open_file(r, path) : GRAIL_OK));
-    CHECK(gram_pass_run(r->network, &r->pass, writes ? &r->file : NULL));
-    CHECK(writes ? statistics_file_commit(&r->file, &r->bytes) : GRAIL_OK);
-    return comm_broadcast(o->run.comm, 0, &r->bytes, sizeof r->bytes);
+    CHECK(comm_settle(comm, writes ? open_record(r, o, options) : GRAIL_OK));
+    CHECK(share_beginning(r));
+    bool is_there = writes && record_is_committed(r->record);
+    CHECK(comm_broadcast(comm, 0, &is_there, sizeof is_there));
+    CHECK(is_there ? GRAIL_OK : count(r, writes));
+    if (writes) {
+        CHECK(record_commit(r->record));
+        CHECK(file_identify(record_path(r->record), &identity));
+        r->bytes = identity.size;
+    }
+    return comm_broadcast(comm, 0, &r->bytes, sizeof r->bytes);
 }
 
 static grail_gram_facts facts_of(const compression_request *request, const gram_pass *p,
@@ -149,12 +296,15 @@ grail_status grail_gram_write(const grail_compress_options *run, const grail_gra
     const grail_compress_options o = options_of_pass(run);
     CHECK(comm_check(o.run.comm));
     TRY(comm_settle(o.run.comm, run_open(&o, options, &r)));
-    TRY(run_pass(&r, &o, options->path));
+    TRY(run_pass(&r, &o, options));
     if (facts != NULL) {
         *facts = facts_of(r.request, &r.pass, r.bytes);
     }
 out:
     status = comm_end(o.run.comm, status);
+    if (status != GRAIL_OK) {
+        after_failure(&r, status);
+    }
     run_fini(&r);
     return status;
 }

@@ -10,7 +10,8 @@ static bool writes(const grail_compress_options *options)
 }
 
 /* What this rank can check by itself; *out is owned, also after a failure. */
-static grail_status open_request(const grail_compress_options *options, grail_compression **out)
+static grail_status open_request(const grail_compress_options *options, request_purpose purpose,
+                                 grail_compression **out)
 {
     CHECK(compress_options_check(options));
     CHECK(memory_new(out, 1, sizeof **out));
@@ -20,9 +21,9 @@ static grail_status open_request(const grail_compress_options *options, grail_co
         CHECK(memory_copy_string(&c->command, options->output.command));
     }
     if (writes(options)) {
-        CHECK(output_check_place(options));
+        CHECK(output_check_place(options, purpose.is_file));
     }
-    CHECK(request_open(options, (request_purpose){.kept = NULL}, &c->request));
+    CHECK(request_open(options, purpose, &c->request));
     const bool has_types = c->request->narrowed.target != NULL; /* of all tensors */
     return options->output.path != NULL && !has_types ? model_check_written(c->request->model)
                                                       : GRAIL_OK;
@@ -58,13 +59,14 @@ static grail_status settle_network(const grail_comm *comm, grail_status own, gra
     return status;
 }
 
-grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
+grail_status compression_open(const grail_compress_options *options, request_purpose purpose,
+                              grail_compression **out)
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
     const grail_comm *comm = options->run.comm;
     TRY(comm_check(comm));
-    TRY(comm_settle(comm, open_request(options, &c)));
+    TRY(comm_settle(comm, open_request(options, purpose, &c)));
     TRY(ranks_agree(c->request, options));
     TRY(settle_network(comm, open_network(options, c), c));
     TRY(ranks_begin(c));
@@ -77,6 +79,11 @@ grail_status grail_compression_open(const grail_compress_options *options, grail
 out:
     grail_compression_close(c);
     return status;
+}
+
+grail_status grail_compression_open(const grail_compress_options *options, grail_compression **out)
+{
+    return compression_open(options, (request_purpose){.kept = NULL}, out);
 }
 
 void grail_compression_close(grail_compression *c)

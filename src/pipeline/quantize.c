@@ -1,21 +1,23 @@
-/* Rounding with feedback: the public function. */
+/* Rounding with feedback: the public function. A run that cuts nothing. */
+#include "base/file.h"
 #include "base/option_values.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/rounding.h"
 #include "pipeline/request/options.h"
 
 #include <grail/quantize.h>
 
-#include <string.h>
-
-/* Takes from the options of a run what is read, and with which means. Nothing is cut. */
-static grail_compress_options options_of_pass(const grail_compress_options *run)
+/* Takes from the options of a run what is read, and with which means. */
+static grail_compress_options options_of_run(const grail_compress_options *run,
+                                             const grail_quantize_options *options)
 {
     grail_compress_options o;
     grail_compress_options_init(&o);
     o.read = run->read;
     o.run = run->run;
     o.run.heal_observer = NULL;
+    o.output.path = options->path;
+    o.output.quantize = options->type;
+    o.output.resume = options->resume;
     return o;
 }
 
@@ -40,70 +42,44 @@ static grail_status check_type(const grail_quantize_options *o, bool *of_directo
     return GRAIL_OK;
 }
 
-static grail_status write_file(const grail_compress_options *run,
-                               const grail_quantize_options *options, grail_gguf_facts *facts)
+static grail_gguf_facts facts_of_directory(const grail_compression *c)
 {
-    grail_status status = GRAIL_OK;
-    compression_request *request = NULL;
-    calibration_network *network = NULL;
-    gguf_export *file = NULL;
-    const grail_compress_options o = options_of_pass(run);
-    const grail_gguf_options types = {.type = options->type, .table_type = options->table_type};
-    if (options->resume != 0) {
-        FAIL(GRAIL_ERROR_ARGUMENT,
-             "only a run towards a directory (types w4a16 and w8a16) can be continued; start this "
-             "one anew, without resume");
-    }
-    TRY(compress_options_check(&o));
-    if (comm_is_shared(o.run.comm)) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "rounding cannot be shared out over ranks yet, and there are %d; start one process",
-             comm_size(o.run.comm));
-    }
-    TRY(request_open(&o, (request_purpose){.rounds = true}, &request));
-    TRY(gguf_export_open(request->model, options->path, &types, &file));
-    TRY(network_create(request, o.run.memory, &network));
-    TRY(rounding_run(network, file));
-    TRY(gguf_export_commit(file, facts));
-out:
-    gguf_export_free(file);
-    network_free(network);
-    request_close(request);
-    return status;
-}
-
-/* A run that cuts nothing. */
-static grail_status write_directory(const grail_compress_options *run,
-                                    const grail_quantize_options *options, grail_gguf_facts *facts)
-{
-    grail_status status = GRAIL_OK;
-    grail_compression *c = NULL;
-    grail_compress_options o = options_of_pass(run);
-    o.output.path = options->path;
-    o.output.quantize = options->type;
-    o.output.resume = options->resume;
-    TRY(grail_compression_open(&o, &c));
-    TRY(grail_compression_run(c));
-    TRY(grail_compression_finish(c));
-    if (facts != NULL) {
-        *facts = (grail_gguf_facts){
-            .architecture = c->request->model->architecture->name,
-            .type = c->request->rounded.name,
-            .group = c->request->rounded.group,
-            .tensors = rounded_types_count(&c->request->rounded, c->request->graph),
-            .bytes = grail_compression_totals_get(c).bytes};
-    }
-out:
-    grail_compression_close(c);
-    return status;
+    const compression_request *r = c->request;
+    return (grail_gguf_facts){.architecture = r->model->architecture->name,
+                              .type = r->rounded.name,
+                              .group = r->rounded.group,
+                              .tensors = rounded_types_count(&r->rounded, r->graph),
+                              .bytes = grail_compression_totals_get(c).bytes};
 }
 
 grail_status grail_quantize(const grail_compress_options *run,
                             const grail_quantize_options *options, grail_gguf_facts *facts)
 {
+    grail_status status = GRAIL_OK;
+    grail_compression *c = NULL;
     bool of_directory = false;
+    file_identity file = {0};
     CHECK(OPTION_ROOM_OF(grail_quantize_options, options));
     CHECK(option_given("path", "path", options->path));
     CHECK(check_type(options, &of_directory));
-    return of_directory ? write_directory(run, options, facts) : write_file(run, options, facts);
+    const grail_compress_options o = options_of_run(run, options);
+    const request_purpose purpose = {.is_file = !of_directory, .table_type = options->table_type};
+    if (!of_directory && comm_is_shared(o.run.comm)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "rounding cannot be shared out over ranks yet, and there are %d; start "
+                         "one process",
+                         comm_size(o.run.comm));
+    }
+    TRY(compression_open(&o, purpose, &c));
+    TRY(grail_compression_run(c));
+    TRY(grail_compression_finish(c));
+    TRY(of_directory ? GRAIL_OK : file_identify(options->path, &file));
+    if (facts != NULL) {
+        *facts = of_directory
+                     ? facts_of_directory(c)
+                     : gguf_target_facts(c->request->narrowed.target, c->request->graph, file.size);
+    }
+out:
+    grail_compression_close(c);
+    return status;
 }

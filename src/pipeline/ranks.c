@@ -56,26 +56,13 @@ static void forget_places(json_t *description)
     }
 }
 
-static grail_status put_digest(const char *key, const grail_model *model, json_t *object)
-{
-    char digest[HASH_TEXT_SIZE];
-    CHECK(grail_model_digest(model, digest));
-    return json_put(object, key, json_text(digest));
-}
-
 /* What must be the same on all ranks, with what decides where a rank ends. Files are compared by
  * what they hold. */
 static grail_status describe(const compression_request *request,
                              const grail_compress_options *options, json_t *own)
 {
-    const source_files none = {0};
-    CHECK(fingerprint_of_run(request, options, &none, own));
+    CHECK(fingerprint_of_run(request, options, NULL, own));
     forget_places(json_object_get(own, "calibration"));
-    CHECK(put_digest("tensors", request->model, own));
-    if (request->teacher != NULL) {
-        (void)json_object_del(own, "teacher_files");
-        CHECK(put_digest("teacher_tensors", request->teacher, own));
-    }
     CHECK(json_put(own, "dry_run", json_boolean(options->output.dry_run != 0)));
     return json_put(own, "has_output", json_boolean(options->output.path != NULL));
 }

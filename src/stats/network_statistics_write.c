@@ -1,5 +1,6 @@
 #include "stats/network_statistics_write.h"
 
+#include "base/checksum.h"
 #include "base/name_list.h"
 #include "base/option_values.h"
 
@@ -62,8 +63,8 @@ grail_status statistics_list_like(statistics_list *l, const tensor_view *t)
 
 /* -- the file ---------------------------------------------------------------------------------- */
 
-grail_status statistics_file_open(const char *path, const statistics_origin *origin,
-                                  statistics_list *l, statistics_file *out)
+grail_status statistics_file_lay_out(const char *path, const statistics_origin *origin,
+                                     statistics_list *l, layout_start start, statistics_file *out)
 {
     grail_status status = GRAIL_OK;
     gguf_pairs pairs = {0};
@@ -72,12 +73,17 @@ grail_status statistics_file_open(const char *path, const statistics_origin *ori
     for (int64_t i = 0; i < l->count; i++) {
         l->tensors[i].name = l->names[i];
     }
-    TRY(output_file_open(path, false, &out->file));
-    TRY(gguf_writer_open(out->file.temporary, &pairs, l->count, l->tensors, LAYOUT_EMPTY,
-                         &out->writer));
+    TRY(gguf_writer_open(path, &pairs, l->count, l->tensors, start, &out->writer));
 out:
     gguf_pairs_fini(&pairs);
     return status;
+}
+
+grail_status statistics_file_open(const char *path, const statistics_origin *origin,
+                                  statistics_list *l, statistics_file *out)
+{
+    CHECK(output_file_open(path, false, &out->file));
+    return statistics_file_lay_out(out->file.temporary, origin, l, LAYOUT_EMPTY, out);
 }
 
 static grail_status put(const statistics_file *f, const char *name, const char *ending,
@@ -85,7 +91,39 @@ static grail_status put(const statistics_file *f, const char *name, const char *
 {
     char full[STATISTICS_NAME_SIZE];
     snprintf(full, sizeof full, "%.*s%s", STATISTICS_NAME_SIZE - 16, name, ending);
-    return tensor_writer_put(f->writer, full, data, bytes);
+    CHECK(tensor_writer_put(f->writer, full, data, bytes));
+    char text[CHECKSUM_TEXT_SIZE];
+    return f->checksums == NULL
+               ? GRAIL_OK
+               : json_put(f->checksums, full, json_text(checksum_text(data, bytes, text)));
+}
+
+grail_status statistics_file_energy(const statistics_file *f, int64_t count, const double *energies)
+{
+    return put(f, STATISTICS_ENERGY_NAME, "", energies, (size_t)count * sizeof energies[0]);
+}
+
+grail_status statistics_file_verify(const statistics_file *f, const statistics_list *l,
+                                    const json_t *checksums, const char *place)
+{
+    grail_status status = GRAIL_OK;
+    void *data = NULL;
+    for (int64_t i = 0; i < l->count; i++) {
+        const tensor_view *t = &l->tensors[i];
+        const char *recorded = json_string_value(json_object_get(checksums, l->names[i]));
+        size_t bytes = 0;
+        if (recorded == NULL || !shape_bytes(t->dtype, t->rank, t->shape, &bytes)) {
+            continue; /* what cannot be addressed was not laid out */
+        }
+        memory_free(data);
+        data = NULL;
+        TRY(memory_new_unset(&data, bytes, 1));
+        TRY(tensor_writer_get(f->writer, l->names[i], data, bytes));
+        TRY(checksum_verify(l->names[i], place, data, bytes, recorded));
+    }
+out:
+    memory_free(data);
+    return status;
 }
 
 /* Through f32, which llama.cpp's tools read. */
@@ -170,7 +208,9 @@ grail_status statistics_file_commit(statistics_file *f, int64_t *bytes)
 void statistics_file_fini(statistics_file *f)
 {
     tensor_writer_close(f->writer);
-    output_file_fini(&f->file);
+    if (f->file.path != NULL) { /* else it holds no descriptor */
+        output_file_fini(&f->file);
+    }
     *f = (statistics_file){0};
 }
 

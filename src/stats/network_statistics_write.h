@@ -3,6 +3,7 @@
 #ifndef GRAIL_STATS_NETWORK_STATISTICS_WRITE_H
 #define GRAIL_STATS_NETWORK_STATISTICS_WRITE_H
 
+#include "base/json.h"
 #include "base/output_file.h"
 #include "stats/network_statistics.h"
 
@@ -26,12 +27,17 @@ grail_status statistics_list_energy(statistics_list *l, int64_t count) GRAIL_MUS
 grail_status statistics_list_like(statistics_list *l, const tensor_view *t) GRAIL_MUST_CHECK;
 
 typedef struct statistics_file {
-    output_file file;
+    output_file file; /* of statistics_file_open */
     tensor_writer *writer;
+    json_t *checksums; /* {name: CRC-32} of what is written; borrowed, NULL: not wanted */
 } statistics_file;
 
-/** Lays the file out; a full disk shows here. The caller calls statistics_file_fini, also after a
- * failure. */
+/** Lays a file out at `path`; a full disk shows here. The caller calls statistics_file_fini, also
+ * after a failure. */
+grail_status statistics_file_lay_out(const char *path, const statistics_origin *origin,
+                                     statistics_list *l, layout_start start,
+                                     statistics_file *out) GRAIL_MUST_CHECK;
+/** The same for a file that appears with the commit. */
 grail_status statistics_file_open(const char *path, const statistics_origin *origin,
                                   statistics_list *l, statistics_file *out) GRAIL_MUST_CHECK;
 /** Writes the vectors of a weight: squares[width], sums[width]. */
@@ -42,6 +48,13 @@ grail_status statistics_file_vectors(const statistics_file *f, const char *name,
 grail_status statistics_file_grams(const statistics_file *f, const char *name,
                                    const grail_statistics *fit,
                                    const grail_statistics *held) GRAIL_MUST_CHECK;
+/** Writes the energies behind all blocks. */
+grail_status statistics_file_energy(const statistics_file *f, int64_t count,
+                                    const double *energies) GRAIL_MUST_CHECK;
+/** Reads back the tensors that `checksums` names. One that does not match is GRAIL_ERROR_FORMAT;
+ * the message names it and its file in `place`. */
+grail_status statistics_file_verify(const statistics_file *f, const statistics_list *l,
+                                    const json_t *checksums, const char *place) GRAIL_MUST_CHECK;
 /** Gives the file its name when all tensors are written; *bytes is its size. */
 grail_status statistics_file_commit(statistics_file *f, int64_t *bytes) GRAIL_MUST_CHECK;
 void statistics_file_fini(statistics_file *f); /* works on a zeroed one */

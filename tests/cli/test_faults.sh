@@ -89,9 +89,10 @@ export | quantize)
     ;;
 esac
 
-# A directory is made in out.partial and continued there, a file at once.
+# What takes long is made in out.partial and continued there, other files are made at once.
 case $kind in
-gram* | plan | export | quantize) output=file resume=() ;;
+gram-add | plan | export) output=file resume=() ;;
+gram | quantize) output=file resume=(--resume) ;;
 *) output=directory resume=(--resume) ;;
 esac
 
@@ -122,9 +123,10 @@ refuses_anything() {
     ((code == 1)) || { show; fail "exit code $code of: $*, $where"; }
 }
 
-# same_weights A B: the weight files of A are in B
+# same_weights A B: the weight files of A, or the file A, are in B
 same_weights() {
     local file
+    [[ -d $1 ]] || cmp "$1" "$2"/* || fail "other bytes in $2, $where"
     for file in "$1"/*.safetensors "$1"/*.gguf "$1"/*.pth; do
         [[ ! -e $file ]] || cmp "$file" "$2/${file##*/}" || fail "wrong weights in $2, $where"
     done
@@ -164,7 +166,7 @@ assert_told() {
     ((code == 1 || code == 127)) || { show; fail "exit code $code, $where"; }
     (($(grep -vc '^grail: \(warning\|note\): ' stderr) == 1)) || { show; fail "not one line on stderr, $where"; }
     [[ -z $(find . -name '.grail-*.tmp') ]] || fail "a temporary file is left, $where"
-    if [[ $output == directory && -e out.partial ]]; then
+    if [[ ${#resume[@]} != 0 && -e out.partial ]]; then
         grep -q -e "--resume" -e "complete in" -e "choose another output" -e "cannot" stderr ||
             { show; fail "out.partial is left without a word, $where"; }
     fi

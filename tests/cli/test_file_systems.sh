@@ -77,7 +77,8 @@ if command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null; the
     done
 
     check "a file system without files that have no name, and a run that was killed there"
-    gram=("$grail" gram "$golden/llama3" --calib ids.npy --quiet)
+    runs "$grail" gram "$golden/llama3" --calib ids.npy --quiet -o counted
+    gram=("$grail" gram counted --add counted --quiet)
     runs "${gram[@]}" -o statistics
     strace -f -qq -P . -e trace=openat -o calls "${gram[@]}" -o other >/dev/null 2>&1
     nameless=$(grep -n O_TMPFILE calls | head -n 1 | cut -d: -f1)
@@ -89,7 +90,7 @@ if command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null; the
     touch .grail-0123456789abcdef.tmp .grail-mine.tmp
     runs "${gram[@]}" -o again
     [[ $(ls -A) != *0123456789abcdef* && -e .grail-mine.tmp ]] || fail "what was left is there, or another file is gone"
-    rm statistics other named again calls .grail-mine.tmp
+    rm counted statistics other named again calls .grail-mine.tmp
 
     check "a result is not replaced where a rename cannot promise that"
     mkdir out

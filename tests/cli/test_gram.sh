@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # grail gram: what it writes replaces a pass, and what cannot be meant is refused. A pass that is
-# killed, or for which there is no room, leaves no file.
+# killed is continued, and one for which there is no room leaves no file.
 #
 # usage: test_gram.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -78,8 +78,41 @@ refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --full -o out' - "
 [[ -z $(find . -name '.grail-*.tmp') ]] || fail "left a temporary file"
 refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" -o out' - "$grail" gram stats.gguf --add other.gguf
 
-check "killed at any moment"
-for pause in 0.02 0.1 0.3; do
-    timeout -s KILL $pause "$grail" gram "$demo/model" --calib "$demo/calibration.txt" --full -o out --quiet >/dev/null 2>&1 || no_leftovers
-    rm -f out
+# killed_behind LINES COMMAND...: killed when its record has so many lines, or over before
+killed_behind() {
+    rm -rf out out.partial
+    {
+        "${@:2}" -o out >/dev/null 2>&1 &
+        until (($(cat out.partial/grail-state.jsonl 2>/dev/null | wc -l) >= $1)); do kill -0 $! || break; done
+        kill -KILL $!
+        wait
+    } 2>/dev/null || true
+}
+
+check "killed at any moment, and continued to the same bytes"
+slow=("$grail" gram "$demo/model" --calib "$demo/calibration.txt" --context 128 --samples 16 --full --quiet)
+runs "${slow[@]}" -o whole
+for lines in 0 1 3 5 7; do
+    killed_behind $lines "${slow[@]}"
+    if [[ ! -e out && $lines == 5 ]]; then
+        refuses 1 "'out.partial' holds an interrupted run; resume it or delete it (--resume)" "${slow[@]}" -o out
+        refuses 1 "was started with other options or files: full was true and is now false" "${slow[@]/--full/--quiet}" -o out --resume
+        refuses 1 "read.samples was 16 and is now 15; use the options and files of the interrupted run, or delete its directory (--samples)" \
+            "${slow[@]/16/15}" -o out --resume
+        grep -q '"block":1' out.partial/grail-state.jsonl || fail "$(cut -c 1-200 out.partial/grail-state.jsonl)"
+    fi
+    [[ -e out && ! -e out.partial ]] || runs "${slow[@]}" -o out --resume
+    cmp out whole || fail "other bytes"
+    [[ ! -e out.partial ]] || fail "out.partial is left"
 done
+
+check "what was counted is looked at before it is gone on with"
+killed_behind 5 "${slow[@]}"
+if [[ ! -e out ]]; then
+    size=$(stat -c %s out.partial/result/statistics.gguf)
+    patch out.partial/result/statistics.gguf $((size / 8)) ff ff ff ff
+    refuses 1 "is damaged: its checksum is" "${slow[@]}" -o out --resume
+    says "; delete 'out.partial' and run again" stderr
+fi
+rm -rf out out.partial
+refuses 2 "--resume has no effect with --add" "$grail" gram stats.gguf --add other.gguf --resume -o out

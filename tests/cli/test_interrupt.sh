@@ -122,6 +122,26 @@ says "$line" stderr
 runs "$grail" "${compress[@]}" -o out --resume --quiet
 same_result complete out
 
+check "gram and quantize say how they are continued"
+quantise=(quantize "$demo/model" --type q4_0 --calib "$demo/calibration.txt" --context 128 --samples 16 --quiet)
+count=(gram "$demo/model" --full --calib "$demo/calibration.txt" --context 128 --samples 16 --quiet)
+runs "$grail" "${quantise[@]}" -o quantised
+runs "$grail" "${count[@]}" -o counted
+interrupted_and_continued() {
+    rm -rf out
+    start "${@:2}" -o out
+    wait_for has_lines 4 out.partial/grail-state.jsonl
+    kill -INT $pid
+    ends
+    ((code == 130)) || fail "exit code $code"
+    says "grail: interrupted; $line" stderr
+    runs bash -c "$(tail -n 1 stderr)"
+    cmp out "$1" || fail "other bytes"
+    [[ ! -e out.partial ]] || fail "out.partial is left"
+}
+interrupted_and_continued quantised "${quantise[@]}"
+interrupted_and_continued counted "${count[@]}"
+
 check "a model behind -- is named where --resume may follow"
 cp -r "$demo/model" ./-m
 rm -rf out

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # grail quantize: the file opens, is nearer to the dense model than one that is rounded without samples,
-# and what cannot be meant is refused. A run that is killed, or for which there is no room, leaves no file.
+# and what cannot be meant is refused. A run that is killed is continued, and one for which there is no room leaves no file.
 #
 # usage: test_quantize.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -40,18 +40,33 @@ refuses 1 "it is a GGUF file, and integers in groups stand in a directory" "$gra
 refuses 1 "reads images" "$grail" quantize "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --preset cifar --type q4_0 -o no.gguf --quiet
 refuses 1 "blocks of Q4_K, of 256, do not fill" "${quantize[@]}" --type q4_0 --table-type q4_k -o no.gguf
 refuses 1 "in a directory of w4a16 the table of embeddings and the head stay as they are" "${quantize[@]}" --type w4a16 --table-type q8_0 -o no
-refuses 1 "only a run towards a directory" "${quantize[@]}" --type q4_0 -o no.gguf --resume
 [[ ! -e no.gguf ]] || fail "leaves a file"
 
 check "no room for the file: refused before the pass, and nothing is left"
 refuses 1 "File too large" bash -c 'ulimit -f 16 && exec "$@" --type q4_0 -o out' - "${quantize[@]}"
 [[ -z $(find . -name '.grail-*.tmp') && ! -e out ]] || fail "left a file"
 
-check "killed at any moment"
-for pause in 0.02 0.1 0.3; do
-    timeout -s KILL $pause "${quantize[@]}" --type q4_0 -o out >/dev/null 2>&1 || [[ ! -e out ]] ||
-        fail "appears before it is complete"
-    rm -f out
+check "killed at any moment, and continued to the same bytes"
+few=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet)
+runs "${few[@]}" --type q4_0 -o whole
+for lines in 0 2 4 6; do
+    rm -rf out out.partial
+    {
+        "${few[@]}" --type q4_0 -o out >/dev/null 2>&1 &
+        until (($(cat out.partial/grail-state.jsonl 2>/dev/null | wc -l) >= lines)); do kill -0 $! || break; done
+        kill -KILL $!
+        wait
+    } 2>/dev/null || true
+    if [[ ! -e out && $lines == 4 ]]; then
+        refuses 1 "'out.partial' holds an interrupted run; resume it or delete it (--resume)" "${few[@]}" --type q4_0 -o out
+        refuses 1 'output.quantize was "q4_0" and is now "q8_0"' "${few[@]}" --type q8_0 -o out --resume
+        refuses 1 'table_type was null and is now "Q8_0"; use the options and files of the interrupted run, or delete its directory (--table-type)' \
+            "${few[@]}" --type q4_0 --table-type q8_0 -o out --resume
+    fi
+    [[ -e out && ! -e out.partial ]] || runs "${few[@]}" --type q4_0 -o out --resume
+    cmp out whole || fail "other bytes"
+    [[ ! -e out.partial ]] || fail "out.partial is left"
+    rm out
 done
 
 check "a NaN in the weights"

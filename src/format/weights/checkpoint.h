@@ -113,6 +113,7 @@ typedef struct written_form {
     const gguf_pairs *pairs;      /* the keys of a GGUF file; NULL: those of the other */
     const tensor_view *table; /* a tensor of one file that the other lacks, with its values; NULL:
                                  none */
+    const int64_t *order; /* [tensors of the other] in which they stand in a file; NULL: as there */
 } written_form;
 
 /**

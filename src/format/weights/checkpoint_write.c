@@ -16,6 +16,7 @@ struct checkpoint_writer {
     const weights_format *format; /* NULL: that of `like` */
     const gguf_pairs *pairs;      /* borrowed while it opens */
     const tensor_view *table;     /* likewise */
+    const int64_t *order;         /* likewise; or NULL */
     tensor_writer **files;        /* in the order of the files of `like`, or one */
     int file_count;
     tensor_view *shapes; /* [tensors of `like`], with the names that are written, which are owned;
@@ -75,7 +76,8 @@ static grail_status add_parts(written_parts *parts, file_tensors *t)
 
 static grail_status select_shapes(const checkpoint_writer *writer, int file, file_tensors *t)
 {
-    for (int64_t i = 0; i < checkpoint_count(writer->like); i++) {
+    for (int64_t k = 0; k < checkpoint_count(writer->like); k++) {
+        const int64_t i = writer->order == NULL ? k : writer->order[k];
         written_parts parts = {0};
         grail_status status = GRAIL_OK;
         if (writer->shapes[i].name != NULL &&
@@ -176,6 +178,7 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
     writer->format = format;
     writer->pairs = form == NULL ? NULL : form->pairs;
     writer->table = form == NULL ? NULL : form->table;
+    writer->order = form == NULL ? NULL : form->order;
     TRY(memory_new(&writer->shapes, (size_t)checkpoint_count(like), sizeof writer->shapes[0]));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         char *name = NULL;

@@ -175,7 +175,7 @@ out:
     return status;
 }
 
-static grail_status pass_block(block_pass *b, const statistics_file *f)
+static grail_status count_block(block_pass *b, const gram_sink *sink)
 {
     gram_pass *p = b->pass;
     CHECK(begin_maps(b));
@@ -183,28 +183,37 @@ static grail_status pass_block(block_pass *b, const statistics_file *f)
     CHECK(b->begin < b->end ? pass_run(&b->network->passes, &counted) : GRAIL_OK);
     for (int i = 0; i < p->count; i++) {
         if (is_passed(b, &p->maps[i])) {
-            CHECK(f == NULL ? GRAIL_OK : write_map(&p->maps[i], f));
+            CHECK(sink->file == NULL ? GRAIL_OK : write_map(&p->maps[i], sink->file));
             end_map(&p->maps[i]);
         }
     }
     return GRAIL_OK;
 }
 
-grail_status gram_pass_run(calibration_network *network, gram_pass *p, const statistics_file *f)
+static grail_status pass_block(calibration_network *network, gram_pass *p, int block,
+                               const gram_sink *sink)
 {
-    const graph *g = network->request->graph;
-    const size_t bytes = (size_t)(g->block_count + 2) * sizeof p->energies[0];
-    progress_start(&network->passes.progress, 0);
-    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
-        block_pass b = {.network = network, .pass = p};
-        graph_block_range(g, block, &b.begin, &b.end);
-        const grail_status status = pass_block(&b, f);
-        memory_free(b.visitors);
-        CHECK(status);
-        p->energies[block + 1] = b.energy.energy;
+    block_pass b = {.network = network, .pass = p};
+    graph_block_range(network->request->graph, block, &b.begin, &b.end);
+    if (block + 1 < p->done) {
+        return b.begin < b.end ? pass_to(&network->passes, b.end, GRAPH_NONE) : GRAIL_OK;
+    }
+    const grail_status status = count_block(&b, sink);
+    memory_free(b.visitors);
+    CHECK(status);
+    p->energies[block + 1] = b.energy.energy;
+    return sink->file == NULL ? GRAIL_OK : sink->finish(sink->user, block);
+}
+
+grail_status gram_pass_run(calibration_network *network, gram_pass *p, const gram_sink *sink)
+{
+    const int blocks = network->request->graph->block_count;
+    progress_start(&network->passes.progress, p->done > 0 ? p->done - 1 : 0);
+    for (int block = GRAPH_NONE; block <= blocks; block++) {
+        CHECK(pass_block(network, p, block, sink));
         network_release_block(network, block);
     }
-    return p->full && f != NULL
-               ? tensor_writer_put(f->writer, STATISTICS_ENERGY_NAME, p->energies, bytes)
+    return p->full && sink->file != NULL
+               ? statistics_file_energy(sink->file, blocks + 2, p->energies)
                : GRAIL_OK;
 }

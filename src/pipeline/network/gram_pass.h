@@ -24,7 +24,16 @@ typedef struct gram_pass {
     int count;
     bool full;
     double *energies; /* [block_count + 2] behind each, owned */
+    int done; /* so many of these are of an interrupted run, which has counted their blocks */
 } gram_pass;
+
+/** Takes what is counted. */
+typedef struct gram_sink {
+    statistics_file *file;
+    /* all tensors of the block are written, and its energy is known */
+    grail_status (*finish)(void *user, int block);
+    void *user;
+} gram_sink;
 
 /** Finds the maps of the network: all but the head of one that reads text, which llama.cpp does not
  * count either. gram_pass_fini, even after a failure. */
@@ -36,9 +45,9 @@ void gram_pass_fini(gram_pass *p); /* works on a zeroed one */
 grail_status gram_pass_list(const gram_pass *p, int64_t block_count,
                             statistics_list *out) GRAIL_MUST_CHECK;
 
-/** Runs the network, in which nothing is cut, and writes the tensors; `f` NULL: another rank does.
- */
+/** Runs the network, in which nothing is cut, and writes the tensors; without a file another rank
+ * does. Blocks that are counted already are passed without being counted. */
 grail_status gram_pass_run(calibration_network *network, gram_pass *p,
-                           const statistics_file *f) GRAIL_MUST_CHECK;
+                           const gram_sink *sink) GRAIL_MUST_CHECK;
 
 #endif

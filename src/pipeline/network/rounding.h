@@ -1,6 +1,5 @@
-/* Rounds matrices of the network to what they will be stored as, by what they read on the sample
- * stream of the network rounded so far: those of a run's result while the walk goes on, or those of
- * a file from the first node to the last.
+/* Rounds matrices of a run's result to what they will be stored as, by what they read on the sample
+ * stream of the network rounded so far, while the walk goes on.
  *
  * Attention is parked at the first token of a window, whose keys and values therefore reach all
  * others; as one row among hundreds its error is nearly free, and feedback would spend it. So where
@@ -10,7 +9,6 @@
 #ifndef GRAIL_PIPELINE_NETWORK_ROUNDING_H
 #define GRAIL_PIPELINE_NETWORK_ROUNDING_H
 
-#include "arch/gguf_export.h"
 #include "pipeline/network/network.h"
 #include "solve/feedback.h"
 
@@ -28,9 +26,5 @@ grail_status round_maps(calibration_network *network, int first, int count) GRAI
 
 /** Rounds a matrix that other nodes than Linears read, by itself; likewise. */
 grail_status round_table(calibration_network *network, int parameter) GRAIL_MUST_CHECK;
-
-/** Rounds all matrices of a network for a file, which gets them. Tables that other nodes than
- * Linears read are rounded by themselves; so is what the file holds in types without blocks. */
-grail_status rounding_run(calibration_network *network, gguf_export *file) GRAIL_MUST_CHECK;
 
 #endif

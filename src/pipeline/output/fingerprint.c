@@ -21,11 +21,19 @@ static grail_status put_document(json_t *files, const grail_document *d)
     return json_put_name(files, d->name, json_text(hash));
 }
 
+/* Tensors in memory, and those of ranks, have no other identity than what they hold. */
+static grail_status put_digest(const char *key, const grail_model *model, json_t *object)
+{
+    char digest[HASH_TEXT_SIZE];
+    CHECK(grail_model_digest(model, digest));
+    return json_put(object, key, json_text(digest));
+}
+
 static grail_status put_files(const source_files *sources, json_t *object)
 {
     json_t *files = json_object();
     CHECK(json_put(object, "files", files));
-    for (size_t i = 0; i < sources->count; i++) {
+    for (size_t i = 0; sources != NULL && i < sources->count; i++) {
         const source_file *f = &sources->items[i];
         CHECK(f->document != NULL ? put_document(files, f->document)
                                   : put_file(files, f->name, &f->identity));
@@ -33,11 +41,12 @@ static grail_status put_files(const source_files *sources, json_t *object)
     return GRAIL_OK;
 }
 
-static grail_status put_teacher(const grail_model *teacher, json_t *object)
+static grail_status put_teacher(const grail_model *teacher, bool by_digest, json_t *object)
 {
-    json_t *files = json_object();
-    CHECK(json_put(object, "teacher_files", files));
-    for (int f = 0; f < checkpoint_file_count(teacher->checkpoint); f++) {
+    json_t *files = by_digest ? NULL : json_object();
+    CHECK(by_digest ? put_digest("teacher_tensors", teacher, object)
+                    : json_put(object, "teacher_files", files));
+    for (int f = 0; !by_digest && f < checkpoint_file_count(teacher->checkpoint); f++) {
         const file_identity identity = checkpoint_file_identity(teacher->checkpoint, f);
         CHECK(put_file(files, checkpoint_file_name(teacher->checkpoint, f), &identity));
     }
@@ -57,6 +66,12 @@ static grail_status put_options(const compression_request *request,
     taken.heal.steps = request->heal.chosen.steps;
     taken.run.backend = backend_name(request->backend);
     taken.run.precision = backend_precision(request->backend);
+    if (request->is_file) {
+        const grail_dtype table = request->narrowed.target->mixture.table;
+        CHECK(json_put(options, "table_type",
+                       table == GRAIL_DTYPE_COUNT ? json_null()
+                                                  : json_text(grail_dtype_name(table))));
+    }
     return compress_options_record(&taken, options);
 }
 
@@ -85,7 +100,11 @@ grail_status fingerprint_of_run(const compression_request *request,
     json_t *heal = json_object();
     CHECK(json_put(object, "heal", heal));
     CHECK(heal_options_to_json(&request->heal, heal));
-    return request->teacher == NULL ? GRAIL_OK : put_teacher(request->teacher, object);
+    if (sources == NULL || checkpoint_documents(request->model->checkpoint) != NULL) {
+        CHECK(put_digest("tensors", request->model, object));
+    }
+    return request->teacher == NULL ? GRAIL_OK
+                                    : put_teacher(request->teacher, sources == NULL, object);
 }
 
 enum { PATH_SIZE = 160, VALUE_SIZE = 64 };
@@ -93,10 +112,11 @@ enum { PATH_SIZE = 160, VALUE_SIZE = 64 };
 /* A place where two documents differ; the values are borrowed, NULL where there is none. */
 typedef struct difference {
     char path[PATH_SIZE]; /* such as "plan.sites[3].kept" */
-    json_t *then, *now;
+    const json_t *then, *now;
 } difference;
 
-static void enter(difference *d, const char *separator, const char *name, json_t *then, json_t *now)
+static void enter(difference *d, const char *separator, const char *name, const json_t *then,
+                  const json_t *now)
 {
     const size_t used = strlen(d->path);
     snprintf(d->path + used, sizeof d->path - used, "%s%s", used == 0 ? "" : separator, name);
@@ -108,8 +128,8 @@ static bool enter_member(difference *d)
 {
     const char *key = NULL;
     json_t *now = NULL;
-    json_object_foreach (d->now, key, now) {
-        json_t *then = json_object_get(d->then, key);
+    json_object_foreach ((json_t *)(uintptr_t)d->now, key, now) {
+        const json_t *then = json_object_get(d->then, key);
         if (then == NULL || !json_equal(then, now)) {
             enter(d, ".", key, then, now);
             return true;
@@ -121,8 +141,8 @@ static bool enter_member(difference *d)
 static bool enter_element(difference *d)
 {
     for (size_t i = 0; i < json_array_size(d->now); i++) {
-        json_t *then = json_array_get(d->then, i);
-        json_t *now = json_array_get(d->now, i);
+        const json_t *then = json_array_get(d->then, i);
+        const json_t *now = json_array_get(d->now, i);
         if (then == NULL || !json_equal(then, now)) {
             char index[24];
             snprintf(index, sizeof index, "[%zu]", i);
@@ -171,7 +191,7 @@ static const char *plain_path(const difference *d)
     return d->path + (strncmp(d->path, of_options, prefix) == 0 ? prefix : 0);
 }
 
-grail_status fingerprint_compare_ranks(json_t *first, json_t *own)
+grail_status fingerprint_compare_ranks(const json_t *first, const json_t *own)
 {
     char theirs[VALUE_SIZE];
     char ours[VALUE_SIZE];
@@ -189,7 +209,7 @@ grail_status fingerprint_compare_ranks(json_t *first, json_t *own)
                      ours[0] == 0 ? "another" : ours);
 }
 
-grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
+static grail_status compare(const char *place, const json_t *then, json_t *now)
 {
     char before[VALUE_SIZE];
     char after[VALUE_SIZE];
@@ -215,4 +235,21 @@ grail_status fingerprint_compare(const char *place, json_t *then, json_t *now)
     }
     error_append("; use the options and files of the interrupted run, or delete its directory");
     return of_option ? error_about(status, path) : status;
+}
+
+static const char keep_key[] = "keep_activations";
+
+grail_status fingerprint_begin(run_record *r, json_t *fingerprint, bool keep_activations)
+{
+    CHECK(json_put(fingerprint, keep_key, json_boolean(keep_activations)));
+    return record_put(r, fingerprint);
+}
+
+grail_status fingerprint_recognise(const run_record *r, json_t *fingerprint, bool *keep_activations)
+{
+    const bool kept = json_is_true(json_object_get(record_first(r), keep_key));
+    CHECK(json_put(fingerprint, keep_key, json_boolean(kept)));
+    CHECK(compare(record_partial(r), record_first(r), fingerprint));
+    *keep_activations = kept;
+    return GRAIL_OK;
 }

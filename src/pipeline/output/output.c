@@ -21,30 +21,51 @@ static grail_status put_file(void *directory, const char *name, const void *byte
     return record_write(directory, name, bytes, size);
 }
 
+/* A GGUF file alone has none. */
 static grail_status write_companions(const narrow_output *o)
 {
     const companion_files c = companions_of(o);
-    return companions_write(&c, put_file, o->directory);
+    return o->request->is_file ? GRAIL_OK : companions_write(&c, put_file, o->directory);
+}
+
+/* *out <- the tensors of the model in the order of the graph, then those that it has not. */
+static grail_status order_of_graph(const compression_request *request, int64_t **out)
+{
+    grail_status status = GRAIL_OK;
+    const checkpoint *like = request->model->checkpoint;
+    const int64_t all = checkpoint_count(like);
+    bool *is_placed = NULL;
+    int64_t count = 0;
+    TRY(memory_new(&is_placed, (size_t)all, sizeof is_placed[0]));
+    TRY(memory_new(out, (size_t)all, sizeof **out));
+    for (int64_t k = 0; k < request->graph->parameter_count + all; k++) {
+        const int64_t outside = k - request->graph->parameter_count;
+        const int64_t i =
+            outside >= 0 ? outside : checkpoint_index_of(like, request->model->tensors[k]->name);
+        if (!is_placed[i]) {
+            (*out)[count++] = i;
+            is_placed[i] = true;
+        }
+    }
+out:
+    memory_free(is_placed);
+    return status;
 }
 
 static grail_status open_writer(narrow_output *o, layout_start start)
 {
+    grail_status status = GRAIL_OK;
+    int64_t *order = NULL;
     const narrowed_model *n = &o->request->narrowed;
+    TRY(o->request->is_file ? order_of_graph(o->request, &order) : GRAIL_OK);
     const written_form form = {.format = narrowed_format(n),
                                .pairs = n->pairs,
-                               .table = n->target == NULL ? NULL : gguf_target_table(n->target)};
-    return checkpoint_writer_open(record_result(o->directory), o->request->model->checkpoint, &form,
-                                  o->tensors.shapes, start, &o->writer);
-}
-
-static grail_status record_flag(narrow_output *o, const char *key)
-{
-    grail_status status = GRAIL_OK;
-    json_t *record = json_object();
-    TRY(json_put(record, key, json_true()));
-    TRY(record_put(o->directory, record));
+                               .table = n->target == NULL ? NULL : gguf_target_table(n->target),
+                               .order = order};
+    TRY(checkpoint_writer_open(record_result(o->directory), o->request->model->checkpoint, &form,
+                               o->tensors.shapes, start, &o->writer));
 out:
-    json_decref(record);
+    memory_free(order);
     return status;
 }
 
@@ -53,14 +74,13 @@ static grail_status lay_out(narrow_output *o)
     record_clear(o->directory); /* removes what a run left that ended while it laid out */
     CHECK(open_writer(o, LAYOUT_NEW));
     CHECK(write_companions(o));
-    return record_flag(o, RECORD_LAID_OUT);
+    return record_put_flag(o->directory, RECORD_LAID_OUT);
 }
 
 static grail_status begin_anew(narrow_output *o, json_t *fingerprint, bool keep_activations)
 {
     grail_status status = GRAIL_OK;
-    TRY(json_put(fingerprint, RECORD_KEEP, json_boolean(keep_activations)));
-    TRY(record_put(o->directory, fingerprint));
+    TRY(fingerprint_begin(o->directory, fingerprint, keep_activations));
     TRY(lay_out(o));
 out:
     if (status != GRAIL_OK) {
@@ -139,44 +159,6 @@ static grail_status continue_writing(narrow_output *o)
     return write_companions(o);
 }
 
-/* Tensors in memory have no other identity than what they hold. */
-static grail_status fingerprint_of(const narrow_output *o, const grail_compress_options *options,
-                                   json_t *object)
-{
-    char digest[HASH_TEXT_SIZE];
-    const grail_model *model = o->request->model;
-    CHECK(fingerprint_of_run(o->request, options, &o->sources, object));
-    if (checkpoint_documents(model->checkpoint) == NULL) {
-        return GRAIL_OK;
-    }
-    CHECK(grail_model_digest(model, digest));
-    return json_put(object, "tensors", json_text(digest));
-}
-
-/* Whether it is the same run, and how far it is. */
-static grail_status recognise(narrow_output *o, json_t *fingerprint, bool *keep_activations)
-{
-    grail_status status = GRAIL_OK;
-    json_t *first = json_copy((json_t *)(uintptr_t)record_first(o->directory));
-    const bool kept = json_is_true(json_object_get(first, RECORD_KEEP));
-    if (first == NULL) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory while reading records");
-    }
-    json_object_del(first, RECORD_KEEP);
-    TRY(fingerprint_compare(record_partial(o->directory), first, fingerprint));
-    count_blocks(o);
-    *keep_activations = kept;
-out:
-    json_decref(first);
-    return status;
-}
-
-static grail_status go_on(narrow_output *o, json_t *fingerprint, bool *keep_activations)
-{
-    CHECK(recognise(o, fingerprint, keep_activations));
-    return record_is_committed(o->directory) ? GRAIL_OK : continue_writing(o);
-}
-
 grail_status output_look(const compression_request *request, const grail_compress_options *options,
                          int *blocks)
 {
@@ -195,12 +177,30 @@ grail_status output_look(const compression_request *request, const grail_compres
     if (options->output.resume == 0) {
         TRY(record_error_begun(o->directory));
     }
-    TRY(fingerprint_of(o, options, fingerprint));
-    TRY(recognise(o, fingerprint, &kept));
+    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
+    TRY(fingerprint_recognise(o->directory, fingerprint, &kept));
+    count_blocks(o);
     *blocks = o->blocks_recorded;
 out:
     json_decref(fingerprint);
     output_close(o);
+    return status;
+}
+
+/* Locks the record of a directory, and declares its files, or of the only file. */
+static grail_status open_record(narrow_output *o, const grail_compress_options *options)
+{
+    grail_status status = GRAIL_OK;
+    char *only = NULL;
+    if (o->request->is_file) {
+        TRY(checkpoint_written_name(o->request->model->checkpoint,
+                                    narrowed_format(&o->request->narrowed), 0, &only));
+    }
+    TRY(record_open(options->output.path, only, options->output.resume != 0, &o->directory));
+    const companion_files c = companions_of(o);
+    TRY(o->request->is_file ? GRAIL_OK : companions_declare(&c));
+out:
+    memory_free(only);
     return status;
 }
 
@@ -209,20 +209,19 @@ grail_status output_open(const compression_request *request, const grail_compres
 {
     grail_status status = GRAIL_OK;
     json_t *fingerprint = json_object();
-    companion_files companions = {0};
     TRY(memory_new(out, 1, sizeof **out));
     narrow_output *o = *out;
     o->request = request;
     TRY(source_files_find(request->model, &o->sources));
     TRY(result_tensors_init(request, options->output.keep_non_finite != 0, &o->tensors));
-    TRY(record_open(options->output.path, NULL, options->output.resume != 0, &o->directory));
-    companions = companions_of(o);
-    TRY(companions_declare(&companions));
-    TRY(fingerprint_of(o, options, fingerprint));
+    TRY(open_record(o, options));
+    TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
     if (record_first(o->directory) == NULL) {
         TRY(begin_anew(o, fingerprint, *keep_activations));
     } else {
-        TRY(go_on(o, fingerprint, keep_activations));
+        TRY(fingerprint_recognise(o->directory, fingerprint, keep_activations));
+        count_blocks(o);
+        TRY(record_is_committed(o->directory) ? GRAIL_OK : continue_writing(o));
     }
 out:
     json_decref(fingerprint);
@@ -343,7 +342,8 @@ grail_status output_seal(narrow_output *o, const json_t *report)
     if (!record_is_committed(o->directory)) {
         CHECK(source_files_check(&o->sources));
         CHECK(checkpoint_writer_seal(o->writer));
-        CHECK(document_write(REPORT_NAME, report, put_file, o->directory));
+        CHECK(o->request->is_file ? GRAIL_OK
+                                  : document_write(REPORT_NAME, report, put_file, o->directory));
     }
     return GRAIL_OK;
 }
@@ -357,7 +357,7 @@ const char *output_place(const narrow_output *o)
 grail_status output_commit(narrow_output *o, const json_t *report, const char *command,
                            const buffer *sections)
 {
-    if (!record_is_committed(o->directory)) {
+    if (!record_is_committed(o->directory) && !o->request->is_file) {
         CHECK(card_write(o->request, report, command, sections, put_file, o->directory));
     }
     return record_commit(o->directory);

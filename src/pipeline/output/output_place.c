@@ -29,7 +29,7 @@ out:
     return status;
 }
 
-grail_status output_check_place(const grail_compress_options *options)
+grail_status output_check_place(const grail_compress_options *options, bool is_file)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
@@ -41,9 +41,10 @@ grail_status output_check_place(const grail_compress_options *options)
     TRY(path_trim(&path, options->output.path));
     TRY(name_check_ending(
         path,
-        "a directory, with plan.json and report.json beside the weights (grail export "
-        "makes a file of it),",
-        NULL)); /* it would be taken for a file */
+        is_file ? "a GGUF file"
+                : "a directory, with plan.json and report.json beside the weights (grail export "
+                  "makes a file of it),",
+        is_file ? ".gguf" : NULL)); /* a directory would be taken for a file */
     TRY(path_parent(&parent, path));
     real = realpath(parent, NULL);
     if (real == NULL) {
@@ -56,8 +57,10 @@ grail_status output_check_place(const grail_compress_options *options)
     if (file_exists(path) && !options->output.resume) {
         FAIL(GRAIL_ERROR_EXISTS, "'%s' exists already; choose another output or delete it", path);
     }
-    TRY(check_outside(path, real, "model", options->read.model));
-    TRY(check_outside(path, real, "teacher", options->heal.teacher));
+    if (!is_file) {
+        TRY(check_outside(path, real, "model", options->read.model));
+        TRY(check_outside(path, real, "teacher", options->heal.teacher));
+    }
 out:
     free(real); /* realpath's own allocator */
     memory_free(parent);

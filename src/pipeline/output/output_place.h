@@ -4,8 +4,11 @@
 
 #include <grail/compress.h>
 
-/** Checks that an output can be created at the place that the options name. Called before anything
- * is read. */
-grail_status output_check_place(const grail_compress_options *options) GRAIL_MUST_CHECK;
+#include <stdbool.h>
+
+/** Checks that an output, a directory or a GGUF file, can be created at the place that the options
+ * name. Called before anything is read. */
+grail_status output_check_place(const grail_compress_options *options,
+                                bool is_file) GRAIL_MUST_CHECK;
 
 #endif

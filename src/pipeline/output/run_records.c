@@ -5,6 +5,17 @@
 
 #include <string.h>
 
+grail_status record_put_flag(run_record *r, const char *key)
+{
+    grail_status status = GRAIL_OK;
+    json_t *entry = json_object();
+    TRY(json_put(entry, key, json_true()));
+    TRY(record_put(r, entry));
+out:
+    json_decref(entry);
+    return status;
+}
+
 grail_status record_put_results(const calibration_network *network, int block, bool every,
                                 json_t *record)
 {

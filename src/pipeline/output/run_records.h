@@ -16,7 +16,6 @@
 #include "base/record.h"
 #include "pipeline/network/network.h"
 
-#define RECORD_KEEP "keep_activations"
 #define RECORD_LAID_OUT "laid_out"
 #define RECORD_BLOCK "block"
 #define RECORD_WEIGHTS "weights"
@@ -24,6 +23,9 @@
 #define RECORD_TRAINING "training"
 #define RECORD_SITES "sites"
 #define RECORD_TENSORS "tensors"
+
+/** Adds {key: true}. */
+grail_status record_put_flag(run_record *r, const char *key) GRAIL_MUST_CHECK;
 
 /** Adds the results of every decided site and of every refit of a block to its record; with
  * `every`, of all blocks. */

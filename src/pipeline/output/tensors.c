@@ -314,14 +314,8 @@ static grail_status verify_tensor(const char *name, const tensor_view *shape,
     grail_status status = GRAIL_OK;
     void *data = NULL;
     size_t bytes = 0;
-    char found[CHECKSUM_TEXT_SIZE];
     TRY(read_back(writer, name, shape, &data, &bytes));
-    if (strcmp(checksum_text(data, bytes, found), recorded) != 0) {
-        FAIL(GRAIL_ERROR_FORMAT,
-             "tensor '%s' in '%s' is damaged: its checksum is %s, expected %s as recorded when it "
-             "was written",
-             shape->name, place, found, recorded);
-    }
+    TRY(checksum_verify(shape->name, place, data, bytes, recorded));
 out:
     memory_free(data);
     return status;

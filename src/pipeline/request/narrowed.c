@@ -52,19 +52,19 @@ const weights_format *narrowed_format(const narrowed_model *narrowed)
     return narrowed->target == NULL ? NULL : &weights_format_gguf;
 }
 
-static grail_status describe_gguf(const grail_model *model, const char *type, narrowed_model *n)
+static grail_status describe_gguf(const grail_model *model, const grail_gguf_options *file,
+                                  narrowed_model *n)
 {
-    const grail_gguf_options options = {.type = type};
-    if (type == NULL && checkpoint_metadata(model->checkpoint) == NULL) {
+    if (file == NULL && checkpoint_metadata(model->checkpoint) == NULL) {
         return GRAIL_OK;
     }
     CHECK(memory_new(&n->pairs, 1, sizeof *n->pairs));
     gguf_pairs_init(n->pairs);
-    if (type == NULL) {
+    if (file == NULL) {
         return gguf_describe_narrowed(model, n->graph, n->pairs);
     }
     CHECK(memory_new(&n->target, 1, sizeof *n->target));
-    return gguf_target_init(model, n->graph, &options, n->pairs, n->target);
+    return gguf_target_init(model, n->graph, file, n->pairs, n->target);
 }
 
 /* A result that is a GGUF file has no other file. */
@@ -95,7 +95,7 @@ static grail_status judge(const grail_model *model, narrowed_model *n)
 }
 
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
-                               const parameter_cut *cuts, const char *file_type,
+                               const parameter_cut *cuts, const grail_gguf_options *file,
                                narrowed_model *out)
 {
     const architecture *a = model->architecture;
@@ -114,7 +114,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     if (anything_is_cut(p)) {
         CHECK(a->describe_narrowed(a, g, out->config));
     }
-    CHECK(describe_gguf(model, file_type, out));
+    CHECK(describe_gguf(model, file, out));
     CHECK(describe_loader_file(a, out));
     return judge(model, out);
 }

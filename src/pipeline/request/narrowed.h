@@ -19,11 +19,11 @@ typedef struct narrowed_model {
     loader_verdict verdicts[LOADER_COUNT];
 } narrowed_model;
 
-/** cuts[parameter_count] are those of the plan. With `file_type` the result is a GGUF file whose
- * matrices have this type; NULL: it has the form of the model. The caller calls narrowed_fini, even
+/** cuts[parameter_count] are those of the plan. With `file` the result is a GGUF file of
+ * these types; NULL: it has the form of the model. The caller calls narrowed_fini, even
  * after a failure. */
 grail_status narrowed_describe(const grail_model *model, const site_list *sites, const plan *p,
-                               const parameter_cut *cuts, const char *file_type,
+                               const parameter_cut *cuts, const grail_gguf_options *file,
                                narrowed_model *out) GRAIL_MUST_CHECK;
 /** In which the result's weights are written; NULL: in that of the model. */
 const weights_format *narrowed_format(const narrowed_model *narrowed);

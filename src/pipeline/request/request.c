@@ -231,13 +231,15 @@ static grail_status choose_rounding(const grail_compress_options *options, compr
     return GRAIL_OK;
 }
 
-static grail_status describe_result(const grail_compress_options *options, compression_request *r)
+static grail_status describe_result(const grail_compress_options *options,
+                                    const request_purpose *purpose, compression_request *r)
 {
-    const char *file_type = NULL;
-    CHECK(rounded_type_of_file(options->output.quantize, &file_type));
-    const grail_status status =
-        narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts, file_type, &r->narrowed);
-    CHECK(file_type == NULL ? status : error_about(status, "output.quantize"));
+    grail_gguf_options file = {.table_type = purpose->table_type};
+    CHECK(rounded_type_of_file(options->output.quantize, &file.type));
+    const bool is_file = file.type != NULL;
+    const grail_status status = narrowed_describe(r->model, &r->sites->list, &r->plan, r->cuts,
+                                                  is_file ? &file : NULL, &r->narrowed);
+    CHECK(is_file && !purpose->is_file ? error_about(status, "output.quantize") : status);
     return choose_rounding(options, r);
 }
 
@@ -251,6 +253,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->step_observer = options->run.step_observer;
     r->observer_user = options->run.observer_user;
     r->judges = purpose.judges;
+    r->is_file = purpose.is_file;
     r->comm = options->run.comm;
     CHECK(use_session(options, r));
     CHECK(open_backend(options, r));
@@ -265,8 +268,8 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
     CHECK(heal_options_read(&options->heal, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
-    CHECK(describe_result(options, r));
-    const bool rounds = purpose.rounds || r->rounded.name != NULL;
+    CHECK(describe_result(options, &purpose, r));
+    const bool rounds = r->rounded.name != NULL;
     r->drifts_by_rounding = rounds && !anything_is_cut(&r->plan);
     CHECK(read_samples(options, purpose.reads_samples || rounds, r));
     if (r->teacher != NULL) {

@@ -12,11 +12,12 @@
 
 /** What a request is for, besides a run of the options. */
 typedef struct request_purpose {
-    const int64_t *kept; /* widths of the sites, instead of those of the options; or NULL */
-    bool reads_samples;  /* even where nothing is cut */
-    bool rounds;         /* matrices of the whole network are rounded while it runs */
-    bool judges;         /* a part of the samples is kept apart to judge the result, which is
-                            neither written nor kept */
+    const int64_t *kept;    /* widths of the sites, instead of those of the options; or NULL */
+    bool reads_samples;     /* even where nothing is cut */
+    bool is_file;           /* the result is the GGUF file alone, in the order of the graph */
+    const char *table_type; /* of that file, as of grail_gguf_options */
+    bool judges;            /* a part of the samples is kept apart to judge the result, which is
+                               neither written nor kept */
 } request_purpose;
 
 typedef struct compression_request {
@@ -41,6 +42,7 @@ typedef struct compression_request {
         drifts_by_rounding; /* where nothing is cut, what rounding changes is refitted like a cut */
     heal_options heal;
     bool finishes_with_network; /* all blocks are finished together, after the last one */
+    bool is_file;               /* see request_purpose */
     bool finishes_with_head;    /* what is outside the blocks is finished after them */
     grail_compress_observer observer;
     grail_heal_observer heal_observer;

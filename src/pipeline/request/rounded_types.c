@@ -84,8 +84,10 @@ static grail_status check_tensor(const rounded_subject *s, int parameter)
     const graph_parameter *p = &s->model->graph->parameters[parameter];
     const tensor_view *tensor = s->model->tensors[parameter];
     const bool is_gguf = checkpoint_metadata(s->model->checkpoint) != NULL;
-    if (is_gguf || (dtype_is_weight(tensor->dtype) && storage_is_plain(&p->map) && p->rank == 2 &&
-                    name_ends_with(tensor->name, ".weight"))) {
+    const bool is_unpacked = s->target != NULL && group_bits(tensor->dtype) > 0;
+    if (is_gguf || is_unpacked ||
+        (dtype_is_weight(tensor->dtype) && storage_is_plain(&p->map) && p->rank == 2 &&
+         name_ends_with(tensor->name, ".weight"))) {
         return GRAIL_OK;
     }
     const grail_status status = error_set(

@@ -2,6 +2,7 @@
  * of parts add up to that of the whole, and what does not fit is refused. */
 #include "vision_sites.h"
 
+#include "base/file.h"
 #include "base/random.h"
 #include "format/gguf/gguf_write.h"
 #include "stats/network_statistics.h"
@@ -368,13 +369,14 @@ LAB_TEST(a_pass_that_was_stopped_leaves_no_file)
     int calls = 0;
     lab_model m;
     const char *path = lab_path(l, "stats.gguf");
-    const grail_gram_options to = {.path = path, .full = 1};
+    grail_gram_options to = {.path = path, .full = 1};
     grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
     o.run.step_observer = stop;
     o.run.observer_user = &calls;
     assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_CANCELLED);
     assert_int_equal(access(path, F_OK), -1);
     o.run.step_observer = NULL;
+    to.resume = 1;
     assert_ok(grail_gram_write(&o, &to, NULL));
     assert_int_equal(grail_gram_write(&o, &to, NULL), GRAIL_ERROR_EXISTS);
     lab_read(&m, lab_golden("llama3"));
@@ -385,8 +387,59 @@ LAB_TEST(a_pass_that_was_stopped_leaves_no_file)
     const grail_gram_options other = {.path = lab_path(l, "huge.gguf")};
     assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_NUMERIC);
     assert_int_equal(access(other.path, F_OK), -1);
+    assert_int_equal(access(lab_path(l, "huge.gguf.partial"), F_OK), -1);
     assert_fails(grail_gram_write(&o, &(grail_gram_options){0}, NULL), GRAIL_ERROR_ARGUMENT,
                  "path");
     o.read.text.path = NULL;
     assert_int_equal(grail_gram_write(&o, &other, NULL), GRAIL_ERROR_ARGUMENT);
+}
+
+/* -- going on ---------------------------------------------------------------------------------- */
+
+typedef struct interruption {
+    int calls, cancel_at;
+} interruption;
+
+static int interrupt(void *user, int block, int blocks, double done)
+{
+    interruption *i = user;
+    i->calls++;
+    return i->calls == i->cancel_at;
+}
+
+static void assert_same_file(const char *one, const char *other)
+{
+    buffer a = {0};
+    buffer b = {0};
+    assert_ok(file_read(one, 1 << 24, &a));
+    assert_ok(file_read(other, 1 << 24, &b));
+    assert_int_equal(a.size, b.size);
+    assert_memory_equal(a.bytes, b.bytes, a.size);
+    buffer_fini(&a);
+    buffer_fini(&b);
+}
+
+/* Whenever it is cancelled, what is counted is not counted again, and the file is the same. */
+LAB_TEST(a_count_that_is_cancelled_goes_on)
+{
+    interruption i = {0};
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    o.run.step_observer = interrupt;
+    o.run.observer_user = &i;
+    const char *whole = count(l, o, 1, "whole.gguf");
+    const int steps = i.calls;
+    assert_true(steps > 2);
+    for (int at = 1; at <= steps; at++) {
+        grail_gram_options options = {.path = lab_path(l, "file.gguf"), .full = 1};
+        i = (interruption){.cancel_at = at};
+        assert_fails(grail_gram_write(&o, &options, NULL), GRAIL_ERROR_CANCELLED, "cancelled");
+        assert_false(file_exists(options.path));
+        assert_fails(grail_gram_write(&o, &options, NULL), GRAIL_ERROR_EXISTS,
+                     "holds an interrupted run");
+        i = (interruption){0};
+        options.resume = 1;
+        assert_ok(grail_gram_write(&o, &options, NULL));
+        assert_same_file(whole, options.path);
+        assert_int_equal(unlink(options.path), 0);
+    }
 }
