@@ -283,7 +283,7 @@ static grail_status add_feed_forward(builder *b, const char *of, int64_t width, 
 /* h += sigmoid(gate(n)) ffn(n), or ffn(n) */
 static grail_status add_shared_expert(builder *b, const decoder_layer *layer, int n, int *h)
 {
-    const bool gated = b->c->family->mixture->shared_count == NULL;
+    const bool gated = b->c->family->mixture.shared_count == NULL;
     int factor = 0;
     int y = 0;
     if (gated) {
@@ -303,7 +303,7 @@ static grail_status add_mixture(builder *b, const decoder_layer *layer, int n, i
 {
     const decoder_config *c = b->c;
     int shares = 0;
-    CHECK(build_linear(b, "mlp.gate", c->family->mixture->router_bias, c->hidden, layer->experts, n,
+    CHECK(build_linear(b, "mlp.gate", c->family->mixture.router_bias, c->hidden, layer->experts, n,
                        &shares));
     node route = node_of(NODE_ROUTE, b->block, shares, GRAPH_NONE);
     route.route = c->route;

@@ -8,8 +8,7 @@
 #include "arch/rotary.h"
 
 typedef struct decoder_config decoder_config;
-typedef struct decoder_mixture decoder_mixture; /* decoder_experts.h */
-typedef struct builder builder;                 /* builder.h */
+typedef struct builder builder; /* builder.h */
 
 /** Attention whose queries, keys and values are made of narrower vectors (decoder_latent.h): their
  * widths, and the features of a head. */
@@ -61,6 +60,21 @@ typedef struct decoder_keys {
 typedef struct decoder_name {
     const char *part, *tensor;
 } decoder_name;
+
+/** What a family's config.json says of its experts. Layers may have a plain FFN in their place. */
+typedef struct decoder_mixture {
+    const char *width;        /* key of the width of experts */
+    const char *shared_width; /* of the expert that all tokens take; NULL: there is none, or */
+    const char *shared_count; /* it is as wide as so many; it has no gate then */
+    const char *first_dense;  /* layers from the first on that have a plain FFN; NULL: none */
+    int64_t default_count, default_chosen, default_width, default_shared, default_dense;
+    bool reads_norm;         /* "norm_topk_prob": shares sum to 1; otherwise they do */
+    bool reads_dense_layers; /* "mlp_only_layers" and "decoder_sparse_step" */
+    bool are_stacked;        /* in one tensor, so that all have one width */
+    bool router_bias;
+    bool chooses_groups; /* "n_group" and "topk_group", and a factor of shares */
+    bool sigmoid;        /* scores of which, and biases of the choice */
+} decoder_mixture;
 
 /** Which norms a branch of a layer has, attention or FFN. */
 typedef enum branch_norms {
@@ -145,8 +159,8 @@ typedef struct decoder_family {
     bool turns_windowless;    /* unless no layer has one */
     int unturned_layers;      /* every layer of this number has no rotary positions; 0: all have */
     bool ungated;             /* the FFN is down(act(up(m))) */
-    const decoder_mixture *mixture; /* of experts in the place of FFNs; NULL: none */
-    bool tied_by_default;           /* value of an absent "tie_word_embeddings" */
+    decoder_mixture mixture;  /* of experts in the place of FFNs; without a width: none */
+    bool tied_by_default;     /* value of an absent "tie_word_embeddings" */
     bool head_bias;
     bool query_key_norm;      /* RMSNorm over head_dim on q and k before the rotary positions */
     bool query_key_norm_wide; /* over all heads at once */

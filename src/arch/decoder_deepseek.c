@@ -1,6 +1,5 @@
 /* DeepSeek-V2, V3 and R1. Source: configuration_deepseek_v2.py, configuration_deepseek_v3.py and
  * the modeling files beside them of Hugging Face transformers. */
-#include "arch/decoder_experts.h"
 #include "arch/decoder_latent.h"
 
 #define EXPERTS                                                                                    \
@@ -13,24 +12,18 @@
               {"mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj"}},                    \
     .read = decoder_latent_complete, .reads_attention_bias = true, .latent = true
 
-static const decoder_mixture mixture_v2 = {EXPERTS, .default_count = 64, .default_chosen = 6,
-                                           .default_width = 1407, .default_shared = 2};
-static const decoder_mixture mixture_v3 = {EXPERTS,
-                                           .default_count = 256,
-                                           .default_chosen = 8,
-                                           .default_width = 2048,
-                                           .default_shared = 1,
-                                           .default_dense = 3,
-                                           .sigmoid = true};
-
 static const decoder_family v2 = {
     COMMON,
     .default_context = 2048,
     .reads_mlp_bias = true,
-    .mixture = &mixture_v2,
+    .mixture = {EXPERTS, .default_count = 64, .default_chosen = 6, .default_width = 1407,
+                .default_shared = 2},
     .loaders = {.transformers = HEADS_DIVIDE, .pairs_behind_rank = true},
 };
-static const decoder_family v3 = {COMMON, .default_context = 4096, .mixture = &mixture_v3};
+static const decoder_family v3 = {COMMON, .default_context = 4096,
+                                  .mixture = {EXPERTS, .default_count = 256, .default_chosen = 8,
+                                              .default_width = 2048, .default_shared = 1,
+                                              .default_dense = 3, .sigmoid = true}};
 
 DECODER(deepseek_v2, v2, decoder_usual_settings);
 DECODER(deepseek_v3, v3, decoder_usual_settings);

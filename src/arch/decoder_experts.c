@@ -27,8 +27,8 @@ static bool is_listed(const json_t *list, int64_t index)
 
 bool decoder_has_experts(const decoder_family *family, const json_t *json, int64_t index)
 {
-    const decoder_mixture *m = family->mixture;
-    if (m == NULL) {
+    const decoder_mixture *m = &family->mixture;
+    if (m->width == NULL) {
         return false;
     }
     const json_t *count = json_object_get(json, decoder_experts_key(json));
@@ -142,9 +142,9 @@ static grail_status read_router(const char *source, const json_t *json, const de
 
 grail_status decoder_mixture_read(const char *source, const json_t *json, decoder_config *c)
 {
-    const decoder_mixture *m = c->family->mixture;
+    const decoder_mixture *m = &c->family->mixture;
     bool sums_to_one = false;
-    if (m == NULL) {
+    if (m->width == NULL) {
         return GRAIL_OK;
     }
     const json_t *one = json_object_get(json, "num_experts");
@@ -169,15 +169,15 @@ grail_status decoder_mixture_read(const char *source, const json_t *json, decode
 
 bool decoder_experts_have_one_width(const decoder_family *family)
 {
-    const decoder_mixture *m = family->mixture;
-    return m != NULL && (m->are_stacked || m->shared_count != NULL);
+    const decoder_mixture *m = &family->mixture;
+    return m->are_stacked || m->shared_count != NULL;
 }
 
 /* One width for all experts, or a list. */
 static grail_status read_widths(const char *source, const json_t *object, int64_t common,
                                 int64_t index, decoder_config *c)
 {
-    const decoder_mixture *m = c->family->mixture;
+    const decoder_mixture *m = &c->family->mixture;
     const char *key = m->width;
     decoder_layer *layer = &c->layer[index];
     const json_t *list = json_object_get(object, key);
@@ -223,7 +223,7 @@ static grail_status read_widths(const char *source, const json_t *object, int64_
 grail_status decoder_experts_read(const char *source, const json_t *json, const json_t *own,
                                   int64_t index, decoder_config *c)
 {
-    const decoder_mixture *m = c->family->mixture;
+    const decoder_mixture *m = &c->family->mixture;
     const char *key = decoder_experts_key(json);
     decoder_layer *layer = &c->layer[index];
     int64_t count = 0;

@@ -7,21 +7,6 @@
 
 enum { MOST_EXPERTS = 1 << 16 }; /* of all layers, as a graph has nodes for each */
 
-/** What a family's config.json says of its experts. Layers may have a plain FFN in their place. */
-struct decoder_mixture {
-    const char *width;        /* key of the width of experts */
-    const char *shared_width; /* of the expert that all tokens take; NULL: there is none, or */
-    const char *shared_count; /* it is as wide as so many; it has no gate then */
-    const char *first_dense;  /* layers from the first on that have a plain FFN; NULL: none */
-    int64_t default_count, default_chosen, default_width, default_shared, default_dense;
-    bool reads_norm;         /* "norm_topk_prob": shares sum to 1; otherwise they do */
-    bool reads_dense_layers; /* "mlp_only_layers" and "decoder_sparse_step" */
-    bool are_stacked;        /* in one tensor, so that all have one width */
-    bool router_bias;
-    bool chooses_groups; /* "n_group" and "topk_group", and a factor of shares */
-    bool sigmoid;        /* scores of which, and biases of the choice */
-};
-
 /** What all layers have in common. Refuses what would change how experts are chosen. */
 grail_status decoder_mixture_read(const char *source, const json_t *json,
                                   decoder_config *c) GRAIL_MUST_CHECK;

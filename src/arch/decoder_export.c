@@ -107,9 +107,8 @@ grail_status decoder_loader_file(const architecture *self, const json_t *config,
 static grail_status put_widths(const decoder_widths *w, const decoder_family *family,
                                const char *count, json_t *object)
 {
-    static const decoder_mixture none = {0};
     const decoder_keys *keys = decoder_keys_of(family);
-    const decoder_mixture *m = family->mixture == NULL ? &none : family->mixture;
+    const decoder_mixture *m = &family->mixture;
     const bool counts = m->shared_count != NULL && w->expert > 0;
     const struct {
         const char *key;
@@ -158,7 +157,7 @@ static grail_status put_layers(const graph *g, const decoder_family *family,
         CHECK(put_widths(&own, family, decoder_experts_key(config), entry));
         if (own.experts_differ) {
             json_t *list = json_array();
-            CHECK(json_put(entry, family->mixture->width, list));
+            CHECK(json_put(entry, family->mixture.width, list));
             for (int64_t e = 0; e < own.experts; e++) {
                 CHECK(json_push(list, json_integer(decoder_expert_width(g, layer, e))));
             }
@@ -233,14 +232,14 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
         return GRAIL_OK;
     }
     CHECK(decoder_types_state(family, config, g->block_count));
-    if (family->mixture != NULL && family->mixture->reads_dense_layers) {
+    if (family->mixture.reads_dense_layers) {
         CHECK(state_dense_layers(g, family, config));
     }
-    if (family->mixture != NULL && family->mixture->first_dense != NULL) {
-        const char *key = family->mixture->first_dense;
+    if (family->mixture.first_dense != NULL) {
+        const char *key = family->mixture.first_dense;
         const json_t *dense = json_object_get(config, key);
         const json_int_t before =
-            json_is_integer(dense) ? json_integer_value(dense) : family->mixture->default_dense;
+            json_is_integer(dense) ? json_integer_value(dense) : family->mixture.default_dense;
         CHECK(json_put(config, key, json_integer(decoder_count_layers(g, before))));
     }
     CHECK(json_put(config, keys->layers, json_integer(left)));
@@ -260,8 +259,8 @@ static grail_status leave_out_layers(const graph *g, const decoder_family *famil
 /* Experts that lie in one tensor, or of whose width another is a multiple, cannot differ. */
 static grail_status check_stacks(const graph *g, const decoder_family *family)
 {
-    const decoder_mixture *m = family->mixture;
-    for (int layer = 0; m != NULL && layer < g->block_count; layer++) {
+    const decoder_mixture *m = &family->mixture;
+    for (int layer = 0; layer < g->block_count; layer++) {
         const decoder_widths own = decoder_widths_of(g, layer);
         if (own.experts_differ && decoder_experts_have_one_width(family)) {
             return error_set(

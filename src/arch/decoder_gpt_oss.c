@@ -1,6 +1,6 @@
 /* gpt-oss. Source: configuration_gpt_oss.py and modeling_gpt_oss.py of Hugging Face transformers.
  */
-#include "arch/decoder_experts.h"
+#include "arch/decoder.h"
 
 #include <string.h>
 
@@ -75,13 +75,6 @@ static grail_status read(const char *source, const json_t *json, decoder_config 
     return GRAIL_OK;
 }
 
-static const decoder_mixture mixture = {.width = "intermediate_size",
-                                        .default_count = 128,
-                                        .default_chosen = 4,
-                                        .default_width = 2880,
-                                        .are_stacked = true,
-                                        .router_bias = true};
-
 static const decoder_family family = {
     .place = place,
     .names = {{"mlp.gate", "mlp.router"}},
@@ -96,7 +89,12 @@ static const decoder_family family = {
     .sinks = true,
     .default_window = 128,
     .window_pattern = 2,
-    .mixture = &mixture,
+    .mixture = {.width = "intermediate_size",
+                .default_count = 128,
+                .default_chosen = 4,
+                .default_width = 2880,
+                .are_stacked = true,
+                .router_bias = true},
 };
 
 DECODER(gpt_oss, family, decoder_usual_settings);

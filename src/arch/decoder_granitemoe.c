@@ -1,6 +1,6 @@
 /* Granite 3 with experts. Source: configuration_granitemoe.py and modeling_granitemoe.py of Hugging
  * Face transformers, and the names of its conversion_mapping.py, which are those of the files. */
-#include "arch/decoder_experts.h"
+#include "arch/decoder.h"
 
 #include <string.h>
 
@@ -22,19 +22,17 @@ static decoder_place place(const decoder_config *c, int layer, const char *part,
                               width);
 }
 
-static const decoder_mixture mixture = {.width = "intermediate_size",
-                                        .default_count = 8,
-                                        .default_chosen = 2,
-                                        .default_width = 11008,
-                                        .are_stacked = true};
-
 static const decoder_family family = {
     .place = place,
     .names = {{"mlp.gate", "block_sparse_moe.router.layer"}},
     .read = decoder_read_multipliers,
     .default_context = 2048,
     .reads_attention_bias = true,
-    .mixture = &mixture,
+    .mixture = {.width = "intermediate_size",
+                .default_count = 8,
+                .default_chosen = 2,
+                .default_width = 11008,
+                .are_stacked = true},
     .loaders = {.vllm = HEADS_DERIVED},
 };
 

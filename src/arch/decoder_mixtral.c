@@ -1,6 +1,6 @@
 /* Mixtral. Source: configuration_mixtral.py and modeling_mixtral.py of Hugging Face transformers,
  * and the names of its conversion_mapping.py, which are those of the files. */
-#include "arch/decoder_experts.h"
+#include "arch/decoder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,9 +22,6 @@ static decoder_place place(const decoder_config *c, int layer, const char *part,
     return decoder_place_plain(c, layer, part, kind);
 }
 
-static const decoder_mixture mixture = {
-    .width = "intermediate_size", .default_count = 8, .default_chosen = 2, .default_width = 14336};
-
 static const decoder_family family = {
     .place = place,
     .names = {{"mlp.gate", "block_sparse_moe.gate"}},
@@ -33,7 +30,10 @@ static const decoder_family family = {
     .default_epsilon = 1e-5,
     .default_theta = 1e6,
     .reads_window = true,
-    .mixture = &mixture,
+    .mixture = {.width = "intermediate_size",
+                .default_count = 8,
+                .default_chosen = 2,
+                .default_width = 14336},
 };
 
 DECODER(mixtral, family, decoder_usual_settings);
