@@ -9,7 +9,6 @@
 #include "quality.h"
 #include "ranks.h"
 #include "shared_options.h"
-#include "sparsity.h"
 
 #include <grail/grail.h>
 
@@ -359,6 +358,87 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
                 quality_json(q), "forecast", forecast_json(c, f), "notices", notices, NULL));
 }
 
+/* -- widths ------------------------------------------------------------------------------------ */
+
+static bool parse_fraction(const char *text, double *out)
+{
+    char *end = NULL;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && *out == *out;
+}
+
+static int set_kinds(const char *kinds, double fraction)
+{
+    for (const char *kind = kinds;; kind++) {
+        char name[32]; /* longer than any kind, so no truncated name is one */
+        const size_t length = strcspn(kind, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, kind);
+        double *sparsity = grail_compress_sparsity(&asked.compress, name);
+        if (sparsity == NULL) {
+            return options_check_word(
+                "--sites", WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values"),
+                name);
+        }
+        *sparsity = fraction;
+        kind += length;
+        if (*kind == 0) {
+            return EXIT_OK;
+        }
+    }
+}
+
+/* The fraction of a kind, or of a single site, which is added to `sites`. */
+static int set_pair(char *pair, grail_site_sparsity *sites)
+{
+    double fraction = 0.0;
+    char *equals = strchr(pair, '=');
+    if (equals == NULL || !parse_fraction(equals + 1, &fraction)) {
+        print_command_error("cannot read --sparsity '%s'; give a fraction such as 0.3, or "
+                            "ffn=0.3,heads=0.2, or SITE=0.5",
+                            sparsity_text);
+        return EXIT_USAGE;
+    }
+    *equals = 0;
+    double *sparsity = grail_compress_sparsity(&asked.compress, pair);
+    if (sparsity == NULL) {
+        sites[asked.compress.amount.site_sparsity_count++] =
+            (grail_site_sparsity){.site = pair, .sparsity = fraction};
+        return EXIT_OK;
+    }
+    if (*sparsity != 0.0) {
+        print_command_error("--sparsity names '%s' twice", pair);
+        return EXIT_USAGE;
+    }
+    *sparsity = fraction;
+    return EXIT_OK;
+}
+
+/* One fraction for all `kinds`, or KEY=FRACTION pairs. What it allocates lasts as long as the
+ * program. */
+static int read_sparsity(const char *kinds)
+{
+    static char *words; /* which the names point into */
+    static grail_site_sparsity *sites;
+    double fraction = 0.0;
+    int code = EXIT_OK;
+    if (parse_fraction(sparsity_text, &fraction)) {
+        return set_kinds(kinds, fraction);
+    }
+    words = strdup(sparsity_text);
+    sites = calloc(strlen(sparsity_text) / 2 + 1, sizeof sites[0]);
+    if (words == NULL || sites == NULL) {
+        print_command_error("out of memory");
+        return EXIT_FAILED;
+    }
+    char *rest = words;
+    asked.compress.amount.site_sparsities = sites;
+    for (char *pair = strsep(&rest, ","); pair != NULL && code == EXIT_OK;
+         pair = strsep(&rest, ",")) {
+        code = set_pair(pair, sites);
+    }
+    return code;
+}
+
 /* A plan says itself what these options say, or leaves it to them. */
 static void name_chosen(void)
 {
@@ -455,14 +535,13 @@ static bool names_kinds(void)
  * networks where stock loaders can still open the result. */
 static int compress(void)
 {
-    sparsity_list list = {0};
     grail_compression *c = NULL;
     const char *sites = NULL;
     grail_plan *plan = NULL;
     forecast f = {.choosing = 0.0};
     int code = shared_options_open(&sites);
     if (code == EXIT_OK && sparsity_text != NULL) {
-        code = sparsity_parse(sparsity_text, sites, &asked.compress, &list);
+        code = read_sparsity(sites);
     }
     code = code == EXIT_OK ? quality_try(&f.measured) : code;
     code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
@@ -495,7 +574,6 @@ out:
     grail_compression_close(c);
     grail_plan_free(plan);
     grail_session_close(asked.compress.read.session);
-    sparsity_list_free(&list);
     return code;
 }
 

@@ -63,21 +63,17 @@ static const option *find_option(const option *options, const char *name, size_t
 
 static option_kind kind_of(grail_option_type type)
 {
-    switch (type) {
-    case GRAIL_OPTION_FLAG:
-        return OPTION_FLAG;
-    case GRAIL_OPTION_CHOICE:
-        return OPTION_WORD;
-    case GRAIL_OPTION_SELECTOR:
-        return OPTION_SELECTOR;
-    case GRAIL_OPTION_BACKEND:
-        return OPTION_BACKEND;
-    case GRAIL_OPTION_TEXT:
-    case GRAIL_OPTION_WORD:
-        return OPTION_TEXT;
-    default:
-        return OPTION_REAL;
+    static const struct {
+        grail_option_type type;
+        option_kind kind;
+    } kinds[] = {{GRAIL_OPTION_FLAG, OPTION_FLAG},         {GRAIL_OPTION_CHOICE, OPTION_WORD},
+                 {GRAIL_OPTION_SELECTOR, OPTION_SELECTOR}, {GRAIL_OPTION_BACKEND, OPTION_BACKEND},
+                 {GRAIL_OPTION_TEXT, OPTION_TEXT},         {GRAIL_OPTION_WORD, OPTION_TEXT}};
+    option_kind kind = OPTION_REAL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        kind = kinds[i].type == type ? kinds[i].kind : kind;
     }
+    return kind;
 }
 
 static option row_of(const option *fields, const grail_option *of)
@@ -143,30 +139,23 @@ bool option_given(const char *name)
 /* How the texts of a row are read: those of a command's own variables as these say. */
 static const grail_option *description_of(const option *o)
 {
+#define OF(c_type, as, ...)                                                                        \
+    {                                                                                              \
+        .field = "", .size = sizeof(c_type), .type = (as), __VA_ARGS__                             \
+    }
     static const grail_option kinds[] = {
-        [OPTION_FLAG] = {.field = "", .size = sizeof(bool), .type = GRAIL_OPTION_FLAG},
-        [OPTION_TEXT] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
-        [OPTION_WORD] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
-        [OPTION_SELECTOR] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
-        [OPTION_BACKEND] = {.field = "", .size = sizeof(char *), .type = GRAIL_OPTION_TEXT},
-        [OPTION_INTEGER] = {.field = "",
-                            .size = sizeof(int64_t),
-                            .type = GRAIL_OPTION_INTEGER,
-                            .least = 1.0},
-        [OPTION_THREADS] = {.field = "",
-                            .size = sizeof(int64_t),
-                            .type = GRAIL_OPTION_INTEGER,
-                            .least = 1.0,
-                            .below = MOST_THREADS + 1.0},
-        [OPTION_SIZE] = {.field = "",
-                         .size = sizeof(int64_t),
-                         .type = GRAIL_OPTION_SIZE,
-                         .least = 1.0},
-        [OPTION_REAL] = {.field = "",
-                         .size = sizeof(double),
-                         .type = GRAIL_OPTION_REAL,
-                         .least = -(double)INFINITY},
+        [OPTION_FLAG] = OF(bool, GRAIL_OPTION_FLAG, .least = 0.0),
+        [OPTION_TEXT] = OF(char *, GRAIL_OPTION_TEXT, .least = 0.0),
+        [OPTION_WORD] = OF(char *, GRAIL_OPTION_TEXT, .least = 0.0),
+        [OPTION_SELECTOR] = OF(char *, GRAIL_OPTION_TEXT, .least = 0.0),
+        [OPTION_BACKEND] = OF(char *, GRAIL_OPTION_TEXT, .least = 0.0),
+        [OPTION_INTEGER] = OF(int64_t, GRAIL_OPTION_INTEGER, .least = 1.0),
+        [OPTION_THREADS] =
+            OF(int64_t, GRAIL_OPTION_INTEGER, .least = 1.0, .below = MOST_THREADS + 1.0),
+        [OPTION_SIZE] = OF(int64_t, GRAIL_OPTION_SIZE, .least = 1.0),
+        [OPTION_REAL] = OF(double, GRAIL_OPTION_REAL, .least = -(double)INFINITY),
     };
+#undef OF
     return o->of != NULL ? o->of : &kinds[o->kind];
 }
 
