@@ -1,4 +1,6 @@
 /* Statistics of a dense network as a file: the public function that takes them. */
+#include "base/checksum.h"
+#include "base/file.h"
 #include "base/name_list.h"
 #include "base/option_values.h"
 #include "graph/operators.h"
@@ -10,7 +12,8 @@
 
 /* Takes from the options of a run what is read, how convolutions are fitted, and with which means.
  * Nothing is cut. */
-static grail_compress_options options_of_pass(const grail_compress_options *run)
+static grail_compress_options options_of_pass(const grail_compress_options *run,
+                                              const grail_gram_options *options)
 {
     grail_compress_options o;
     grail_compress_options_init(&o);
@@ -19,6 +22,8 @@ static grail_compress_options options_of_pass(const grail_compress_options *run)
     o.run = run->run;
     o.run.observer = NULL;
     o.run.heal_observer = NULL;
+    o.output.path = options->path; /* whose interrupted run says what precision "auto" was */
+    o.output.resume = options->resume;
     return o;
 }
 
@@ -112,14 +117,51 @@ static grail_status run_open(const grail_compress_options *o, const grail_gram_o
 static const char file_name[] = "statistics.gguf";
 static const char energy_key[] = "energy";
 
-static grail_status lay_out(gram_run *r, layout_start start)
+/* How many tensors the file has of a block. */
+static int64_t tensors_of(const gram_run *r, int block)
+{
+    int begin = 0;
+    int end = 0;
+    int64_t count = 0;
+    graph_block_range(r->request->graph, block, &begin, &end);
+    for (int i = 0; i < r->pass.count; i++) {
+        const counted_map *m = &r->pass.maps[i];
+        if (m->node >= begin && m->node < end) {
+            count += STATISTICS_VECTORS + (m->gram_width > 0 ? STATISTICS_GRAMS : 0);
+        }
+    }
+    return count;
+}
+
+/* Reads back the tensors of a recorded block. */
+static grail_status verify_block(const gram_run *r, int block, const json_t *checksums)
 {
     grail_status status = GRAIL_OK;
-    char *path = NULL;
-    TRY(path_join(&path, record_result(r->record), file_name));
-    TRY(statistics_file_lay_out(path, &r->origin, &r->list, start, &r->file));
+    int64_t missing = tensors_of(r, block);
+    void *data = NULL;
+    for (int64_t i = 0; i < r->list.count; i++) {
+        const tensor_view *t = &r->list.tensors[i];
+        const char *recorded = json_string_value(json_object_get(checksums, t->name));
+        size_t bytes = 0;
+        if (recorded == NULL || !shape_bytes(t->dtype, t->rank, t->shape, &bytes)) {
+            continue; /* what cannot be addressed was not laid out */
+        }
+        memory_free(data);
+        data = NULL;
+        TRY(memory_new_unset(&data, bytes, 1));
+        TRY(tensor_writer_get(r->file.writer, t->name, data, bytes));
+        TRY(checksum_verify(t->name, record_result(r->record), data, bytes, recorded));
+        missing--;
+    }
+    if (missing != 0) {
+        FAIL(GRAIL_ERROR_FORMAT, "'%s' does not record the tensors of block %d",
+             record_partial(r->record), block);
+    }
 out:
-    memory_free(path);
+    memory_free(data);
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; delete '%s' and run again", record_partial(r->record));
+    }
     return status;
 }
 
@@ -132,37 +174,23 @@ static grail_status restore_blocks(gram_run *r)
         if (entry == NULL) {
             break;
         }
-        const grail_status status = statistics_file_verify(
-            &r->file, &r->list, json_object_get(entry, RECORD_TENSORS), record_result(r->record));
-        if (status == GRAIL_ERROR_FORMAT) {
-            error_append("; delete '%s' and run again", record_partial(r->record));
-        }
-        CHECK(status);
+        CHECK(verify_block(r, block, json_object_get(entry, RECORD_TENSORS)));
         r->pass.energies[r->pass.done++] = json_real_or_nan(entry, energy_key);
     }
     return GRAIL_OK;
 }
 
-static grail_status begin_record(gram_run *r, json_t *fingerprint)
+static grail_status lay_out(void *user, layout_start start)
 {
-    r->is_at_work = record_first(r->record) == NULL;
-    CHECK(
-        r->is_at_work
-            ? fingerprint_begin(r->record, fingerprint, r->network->passes.keep_activations)
-            : fingerprint_recognise(r->record, fingerprint, &r->network->passes.keep_activations));
-    if (record_is_committed(r->record)) {
-        return GRAIL_OK;
-    }
-    if (record_get(r->record, RECORD_LAID_OUT, NULL) != NULL) {
-        CHECK(lay_out(r, LAYOUT_CONTINUED));
-        CHECK(restore_blocks(r));
-        r->is_at_work = true;
-        return GRAIL_OK;
-    }
-    r->is_at_work = true;
-    record_clear(r->record); /* removes what a run left that ended while it laid out */
-    CHECK(lay_out(r, LAYOUT_NEW));
-    return record_put_flag(r->record, RECORD_LAID_OUT);
+    grail_status status = GRAIL_OK;
+    gram_run *r = user;
+    char *path = NULL;
+    TRY(path_join(&path, record_result(r->record), file_name));
+    TRY(statistics_file_lay_out(path, &r->origin, &r->list, start, &r->file));
+    TRY(start == LAYOUT_CONTINUED ? restore_blocks(r) : GRAIL_OK);
+out:
+    memory_free(path);
+    return status;
 }
 
 static grail_status open_record(gram_run *r, const grail_compress_options *o,
@@ -176,7 +204,8 @@ static grail_status open_record(gram_run *r, const grail_compress_options *o,
     TRY(fingerprint_of_run(r->request, o, &r->sources, fingerprint));
     TRY(json_put(json_object_get(fingerprint, "options"), "full", json_boolean(r->pass.full)));
     TRY(record_open(options->path, file_name, options->resume != 0, &r->record));
-    TRY(begin_record(r, fingerprint));
+    TRY(fingerprint_begin(r->record, fingerprint, &r->network->passes.keep_activations, lay_out, r));
+    r->is_at_work = true;
 out:
     json_decref(fingerprint);
     return status;
@@ -293,7 +322,7 @@ grail_status grail_gram_write(const grail_compress_options *run, const grail_gra
 {
     grail_status status = GRAIL_OK;
     gram_run r = {0};
-    const grail_compress_options o = options_of_pass(run);
+    const grail_compress_options o = options_of_pass(run, options);
     CHECK(comm_check(o.run.comm));
     TRY(comm_settle(o.run.comm, run_open(&o, options, &r)));
     TRY(run_pass(&r, &o, options));

@@ -127,7 +127,7 @@ grail_status ranks_restore_block(grail_compression *c, int block)
 }
 
 /* The record of all blocks at once, or with finished blocks one for each. */
-static grail_status restore_results(grail_compression *c, const char *key)
+grail_status ranks_restore(grail_compression *c, const char *key)
 {
     const json_t *all = c->output == NULL ? NULL : record_get(c->output->directory, key, NULL);
     bool at_once = all != NULL;
@@ -141,15 +141,10 @@ static grail_status restore_results(grail_compression *c, const char *key)
     return GRAIL_OK;
 }
 
-grail_status ranks_restore_written(grail_compression *c)
-{
-    return restore_results(c, RECORD_WEIGHTS);
-}
-
 grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameters *recorded)
 {
     const graph *g = c->request->graph;
-    CHECK(restore_results(c, RECORD_FITTED));
+    CHECK(ranks_restore(c, RECORD_FITTED));
     for (int p = 0; p < g->parameter_count; p++) {
         if (!graph_is_table(g, p)) { /* such a one is as it was */
             CHECK(restore_parameter(c->network, p, recorded));
@@ -158,8 +153,9 @@ grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameter
     return silence_dropped(&c->request->cut, c->network->current.parameters);
 }
 
-grail_status ranks_read_parameter(const grail_compression *c, int parameter, float **out)
+grail_status ranks_read_parameter(const void *compression, int parameter, float **out)
 {
+    const grail_compression *c = compression;
     grail_status status = GRAIL_OK;
     const grail_comm *comm = c->request->comm;
     const bool reads = comm_rank(comm) == 0;

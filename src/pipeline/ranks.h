@@ -15,13 +15,13 @@ grail_status ranks_begin(grail_compression *c) GRAIL_MUST_CHECK;
 
 /** Restores the results of a recorded block's sites. */
 grail_status ranks_restore_block(grail_compression *c, int block) GRAIL_MUST_CHECK;
-/** Restores the results of a network whose weights are all written. */
-grail_status ranks_restore_written(grail_compression *c) GRAIL_MUST_CHECK;
+/** Restores the results of a network that is recorded under this key, or block by block. */
+grail_status ranks_restore(grail_compression *c, const char *key) GRAIL_MUST_CHECK;
 /** Restores the results and the parameters of a network that is to be healed. */
 grail_status ranks_restore_fitted(grail_compression *c,
                                   const recorded_parameters *recorded) GRAIL_MUST_CHECK;
 /** Reads a parameter of a finished block, as recorded_parameters.read. */
-grail_status ranks_read_parameter(const grail_compression *c, int parameter,
+grail_status ranks_read_parameter(const void *compression, int parameter,
                                   float **out) GRAIL_MUST_CHECK;
 
 #endif

@@ -1,7 +1,6 @@
 /* Makes report.json, which says what a run did, for people and for later commands. */
 #include "base/parallel.h"
 #include "pipeline/compression.h"
-#include "pipeline/network/fit_record.h"
 #include "pipeline/network/site_record.h"
 
 #include <stdio.h>

@@ -4,19 +4,14 @@
 #include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
-#include "pipeline/output/training_state.h"
+#include "pipeline/output/run_records.h"
 #include "pipeline/ranks.h"
-
-static grail_status read_recorded(const void *from, int parameter, float **out)
-{
-    return ranks_read_parameter(from, parameter, out);
-}
 
 /* Restores the finished blocks of an interrupted run: puts their narrow tensors back, and carries
  * the sample streams through them. */
 static grail_status replay_blocks(grail_compression *c)
 {
-    const recorded_parameters recorded = {.read = read_recorded, .from = c};
+    const recorded_parameters recorded = {.read = ranks_read_parameter, .from = c};
     for (int block = 0; block < c->blocks_recorded; block++) {
         CHECK(ranks_restore_block(c, block));
         CHECK(compress_block(c->network, block, &recorded));
@@ -61,25 +56,13 @@ static grail_status run_beginning(grail_compression *c)
     return compress_block(c->network, GRAPH_NONE, NULL);
 }
 
-static grail_status save_training(void *user, const optimizer *o, const training_state *state)
-{
-    const narrow_output *output = user;
-    return training_save(output->directory, o, state);
-}
-
-static grail_status restore_training(void *user, optimizer *o, training_state *state)
-{
-    const narrow_output *output = user;
-    return training_restore(output->directory, o, state);
-}
-
 /* Heals the whole fitted network; where it is written, it can be continued. */
 static grail_status heal_fitted(grail_compression *c)
 {
     heal_memory memory = {0};
     if (c->output != NULL) {
-        memory =
-            (heal_memory){.save = save_training, .restore = restore_training, .user = c->output};
+        memory = (heal_memory){
+            .save = training_save, .restore = training_restore, .user = c->output->directory};
     }
     CHECK(heal_network(c->network, &memory));
     if (c->output != NULL) {
@@ -132,7 +115,7 @@ static grail_status run_network(grail_compression *c)
 /* A run that was interrupted while the network was healed. */
 static grail_status continue_healing(grail_compression *c)
 {
-    const recorded_parameters recorded = {.read = read_recorded, .from = c};
+    const recorded_parameters recorded = {.read = ranks_read_parameter, .from = c};
     progress_start(&c->network->passes.progress, c->request->graph->block_count);
     CHECK(ranks_restore_fitted(c, &recorded));
     return heal_fitted(c);
@@ -142,7 +125,7 @@ static grail_status continue_healing(grail_compression *c)
 static grail_status compute(grail_compression *c)
 {
     if (c->is_written) {
-        return ranks_restore_written(c);
+        return ranks_restore(c, RECORD_WEIGHTS);
     }
     return c->is_fitted ? continue_healing(c) : run_network(c);
 }

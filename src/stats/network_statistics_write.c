@@ -103,29 +103,6 @@ grail_status statistics_file_energy(const statistics_file *f, int64_t count, con
     return put(f, STATISTICS_ENERGY_NAME, "", energies, (size_t)count * sizeof energies[0]);
 }
 
-grail_status statistics_file_verify(const statistics_file *f, const statistics_list *l,
-                                    const json_t *checksums, const char *place)
-{
-    grail_status status = GRAIL_OK;
-    void *data = NULL;
-    for (int64_t i = 0; i < l->count; i++) {
-        const tensor_view *t = &l->tensors[i];
-        const char *recorded = json_string_value(json_object_get(checksums, l->names[i]));
-        size_t bytes = 0;
-        if (recorded == NULL || !shape_bytes(t->dtype, t->rank, t->shape, &bytes)) {
-            continue; /* what cannot be addressed was not laid out */
-        }
-        memory_free(data);
-        data = NULL;
-        TRY(memory_new_unset(&data, bytes, 1));
-        TRY(tensor_writer_get(f->writer, l->names[i], data, bytes));
-        TRY(checksum_verify(l->names[i], place, data, bytes, recorded));
-    }
-out:
-    memory_free(data);
-    return status;
-}
-
 /* Through f32, which llama.cpp's tools read. */
 static grail_status put_f32(const statistics_file *f, const char *name, const char *ending,
                             int64_t count, const double *values)

@@ -15,6 +15,8 @@ typedef struct statistics_list {
     char (*names)[STATISTICS_NAME_SIZE];
     int64_t count;
 } statistics_list;
+/* Tensors of a weight: vectors, and Gram matrices with what goes with them. */
+enum { STATISTICS_VECTORS = 3, STATISTICS_GRAMS = 6 };
 void statistics_list_fini(statistics_list *l); /* works on a zeroed one */
 /** Adds the vectors of a weight with this many features. */
 grail_status statistics_list_vectors(statistics_list *l, const char *name,
@@ -51,10 +53,6 @@ grail_status statistics_file_grams(const statistics_file *f, const char *name,
 /** Writes the energies behind all blocks. */
 grail_status statistics_file_energy(const statistics_file *f, int64_t count,
                                     const double *energies) GRAIL_MUST_CHECK;
-/** Reads back the tensors that `checksums` names. One that does not match is GRAIL_ERROR_FORMAT;
- * the message names it and its file in `place`. */
-grail_status statistics_file_verify(const statistics_file *f, const statistics_list *l,
-                                    const json_t *checksums, const char *place) GRAIL_MUST_CHECK;
 /** Gives the file its name when all tensors are written; *bytes is its size. */
 grail_status statistics_file_commit(statistics_file *f, int64_t *bytes) GRAIL_MUST_CHECK;
 void statistics_file_fini(statistics_file *f); /* works on a zeroed one */

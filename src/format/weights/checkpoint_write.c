@@ -12,12 +12,9 @@
 #include <string.h>
 
 struct checkpoint_writer {
-    const checkpoint *like;       /* borrowed; says which file has which tensor */
-    const weights_format *format; /* NULL: that of `like` */
-    const gguf_pairs *pairs;      /* borrowed while it opens */
-    const tensor_view *table;     /* likewise */
-    const int64_t *order;         /* likewise; or NULL */
-    tensor_writer **files;        /* in the order of the files of `like`, or one */
+    const checkpoint *like; /* borrowed; says which file has which tensor */
+    written_form form;      /* its format counts to the end, the rest while it opens */
+    tensor_writer **files;  /* in the order of the files of `like`, or one */
     int file_count;
     tensor_view *shapes; /* [tensors of `like`], with the names that are written, which are owned;
                             NULL: left out */
@@ -77,11 +74,11 @@ static grail_status add_parts(written_parts *parts, file_tensors *t)
 static grail_status select_shapes(const checkpoint_writer *writer, int file, file_tensors *t)
 {
     for (int64_t k = 0; k < checkpoint_count(writer->like); k++) {
-        const int64_t i = writer->order == NULL ? k : writer->order[k];
+        const int64_t i = writer->form.order == NULL ? k : writer->form.order[k];
         written_parts parts = {0};
         grail_status status = GRAIL_OK;
         if (writer->shapes[i].name != NULL &&
-            written_place(writer->like, writer->format, i) == file) {
+            written_place(writer->like, writer->form.format, i) == file) {
             status = written_parts_find(writer->like, i, &writer->shapes[i], &parts);
             status = status == GRAIL_OK ? add_parts(&parts, t) : status;
             written_parts_fini(&parts);
@@ -89,10 +86,10 @@ static grail_status select_shapes(const checkpoint_writer *writer, int file, fil
         CHECK(status);
     }
     written_parts table = {.count = 1};
-    if (writer->table == NULL) {
+    if (writer->form.table == NULL) {
         return GRAIL_OK;
     }
-    table.of[0] = *writer->table;
+    table.of[0] = *writer->form.table;
     return add_parts(&table, t);
 }
 
@@ -103,15 +100,15 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     file_tensors t = {0};
     char *name = NULL;
     char *path = NULL;
-    TRY(written_name(writer->like, writer->format, file, &name));
+    TRY(written_name(writer->like, writer->form.format, file, &name));
     TRY(path_join(&path, directory, name));
     TRY(select_shapes(writer, file, &t));
-    TRY(resolve(writer->like, writer->format)
-            ->open(path, writer->like, file, writer->pairs, (int64_t)t.count, t.shapes, start,
+    TRY(resolve(writer->like, writer->form.format)
+            ->open(path, writer->like, file, writer->form.pairs, (int64_t)t.count, t.shapes, start,
                    &writer->files[file]));
-    if (writer->table != NULL) {
-        TRY(tensor_writer_put(writer->files[file], writer->table->name, writer->table->data,
-                              writer->table->bytes));
+    if (writer->form.table != NULL) {
+        TRY(tensor_writer_put(writer->files[file], writer->form.table->name,
+                              writer->form.table->data, writer->form.table->bytes));
     }
 out:
     memory_free(path);
@@ -172,13 +169,9 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
 {
     grail_status status = GRAIL_OK;
     checkpoint_writer *writer = NULL;
-    const weights_format *format = form == NULL ? NULL : form->format;
     TRY(memory_new(&writer, 1, sizeof *writer));
     writer->like = like;
-    writer->format = format;
-    writer->pairs = form == NULL ? NULL : form->pairs;
-    writer->table = form == NULL ? NULL : form->table;
-    writer->order = form == NULL ? NULL : form->order;
+    writer->form = form == NULL ? (written_form){0} : *form;
     TRY(memory_new(&writer->shapes, (size_t)checkpoint_count(like), sizeof writer->shapes[0]));
     for (int64_t i = 0; i < checkpoint_count(like); i++) {
         char *name = NULL;
@@ -186,7 +179,7 @@ grail_status checkpoint_writer_open(const char *directory, const checkpoint *lik
         writer->shapes[i] = shapes[i];
         writer->shapes[i].name = name;
     }
-    const int count = written_count(like, format);
+    const int count = written_count(like, writer->form.format);
     TRY(memory_new(&writer->files, (size_t)count, sizeof *writer->files));
     writer->file_count = count;
     for (int f = 0; f < count; f++) {
@@ -214,7 +207,7 @@ static grail_status find_tensor(const checkpoint_writer *writer, const char *nam
                          shape->name, bytes);
     }
     *index = i;
-    *file = writer->files[written_place(writer->like, writer->format, i)];
+    *file = writer->files[written_place(writer->like, writer->form.format, i)];
     return GRAIL_OK;
 }
 

@@ -6,6 +6,22 @@
 
 #include <string.h>
 
+grail_status restore_parameter(calibration_network *network, int parameter,
+                               const recorded_parameters *recorded)
+{
+    grail_status status = GRAIL_OK;
+    const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];
+    float *values = NULL;
+    if (graph_parameter_is_gone(narrow)) {
+        return GRAIL_OK;
+    }
+    TRY(recorded->read(recorded->from, parameter, &values));
+    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
+out:
+    memory_free(values);
+    return status;
+}
+
 grail_status restore_consumer(calibration_network *network, int index, int consumer,
                               const recorded_parameters *recorded)
 {
@@ -18,11 +34,7 @@ grail_status restore_consumer(calibration_network *network, int index, int consu
     TRY(consumer_set_stored(&request->cut, network->current.parameters,
                             network->results[index].reducer, index, consumer, values));
     if (slot.parameter != GRAPH_NONE) {
-        memory_free(values);
-        values = NULL;
-        TRY(recorded->read(recorded->from, slot.parameter, &values));
-        TRY(parameter_store_set(network->current.parameters, slot.parameter,
-                                request->narrowed.graph->parameters[slot.parameter].shape, values));
+        TRY(restore_parameter(network, slot.parameter, recorded));
     }
 out:
     memory_free(values);
@@ -43,12 +55,11 @@ static grail_status widen_rows(calibration_network *network, int parameter,
     float *wide = NULL;
     int64_t *places = NULL;
     int64_t width = 1;
+    if (axis->site == GRAPH_NONE) {
+        return restore_parameter(network, parameter, recorded);
+    }
     TRY(recorded->read(recorded->from, parameter, &values));
     memcpy(shape, narrow->shape, sizeof shape);
-    if (axis->site == GRAPH_NONE) {
-        TRY(parameter_store_set(network->current.parameters, parameter, shape, values));
-        goto out;
-    }
     for (int d = 1; d < narrow->rank; d++) {
         width *= narrow->shape[d];
     }
@@ -77,22 +88,6 @@ grail_status widen_map(calibration_network *network, int node_index,
         CHECK(widen_rows(network, slot.parameter, recorded));
     }
     return GRAIL_OK;
-}
-
-grail_status restore_parameter(calibration_network *network, int parameter,
-                               const recorded_parameters *recorded)
-{
-    grail_status status = GRAIL_OK;
-    const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];
-    float *values = NULL;
-    if (graph_parameter_is_gone(narrow)) {
-        return GRAIL_OK;
-    }
-    TRY(recorded->read(recorded->from, parameter, &values));
-    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
-out:
-    memory_free(values);
-    return status;
 }
 
 grail_status restore_trained(calibration_network *network, int block,

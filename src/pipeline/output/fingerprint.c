@@ -237,13 +237,10 @@ static grail_status compare(const char *place, const json_t *then, json_t *now)
     return of_option ? error_about(status, path) : status;
 }
 
-static const char keep_key[] = "keep_activations";
+/* -- the record of a run ----------------------------------------------------------------------- */
 
-grail_status fingerprint_begin(run_record *r, json_t *fingerprint, bool keep_activations)
-{
-    CHECK(json_put(fingerprint, keep_key, json_boolean(keep_activations)));
-    return record_put(r, fingerprint);
-}
+static const char keep_key[] = "keep_activations";
+static const char laid_out_key[] = "laid_out";
 
 grail_status fingerprint_recognise(const run_record *r, json_t *fingerprint, bool *keep_activations)
 {
@@ -252,4 +249,45 @@ grail_status fingerprint_recognise(const run_record *r, json_t *fingerprint, boo
     CHECK(compare(record_partial(r), record_first(r), fingerprint));
     *keep_activations = kept;
     return GRAIL_OK;
+}
+
+static grail_status lay_out_anew(run_record *r, run_layout lay_out, void *user)
+{
+    grail_status status = GRAIL_OK;
+    json_t *entry = json_object();
+    record_clear(r); /* removes what a run left that ended while it laid out */
+    TRY(lay_out(user, LAYOUT_NEW));
+    TRY(json_put(entry, laid_out_key, json_true()));
+    TRY(record_put(r, entry));
+out:
+    json_decref(entry);
+    return status;
+}
+
+static grail_status begin_anew(run_record *r, json_t *fingerprint, bool keep_activations,
+                               run_layout lay_out, void *user)
+{
+    grail_status status = GRAIL_OK;
+    TRY(json_put(fingerprint, keep_key, json_boolean(keep_activations)));
+    TRY(record_put(r, fingerprint));
+    TRY(lay_out_anew(r, lay_out, user));
+out:
+    if (status != GRAIL_OK) {
+        record_abandon(r);
+    }
+    return status;
+}
+
+grail_status fingerprint_begin(run_record *r, json_t *fingerprint, bool *keep_activations,
+                               run_layout lay_out, void *user)
+{
+    if (record_first(r) == NULL) {
+        return begin_anew(r, fingerprint, *keep_activations, lay_out, user);
+    }
+    CHECK(fingerprint_recognise(r, fingerprint, keep_activations));
+    if (record_is_committed(r)) {
+        return GRAIL_OK;
+    }
+    return record_get(r, laid_out_key, NULL) != NULL ? lay_out(user, LAYOUT_CONTINUED)
+                                                     : lay_out_anew(r, lay_out, user);
 }

@@ -4,6 +4,7 @@
 #define GRAIL_PIPELINE_OUTPUT_FINGERPRINT_H
 
 #include "base/record.h"
+#include "format/tensor_writer.h"
 #include "pipeline/output/source_files.h"
 #include "pipeline/request/request.h"
 
@@ -13,9 +14,15 @@ grail_status fingerprint_of_run(const compression_request *request,
                                 const grail_compress_options *options, const source_files *sources,
                                 json_t *object) GRAIL_MUST_CHECK;
 
-/** Begins a record, which also says whether the run keeps activations. */
-grail_status fingerprint_begin(run_record *r, json_t *fingerprint,
-                               bool keep_activations) GRAIL_MUST_CHECK;
+/** Lays out the files that a run makes, or those of an interrupted one, whose entries say what they
+ * hold. */
+typedef grail_status (*run_layout)(void *user, layout_start start);
+
+/** Begins a record, which also says whether the run keeps activations, and has the result laid out;
+ * or goes on with one that is recognised, unless it is committed. What cannot be begun is
+ * abandoned. */
+grail_status fingerprint_begin(run_record *r, json_t *fingerprint, bool *keep_activations,
+                               run_layout lay_out, void *user) GRAIL_MUST_CHECK;
 /** Whether a record that is begun is of this run, of which *keep_activations becomes what it has
  * been. A difference is GRAIL_ERROR_ARGUMENT, about the option where it is one; the message names
  * the first value that differs. Where the record holds no options, `fingerprint` loses them. */

@@ -1,10 +1,8 @@
 #include "pipeline/output/output.h"
 
-#include "pipeline/network/fit_record.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
-#include "pipeline/output/training_state.h"
 
 /* -- beginning --------------------------------------------------------------------------------- */
 
@@ -69,54 +67,31 @@ out:
     return status;
 }
 
-static grail_status lay_out(narrow_output *o)
-{
-    record_clear(o->directory); /* removes what a run left that ended while it laid out */
-    CHECK(open_writer(o, LAYOUT_NEW));
-    CHECK(write_companions(o));
-    return record_put_flag(o->directory, RECORD_LAID_OUT);
-}
-
-static grail_status begin_anew(narrow_output *o, json_t *fingerprint, bool keep_activations)
-{
-    grail_status status = GRAIL_OK;
-    TRY(fingerprint_begin(o->directory, fingerprint, keep_activations));
-    TRY(lay_out(o));
-out:
-    if (status != GRAIL_OK) {
-        record_abandon(o->directory);
-    }
-    return status;
-}
-
 /* -- continuing -------------------------------------------------------------------------------- */
 
-/* What is outside the blocks is recorded after them where it is finished then. */
-static bool has_all_blocks(const narrow_output *o)
-{
-    const int outside = GRAPH_NONE;
-    const compression_request *r = o->request;
-    return o->blocks_recorded == r->graph->block_count &&
-           (!r->finishes_with_head || record_get(o->directory, RECORD_BLOCK, &outside) != NULL);
-}
-
-static void count_blocks(narrow_output *o)
+/* How far the run is follows from its record alone. What is outside the blocks is recorded after
+ * them where it is finished then. */
+static void see_how_far(narrow_output *o)
 {
     const compression_request *request = o->request;
+    const run_record *r = o->directory;
     const int blocks = request->graph->block_count;
-    while (o->blocks_recorded < blocks &&
-           record_get(o->directory, RECORD_BLOCK, &o->blocks_recorded) != NULL) {
-        o->blocks_recorded++;
+    const int outside = GRAPH_NONE;
+    int done = 0;
+    while (done < blocks && record_get(r, RECORD_BLOCK, &done) != NULL) {
+        done++;
     }
-    if (o->blocks_recorded < blocks) { /* not in the middle of a group */
+    if (done < blocks) { /* not in the middle of a group */
         int last = 0;
-        heal_group_of(&request->heal, o->blocks_recorded, blocks, &o->blocks_recorded, &last);
+        heal_group_of(&request->heal, done, blocks, &done, &last);
     }
-    const bool all = has_all_blocks(o) && !request->finishes_with_network;
-    o->is_fitted =
-        request->heal.network && (all || record_get(o->directory, RECORD_FITTED, NULL) != NULL);
+    const bool has_all =
+        done == blocks && !request->finishes_with_network &&
+        (!request->finishes_with_head || record_get(r, RECORD_BLOCK, &outside) != NULL);
+    o->blocks_recorded = done;
+    o->is_fitted = request->heal.network && (has_all || record_get(r, RECORD_FITTED, NULL) != NULL);
     o->is_complete =
-        record_get(o->directory, RECORD_WEIGHTS, NULL) != NULL || (all && !request->heal.network);
+        record_get(r, RECORD_WEIGHTS, NULL) != NULL || (has_all && !request->heal.network);
 }
 
 static grail_status verify_record(const narrow_output *o, const json_t *record)
@@ -149,13 +124,12 @@ static grail_status verify_tensors(const narrow_output *o)
     return GRAIL_OK;
 }
 
-static grail_status continue_writing(narrow_output *o)
+static grail_status lay_out(void *user, layout_start start)
 {
-    if (record_get(o->directory, RECORD_LAID_OUT, NULL) == NULL) {
-        return lay_out(o);
-    }
-    CHECK(open_writer(o, LAYOUT_CONTINUED));
-    CHECK(verify_tensors(o));
+    narrow_output *o = user;
+    see_how_far(o);
+    CHECK(open_writer(o, start));
+    CHECK(start == LAYOUT_CONTINUED ? verify_tensors(o) : GRAIL_OK);
     return write_companions(o);
 }
 
@@ -179,7 +153,7 @@ grail_status output_look(const compression_request *request, const grail_compres
     }
     TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
     TRY(fingerprint_recognise(o->directory, fingerprint, &kept));
-    count_blocks(o);
+    see_how_far(o);
     *blocks = o->blocks_recorded;
 out:
     json_decref(fingerprint);
@@ -216,13 +190,8 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(result_tensors_init(request, options->output.keep_non_finite != 0, &o->tensors));
     TRY(open_record(o, options));
     TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
-    if (record_first(o->directory) == NULL) {
-        TRY(begin_anew(o, fingerprint, *keep_activations));
-    } else {
-        TRY(fingerprint_recognise(o->directory, fingerprint, keep_activations));
-        count_blocks(o);
-        TRY(record_is_committed(o->directory) ? GRAIL_OK : continue_writing(o));
-    }
+    TRY(fingerprint_begin(o->directory, fingerprint, keep_activations, lay_out, o));
+    see_how_far(o);
 out:
     json_decref(fingerprint);
     return status;
@@ -242,12 +211,14 @@ void output_close(narrow_output *o)
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-/* Adds a record only once its tensors are on disk, and if the model's files are unchanged. */
-static grail_status record_tensors(narrow_output *o, json_t *record)
+/* Adds an entry only once its tensors are on disk, and if the model's files are unchanged. */
+static grail_status record_tensors(narrow_output *o, const json_t *entry)
 {
     CHECK(checkpoint_writer_flush(o->writer));
     CHECK(source_files_check(&o->sources));
-    return record_put(o->directory, record);
+    CHECK(record_put(o->directory, entry));
+    see_how_far(o);
+    return GRAIL_OK;
 }
 
 /* Writes the tensors of blocks [first, end), and records them as `key` with the results of these
@@ -279,25 +250,12 @@ static grail_status write_all(narrow_output *o, const calibration_network *netwo
 
 grail_status output_write_block(narrow_output *o, const calibration_network *network, int block)
 {
-    CHECK(write_blocks(o, network, block, block + 1, false, RECORD_BLOCK, json_integer(block)));
-    if (block != GRAPH_NONE) {
-        o->blocks_recorded = block + 1;
-    }
-    if (block != GRAPH_NONE || o->request->finishes_with_head) {
-        const bool all = has_all_blocks(o);
-        o->is_complete = all && !o->request->heal.network;
-        o->is_fitted = all && o->request->heal.network;
-    }
-    return GRAIL_OK;
+    return write_blocks(o, network, block, block + 1, false, RECORD_BLOCK, json_integer(block));
 }
 
 grail_status output_write_fitted(narrow_output *o, const calibration_network *network)
 {
-    if (!o->is_fitted) {
-        CHECK(write_all(o, network, RECORD_FITTED));
-        o->is_fitted = true;
-    }
-    return GRAIL_OK;
+    return o->is_fitted ? GRAIL_OK : write_all(o, network, RECORD_FITTED);
 }
 
 /* A healed network takes the place of the fitted one. */
@@ -308,9 +266,7 @@ grail_status output_write_network(narrow_output *o, const calibration_network *n
         o->writer = NULL;
         CHECK(open_writer(o, LAYOUT_CONTINUED));
     }
-    CHECK(write_all(o, network, RECORD_WEIGHTS));
-    o->is_complete = true;
-    return GRAIL_OK;
+    return write_all(o, network, RECORD_WEIGHTS);
 }
 
 /* -- the end ----------------------------------------------------------------------------------- */

@@ -14,18 +14,15 @@
 #define GRAIL_PIPELINE_OUTPUT_RUN_RECORDS_H
 
 #include "base/record.h"
+#include "heal/training.h"
 #include "pipeline/network/network.h"
 
-#define RECORD_LAID_OUT "laid_out"
 #define RECORD_BLOCK "block"
 #define RECORD_WEIGHTS "weights"
 #define RECORD_FITTED "fitted"
 #define RECORD_TRAINING "training"
 #define RECORD_SITES "sites"
 #define RECORD_TENSORS "tensors"
-
-/** Adds {key: true}. */
-grail_status record_put_flag(run_record *r, const char *key) GRAIL_MUST_CHECK;
 
 /** Adds the results of every decided site and of every refit of a block to its record; with
  * `every`, of all blocks. */
@@ -39,5 +36,16 @@ grail_status record_restore_sites(const json_t *record, const compression_reques
 /** The same, with the results of refits and of healings. */
 grail_status record_restore(const json_t *record, int block, bool every, const char *place,
                             calibration_network *network) GRAIL_MUST_CHECK;
+
+/** Whether the record says where the training of the whole network stands: every weight, moment and
+ * best value, so that a continued run goes on with the same bytes. */
+bool training_is_saved(const run_record *r);
+/** Writes the file beside the record `r` that does not hold the last state, then an entry that
+ * names it. The file is on disk before the entry. */
+grail_status training_save(void *r, const optimizer *o,
+                           const training_state *state) GRAIL_MUST_CHECK;
+/** Restores the state saved last; leaves *state alone where there is none. GRAIL_ERROR_FORMAT when
+ * the file is not what the entry says. */
+grail_status training_restore(void *r, optimizer *o, training_state *state) GRAIL_MUST_CHECK;
 
 #endif

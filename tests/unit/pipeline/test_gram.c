@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/record.h"
 #include "format/gguf/gguf_write.h"
 #include "stats/network_statistics.h"
 
@@ -442,4 +443,39 @@ LAB_TEST(a_count_that_is_cancelled_goes_on)
         assert_same_file(whole, options.path);
         assert_int_equal(unlink(options.path), 0);
     }
+}
+
+/* Whatever a log says, what it does not record is not taken for counted. */
+LAB_TEST(a_block_without_its_tensors_is_refused)
+{
+    interruption i = {.cancel_at = 6};
+    buffer text = {0};
+    buffer forged = {.maximum = 1 << 20};
+    json_t *entries = NULL;
+    grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
+    grail_gram_options options = {.path = lab_path(l, "file.gguf"), .full = 1};
+    const char *log = lab_path(l, "file.gguf.partial/grail-state.jsonl");
+    o.run.step_observer = interrupt;
+    o.run.observer_user = &i;
+    assert_int_equal(grail_gram_write(&o, &options, NULL), GRAIL_ERROR_CANCELLED);
+    assert_ok(file_read(log, 1 << 20, &text));
+    assert_ok(record_parse(log, text.bytes, text.size, &entries));
+    const size_t last = json_array_size(entries) - 1;
+    json_t *tensors = json_object_get(json_array_get(entries, last), "tensors");
+    assert_true(json_object_size(tensors) > 0);
+    json_object_clear(tensors);
+    for (size_t k = 0; k <= last; k++) {
+        assert_ok(record_append_line(json_array_get(entries, k), &forged));
+    }
+    support_write_file(lab_path(l, "file.gguf.partial"), "grail-state.jsonl", forged.bytes,
+                       forged.size);
+    options.resume = 1;
+    assert_fails(grail_gram_write(&o, &options, NULL), GRAIL_ERROR_FORMAT,
+                 "does not record the tensors of block ");
+    support_write_file(lab_path(l, "file.gguf.partial"), "grail-state.jsonl", text.bytes,
+                       text.size);
+    assert_ok(grail_gram_write(&o, &options, NULL));
+    json_decref(entries);
+    buffer_fini(&text);
+    buffer_fini(&forged);
 }
