@@ -204,7 +204,8 @@ static grail_status open_record(gram_run *r, const grail_compress_options *o,
     TRY(fingerprint_of_run(r->request, o, &r->sources, fingerprint));
     TRY(json_put(json_object_get(fingerprint, "options"), "full", json_boolean(r->pass.full)));
     TRY(record_open(options->path, file_name, options->resume != 0, &r->record));
-    TRY(fingerprint_begin(r->record, fingerprint, &r->network->passes.keep_activations, lay_out, r));
+    TRY(fingerprint_begin(r->record, fingerprint, &r->network->passes.keep_activations, lay_out,
+                          r));
     r->is_at_work = true;
 out:
     json_decref(fingerprint);

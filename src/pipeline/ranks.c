@@ -147,7 +147,7 @@ grail_status ranks_restore_fitted(grail_compression *c, const recorded_parameter
     CHECK(ranks_restore(c, RECORD_FITTED));
     for (int p = 0; p < g->parameter_count; p++) {
         if (!graph_is_table(g, p)) { /* such a one is as it was */
-            CHECK(restore_parameter(c->network, p, recorded));
+            CHECK(restore_parameter(p, recorded, c->network->current.parameters));
         }
     }
     return silence_dropped(&c->request->cut, c->network->current.parameters);

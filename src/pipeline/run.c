@@ -11,7 +11,8 @@
  * the sample streams through them. */
 static grail_status replay_blocks(grail_compression *c)
 {
-    const recorded_parameters recorded = {.read = ranks_read_parameter, .from = c};
+    const recorded_parameters recorded = {
+        .read = ranks_read_parameter, .from = c, .narrowed = c->request->narrowed.graph};
     for (int block = 0; block < c->blocks_recorded; block++) {
         CHECK(ranks_restore_block(c, block));
         CHECK(compress_block(c->network, block, &recorded));
@@ -115,7 +116,8 @@ static grail_status run_network(grail_compression *c)
 /* A run that was interrupted while the network was healed. */
 static grail_status continue_healing(grail_compression *c)
 {
-    const recorded_parameters recorded = {.read = ranks_read_parameter, .from = c};
+    const recorded_parameters recorded = {
+        .read = ranks_read_parameter, .from = c, .narrowed = c->request->narrowed.graph};
     progress_start(&c->network->passes.progress, c->request->graph->block_count);
     CHECK(ranks_restore_fitted(c, &recorded));
     return heal_fitted(c);

@@ -190,8 +190,9 @@ static grail_status fit_consumer(const cutting *cut, const sample_passes *passes
     TRY(fit_solve(cut, results, passes->comm, o, results[o->site].reducer, prior, &fitted));
     TRY(consumer_set(cut, passes->current->parameters, results[o->site].reducer, o->site,
                      o->consumer, fitted.weight, fitted.bias_change));
-    const grail_fit made = site_fit_of(site_consumer_name(cut, o->site, o->consumer),
-                                       &fitted.result, dense_share(o), fitted.bias);
+    const grail_fit made =
+        site_fit_of(site_consumer_name(cut->graph, cut_site(cut, o->site), o->consumer),
+                    &fitted.result, dense_share(o), fitted.bias);
     TRY(site_result_add_fit(&results[o->site], &made));
 out:
     fitted_map_fini(&fitted);

@@ -5,6 +5,7 @@
 
 #include "pipeline/network/pass.h"
 #include "pipeline/network/site_result.h"
+#include "pipeline/request/cuts.h"
 
 /** Sets the producers and channel parameters of a folded site in the current network to [rows |
  * merged rows]. */

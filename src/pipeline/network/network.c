@@ -71,7 +71,7 @@ static grail_status keep_shares(calibration_network *n)
 /* The layers of which experts go, whose sums the dense network makes up for. */
 static grail_status find_lacking(calibration_network *n)
 {
-    const cutting *cut = &n->request->cut;
+    const cutting *cut = n->cut;
     CHECK(memory_new(&n->lacking, (size_t)cut->plan->count + 1, sizeof n->lacking[0]));
     for (int i = 0; cut->plan->compensation.enabled && i < cut->plan->count; i++) {
         if (cut_site(cut, i)->kind == SITE_EXPERTS && site_is_cut(cut->plan, i)) {
@@ -109,6 +109,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     CHECK(memory_new(out, 1, sizeof **out));
     calibration_network *n = *out;
     n->request = request;
+    n->cut = &request->cut;
     n->memory = memory;
     /* a block that is healed begins again and again where its sample stream waits */
     if (!request->heal.blocks) {
@@ -205,7 +206,7 @@ void network_release_block(calibration_network *network, int block)
 
 bool parameter_is_changed(const calibration_network *network, int parameter)
 {
-    const parameter_cut *axes = &network->request->cuts[parameter];
+    const parameter_cut *axes = &network->cut->axes[parameter];
     return matrix_exists(network->current.parameters->entries[parameter].values) ||
            parameter_store_is_moved(network->dense.parameters, parameter) ||
            axes->rows.site != GRAPH_NONE || axes->columns.site != GRAPH_NONE;
@@ -215,8 +216,8 @@ grail_status narrow_parameter(const calibration_network *network, int parameter,
 {
     int64_t shape[PARAMETER_MAX_RANK];
     int64_t count = 0;
-    CHECK(narrow_values(&network->request->cut, network->results, network->current.parameters,
-                        parameter, GRAPH_NONE, shape, out));
+    CHECK(narrow_values(network->cut, network->results, network->current.parameters, parameter,
+                        GRAPH_NONE, shape, out));
     return *out != NULL
                ? GRAIL_OK
                : parameter_store_read_f32(network->current.parameters, parameter, out, &count);

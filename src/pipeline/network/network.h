@@ -23,6 +23,7 @@
 
 typedef struct calibration_network {
     const compression_request *request; /* borrowed */
+    const cutting *cut;                 /* of the request */
     network_run dense;
     network_run current;  /* as narrowed so far; its store has the dense one as parent */
     matrix_pool *pool;    /* shared by both executions */

@@ -147,15 +147,15 @@ out:
     return status;
 }
 
-grail_status rescale_norm(const cutting *cut, int node_index, const site_result *results,
+grail_status rescale_norm(const cut_axis *axis, const grail_reducer *reducer, int node_index,
                           sample_passes *passes)
 {
-    const int weight = cut->graph->nodes[node_index].weight;
-    const cut_axis axis = cut->axes[weight].rows;
-    norm_pass p = {.reducer = results[axis.site].reducer, .node = node_index, .axis = axis};
+    const graph *g = passes->current->graph;
+    const int weight = g->nodes[node_index].weight;
+    norm_pass p = {.reducer = reducer, .node = node_index, .axis = *axis};
     const visitor v = {.node = node_index + 1, .add = add_batch, .sums = sums_of, .user = &p};
     const pass made = {.end = v.node, .stays = true, .visitors = &v, .visitor_count = 1};
     CHECK(pass_run(passes, &made));
     return error_in(scale_weight(&p, weight, passes->current->parameters), "norm '%s'",
-                    cut->graph->parameters[weight].name);
+                    g->parameters[weight].name);
 }

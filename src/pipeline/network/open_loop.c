@@ -389,7 +389,7 @@ static grail_status decide(calibration_network *network, int index)
         .inputs = inputs,
         .input_count = count,
     };
-    TRY(decide_site(&network->request->cut, index, &known, &network->chosen[index]));
+    TRY(decide_site(network->cut, index, &known, &network->chosen[index]));
 out:
     memory_free(norms);
     input_statistics_free(count, inputs);

@@ -6,35 +6,34 @@
 
 #include <string.h>
 
-grail_status restore_parameter(calibration_network *network, int parameter,
-                               const recorded_parameters *recorded)
+grail_status restore_parameter(int parameter, const recorded_parameters *recorded,
+                               parameter_store *current)
 {
     grail_status status = GRAIL_OK;
-    const graph_parameter *narrow = &network->request->narrowed.graph->parameters[parameter];
+    const graph_parameter *narrow = &recorded->narrowed->parameters[parameter];
     float *values = NULL;
     if (graph_parameter_is_gone(narrow)) {
         return GRAIL_OK;
     }
     TRY(recorded->read(recorded->from, parameter, &values));
-    TRY(parameter_store_set(network->current.parameters, parameter, narrow->shape, values));
+    TRY(parameter_store_set(current, parameter, narrow->shape, values));
 out:
     memory_free(values);
     return status;
 }
 
-grail_status restore_consumer(calibration_network *network, int index, int consumer,
-                              const recorded_parameters *recorded)
+grail_status restore_consumer(const cutting *cut, const grail_reducer *reducer, int index,
+                              int consumer, const recorded_parameters *recorded,
+                              parameter_store *current)
 {
     grail_status status = GRAIL_OK;
     float *values = NULL;
-    const compression_request *request = network->request;
-    const int reader = site_at(request, index)->consumers[consumer].node;
-    const bias_slot slot = consumer_bias_slot(request->graph, reader);
-    TRY(recorded->read(recorded->from, request->graph->nodes[reader].weight, &values));
-    TRY(consumer_set_stored(&request->cut, network->current.parameters,
-                            network->results[index].reducer, index, consumer, values));
+    const int reader = cut_site(cut, index)->consumers[consumer].node;
+    const bias_slot slot = consumer_bias_slot(cut->graph, reader);
+    TRY(recorded->read(recorded->from, cut->graph->nodes[reader].weight, &values));
+    TRY(consumer_set_stored(cut, current, reducer, index, consumer, values));
     if (slot.parameter != GRAPH_NONE) {
-        TRY(restore_parameter(network, slot.parameter, recorded));
+        TRY(restore_parameter(slot.parameter, recorded, current));
     }
 out:
     memory_free(values);
@@ -43,34 +42,33 @@ out:
 
 /* Sets a parameter of the current network from its recorded narrow form: the rows of the kept units
  * at their places in the dense form, or behind it for a folding. */
-static grail_status widen_rows(calibration_network *network, int parameter,
-                               const recorded_parameters *recorded)
+static grail_status widen_rows(const cutting *cut, const site_result *results, int parameter,
+                               const recorded_parameters *recorded, parameter_store *current)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
-    const cut_axis *axis = &request->cuts[parameter].rows;
+    const graph_parameter *narrow = &recorded->narrowed->parameters[parameter];
+    const cut_axis *axis = &cut->axes[parameter].rows;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     float *values = NULL;
     float *wide = NULL;
     int64_t *places = NULL;
     int64_t width = 1;
     if (axis->site == GRAPH_NONE) {
-        return restore_parameter(network, parameter, recorded);
+        return restore_parameter(parameter, recorded, current);
     }
     TRY(recorded->read(recorded->from, parameter, &values));
     memcpy(shape, narrow->shape, sizeof shape);
     for (int d = 1; d < narrow->rank; d++) {
         width *= narrow->shape[d];
     }
-    shape[0] = cut_wide_features(&request->plan, axis);
+    shape[0] = cut_wide_features(cut->plan, axis);
     TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));
     TRY(memory_new_unset(&places, (size_t)narrow->shape[0], sizeof places[0]));
-    axis_reduced_features(&request->plan, network->results[axis->site].reducer, axis, places);
+    axis_reduced_features(cut->plan, results[axis->site].reducer, axis, places);
     for (int64_t r = 0; r < narrow->shape[0]; r++) {
         memcpy(wide + places[r] * width, values + r * width, (size_t)width * sizeof wide[0]);
     }
-    TRY(parameter_store_set(network->current.parameters, parameter, shape, wide));
+    TRY(parameter_store_set(current, parameter, shape, wide));
 out:
     memory_free(values);
     memory_free(wide);
@@ -78,22 +76,21 @@ out:
     return status;
 }
 
-grail_status widen_map(calibration_network *network, int node_index,
-                       const recorded_parameters *recorded)
+grail_status widen_map(const cutting *cut, const site_result *results, int node_index,
+                       const recorded_parameters *recorded, parameter_store *current)
 {
-    const graph *g = network->request->graph;
+    const graph *g = cut->graph;
     const bias_slot slot = consumer_bias_slot(g, node_index);
-    CHECK(widen_rows(network, g->nodes[node_index].weight, recorded));
+    CHECK(widen_rows(cut, results, g->nodes[node_index].weight, recorded, current));
     if (slot.parameter != GRAPH_NONE) {
-        CHECK(widen_rows(network, slot.parameter, recorded));
+        CHECK(widen_rows(cut, results, slot.parameter, recorded, current));
     }
     return GRAIL_OK;
 }
 
-grail_status restore_trained(calibration_network *network, int block,
-                             const recorded_parameters *recorded)
+grail_status restore_trained(const graph *g, int block, const recorded_parameters *recorded,
+                             parameter_store *current)
 {
-    const graph *g = network->request->graph;
     int begin = 0;
     int end = 0;
     graph_block_range(g, block, &begin, &end);
@@ -101,7 +98,7 @@ grail_status restore_trained(calibration_network *network, int block,
         int used[NODE_MAX_PARAMETERS];
         const int count = node_parameters(&g->nodes[i], used);
         for (int k = 0; k < count; k++) {
-            CHECK(restore_parameter(network, used[k], recorded));
+            CHECK(restore_parameter(used[k], recorded, current));
         }
     }
     return GRAIL_OK;

@@ -120,10 +120,10 @@ grail_status site_result_to_json(const site_result *result, json_t *object)
 /* -- and from JSON ----------------------------------------------------------------------------- */
 
 /* The site's own string for this consumer name; NULL when no consumer of the site has it. */
-static const char *known_consumer(const compression_request *request, int index, const char *name)
+static const char *known_consumer(const graph *g, const site *s, const char *name)
 {
-    for (int k = 0; name != NULL && k < site_at(request, index)->consumer_count; k++) {
-        const char *own = site_consumer_name(&request->cut, index, k);
+    for (int k = 0; name != NULL && k < s->consumer_count; k++) {
+        const char *own = site_consumer_name(g, s, k);
         if (strcmp(name, own) == 0) {
             return own;
         }
@@ -131,19 +131,19 @@ static const char *known_consumer(const compression_request *request, int index,
     return NULL;
 }
 
-static grail_status restore_fits(const compression_request *request, int index, const json_t *list,
+static grail_status restore_fits(const graph *g, const site *s, const json_t *list,
                                  site_result *result)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *object = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(object, "consumer"));
         grail_fit fit = fit_from_json(object);
-        fit.consumer = known_consumer(request, index, name);
+        fit.consumer = known_consumer(g, s, name);
         if (fit.consumer == NULL) {
             return error_set(
                 GRAIL_ERROR_FORMAT,
                 "the recorded state holds a fit of '%s', which does not read site '%s'",
-                name == NULL ? "" : name, site_at(request, index)->name);
+                name == NULL ? "" : name, s->name);
         }
         CHECK(site_result_add_fit(result, &fit));
     }
@@ -225,20 +225,18 @@ static grail_status restore_unreached(const json_t *record, const site *s, site_
     return GRAIL_OK;
 }
 
-grail_status site_result_restore(const compression_request *request, int index,
-                                 const json_t *record, site_result *result)
+grail_status site_result_restore(const graph *g, const site *s, int64_t kept, const json_t *record,
+                                 site_result *result)
 {
     grail_reducer *reducer = NULL;
-    const site *s = site_at(request, index);
-    const grail_status status =
-        restore_reducer(record, s, request->plan.sites[index].kept, &reducer);
+    const grail_status status = restore_reducer(record, s, kept, &reducer);
     if (status != GRAIL_OK) {
         grail_reducer_free(reducer);
         return status;
     }
     CHECK(site_result_decide(result, s->kind, reducer));
     CHECK(restore_unreached(record, s, result));
-    CHECK(restore_fits(request, index, json_object_get(record, "consumers"), result));
+    CHECK(restore_fits(g, s, json_object_get(record, "consumers"), result));
     result->report.fit = fit_from_json(record);
     result->report.tied = json_is_true(json_object_get(record, "tied")) ? 1 : 0;
     result->report.seconds = json_real_or_nan(record, "seconds");
@@ -267,10 +265,8 @@ grail_status refits_to_json(const refit_list *list, int block, bool every, json_
 }
 
 /* The name of the weight of a map that is to be refitted; NULL when there is none of this name. */
-static const char *known_map(const compression_request *request, const refit_list *list,
-                             const char *name)
+static const char *known_map(const graph *g, const refit_list *list, const char *name)
 {
-    const graph *g = request->graph;
     for (int i = 0; name != NULL && i < g->node_count; i++) {
         if (list->wanted[i] && strcmp(g->parameters[g->nodes[i].weight].name, name) == 0) {
             return g->parameters[g->nodes[i].weight].name;
@@ -279,15 +275,14 @@ static const char *known_map(const compression_request *request, const refit_lis
     return NULL;
 }
 
-grail_status refits_restore(const compression_request *request, const json_t *record,
-                            refit_list *list)
+grail_status refits_restore(const graph *g, const json_t *record, refit_list *list)
 {
     const json_t *array = json_object_get(record, "refits");
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *one = json_array_get(array, i);
         const char *name = json_string_value(json_object_get(one, "map"));
         grail_fit fit = fit_from_json(one);
-        fit.consumer = known_map(request, list, name);
+        fit.consumer = known_map(g, list, name);
         if (fit.consumer == NULL) {
             return error_set(GRAIL_ERROR_FORMAT,
                              "the recorded state holds a refit of '%s', which is not asked for",

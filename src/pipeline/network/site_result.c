@@ -45,11 +45,9 @@ const char *site_fallback_name(const char *name)
     return fallback_names[fallback_place(name)];
 }
 
-const char *site_consumer_name(const cutting *cut, int index, int consumer)
+const char *site_consumer_name(const graph *g, const site *s, int consumer)
 {
-    const graph *g = cut->graph;
-    const int reader = cut_site(cut, index)->consumers[consumer].node;
-    return g->parameters[g->nodes[reader].weight].name;
+    return g->parameters[g->nodes[s->consumers[consumer].node].weight].name;
 }
 
 grail_fit site_fit_of(const char *consumer, const ridge_result *r, double dense_share, bool bias)

@@ -2,7 +2,7 @@
 #ifndef GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
 #define GRAIL_PIPELINE_NETWORK_SITE_RESULT_H
 
-#include "pipeline/request/cuts.h"
+#include "reduce/plan.h"
 #include "reduce/reducer.h"
 #include "solve/ridge.h"
 
@@ -30,7 +30,7 @@ grail_status site_result_decide(site_result *result, site_kind kind,
                                 grail_reducer *reducer) GRAIL_MUST_CHECK;
 
 /** The parameter name that identifies a consumer in fits. */
-const char *site_consumer_name(const cutting *cut, int site, int consumer);
+const char *site_consumer_name(const graph *g, const site *s, int consumer);
 
 /** The fit of the consumer with this name. */
 grail_fit site_fit_of(const char *consumer, const ridge_result *result, double dense_share,

@@ -6,6 +6,7 @@
 #include "pipeline/network/pass.h"
 #include "pipeline/network/site_result.h"
 #include "pipeline/request/consumer_tail.h"
+#include "pipeline/request/cuts.h"
 
 /** What rows of a consumer's output are multiplied by before they are added to the residual stream:
  * the share that a router gave them, or a factor of their own. Rows t of the regression then count

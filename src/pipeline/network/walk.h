@@ -4,6 +4,7 @@
 #ifndef GRAIL_PIPELINE_NETWORK_WALK_H
 #define GRAIL_PIPELINE_NETWORK_WALK_H
 
+#include "pipeline/network/network.h"
 #include "pipeline/network/recorded.h"
 
 /** Observes, reduces, compensates and advances one block (GRAPH_NONE: the nodes before block 0;

@@ -49,7 +49,8 @@ static grail_status restore_site(const json_t *record, const compression_request
                          "'%s' has no record of site '%s'; delete this directory and run again",
                          place, name);
     }
-    return site_result_restore(request, index, one, result);
+    return site_result_restore(request->graph, site_at(request, index),
+                               request->plan.sites[index].kept, one, result);
 }
 
 grail_status record_restore_sites(const json_t *record, const compression_request *request,
@@ -67,7 +68,7 @@ grail_status record_restore(const json_t *record, int block, bool every, const c
                             calibration_network *network)
 {
     CHECK(record_restore_sites(record, network->request, block, every, place, network->results));
-    CHECK(refits_restore(network->request, record, &network->refits));
+    CHECK(refits_restore(network->request->graph, record, &network->refits));
     return healings_restore(record, &network->healings);
 }
 
