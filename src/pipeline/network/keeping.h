@@ -2,13 +2,14 @@
 #ifndef GRAIL_PIPELINE_NETWORK_KEEPING_H
 #define GRAIL_PIPELINE_NETWORK_KEEPING_H
 
-#include "pipeline/request/request.h"
+#include "pipeline/request/calibration.h"
+#include "pipeline/request/cuts.h"
 
 /** Whether so many bytes fit in `memory`; 0 = half of the memory that is free now. */
 bool bytes_fit(double bytes, int64_t memory);
 
 /** Whether the widest input of a consumer fits in `memory` bytes for all samples. */
-grail_status activations_fit(const compression_request *request, int64_t memory,
-                             bool *out) GRAIL_MUST_CHECK;
+grail_status activations_fit(const cutting *cut, const calibration *samples, const backend *b,
+                             int64_t memory, bool *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -113,7 +113,8 @@ grail_status network_create(const compression_request *request, int64_t memory,
     n->memory = memory;
     /* a block that is healed begins again and again where its sample stream waits */
     if (!request->heal.blocks) {
-        CHECK(activations_fit(request, memory, &n->passes.keep_activations));
+        CHECK(activations_fit(&request->cut, request->samples, request->backend, memory,
+                              &n->passes.keep_activations));
     }
     CHECK(matrix_pool_create(request->backend, &n->pool));
     const grail_model *teacher = request->teacher;
