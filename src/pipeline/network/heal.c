@@ -19,19 +19,6 @@ bool heals_in_walk(const compression_request *request)
 
 /* -- what trainings work on -------------------------------------------------------------------- */
 
-grail_status samples_to_train_on(const compression_request *request, int64_t *count, int64_t **out)
-{
-    const calibration *c = request->samples;
-    CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
-    *count = 0;
-    for (int64_t i = 0; i < c->count; i++) {
-        if (!request_judges_batch(request, calibration_batch_of(c, i))) {
-            (*out)[(*count)++] = i;
-        }
-    }
-    return GRAIL_OK;
-}
-
 static heal_setting setting_of(calibration_network *network)
 {
     const compression_request *r = network->request;
@@ -183,7 +170,7 @@ grail_status heal_blocks(calibration_network *network, int first, int last)
     }
     TRY(place_streams(network, first, last));
     TRY(find_goals(network, first, last, &goals, &blocks.goal_count));
-    TRY(samples_to_train_on(network->request, &setting.usable_count, &setting.usable));
+    TRY(passes_trained_samples(&network->passes, &setting.usable_count, &setting.usable));
     blocks.goals = goals;
     blocks.seconds = share_of(network, first, last);
     TRY(heal_block_train(&setting, &blocks));
@@ -245,7 +232,7 @@ grail_status heal_network(calibration_network *network, const heal_memory *memor
     CHECK(begin_anew(network));
     const double begun = clock_seconds();
     const double seconds = network->request->heal.chosen.time - network->healings.seconds;
-    TRY(samples_to_train_on(network->request, &setting.usable_count, &setting.usable));
+    TRY(passes_trained_samples(&network->passes, &setting.usable_count, &setting.usable));
     TRY(heal_network_train(&setting, memory, begun, seconds));
     TRY(network_rewind(network));
 out:

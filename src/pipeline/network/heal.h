@@ -33,9 +33,4 @@ grail_status heal_blocks_after_walk(calibration_network *network) GRAIL_MUST_CHE
  * their narrow shapes; the sample streams end before node 0. */
 grail_status heal_network(calibration_network *network, const heal_memory *memory) GRAIL_MUST_CHECK;
 
-/** *out[*count], owned even after a failure: the samples that do not judge the result, ascending.
- */
-grail_status samples_to_train_on(const compression_request *request, int64_t *count,
-                                 int64_t **out) GRAIL_MUST_CHECK;
-
 #endif

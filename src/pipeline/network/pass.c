@@ -380,6 +380,19 @@ grail_status pass_visit(sample_passes *passes, int end, int dense_end, visitor v
     return pass_run(passes, &p);
 }
 
+grail_status passes_trained_samples(const sample_passes *passes, int64_t *count, int64_t **out)
+{
+    const calibration *c = passes->samples;
+    CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
+    *count = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!passes->judges || !calibration_judges(c, calibration_batch_of(c, i))) {
+            (*out)[(*count)++] = i;
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status streams_holders(const calibration *c, const grail_comm *comm, int **out)
 {
     CHECK(memory_new(out, (size_t)c->batch_count, sizeof **out));

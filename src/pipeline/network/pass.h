@@ -84,6 +84,11 @@ grail_status pass_to(sample_passes *passes, int end, int dense_end) GRAIL_MUST_C
 /** One visitor at the end of such a pass. */
 grail_status pass_visit(sample_passes *passes, int end, int dense_end, visitor v) GRAIL_MUST_CHECK;
 
+/** *out[*count], owned even after a failure: the samples that do not judge the result, which may be
+ * trained on, ascending. */
+grail_status passes_trained_samples(const sample_passes *passes, int64_t *count,
+                                    int64_t **out) GRAIL_MUST_CHECK;
+
 /** *out[batch_count], owned, becomes the rank that holds the sample streams of each batch. */
 grail_status streams_holders(const calibration *c, const grail_comm *comm,
                              int **out) GRAIL_MUST_CHECK;

@@ -3,8 +3,7 @@
 #include "backend/operations.h"
 #include "base/random.h"
 #include "pipeline/network/column_sums.h"
-#include "pipeline/network/decide.h"
-#include "pipeline/network/heal.h"
+#include "pipeline/network/heal_training.h"
 #include "stats/row_squares.h"
 
 #include <math.h>
@@ -23,16 +22,12 @@ static grail_status find_outputs(const graph *g, region *r)
     return GRAIL_OK;
 }
 
-grail_status region_init(const calibration_network *network, int block, region *out)
+grail_status region_init(const cutting *cut, sample_passes *passes, int block, region *out)
 {
-    const compression_request *request = network->request;
-    *out = (region){.current = &network->current,
-                    .pool = network->pool,
-                    .from = request->samples,
-                    .block = block};
-    graph_block_range(request->graph, block, &out->begin, &out->end);
-    CHECK(find_outputs(request->graph, out));
-    return samples_to_train_on(request, &out->sample_count, &out->samples);
+    *out = (region){.cut = cut, .passes = passes, .block = block};
+    graph_block_range(cut->graph, block, &out->begin, &out->end);
+    CHECK(find_outputs(cut->graph, out));
+    return passes_trained_samples(passes, &out->sample_count, &out->samples);
 }
 
 void region_fini(region *r)
@@ -45,27 +40,28 @@ void region_fini(region *r)
 grail_status region_place(const region *r, int64_t sample, execution *e)
 {
     const sample_part part = {.samples = &sample, .count = 1};
-    const sample_pick pick = {.samples = &sample, .count = 1, .firsts = r->from->firsts};
-    CHECK(execution_begin(e, part_shape(r->from, &part), (batch_input){0}));
-    return sample_stream_pick(&r->current->stream, &pick, e);
+    const sample_pick pick = {.samples = &sample, .count = 1, .firsts = r->passes->samples->firsts};
+    CHECK(execution_begin(e, part_shape(r->passes->samples, &part), (batch_input){0}));
+    return sample_stream_pick(&r->passes->current->stream, &pick, e);
 }
 
 /* -- gradients --------------------------------------------------------------------------------- */
 
-bool site_needs_gradients(const compression_request *request, int index)
+/* Whether a site is cut in this block, by a selector that needs gradients. */
+static bool needs_gradients(const cutting *cut, int index, int block)
 {
-    const unsigned needs = site_decision_needs(&request->plan, index, site_at(request, index));
-    return site_is_cut(&request->plan, index) && (needs & NEEDS_GRADIENTS) != 0;
+    const site *s = cut_site(cut, index);
+    return s->block == block && site_is_cut(cut->plan, index) &&
+           (site_decision_needs(cut->plan, index, s) & NEEDS_GRADIENTS) != 0;
 }
 
-static bool has_site(const compression_request *request, int block)
+static bool has_site(const cutting *cut, int block)
 {
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_at(request, i)->block == block && site_needs_gradients(request, i)) {
-            return true;
-        }
+    bool has = false;
+    for (int i = 0; i < cut->plan->count; i++) {
+        has = has || needs_gradients(cut, i, block);
     }
-    return false;
+    return has;
 }
 
 /* Sums of squared gradients while the samples pass: one after the other, since the gradient of one
@@ -91,28 +87,28 @@ static void sums_fini(gradient_sums *s)
 
 static grail_status want_consumer(gradient_sums *s, int weight)
 {
-    CHECK(gradient_store_want(s->gradients, s->region.current->parameters, weight));
+    CHECK(gradient_store_want(s->gradients, s->region.passes->current->parameters, weight));
     const matrix like = gradient_of(s->gradients, weight);
     return matrix_new_zero(like.owner, GRAIL_DTYPE_F64, like.rows, like.columns,
                            &s->squares[weight]);
 }
 
-static grail_status sums_init(const calibration_network *network, int block, gradient_sums *s)
+static grail_status sums_init(const cutting *cut, sample_passes *passes, int block,
+                              gradient_sums *s)
 {
-    const compression_request *request = network->request;
-    const graph *g = request->graph;
+    const graph *g = cut->graph;
+    backend *b = passes->current->parameters->backend;
     *s = (gradient_sums){0};
-    CHECK(region_init(network, block, &s->region));
+    CHECK(region_init(cut, passes, block, &s->region));
     CHECK(memory_new(&s->squares, (size_t)g->parameter_count, sizeof s->squares[0]));
-    CHECK(gradient_store_create(g, request->backend, &s->gradients));
-    for (int i = 0; i < request->plan.count; i++) {
-        const site *cut = site_at(request, i);
-        const bool wanted = cut->block == block && site_needs_gradients(request, i);
-        for (int k = 0; wanted && k < cut->consumer_count; k++) {
-            CHECK(want_consumer(s, g->nodes[cut->consumers[k].node].weight));
+    CHECK(gradient_store_create(g, b, &s->gradients));
+    for (int i = 0; i < cut->plan->count; i++) {
+        const site *one = cut_site(cut, i);
+        for (int k = 0; needs_gradients(cut, i, block) && k < one->consumer_count; k++) {
+            CHECK(want_consumer(s, g->nodes[one->consumers[k].node].weight));
         }
     }
-    return tape_create(g, request->backend, network->pool, &s->tape);
+    return tape_create(g, b, passes->pool, &s->tape);
 }
 
 /* *out = ||Y||_F of all outputs of the region. */
@@ -131,7 +127,7 @@ static grail_status norm_of_outputs(const gradient_sums *s, double *out)
 static grail_status seed_norm(const gradient_sums *s, double norm)
 {
     grail_status status = GRAIL_OK;
-    matrix_pool *pool = s->region.pool;
+    matrix_pool *pool = s->region.passes->pool;
     matrix seed = {0};
     for (int i = 0; i < s->region.output_count; i++) {
         const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
@@ -161,7 +157,7 @@ out:
 static grail_status add_sample(gradient_sums *s, int64_t sample)
 {
     const region *r = &s->region;
-    parameter_store *weights = r->current->parameters;
+    parameter_store *weights = r->passes->current->parameters;
     double norm = 0.0;
     CHECK(region_place(r, sample, tape_execution(s->tape)));
     CHECK(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
@@ -181,7 +177,7 @@ static grail_status add_sample(gradient_sums *s, int64_t sample)
     CHECK(tape_backward(s->tape, weights, s->gradients));
     for (int p = 0; p < s->gradients->count; p++) {
         if (matrix_exists(s->squares[p])) {
-            CHECK(add_squares(r->pool, gradient_of(s->gradients, p), s->squares[p]));
+            CHECK(add_squares(r->passes->pool, gradient_of(s->gradients, p), s->squares[p]));
         }
     }
     return GRAIL_OK;
@@ -218,22 +214,23 @@ static grail_status keep_roots(gradient_sums *s, regional_gradients *out)
     return GRAIL_OK;
 }
 
-grail_status regional_gradients_measure(calibration_network *network, int block)
+grail_status regional_gradients_measure(const cutting *cut, sample_passes *passes, int block,
+                                        regional_gradients *out)
 {
     grail_status status = GRAIL_OK;
     gradient_sums s = {0};
-    regional_gradients_fini(&network->regional);
-    if (!has_site(network->request, block)) {
+    regional_gradients_fini(out);
+    if (!has_site(cut, block)) {
         return GRAIL_OK;
     }
-    TRY(sums_init(network, block, &s));
+    TRY(sums_init(cut, passes, block, &s));
     for (int64_t i = 0; i < s.region.sample_count; i++) {
         TRY(add_sample(&s, s.region.samples[i]));
     }
-    TRY(keep_roots(&s, &network->regional));
+    TRY(keep_roots(&s, out));
 out:
     sums_fini(&s);
-    matrix_pool_clear(network->pool);
+    matrix_pool_clear(passes->pool);
     return status;
 }
 
@@ -273,23 +270,22 @@ static grail_status add_parameter(regional_training *t, int parameter)
     return matrix_new_zero(like.owner, like.type, like.rows, like.columns, &t->moments[parameter]);
 }
 
-grail_status regional_training_init(calibration_network *network, int block, regional_training *out)
+grail_status regional_training_init(const cutting *cut, sample_passes *passes, int block,
+                                    const regional_gradients *measured, regional_training *out)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const graph *g = request->graph;
+    const graph *g = cut->graph;
+    parameter_store *own = passes->current->parameters;
     regional_training *t = out;
     bool *trained = NULL;
-    *t = (regional_training){.network = network};
-    TRY(region_init(network, block, &t->region));
-    TRY(parameter_store_create(request->model, request->backend, network->current.parameters,
-                               &t->trained));
-    TRY(gradient_store_create(g, request->backend, &t->gradients));
+    *t = (regional_training){.measured = measured};
+    TRY(region_init(cut, passes, block, &t->region));
+    TRY(parameter_store_create(own->model, own->backend, own, &t->trained));
+    TRY(gradient_store_create(g, own->backend, &t->gradients));
     TRY(memory_new(&t->moments, (size_t)g->parameter_count, sizeof t->moments[0]));
-    TRY(memory_new(&t->decided, (size_t)request->plan.count, sizeof t->decided[0]));
-    TRY(tape_create(g, request->backend, network->pool, &t->tape));
-    TRY(mark_trained(g, &request->sites->list, &request->plan, t->region.begin, t->region.end,
-                     &trained));
+    TRY(memory_new(&t->decided, (size_t)cut->plan->count, sizeof t->decided[0]));
+    TRY(tape_create(g, own->backend, passes->pool, &t->tape));
+    TRY(mark_trained(g, cut->sites, cut->plan, t->region.begin, t->region.end, &trained));
     for (int p = 0; p < g->parameter_count; p++) {
         if (trained[p]) {
             TRY(add_parameter(t, p));
@@ -305,7 +301,7 @@ void regional_training_fini(regional_training *t)
     for (int p = 0; t->moments != NULL && p < t->gradients->count; p++) {
         matrix_free(&t->moments[p]);
     }
-    for (int i = 0; t->decided != NULL && i < t->network->request->plan.count; i++) {
+    for (int i = 0; t->decided != NULL && i < t->region.cut->plan->count; i++) {
         grail_reducer_free(t->decided[i]);
     }
     memory_free(t->moments);
@@ -324,13 +320,12 @@ static grail_status measure_input(const regional_training *t, int node_index, in
                                   double **diagonal, double *rows)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
+    const int value = t->region.cut->graph->nodes[node_index].inputs[0];
     column_sums s = {0};
-    network_run run = t->network->current; /* its sample stream stays where it is */
+    network_run run = *t->region.passes->current; /* its sample stream stays where it is */
     run.parameters = t->trained;
     TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
-    TRY(column_sums_init(request->backend, request->graph->nodes[node_index].inputs[0], width,
-                         false, &s));
+    TRY(column_sums_init(t->trained->backend, value, width, false, &s));
     visitor v = column_sums_visitor(&s, node_index);
     v.sums = NULL; /* one rank takes the sum of all samples in their order */
     const pass p = {.run = &run,
@@ -339,7 +334,7 @@ static grail_status measure_input(const regional_training *t, int node_index, in
                     .in_order = true,
                     .visitors = &v,
                     .visitor_count = 1};
-    TRY(pass_run(&t->network->passes, &p));
+    TRY(pass_run(t->region.passes, &p));
     TRY(matrix_download(s.part_squares, *diagonal));
     *rows = (double)s.part_rows;
 out:
@@ -350,7 +345,7 @@ out:
 /* Makes the columns of removed units zero in all consumers. */
 static grail_status silence_units(const regional_training *t, const site *s, const grail_reducer *r)
 {
-    const graph *g = t->network->request->graph;
+    const graph *g = t->region.cut->graph;
     for (int k = 0; k < s->consumer_count; k++) {
         const int64_t u = s->consumers[k].features_per_unit;
         const int weight = g->nodes[s->consumers[k].node].weight;
@@ -367,24 +362,24 @@ static grail_status silence_units(const regional_training *t, const site *s, con
 static grail_status decide_one(regional_training *t, int index)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = t->network->request;
-    const site *s = site_at(request, index);
+    const cutting *cut = t->region.cut;
+    const site *s = cut_site(cut, index);
     const int reader = s->consumers[0].node;
-    const int weight = request->graph->nodes[reader].weight;
     double *diagonal = NULL;
-    input_statistics input = {.width = s->units * s->consumers[0].features_per_unit,
-                              .gradients = regional_gradients_of(&t->network->regional, weight)};
+    input_statistics input = {
+        .width = s->units * s->consumers[0].features_per_unit,
+        .gradients = regional_gradients_of(t->measured, cut->graph->nodes[reader].weight)};
     TRY(measure_input(t, reader, input.width, &diagonal, &input.weight));
     input.rows = input.weight; /* without token weights */
     input.diagonal = diagonal;
-    const site_view known = {.backend = request->backend,
-                             .comm = request->comm,
+    const site_view known = {.backend = t->trained->backend,
+                             .comm = t->region.passes->comm,
                              .weights = weights_of_store(t->trained),
                              .inputs = &input,
                              .input_count = 1};
     grail_reducer_free(t->decided[index]);
     t->decided[index] = NULL;
-    TRY(decide_site(&request->cut, index, &known, &t->decided[index]));
+    TRY(decide_site(cut, index, &known, &t->decided[index]));
     TRY(silence_units(t, s, t->decided[index]));
 out:
     memory_free(diagonal);
@@ -393,9 +388,8 @@ out:
 
 grail_status regional_training_decide(regional_training *t)
 {
-    const compression_request *request = t->network->request;
-    for (int i = 0; i < request->plan.count; i++) {
-        if (site_at(request, i)->block == t->region.block && site_needs_gradients(request, i)) {
+    for (int i = 0; i < t->region.cut->plan->count; i++) {
+        if (needs_gradients(t->region.cut, i, t->region.block)) {
             CHECK(decide_one(t, i));
         }
     }
@@ -409,7 +403,7 @@ static grail_status run_both(const regional_training *t, int64_t sample,
                              const gradient_store *wanted)
 {
     const region *r = &t->region;
-    const network_run *current = r->current;
+    const network_run *current = r->passes->current;
     CHECK(region_place(r, sample, current->execution));
     CHECK(execution_run(current->execution, current->parameters, r->begin, r->end));
     CHECK(region_place(r, sample, tape_execution(t->tape)));
@@ -420,8 +414,8 @@ static grail_status run_both(const regional_training *t, int64_t sample,
 static grail_status difference_of(const regional_training *t, int value, matrix *out)
 {
     const matrix y = execution_value(tape_execution(t->tape), value);
-    CHECK(matrix_pool_take(t->region.pool, y.rows, y.columns, out));
-    return matrix_subtract(y, execution_value(t->region.current->execution, value), *out);
+    CHECK(matrix_pool_take(t->region.passes->pool, y.rows, y.columns, out));
+    return matrix_subtract(y, execution_value(t->region.passes->current->execution, value), *out);
 }
 
 /* Gives 2 (Y - T) to the tape. */
@@ -433,10 +427,10 @@ static grail_status seed_differences(const regional_training *t)
         TRY(difference_of(t, t->region.outputs[i], &seed));
         TRY(matrix_add(seed, seed, seed));
         TRY(tape_seed(t->tape, t->region.outputs[i], seed));
-        matrix_pool_give(t->region.pool, &seed);
+        matrix_pool_give(t->region.passes->pool, &seed);
     }
 out:
-    matrix_pool_give(t->region.pool, &seed);
+    matrix_pool_give(t->region.passes->pool, &seed);
     return status;
 }
 
@@ -464,7 +458,7 @@ grail_status regional_training_round(regional_training *t, int round)
     /* apart from the sequences of the selectors, which begin at 0 */
     const uint64_t sequence = (uint64_t)1 << 32 | (uint64_t)(r->block * ROUNDS + round);
     TRY(memory_new_unset(&order, (size_t)r->sample_count, sizeof order[0]));
-    random_seed(&random, t->network->request->plan.seed, sequence);
+    random_seed(&random, r->cut->plan->seed, sequence);
     random_permutation(&random, r->sample_count, order);
     for (int64_t i = 0; i < r->sample_count && i < SAMPLES; i++) {
         TRY(step(t, r->samples[order[i]]));
@@ -476,41 +470,42 @@ out:
 
 /* -- the training ------------------------------------------------------------------------------ */
 
-/* Hands the decisions and the weights to the network. */
-static grail_status hand_over(regional_training *t)
+/* Hands the decisions and the weights over. */
+static grail_status hand_over(regional_training *t, site_result *results)
 {
+    const cutting *cut = t->region.cut;
     for (int p = 0; p < t->gradients->count; p++) {
         if (matrix_exists(t->moments[p])) {
-            CHECK(copy_parameter(t->trained, t->network->current.parameters, p));
+            CHECK(copy_parameter(t->trained, t->region.passes->current->parameters, p));
         }
     }
-    for (int i = 0; i < t->network->request->plan.count; i++) {
+    for (int i = 0; i < cut->plan->count; i++) {
         if (t->decided[i] != NULL) {
             grail_reducer *decided = t->decided[i];
             t->decided[i] = NULL;
-            CHECK(site_take_decision(&t->network->results[i], site_at(t->network->request, i)->kind,
-                                     decided));
+            CHECK(site_take_decision(&results[i], cut_site(cut, i)->kind, decided));
         }
     }
     return GRAIL_OK;
 }
 
-grail_status regional_train(calibration_network *network, int block)
+grail_status regional_train(const cutting *cut, sample_passes *passes, int block,
+                            const regional_gradients *measured, site_result *results)
 {
     grail_status status = GRAIL_OK;
     regional_training t = {0};
-    if (!has_site(network->request, block)) {
+    if (!has_site(cut, block)) {
         return GRAIL_OK;
     }
-    TRY(regional_training_init(network, block, &t));
+    TRY(regional_training_init(cut, passes, block, measured, &t));
     for (int round = 0; round < ROUNDS; round++) {
         TRY(regional_training_decide(&t));
         TRY(regional_training_round(&t, round));
     }
     TRY(regional_training_decide(&t));
-    TRY(hand_over(&t));
+    TRY(hand_over(&t, results));
 out:
     regional_training_fini(&t);
-    matrix_pool_clear(network->pool);
+    matrix_pool_clear(passes->pool);
     return error_in(status, "regional optimisation of block %d", block);
 }

@@ -5,15 +5,15 @@
 #define GRAIL_PIPELINE_NETWORK_REGIONAL_H
 
 #include "exec/tape.h"
-#include "pipeline/network/network.h"
+#include "pipeline/network/decide.h"
+#include "pipeline/network/pass.h"
 
 /** A block as a map from what lives before it to what it leaves behind it. */
 typedef struct region {
-    const network_run *current; /* whose sample stream waits before the block; borrowed */
-    matrix_pool *pool;          /* of its execution */
-    const calibration *from;    /* what the samples are of; borrowed */
-    int block, begin, end;      /* nodes */
-    int *outputs; /* [output_count] values made in the block and read behind it; owned */
+    const cutting *cut;    /* borrowed */
+    sample_passes *passes; /* whose current sample stream waits before the block; borrowed */
+    int block, begin, end; /* nodes */
+    int *outputs;          /* [output_count] values made in the block and read behind it; owned */
     int output_count;
     int64_t *samples; /* [sample_count] those that the fit may use, the ones that it holds out
                          included; owned */
@@ -21,15 +21,12 @@ typedef struct region {
 } region;
 
 /** region_fini frees, even after a failure. */
-grail_status region_init(const calibration_network *network, int block,
+grail_status region_init(const cutting *cut, sample_passes *passes, int block,
                          region *out) GRAIL_MUST_CHECK;
 void region_fini(region *r); /* works on a zeroed one */
 
 /** Puts one sample before the block into an execution. */
 grail_status region_place(const region *r, int64_t sample, execution *e) GRAIL_MUST_CHECK;
-
-/** Whether a site is cut by a selector that needs gradients. */
-bool site_needs_gradients(const compression_request *request, int site);
 
 /**
  * Measures, for each consumer of the block's sites whose selector needs it, G[outputs, inputs]:
@@ -41,12 +38,13 @@ bool site_needs_gradients(const compression_request *request, int site);
  * where no selector needs them. A norm that is not finite is GRAIL_ERROR_NUMERIC naming the block
  * and the sample.
  */
-grail_status regional_gradients_measure(calibration_network *network, int block) GRAIL_MUST_CHECK;
+grail_status regional_gradients_measure(const cutting *cut, sample_passes *passes, int block,
+                                        regional_gradients *out) GRAIL_MUST_CHECK;
 
 /** A block that is trained apart from the network, which keeps its own weights meanwhile. */
 typedef struct regional_training {
-    calibration_network *network; /* borrowed; its current stream waits before the block */
     region region;
+    const regional_gradients *measured; /* of the block; borrowed */
     parameter_store *trained; /* owned; over the network's, with own entries of what is trained */
     gradient_store *gradients;
     matrix *moments;         /* [parameter_count] of the squared gradients, owned */
@@ -54,9 +52,9 @@ typedef struct regional_training {
     tape *tape;
 } regional_training;
 
-/** The block's gradients are measured (regional.h). regional_training_fini frees, even after a
- * failure. */
-grail_status regional_training_init(calibration_network *network, int block,
+/** regional_training_fini frees, even after a failure. */
+grail_status regional_training_init(const cutting *cut, sample_passes *passes, int block,
+                                    const regional_gradients *measured,
                                     regional_training *out) GRAIL_MUST_CHECK;
 void regional_training_fini(regional_training *t); /* works on a zeroed one */
 
@@ -69,8 +67,10 @@ grail_status regional_training_decide(regional_training *t) GRAIL_MUST_CHECK;
  * stream. Columns that were made zero may move. */
 grail_status regional_training_round(regional_training *t, int round) GRAIL_MUST_CHECK;
 
-/** Five rounds, each of which begins with a decision, and a last decision; then the sites are
- * decided, and the network has the trained weights, rounded as they will be stored. */
-grail_status regional_train(calibration_network *network, int block) GRAIL_MUST_CHECK;
+/** Five rounds, each of which begins with a decision, and a last decision; then results[sites] has
+ * the decisions, and the current network the trained weights, rounded as they will be stored. */
+grail_status regional_train(const cutting *cut, sample_passes *passes, int block,
+                            const regional_gradients *measured,
+                            site_result *results) GRAIL_MUST_CHECK;
 
 #endif

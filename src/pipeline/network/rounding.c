@@ -96,19 +96,20 @@ static chunk_sums sums_of_rows(void *user, bool held_out)
 
 /* What rounds the Linears that read the input of node `first` in the current network. The sample
  * stream is carried there. The caller calls feedback_fini, even after a failure. */
-static grail_status feedback_of_input(calibration_network *network, int first, feedback *out)
+static grail_status feedback_of_input(sample_passes *passes, int first, feedback *out)
 {
     grail_status status = GRAIL_OK;
-    const graph *g = network->request->graph;
+    const graph *g = passes->current->graph;
+    parameter_store *parameters = passes->current->parameters;
     const graph_parameter *weight = &g->parameters[g->nodes[first].weight];
     rounding_group group = {.first = first};
     const visitor v = {.add = add_rows, .sums = sums_of_rows, .user = &group};
     const parameter_entry *entry = NULL;
-    TRY(parameter_store_get(network->current.parameters, g->nodes[first].weight, &entry));
-    TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.read));
-    TRY(statistics_create(network->request->backend, entry->shape[1], 0, &group.part));
-    TRY(pass_visit(&network->passes, first, GRAPH_NONE, v));
-    matrix_pool_clear(network->pool);
+    TRY(parameter_store_get(parameters, g->nodes[first].weight, &entry));
+    TRY(statistics_create(parameters->backend, entry->shape[1], 0, &group.read));
+    TRY(statistics_create(parameters->backend, entry->shape[1], 0, &group.part));
+    TRY(pass_visit(passes, first, GRAPH_NONE, v));
+    matrix_pool_clear(passes->pool);
     TRY(error_in(statistics_check_finite(group.read), "input of '%s'", weight->name));
     TRY(error_in(feedback_init(&group.read->gram, out), "input of '%s'", weight->name));
 out:
@@ -155,10 +156,9 @@ out:
 
 /* -- matrices of a run's result ---------------------------------------------------------------- */
 
-bool node_is_rounded(const compression_request *request, int node_index)
+bool node_is_rounded(const rounded_types *types, const node *n)
 {
-    const int weight = request->graph->nodes[node_index].weight;
-    return weight != GRAPH_NONE && parameter_is_rounded(&request->rounded, weight);
+    return n->weight != GRAPH_NONE && parameter_is_rounded(types, n->weight);
 }
 
 /* Readers compute elements in the dtype in which scales are stored. */
@@ -173,34 +173,38 @@ static void settle_heads(grail_dtype dtype, grail_dtype stored, unsigned char *b
 }
 
 /* Without feedback where f is NULL. */
-static grail_status keep_rounded(calibration_network *network, int parameter, const feedback *f)
+static grail_status keep_rounded(const network_run *current, const rounded_types *types,
+                                 int parameter, const feedback *f, unsigned char **rounded)
 {
     grail_status status = GRAIL_OK;
-    const compression_request *request = network->request;
-    const grail_dtype dtype = rounded_dtype(&request->rounded, parameter);
+    const grail_dtype dtype = rounded_dtype(types, parameter);
+    const grail_dtype stored = current->parameters->model->tensors[parameter]->dtype;
     unsigned char *blocks = NULL;
     size_t bytes = 0;
-    TRY(round_parameter(network->current.parameters, parameter, dtype, f, &blocks, &bytes));
-    settle_heads(dtype, request->model->tensors[parameter]->dtype, blocks, bytes);
-    memory_free(network->rounded[parameter]);
-    network->rounded[parameter] = blocks;
+    TRY(round_parameter(current->parameters, parameter, dtype, f, &blocks, &bytes));
+    settle_heads(dtype, stored, blocks, bytes);
+    memory_free(rounded[parameter]);
+    rounded[parameter] = blocks;
 out:
-    return error_in(status, "'%s'", request->graph->parameters[parameter].name);
+    return error_in(status, "'%s'", current->graph->parameters[parameter].name);
 }
 
-grail_status round_table(calibration_network *network, int parameter)
+grail_status round_table(const network_run *current, const rounded_types *types, int parameter,
+                         unsigned char **rounded)
 {
-    return keep_rounded(network, parameter, NULL);
+    return keep_rounded(current, types, parameter, NULL, rounded);
 }
 
-grail_status round_maps(calibration_network *network, int first, int count)
+grail_status round_maps(sample_passes *passes, const rounded_types *types, int first, int count,
+                        unsigned char **rounded)
 {
     grail_status status = GRAIL_OK;
+    const node *nodes = passes->current->graph->nodes;
     feedback f = {0};
-    TRY(feedback_of_input(network, first, &f));
+    TRY(feedback_of_input(passes, first, &f));
     for (int n = first; n < first + count; n++) {
-        if (node_is_rounded(network->request, n)) {
-            TRY(keep_rounded(network, network->request->graph->nodes[n].weight, &f));
+        if (node_is_rounded(types, &nodes[n])) {
+            TRY(keep_rounded(passes->current, types, nodes[n].weight, &f, rounded));
         }
     }
 out:

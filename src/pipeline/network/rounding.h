@@ -9,7 +9,8 @@
 #ifndef GRAIL_PIPELINE_NETWORK_ROUNDING_H
 #define GRAIL_PIPELINE_NETWORK_ROUNDING_H
 
-#include "pipeline/network/network.h"
+#include "pipeline/network/pass.h"
+#include "pipeline/request/rounded_types.h"
 #include "solve/feedback.h"
 
 /** *out[x.rows], owned: the roots of the weights of the current batch's rows x, which the Linear
@@ -18,13 +19,16 @@ grail_status rounding_weight_roots(const execution *e, int first, matrix x,
                                    double **out) GRAIL_MUST_CHECK;
 
 /** Whether the matrix of a node is rounded in the result. */
-bool node_is_rounded(const compression_request *request, int node_index);
+bool node_is_rounded(const rounded_types *types, const node *n);
 
 /** Rounds those of `count` Linears from node `first` on that are: they read one value, and are
- * fitted. The current network computes with what they become, which network->rounded keeps. */
-grail_status round_maps(calibration_network *network, int first, int count) GRAIL_MUST_CHECK;
+ * fitted. The current network computes with what they become, which rounded[parameter_count] keeps
+ * as it will be stored. */
+grail_status round_maps(sample_passes *passes, const rounded_types *types, int first, int count,
+                        unsigned char **rounded) GRAIL_MUST_CHECK;
 
 /** Rounds a matrix that other nodes than Linears read, by itself; likewise. */
-grail_status round_table(calibration_network *network, int parameter) GRAIL_MUST_CHECK;
+grail_status round_table(const network_run *current, const rounded_types *types, int parameter,
+                         unsigned char **rounded) GRAIL_MUST_CHECK;
 
 #endif

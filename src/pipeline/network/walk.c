@@ -185,14 +185,16 @@ static grail_status round_node(calibration_network *network, int node_index, boo
                                const recorded_parameters *recorded)
 {
     const node *n = &network->cut->graph->nodes[node_index];
-    if (!node_is_rounded(network->request, node_index) || network->rounded[n->weight] != NULL) {
+    if (!node_is_rounded(&network->request->rounded, n) || network->rounded[n->weight] != NULL) {
         return GRAIL_OK;
     }
     if (recorded != NULL) {
         return is_fitted ? GRAIL_OK : put_back(network, node_index, recorded);
     }
-    return node_is_linear(n) ? round_maps(network, node_index, rounds_together(network, node_index))
-                             : round_table(network, n->weight);
+    const rounded_types *types = &network->request->rounded;
+    return node_is_linear(n) ? round_maps(&network->passes, types, node_index,
+                                          rounds_together(network, node_index), network->rounded)
+                             : round_table(&network->current, types, n->weight, network->rounded);
 }
 
 /* A network in which nothing is cut keeps its statistics. */
@@ -261,7 +263,7 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
            dropped_site_at(cut, node_index) != GRAPH_NONE || network->refits.wanted[node_index] ||
            is_repaired(cut, node_index) ||
            node_is_rescaled(cut->axes, &cut->graph->nodes[node_index]) ||
-           node_is_rounded(network->request, node_index);
+           node_is_rounded(&network->request->rounded, &cut->graph->nodes[node_index]);
 }
 
 /* Whether the sample streams are carried behind this block, which begins with node `begin`: for
@@ -293,12 +295,13 @@ static grail_status enter_block(calibration_network *network, int block)
         CHECK(heal_wait(network, first));
     }
     const double begun = clock_seconds();
-    CHECK(regional_gradients_measure(network, block));
+    CHECK(regional_gradients_measure(network->cut, &network->passes, block, &network->regional));
     network->passes.calibrate_seconds += clock_seconds() - begun;
     if (network->cut->plan->compensation.regional_training) {
         const double trained =
             clock_seconds() - network->passes.calibrate_seconds; /* without its passes */
-        CHECK(regional_train(network, block));
+        CHECK(regional_train(network->cut, &network->passes, block, &network->regional,
+                             network->results));
         network->passes.compensate_seconds +=
             clock_seconds() - network->passes.calibrate_seconds - trained;
     }

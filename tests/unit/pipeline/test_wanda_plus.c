@@ -128,6 +128,19 @@ LAB_TEST(scores_are_those_of_torch)
     fclose(file);
 }
 
+/* Measures the gradients of a block before which the sample stream waits. */
+static grail_status measure(grail_compression *c, int block)
+{
+    return regional_gradients_measure(&c->request->cut, &c->network->passes, block,
+                                      &c->network->regional);
+}
+
+static grail_status init_training(grail_compression *c, int block, regional_training *t)
+{
+    return regional_training_init(&c->request->cut, &c->network->passes, block,
+                                  &c->network->regional, t);
+}
+
 /* -- gradients --------------------------------------------------------------------------------- */
 
 /* A compression whose sample stream waits before a block that is still dense. */
@@ -208,9 +221,9 @@ LAB_TEST(gradients_are_those_of_finite_differences)
     grail_compression *c = wait_before(l, lab_golden("llama3"), BLOCK);
     calibration_network *n = c->network;
     const graph *g = c->request->graph;
-    assert_ok(region_init(n, BLOCK, &r));
+    assert_ok(region_init(&c->request->cut, &n->passes, BLOCK, &r));
     assert_int_equal(r.sample_count, LAB_SAMPLES);
-    assert_ok(regional_gradients_measure(n, BLOCK));
+    assert_ok(measure(c, BLOCK));
     for (int p = 0; p < g->parameter_count; p++) {
         if (regional_gradients_of(&n->regional, p) != NULL) {
             assert_differences(n, &r, p);
@@ -234,8 +247,8 @@ static const double rate = 3e-7;
 static grail_compression *open_training(const lab *l, int block, regional_training *t)
 {
     grail_compression *c = wait_before(l, lab_golden("llama3"), block);
-    assert_ok(regional_gradients_measure(c->network, block));
-    assert_ok(regional_training_init(c->network, block, t));
+    assert_ok(measure(c, block));
+    assert_ok(init_training(c, block, t));
     return c;
 }
 
@@ -249,13 +262,13 @@ static void close_training(grail_compression *c, regional_training *t)
 static double loss_of(const regional_training *t)
 {
     const region *r = &t->region;
-    execution *current = r->current->execution;
+    execution *current = r->passes->current->execution;
     matrix difference = {0};
     double sum = 0.0;
     assert_int_equal(r->output_count, 1);
     for (int64_t i = 0; i < r->sample_count; i++) {
         assert_ok(region_place(r, r->samples[i], current));
-        assert_ok(execution_run(current, r->current->parameters, r->begin, r->end));
+        assert_ok(execution_run(current, r->passes->current->parameters, r->begin, r->end));
         assert_ok(region_place(r, r->samples[i], tape_execution(t->tape)));
         assert_ok(tape_forward(t->tape, t->trained, t->gradients, false, r->begin, r->end));
         const matrix y = execution_value(tape_execution(t->tape), r->outputs[0]);
@@ -270,10 +283,10 @@ static double loss_of(const regional_training *t)
 /* The columns of removed units, and no others, are zero. */
 static void assert_silent(const regional_training *t, int index)
 {
-    const compression_request *request = t->network->request;
-    const site *s = site_at(request, index);
+    const cutting *cut = t->region.cut;
+    const site *s = cut_site(cut, index);
     const grail_reducer *r = t->decided[index];
-    const matrix w = t->trained->entries[request->graph->nodes[s->consumers[0].node].weight].values;
+    const matrix w = t->trained->entries[cut->graph->nodes[s->consumers[0].node].weight].values;
     const int64_t u = s->consumers[0].features_per_unit;
     host_view v = {0};
     assert_ok(host_view_open(w, GRAIL_DTYPE_F64, HOST_READS, &v));
@@ -468,7 +481,7 @@ VISION_TEST(towers_are_trained_too)
 static grail_status measure_once(void *context)
 {
     grail_compression *c = context;
-    return regional_gradients_measure(c->network, 0);
+    return measure(c, 0);
 }
 
 static grail_status train_once(void *context)
@@ -476,7 +489,7 @@ static grail_status train_once(void *context)
     grail_status status = GRAIL_OK;
     grail_compression *c = context;
     regional_training t = {0};
-    TRY(regional_training_init(c->network, 0, &t));
+    TRY(init_training(c, 0, &t));
     TRY(regional_training_decide(&t));
     TRY(regional_training_round(&t, 0));
 out:
@@ -490,7 +503,7 @@ LAB_TEST(every_failing_allocation_is_survived)
     lab_write_ids(l, "ids.npy", 1, LAB_LENGTH, ids);
     grail_compression *c = wait_before(l, lab_golden("llama3"), 0);
     support_fail_each_allocation(measure_once, c);
-    assert_ok(regional_gradients_measure(c->network, 0));
+    assert_ok(measure(c, 0));
     support_fail_each_allocation(train_once, c);
     grail_compression_close(c);
 }
