@@ -26,25 +26,25 @@ static void check_records(const uint8_t *data, size_t size)
     json_decref(again);
 }
 
-/* A request as far as records are read against it: sites, and how much of each is kept. */
+/* What records are read against: sites, and how much of each is kept. */
 typedef struct asked {
-    compression_request request;
+    graph *graph;
+    plan plan;
     grail_site_list sites;
+    cutting cut;
 } asked;
 
 static void ask(asked *a)
 {
-    graph *g = fuzz_network();
-    *a = (asked){0};
-    a->request.graph = g;
-    a->request.sites = &a->sites;
-    fuzz_require(sites_derive(g, GQA_KV_GROUPS, &a->sites.list) == GRAIL_OK);
-    fuzz_require(plan_init(&a->request.plan, &a->sites.list, &selector_wanda) == GRAIL_OK);
+    *a = (asked){.graph = fuzz_network()};
+    a->cut = (cutting){.graph = a->graph, .sites = &a->sites.list, .plan = &a->plan};
+    fuzz_require(sites_derive(a->graph, GQA_KV_GROUPS, &a->sites.list) == GRAIL_OK);
+    fuzz_require(plan_init(&a->plan, &a->sites.list, &selector_wanda) == GRAIL_OK);
     fuzz_require(memory_new(&a->sites.facts, (size_t)a->sites.list.count,
                             sizeof a->sites.facts[0]) == GRAIL_OK);
     for (int i = 0; i < a->sites.list.count; i++) {
         const site *s = &a->sites.list.sites[i];
-        a->request.plan.sites[i].kept = s->kind == SITE_HEADS ? HEADS_KEPT : NEURONS_KEPT;
+        a->plan.sites[i].kept = s->kind == SITE_HEADS ? HEADS_KEPT : NEURONS_KEPT;
         a->sites.facts[i] =
             (grail_site_facts){.name = s->name, .kind = site_kind_name(s->kind), .block = s->block};
     }
@@ -52,8 +52,8 @@ static void ask(asked *a)
 
 static void forget(asked *a)
 {
-    graph_free((graph *)(uintptr_t)a->request.graph);
-    plan_fini(&a->request.plan);
+    graph_free(a->graph);
+    plan_fini(&a->plan);
     site_list_fini(&a->sites.list);
     memory_free(a->sites.facts);
 }
@@ -67,22 +67,21 @@ static void check_reducer(const grail_reducer *r, const plan_site *planned)
 }
 
 /* record -> results -> record -> results gives the same record again. */
-static void check_round_trip(const compression_request *request, int index,
-                             const site_result *first)
+static void check_round_trip(const asked *a, int index, const site_result *first)
 {
     site_result *second = NULL;
     json_t *written = json_object();
     json_t *again = json_object();
-    fuzz_require(site_results_create(request->sites->facts, &request->plan, &second) == GRAIL_OK);
+    fuzz_require(site_results_create(a->sites.facts, &a->plan, &second) == GRAIL_OK);
     fuzz_require(site_result_to_json(first, written) == GRAIL_OK);
-    fuzz_require(site_result_restore(request->graph, site_at(request, index),
-                                     request->plan.sites[index].kept, written,
+    fuzz_require(site_result_restore(a->graph, &a->sites.list.sites[index],
+                                     a->plan.sites[index].kept, written,
                                      &second[index]) == GRAIL_OK);
     fuzz_require(site_result_to_json(&second[index], again) == GRAIL_OK);
     fuzz_require(json_equal(written, again));
     json_decref(written);
     json_decref(again);
-    site_results_free(second, request->plan.count);
+    site_results_free(second, a->plan.count);
 }
 
 static void check_restored(const json_t *record)
@@ -90,13 +89,12 @@ static void check_restored(const json_t *record)
     asked a;
     site_result *results = NULL;
     ask(&a);
-    const int count = a.request.plan.count;
-    fuzz_require(site_results_create(a.request.sites->facts, &a.request.plan, &results) ==
-                 GRAIL_OK);
-    if (record_restore_sites(record, &a.request, GRAPH_NONE, true, "state", results) == GRAIL_OK) {
+    const int count = a.plan.count;
+    fuzz_require(site_results_create(a.sites.facts, &a.plan, &results) == GRAIL_OK);
+    if (record_restore_sites(record, &a.cut, GRAPH_NONE, true, "state", results) == GRAIL_OK) {
         for (int i = 0; i < count; i++) {
-            check_reducer(results[i].reducer, &a.request.plan.sites[i]);
-            check_round_trip(&a.request, i, &results[i]);
+            check_reducer(results[i].reducer, &a.plan.sites[i]);
+            check_round_trip(&a, i, &results[i]);
         }
     }
     site_results_free(results, count);

@@ -44,11 +44,11 @@ static grail_status check_type(const grail_quantize_options *o, bool *of_directo
 
 static grail_gguf_facts facts_of_directory(const grail_compression *c)
 {
-    const compression_request *r = c->request;
-    return (grail_gguf_facts){.architecture = r->model->architecture->name,
-                              .type = r->rounded.name,
-                              .group = r->rounded.group,
-                              .tensors = rounded_types_count(&r->rounded, r->graph),
+    const rounded_types *r = &c->request->rounded;
+    return (grail_gguf_facts){.architecture = c->request->model->architecture->name,
+                              .type = r->name,
+                              .group = r->group,
+                              .tensors = rounded_types_count(r, c->request->graph),
                               .bytes = grail_compression_totals_get(c).bytes};
 }
 

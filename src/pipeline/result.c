@@ -4,18 +4,17 @@
 /* Which result a run has, if it has one that is kept. */
 static grail_status check_kept(const grail_compression *c)
 {
-    const compression_request *request = c->request;
     CHECK(run_check_result(c, "take the result of"));
     if (c->kept == NULL) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the run writes its result to its output and does not keep it in memory; "
                          "finish it and open the output, or run without an output path");
     }
-    if (request->narrowed.pairs != NULL) {
+    if (c->request->narrowed.pairs != NULL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: the result is a GGUF file, which is not made in memory; give an "
                          "output path",
-                         request->model->path);
+                         c->request->model->path);
     }
     return GRAIL_OK;
 }

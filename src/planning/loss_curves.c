@@ -25,9 +25,9 @@ typedef struct dense_pass {
     loss_times times;
 } dense_pass;
 
-const selector *loss_curve_rule(const compression_request *request, int index)
+const selector *loss_curve_rule(const plan_site *planned)
 {
-    const selector *rule = request->plan.sites[index].selector;
+    const selector *rule = planned->selector;
     return rule->losses != NULL ? rule : &selector_obs;
 }
 
@@ -167,7 +167,7 @@ static grail_status finish_site(dense_pass *p, int index)
     if (curve->scores != NULL) {
         TRY(score_site(&view, curve->scores));
     }
-    TRY(loss_curve_rule(request, index)->losses(&view, curve->errors));
+    TRY(loss_curve_rule(&request->plan.sites[index])->losses(&view, curve->errors));
     const double energy =
         site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy.energy;
     for (int64_t k = 0; k <= s->units; k++) {

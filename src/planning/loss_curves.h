@@ -35,6 +35,6 @@ grail_status loss_curves_collect(calibration_network *network, loss_times *times
 
 /** The selector whose losses are taken of a site: that of the plan, or obs where that one knows
  * none. */
-const selector *loss_curve_rule(const compression_request *request, int index);
+const selector *loss_curve_rule(const plan_site *planned);
 
 #endif

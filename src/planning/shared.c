@@ -39,7 +39,7 @@ static grail_status curves_key(const compression_request *r, const grail_compres
     for (int i = 0; i < r->sites->list.count; i++) {
         const site *s = site_at(r, i);
         CHECK(json_push(key, json_text(s->name)));
-        CHECK(json_push(key, json_text(loss_curve_rule(r, i)->name)));
+        CHECK(json_push(key, json_text(loss_curve_rule(&r->plan.sites[i])->name)));
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             const consumer_layout l = consumer_layout_of(&r->cut, i, k);

@@ -7,33 +7,32 @@
 #include "pipeline/network/narrow.h"
 #include "pipeline/network/pass.h"
 
-bool heals_in_walk(const compression_request *request)
+bool heals_in_walk(const cutting *cut, const heal_options *options)
 {
     bool spans = false;
-    for (int i = 0; i < request->plan.count; i++) {
-        spans = spans || (site_is_cut(&request->plan, i) &&
-                          site_spans_blocks(request->graph, site_at(request, i)));
+    for (int i = 0; i < cut->plan->count; i++) {
+        spans =
+            spans || (site_is_cut(cut->plan, i) && site_spans_blocks(cut->graph, cut_site(cut, i)));
     }
-    return request->heal.blocks && request->plan.loop == LOOP_CLOSED && !spans;
+    return options->blocks && cut->plan->loop == LOOP_CLOSED && !spans;
 }
 
 /* -- what trainings work on -------------------------------------------------------------------- */
 
 static heal_setting setting_of(calibration_network *network)
 {
-    const compression_request *r = network->request;
     return (heal_setting){.dense = &network->dense,
                           .current = &network->current,
-                          .backend = r->backend,
+                          .backend = network->request->backend,
                           .pool = network->pool,
-                          .comm = r->comm,
-                          .sites = &r->sites->list,
-                          .plan = &r->plan,
-                          .options = &r->heal,
+                          .comm = network->passes.comm,
+                          .sites = network->cut->sites,
+                          .plan = network->cut->plan,
+                          .options = &network->request->heal,
                           .memory = network->memory,
-                          .samples = r->samples,
-                          .observer = r->heal_observer,
-                          .observer_user = r->observer_user,
+                          .samples = network->passes.samples,
+                          .observer = network->request->heal_observer,
+                          .observer_user = network->request->observer_user,
                           .made = &network->healings};
 }
 
@@ -53,14 +52,15 @@ bool heal_block_has_time(const calibration_network *network, int block)
 {
     int first = 0;
     int last = 0;
-    const compression_request *request = network->request;
+    const heal_options *options = &network->request->heal;
+    const int blocks = network->cut->graph->block_count;
     const healing_list *list = &network->healings;
     const grail_healing *before = list->count > 0 ? &list->made[list->count - 1] : NULL;
     const double set_up = before != NULL && before->steps == 0 ? before->seconds : 0.0;
-    if (block >= request->graph->block_count) {
+    if (block >= blocks) {
         return false;
     }
-    heal_group_of(&request->heal, block, request->graph->block_count, &first, &last);
+    heal_group_of(options, block, blocks, &first, &last);
     return share_of(network, first, last) > set_up;
 }
 
@@ -94,14 +94,14 @@ static grail_status place_streams(calibration_network *network, int first, int l
 }
 
 /* The cut axis of a value's channels, which are those of the nearest map before it. */
-static cut_axis axis_of_value(const compression_request *request, int value)
+static cut_axis axis_of_value(const cutting *cut, int value)
 {
     const cut_axis none = {.site = GRAPH_NONE};
-    const graph *g = request->graph;
+    const graph *g = cut->graph;
     while (g->value_source[value] != GRAPH_NONE) {
         const node *n = &g->nodes[g->value_source[value]];
         if (node_is_map(n)) {
-            return request->cuts[n->weight].rows;
+            return cut->axes[n->weight].rows;
         }
         value = n->inputs[0];
     }
@@ -110,7 +110,7 @@ static cut_axis axis_of_value(const compression_request *request, int value)
 
 static heal_goal goal_of(const calibration_network *network, int value)
 {
-    const cut_axis axis = axis_of_value(network->request, value);
+    const cut_axis axis = axis_of_value(network->cut, value);
     return (heal_goal){.value = value,
                        .dense = value,
                        .reducer =
@@ -209,14 +209,15 @@ static grail_status carry_behind(calibration_network *network, int block)
 
 grail_status heal_blocks_after_walk(calibration_network *network)
 {
-    const compression_request *request = network->request;
-    if (!request->heal.blocks || heals_in_walk(request)) {
+    const heal_options *options = &network->request->heal;
+    const int blocks = network->cut->graph->block_count;
+    if (!options->blocks || heals_in_walk(network->cut, options)) {
         return GRAIL_OK;
     }
     CHECK(begin_anew(network));
     CHECK(carry_behind(network, GRAPH_NONE));
-    for (int first = 0, last = 0; first < request->graph->block_count; first = last + 1) {
-        heal_group_of(&request->heal, first, request->graph->block_count, &first, &last);
+    for (int first = 0, last = 0; first < blocks; first = last + 1) {
+        heal_group_of(options, first, blocks, &first, &last);
         CHECK(heal_blocks(network, first, last));
         CHECK(carry_behind(network, last));
     }

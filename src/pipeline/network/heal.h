@@ -7,7 +7,7 @@
 #include "pipeline/network/heal_training.h"
 
 /** Whether the walk heals every block, or group of blocks, before what is behind it is narrowed. */
-bool heals_in_walk(const compression_request *request);
+bool heals_in_walk(const cutting *cut, const heal_options *options);
 
 /** Whether the share of the time that the group of blocks which begins with `block` has is longer
  * than the set-up of the one before took, if that had time for nothing else. False behind the last

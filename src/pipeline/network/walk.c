@@ -271,7 +271,8 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
  * and inside it a stream would hold values of its former widths. */
 static bool streams_are_wanted(const calibration_network *network, int block, int begin)
 {
-    bool read = heals_in_walk(network->request) && heal_block_has_time(network, block + 1);
+    bool read = heals_in_walk(network->cut, &network->request->heal) &&
+                heal_block_has_time(network, block + 1);
     for (int i = begin; !read && i < network->cut->graph->node_count; i++) {
         read = node_reads_streams(network, i);
     }
@@ -283,7 +284,7 @@ static bool streams_are_wanted(const calibration_network *network, int block, in
 static bool is_healed(const calibration_network *network, int block, int *first, int *last)
 {
     heal_group_of(&network->request->heal, block, network->cut->graph->block_count, first, last);
-    return heals_in_walk(network->request);
+    return heals_in_walk(network->cut, &network->request->heal);
 }
 
 /* Measures what only the dense block shows, and trains it where the plan asks for that. */

@@ -11,10 +11,10 @@ grail_status record_put_results(const calibration_network *network, int block, b
                                 json_t *record)
 {
     json_t *list = json_array();
-    const compression_request *request = network->request;
     CHECK(json_put(record, RECORD_SITES, list));
-    for (int i = 0; i < request->plan.count; i++) {
-        if ((every || site_at(request, i)->block == block) && network->results[i].reducer != NULL) {
+    for (int i = 0; i < network->cut->plan->count; i++) {
+        if ((every || cut_site(network->cut, i)->block == block) &&
+            network->results[i].reducer != NULL) {
             json_t *one = json_object();
             CHECK(json_push(list, one));
             CHECK(site_result_to_json(&network->results[i], one));
@@ -39,26 +39,26 @@ static const json_t *site_of(const json_t *record, const char *name)
     return NULL;
 }
 
-static grail_status restore_site(const json_t *record, const compression_request *request,
-                                 int index, const char *place, site_result *result)
+static grail_status restore_site(const json_t *record, const cutting *cut, int index,
+                                 const char *place, site_result *result)
 {
-    const char *name = request->sites->facts[index].name;
+    const char *name = cut_site(cut, index)->name;
     const json_t *one = site_of(record, name);
     if (one == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "'%s' has no record of site '%s'; delete this directory and run again",
                          place, name);
     }
-    return site_result_restore(request->graph, site_at(request, index),
-                               request->plan.sites[index].kept, one, result);
+    return site_result_restore(cut->graph, cut_site(cut, index), cut->plan->sites[index].kept, one,
+                               result);
 }
 
-grail_status record_restore_sites(const json_t *record, const compression_request *request,
-                                  int block, bool every, const char *place, site_result *results)
+grail_status record_restore_sites(const json_t *record, const cutting *cut, int block, bool every,
+                                  const char *place, site_result *results)
 {
-    for (int i = 0; i < request->plan.count; i++) {
-        if ((every || site_at(request, i)->block == block) && site_is_cut(&request->plan, i)) {
-            CHECK(restore_site(record, request, i, place, &results[i]));
+    for (int i = 0; i < cut->plan->count; i++) {
+        if ((every || cut_site(cut, i)->block == block) && site_is_cut(cut->plan, i)) {
+            CHECK(restore_site(record, cut, i, place, &results[i]));
         }
     }
     return GRAIL_OK;
@@ -67,8 +67,8 @@ grail_status record_restore_sites(const json_t *record, const compression_reques
 grail_status record_restore(const json_t *record, int block, bool every, const char *place,
                             calibration_network *network)
 {
-    CHECK(record_restore_sites(record, network->request, block, every, place, network->results));
-    CHECK(refits_restore(network->request->graph, record, &network->refits));
+    CHECK(record_restore_sites(record, network->cut, block, every, place, network->results));
+    CHECK(refits_restore(network->cut->graph, record, &network->refits));
     return healings_restore(record, &network->healings);
 }
 

@@ -30,9 +30,8 @@ grail_status record_put_results(const calibration_network *network, int block, b
                                 json_t *record) GRAIL_MUST_CHECK;
 /** Restores results[sites] from a record, for every cut site of a block, or with `every` of all
  * blocks. A record that lacks one of them is GRAIL_ERROR_FORMAT; the message names `place`. */
-grail_status record_restore_sites(const json_t *record, const compression_request *request,
-                                  int block, bool every, const char *place,
-                                  site_result *results) GRAIL_MUST_CHECK;
+grail_status record_restore_sites(const json_t *record, const cutting *cut, int block, bool every,
+                                  const char *place, site_result *results) GRAIL_MUST_CHECK;
 /** The same, with the results of refits and of healings. */
 grail_status record_restore(const json_t *record, int block, bool every, const char *place,
                             calibration_network *network) GRAIL_MUST_CHECK;
