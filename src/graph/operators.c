@@ -220,8 +220,9 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
     (void)g;
     *out = in[0];
     for (int i = 1; i < n->input_count; i++) {
-        const bool one = n->repeats_second && in[i].height == 1 && in[i].width == 1;
-        if (!one && (in[0].height != in[i].height || in[0].width != in[i].width)) {
+        const bool same = in[0].height == in[i].height && in[0].width == in[i].width;
+        const bool one = !same && in[i].height == 1 && in[i].width == 1 && n->repeats_second;
+        if (!same && !one) {
             return error_set(
                 GRAIL_ERROR_SHAPE,
                 "block %d: the two inputs of a %s have %lld x %lld and "
