@@ -9,7 +9,8 @@ enum { REPORT_MAXIMUM = 256 << 20 };
 
 /* Zeroes the columns of the removed units of one consumer; a column of a convolution has a value
  * for every tap. */
-static grail_status zero_columns(parameter_store *store, const site_end *end, const bool *kept)
+static grail_status zero_columns(parameter_store *store, const site *s, const site_end *end,
+                                 const bool *kept)
 {
     grail_status status = GRAIL_OK;
     float *weight = NULL;
@@ -20,8 +21,9 @@ static grail_status zero_columns(parameter_store *store, const site_end *end, co
     const int64_t taps = p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
     TRY(parameter_store_read_f32(store, index, &weight, &elements));
     for (int64_t i = 0; i < elements; i++) {
-        const int64_t column = i / taps % p->shape[1];
-        weight[i] *= kept[column / end->features_per_unit] ? 1.0F : 0.0F;
+        const int64_t column = i / taps % p->shape[1] - end->first;
+        const bool own = column >= 0 && column < s->units * end->features_per_unit;
+        weight[i] *= !own || kept[column / end->features_per_unit] ? 1.0F : 0.0F;
     }
     TRY(parameter_store_set(store, index, p->shape, weight));
 out:
@@ -61,7 +63,7 @@ static grail_status zero_site(parameter_store *store, const site_list *sites, co
         kept[unit] = true;
     }
     for (int k = 0; k < s->consumer_count; k++) {
-        TRY(zero_columns(store, &s->consumers[k], kept));
+        TRY(zero_columns(store, s, &s->consumers[k], kept));
         if (is_dropped) { /* a dropped sublayer gives nothing, not even a bias */
             const int reader = s->consumers[k].node;
             TRY(parameter_store_set_zero(store, store->model->graph->nodes[reader].bias));

@@ -228,6 +228,10 @@ static void follow_runs(axes *a, const node *n)
         join_run(a, n->output, r->to, n->inputs[r->input], r->from, r->length);
         passed[r->input] = true;
     }
+    if (operator_of(n)->axis ==
+        AXIS_SLICE) { /* its run is told beside the widths, even if it is all */
+        class_of(a, a->of[n->output])->is_part = true;
+    }
     for (int i = 0; i < n->input_count; i++) {
         if (!passed[i]) {
             axis_pin(a, n->inputs[i]);
@@ -720,6 +724,11 @@ bool site_spans_blocks(const graph *g, const site *s)
         }
     }
     return false;
+}
+
+bool site_waits_for_network(const graph *g, const site *s)
+{
+    return s->is_part || site_spans_blocks(g, s);
 }
 
 int site_branch_producer(const graph *g, const site *s)

@@ -100,6 +100,10 @@ branch_list site_branches(const graph *g, const site *s);
  * blocks is. */
 bool site_spans_blocks(const graph *g, const site *s);
 
+/** Whether a site is finished with the network alone: it spans blocks, or it is a part of values
+ * that other sites cut, too. */
+bool site_waits_for_network(const graph *g, const site *s);
+
 /** Index of the last producer in the block of the first one: where a projection begins a residual
  * stream, the last convolution of that block's branch; where the stem does, the stem. */
 int site_branch_producer(const graph *g, const site *s);

@@ -99,26 +99,28 @@ static bool is_read_again(const compression_request *request, int index, int rea
     return found;
 }
 
-/* Puts the sums of a consumer into what a selector sees, which takes them over unless they are
- * needed `again`; input_statistics_free frees it. */
-static grail_status take_input(observation *o, bool again, input_statistics *in)
+/* Puts the sums of a consumer's columns from `first` on into what a selector sees, which takes them
+ * over unless they are needed `again`; input_statistics_free frees it. */
+static grail_status take_input(observation *o, int64_t first, int64_t width, bool again,
+                               input_statistics *in)
 {
     double *means = NULL;
     CHECK(statistics_check_finite(o->fit));
-    CHECK(memory_new_unset(&means, (size_t)o->fit->width, sizeof means[0]));
-    *in = (input_statistics){.width = o->fit->width,
+    CHECK(memory_new_unset(&means, (size_t)width, sizeof means[0]));
+    *in = (input_statistics){.width = width,
                              .weight = o->fit->weight,
                              .rows = (double)o->fit->count,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
                              .means = means};
-    if (again) {
-        CHECK(matrix_new(o->fit->owner, GRAIL_DTYPE_F64, in->width, in->width, &in->gram));
-        CHECK(matrix_copy(o->fit->gram, in->gram));
+    if (again || width < o->fit->width) {
+        const matrix rows = matrix_rows(o->fit->gram, first, width);
+        CHECK(matrix_new(o->fit->owner, GRAIL_DTYPE_F64, width, width, &in->gram));
+        CHECK(matrix_copy(matrix_columns(rows, first, width), in->gram));
     } else {
         in->gram = o->fit->gram;
         o->fit->gram = no_matrix;
     }
-    CHECK(matrix_download(o->fit->sum, means));
+    CHECK(matrix_download(matrix_columns(o->fit->sum, first, width), means));
     for (int64_t i = 0; i < in->width; i++) {
         means[i] /= in->weight;
     }
@@ -149,8 +151,11 @@ static grail_status finish_site(dense_pass *p, int index)
     const loss_curve *curve = &p->curves[index];
     TRY(memory_new(&inputs, (size_t)s->consumer_count, sizeof inputs[0]));
     for (int k = 0; k < s->consumer_count; k++) {
-        const int reader = s->consumers[k].node;
-        TRY(take_input(&p->observed[reader], is_read_again(request, index, reader), &inputs[k]));
+        const site_end *end = &s->consumers[k];
+        const int64_t taps = p->observed[end->node].layout.taps;
+        TRY(take_input(&p->observed[end->node], end->first * taps,
+                       s->units * end->features_per_unit * taps,
+                       is_read_again(request, index, end->node), &inputs[k]));
     }
     const site_view view = {
         .graph = request->graph,

@@ -4,19 +4,29 @@
 #include "base/memory.h"
 #include "stats/constant_features.h"
 
-static grail_status read_matrix(const site_view *v, int parameter, int64_t features, bool rows,
-                                unit_matrix *out)
+#include <string.h>
+
+/* Elements of a row of a parameter. */
+static int64_t row_elements(const graph_parameter *p)
 {
-    const graph_parameter *p = &v->graph->parameters[parameter];
-    unit_matrix m = {0};
     int64_t elements = 1;
-    for (int d = 0; d < p->rank; d++) {
+    for (int d = 1; d < p->rank; d++) {
         elements *= p->shape[d];
     }
-    m.others = rows ? elements / (v->site->units * features) : p->shape[0];
-    m.features = rows ? features : elements / (v->site->units * p->shape[0]);
-    CHECK(v->weights.borrow(v->weights.context, parameter, &m.values, &m.owned));
-    *out = m;
+    return elements;
+}
+
+/* m[others, count] <- its columns from `first` on, of `width`. */
+static grail_status take_columns(unit_matrix *m, int64_t first, int64_t count, int64_t width)
+{
+    float *taken = NULL;
+    CHECK(memory_new_unset(&taken, (size_t)m->others, (size_t)count * sizeof taken[0]));
+    for (int64_t r = 0; r < m->others; r++) {
+        memcpy(taken + r * count, m->values + r * width + first, (size_t)count * sizeof taken[0]);
+    }
+    memory_free(m->owned);
+    m->owned = taken;
+    m->values = taken;
     return GRAIL_OK;
 }
 
@@ -28,8 +38,11 @@ static grail_status read_rows(const site_view *v, const site_end *end, int param
     if (parameter == GRAPH_NONE) {
         return GRAIL_OK;
     }
-    CHECK(read_matrix(v, parameter, end->features_per_unit, true, out));
+    out->features = end->features_per_unit;
+    out->others = row_elements(&v->graph->parameters[parameter]);
     out->exchangeable = end->exchangeable;
+    CHECK(v->weights.borrow(v->weights.context, parameter, &out->values, &out->owned));
+    out->values += end->first * out->others;
     return GRAIL_OK;
 }
 
@@ -59,9 +72,16 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
 {
     CHECK(check_end("consumer", k, v->site->consumer_count));
     const site_end *end = &v->site->consumers[k];
-    CHECK(read_matrix(v, node_of_end(v, end)->weight, 0, false, out));
-    out->exchangeable = end->exchangeable;
-    return GRAIL_OK;
+    const int weight = node_of_end(v, end)->weight;
+    const graph_parameter *p = &v->graph->parameters[weight];
+    const int64_t width = row_elements(p);
+    const int64_t taps = p->shape[1] == 0 ? 1 : width / p->shape[1];
+    const int64_t count = v->site->units * end->features_per_unit * taps;
+    *out = (unit_matrix){.features = end->features_per_unit * taps,
+                         .others = p->shape[0],
+                         .exchangeable = end->exchangeable};
+    CHECK(v->weights.borrow(v->weights.context, weight, &out->values, &out->owned));
+    return count == width ? GRAIL_OK : take_columns(out, end->first * taps, count, width);
 }
 
 grail_status site_view_end(const site_view *v, const site_end *end, unit_matrix *weight,

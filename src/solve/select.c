@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "base/option_values.h"
-#include "reduce/site_view.h"
 #include "reduce/selector.h"
+#include "reduce/site_view.h"
 #include "solve/given.h"
 
 #include <grail/select.h>

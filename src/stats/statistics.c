@@ -75,6 +75,16 @@ grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int
     return matrix_copy(matrix_columns(s->target_square, first, count), part->target_square);
 }
 
+grail_status statistics_add_columns(grail_statistics *s, const grail_statistics *wider,
+                                    int64_t first)
+{
+    grail_statistics own = *wider;
+    own.width = s->width;
+    own.gram = matrix_columns(matrix_rows(wider->gram, first, s->width), first, s->width);
+    own.sum = matrix_columns(wider->sum, first, s->width);
+    return grail_statistics_add(s, &own);
+}
+
 static grail_status check_target(const grail_statistics *s, int64_t rows, bool has_target)
 {
     if (rows < 0 || has_target != (s->outputs > 0)) {

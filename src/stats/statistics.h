@@ -54,6 +54,11 @@ grail_status statistics_copy(const grail_statistics *s, grail_statistics **out) 
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
                                    grail_statistics **out) GRAIL_MUST_CHECK;
 
+/** s += those of the same rows with more features, of which these are from `first` on; without a
+ * target. */
+grail_status statistics_add_columns(grail_statistics *s, const grail_statistics *wider,
+                                    int64_t first) GRAIL_MUST_CHECK;
+
 /** Y <- Y - 1 b^T in the sums, b[O] = bias: a dense target contains the consumer's own bias, which
  * stays where it is.
  *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */

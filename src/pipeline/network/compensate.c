@@ -5,6 +5,8 @@
 #include "pipeline/request/consumer_tail.h"
 #include "stats/constant_features.h"
 
+#include <string.h>
+
 /* -- fits -------------------------------------------------------------------------------------- */
 
 /* A fit, computed in f64. */
@@ -56,16 +58,24 @@ static ridge_options options_of(const cutting *cut, const grail_comm *comm, int 
 static grail_status find_judged(const cutting *cut, const site_result *results,
                                 const observation *o, bool **out)
 {
+    const int64_t taps = o->layout.tap_rows;
     const cut_axis *rows = &cut->axes[cut->graph->nodes[o->node].weight].rows;
-    const grail_reducer *r = rows->site == GRAPH_NONE ? NULL : results[rows->site].reducer;
-    if (r == NULL) {
-        return GRAIL_OK;
-    }
-    const bool behind = site_is_remade(cut->plan, rows->site);
-    CHECK(memory_new(out, (size_t)(o->layout.rows * o->layout.tap_rows), sizeof **out));
-    for (int64_t i = 0; i < o->layout.rows * o->layout.tap_rows; i++) {
-        const int64_t unit = i / o->layout.tap_rows / rows->features;
-        (*out)[i] = behind ? unit >= r->units : r->labels[unit] >= 0;
+    for (const cut_axis *a = rows; a != NULL && a->site != GRAPH_NONE; a = a->next) {
+        const grail_reducer *r = results[a->site].reducer;
+        if (r == NULL) {
+            continue;
+        }
+        if (*out == NULL) {
+            CHECK(memory_new_unset(out, (size_t)(o->layout.rows * taps), sizeof **out));
+            memset(*out, true, (size_t)(o->layout.rows * taps) * sizeof **out);
+        }
+        const bool behind = site_is_remade(cut->plan, a->site);
+        const int64_t first = cut_wide_place(cut->plan, rows, a->first) * taps;
+        const int64_t units = site_wide_units(cut->plan, a->site);
+        for (int64_t i = 0; i < units * a->features * taps; i++) {
+            const int64_t unit = i / taps / a->features;
+            (*out)[first + i] = behind ? unit >= r->units : r->labels[unit] >= 0;
+        }
     }
     return GRAIL_OK;
 }

@@ -18,7 +18,7 @@ static consumer_layout layout_of(const cutting *cut, const node *n, int64_t feat
     const bool by_tap =
         node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL;
     return (consumer_layout){
-        .rows = rows->site == GRAPH_NONE ? weight->shape[0] : cut_wide_features(cut->plan, rows),
+        .rows = cut_wide_place(cut->plan, rows, weight->shape[0]),
         .features = features,
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
@@ -50,10 +50,133 @@ static void swap_inner(int64_t rows, int64_t outer, int64_t inner, const float *
     }
 }
 
+int64_t row_elements(int rank, const int64_t *shape)
+{
+    int64_t elements = 1;
+    for (int d = 1; d < rank; d++) {
+        elements *= shape[d];
+    }
+    return elements;
+}
+
+/* out[outer, wide inner] <- in[outer, dense inner], with zeros for merged units. */
+static void spread(const plan *p, const cut_axis *axis, int64_t outer, int64_t dense, int64_t inner,
+                   const float *in, float *out)
+{
+    const int64_t wide = cut_wide_place(p, axis, dense);
+    for (int64_t i = 0; i < dense; i++) {
+        const int64_t place = cut_wide_place(p, axis, i);
+        for (int64_t o = 0; o < outer; o++) {
+            memcpy(out + (o * wide + place) * inner, in + (o * dense + i) * inner,
+                   (size_t)inner * sizeof *out);
+        }
+    }
+}
+
+/* *values[outer, wide inner] in place of *values[outer, dense inner] where the sites of an axis are
+ * parts and their merged units are not there yet. *size is that of the axis. */
+static grail_status spread_part(const cutting *cut, const cut_axis *axis, int64_t outer,
+                                int64_t dense, int64_t inner, int64_t *size, float **values)
+{
+    float *in = *values;
+    const int64_t wide = cut_wide_place(cut->plan, axis, dense);
+    if (axis->site == GRAPH_NONE || !cut_site(cut, axis->site)->is_part || *size != dense ||
+        wide == dense) {
+        return GRAIL_OK;
+    }
+    *values = NULL;
+    const grail_status status = memory_new(values, (size_t)(outer * wide * inner), sizeof *in);
+    if (status == GRAIL_OK) {
+        spread(cut->plan, axis, outer, dense, inner, in, *values);
+        *size = wide;
+    }
+    memory_free(in);
+    return status;
+}
+
+grail_status wide_values(const cutting *cut, parameter_store *current, int parameter,
+                         int64_t shape[PARAMETER_MAX_RANK], float **out)
+{
+    const parameter_cut *axes = &cut->axes[parameter];
+    const graph_parameter *dense = &cut->graph->parameters[parameter];
+    const parameter_entry *entry = NULL;
+    int64_t count = 0;
+    CHECK(parameter_store_get(current, parameter, &entry));
+    memcpy(shape, entry->shape, sizeof entry->shape);
+    CHECK(parameter_store_read_f32(current, parameter, out, &count));
+    int64_t width = count / shape[0];
+    CHECK(spread_part(cut, &axes->rows, 1, dense->shape[0], width, &shape[0], out));
+    const int64_t before = width;
+    CHECK(spread_part(cut, &axes->columns, shape[0], row_elements(dense->rank, dense->shape), 1,
+                      &width, out));
+    shape[1] = shape[1] * width / before;
+    return GRAIL_OK;
+}
+
+/* The columns that a site reads of a node that reads others, too: where they begin in the wide
+ * form, and how many they are. */
+static int64_t part_of(const cutting *cut, int index, const node *n, int64_t *features)
+{
+    const cut_axis *columns = &cut->axes[n->weight].columns;
+    const cut_axis *own = cut_by_site(columns, index);
+    *features = cut->plan->sites[index].units * own->features;
+    return cut_wide_place(cut->plan, columns, own->first);
+}
+
+int64_t consumer_first(const cutting *cut, int index, int consumer)
+{
+    const node *n = consumer_node(cut, index, consumer);
+    int64_t features = 0;
+    return part_of(cut, index, n, &features) / weight_taps(&cut->graph->parameters[n->weight]);
+}
+
+/* *values[rows, all] becomes those of the columns of a part alone, or of the others: zeros in its
+ * place, and for its merged units. */
+static grail_status read_part(const cutting *cut, parameter_store *current, int index,
+                              const node *n, bool others, float **values)
+{
+    grail_status status = GRAIL_OK;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    int64_t features = 0;
+    float *all = NULL;
+    const int64_t first = part_of(cut, index, n, &features);
+    TRY(wide_values(cut, current, n->weight, shape, &all));
+    const int64_t width = shape[1] * weight_taps(&cut->graph->parameters[n->weight]);
+    if (others) {
+        const int64_t own =
+            features / cut->plan->sites[index].units * site_wide_units(cut->plan, index);
+        for (int64_t r = 0; r < shape[0]; r++) {
+            memset(all + r * width + first, 0, (size_t)own * sizeof all[0]);
+        }
+        *values = all;
+        return GRAIL_OK;
+    }
+    TRY(memory_new_unset(values, (size_t)shape[0], (size_t)features * sizeof all[0]));
+    for (int64_t r = 0; r < shape[0]; r++) {
+        memcpy(*values + r * features, all + r * width + first, (size_t)features * sizeof all[0]);
+    }
+out:
+    memory_free(all);
+    return status;
+}
+
+/* *values[rows, features, taps] in the form for the regression. */
+static grail_status turn(consumer_layout l, float **values)
+{
+    float *turned = NULL;
+    const int64_t count = l.rows * l.tap_rows * l.features * l.taps;
+    if (l.tap_rows > 1) {
+        CHECK(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
+        swap_inner(l.rows, l.features, l.tap_rows, *values, turned);
+        memory_free(*values);
+        *values = turned;
+    }
+    return GRAIL_OK;
+}
+
 static grail_status read_weight(parameter_store *current, int weight, consumer_layout l,
                                 float **out)
 {
-    float *turned = NULL;
     int64_t count = 0;
     CHECK(parameter_store_read_f32(current, weight, out, &count));
     if (count != l.rows * l.tap_rows * l.features * l.taps) {
@@ -61,20 +184,24 @@ static grail_status read_weight(parameter_store *current, int weight, consumer_l
                          (long long)count, (long long)(l.rows * l.tap_rows),
                          (long long)(l.features * l.taps));
     }
-    if (l.tap_rows > 1) {
-        CHECK(memory_new_unset(&turned, (size_t)count, sizeof turned[0]));
-        swap_inner(l.rows, l.features, l.tap_rows, *out, turned);
-        memory_free(*out);
-        *out = turned;
-    }
-    return GRAIL_OK;
+    return turn(l, out);
 }
 
 grail_status consumer_read(const cutting *cut, parameter_store *current, int index, int consumer,
                            float **out)
 {
+    if (cut_site(cut, index)->is_part) {
+        CHECK(read_part(cut, current, index, consumer_node(cut, index, consumer), false, out));
+        return turn(consumer_layout_of(cut, index, consumer), out);
+    }
     return read_weight(current, consumer_node(cut, index, consumer)->weight,
                        consumer_layout_of(cut, index, consumer), out);
+}
+
+grail_status consumer_read_others(const cutting *cut, parameter_store *current, int index,
+                                  int consumer, float **out)
+{
+    return read_part(cut, current, index, consumer_node(cut, index, consumer), true, out);
 }
 
 grail_status map_read(const cutting *cut, parameter_store *current, int node_index, float **out)
@@ -150,11 +277,12 @@ out:
 }
 
 /* Whether a consumer that is set runs on the wide axis: other consumers of its site follow, or the
- * site spans blocks. In an open loop it does not run before all sites are narrow. */
+ * site spans blocks or is a part. In an open loop it does not run before all sites are narrow. */
 static bool runs_wide(const cutting *cut, int index, int consumer)
 {
     const bool is_last = consumer == cut_site(cut, index)->consumer_count - 1;
-    return cut->plan->loop == LOOP_CLOSED && !(is_last && site_narrows_in_walk(cut, index));
+    return cut_site(cut, index)->is_part ||
+           (cut->plan->loop == LOOP_CLOSED && !(is_last && site_narrows_in_walk(cut, index)));
 }
 
 grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
@@ -164,20 +292,27 @@ grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
     grail_status status = GRAIL_OK;
     const node *n = consumer_node(cut, index, consumer);
     const consumer_layout l = consumer_layout_of(cut, index, consumer);
-    const cut_axis *axis = &cut->axes[n->weight].columns;
+    const graph_parameter *weight = &cut->graph->parameters[n->weight];
+    const int64_t taps = l.taps * l.tap_rows;
+    const cut_axis *all = &cut->axes[n->weight].columns;
+    const cut_axis *axis = cut_by_site(all, index);
     const bool is_wide = runs_wide(cut, index, consumer);
-    const int64_t width =
-        is_wide ? cut_wide_features(cut->plan, axis) : reducer->kept * axis->features;
+    const int64_t width = is_wide ? cut_wide_place(cut->plan, all, weight->shape[1] * taps)
+                                  : reducer->kept * axis->features;
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
-    if (is_wide) {
+    if (cut_site(cut, index)->is_part) {
+        TRY(consumer_read_others(cut, current, index, consumer, &wide));
+    } else if (is_wide) {
         TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
-        scatter_columns(reducer, site_is_remade(cut->plan, index), axis->features, l.rows, width,
-                        narrow, wide);
     }
-    memcpy(shape, cut->graph->parameters[n->weight].shape, sizeof shape);
+    if (is_wide) {
+        scatter_columns(reducer, site_is_remade(cut->plan, index), axis->features, l.rows, width,
+                        narrow, wide + cut_wide_place(cut->plan, all, axis->first));
+    }
+    memcpy(shape, weight->shape, sizeof shape);
     shape[0] = l.rows;
-    shape[1] = width / (l.taps * l.tap_rows);
+    shape[1] = width / taps;
     TRY(parameter_store_set(current, n->weight, shape, is_wide ? wide : narrow));
 out:
     memory_free(wide);
@@ -192,7 +327,8 @@ grail_status consumer_set(const cutting *cut, parameter_store *current,
     const node *n = consumer_node(cut, index, consumer);
     const consumer_layout l = consumer_layout_of(cut, index, consumer);
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept = reducer->kept * (cut->axes[n->weight].columns.features / taps);
+    const int64_t kept =
+        reducer->kept * (cut_by_site(&cut->axes[n->weight].columns, index)->features / taps);
     const float *natural = narrow;
     float *turned = NULL;
     if (l.tap_rows > 1) {

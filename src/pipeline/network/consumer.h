@@ -19,9 +19,23 @@ consumer_layout consumer_layout_of(const cutting *cut, int site, int consumer);
 /** The layout of a node whose input is not cut. */
 consumer_layout map_layout_of(const cutting *cut, int node_index);
 
+/** Elements of a row: of all axes but the first. */
+int64_t row_elements(int rank, const int64_t *shape);
+
+/** A parameter of the current network in the wide form, with rows and columns for all merged units
+ * of sites that are parts: its shape and, in f32, its values; *out is owned, even after a failure.
+ */
+grail_status wide_values(const cutting *cut, parameter_store *current, int parameter,
+                         int64_t shape[PARAMETER_MAX_RANK], float **out) GRAIL_MUST_CHECK;
+
 /** W[rows * tap_rows, features * taps] of a consumer that is not reduced yet; *out is owned. */
 grail_status consumer_read(const cutting *cut, parameter_store *current, int site, int consumer,
                            float **out) GRAIL_MUST_CHECK;
+/** A part's consumer: its weight in the wide form, as it is stored, with zeros for the part. */
+grail_status consumer_read_others(const cutting *cut, parameter_store *current, int site,
+                                  int consumer, float **out) GRAIL_MUST_CHECK;
+/** The channel of the consumer's input where the site's begin in the wide form. */
+int64_t consumer_first(const cutting *cut, int site, int consumer);
 /** The same of a node whose input is not cut. */
 grail_status map_read(const cutting *cut, parameter_store *current, int node_index,
                       float **out) GRAIL_MUST_CHECK;

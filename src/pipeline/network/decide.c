@@ -49,16 +49,25 @@ int64_t scored_input_width(const cutting *cut, int index)
     return cut->graph->parameters[scored_weight(cut, index)].shape[1];
 }
 
-int scored_input_site(const cutting *cut, int index)
+const cut_axis *scored_input_cut(const cutting *cut, int index)
 {
-    return cut->axes[scored_weight(cut, index)].columns.site;
+    return &cut->axes[scored_weight(cut, index)].columns;
 }
 
-void norms_of_squares(const grail_reducer *reducer, int64_t width, double *squares)
+void norms_of_squares(int64_t width, double *squares)
 {
     for (int64_t i = 0; i < width; i++) {
-        const bool removed = reducer != NULL && reducer->labels[i / (width / reducer->units)] < 0;
-        squares[i] = removed ? 0.0 : sqrt(squares[i]);
+        squares[i] = sqrt(squares[i]);
+    }
+}
+
+void norms_leave_out(const cut_axis *cut, int64_t taps, const grail_reducer *r, double *norms)
+{
+    const int64_t u = cut->features / taps;
+    for (int64_t i = 0; r != NULL && i < r->units * u; i++) {
+        if (r->labels[i / u] < 0) {
+            norms[cut->first / taps + i] = 0.0;
+        }
     }
 }
 
@@ -78,16 +87,17 @@ const float *regional_gradients_of(const regional_gradients *g, int parameter)
     return g->of == NULL ? NULL : g->of[parameter];
 }
 
-/* squares[features] of the input of a producer; `wide` columns at most in the current network. */
-static grail_status observe_squares(sample_passes *passes, int producer, int64_t wide,
-                                    int64_t features, double *squares)
+/* squares[wide] of the input of a producer; `wide` columns at most in the current network. *out is
+ * owned. */
+static grail_status observe_squares(sample_passes *passes, int producer, int64_t wide, double **out)
 {
     grail_status status = GRAIL_OK;
     const execution *e = passes->current->execution;
     column_sums s = {0};
+    TRY(memory_new(out, (size_t)wide, sizeof **out));
     TRY(column_sums_init(e->backend, e->graph->nodes[producer].inputs[0], wide, false, &s));
     TRY(pass_visit(passes, producer, GRAPH_NONE, column_sums_visitor(&s, producer)));
-    TRY(matrix_download(matrix_columns(s.squares, 0, features), squares));
+    TRY(matrix_download(s.squares, *out));
 out:
     column_sums_fini(&s);
     return status;
@@ -98,14 +108,19 @@ static grail_status measure_input_norms(const cutting *cut, int index, sample_pa
                                         const site_result *results, double **out)
 {
     const int producer = scored_node(cut, index);
-    const cut_axis *columns = &cut->axes[cut->graph->nodes[producer].weight].columns;
+    const graph *g = cut->graph;
+    const cut_axis *columns = scored_input_cut(cut, index);
     const int64_t features = scored_input_width(cut, index);
-    const int64_t wide =
-        columns->site == GRAPH_NONE ? features : cut_wide_features(cut->plan, columns);
-    CHECK(memory_new(out, (size_t)features, sizeof **out));
-    CHECK(observe_squares(passes, producer, wide > features ? wide : features, features, *out));
-    norms_of_squares(columns->site == GRAPH_NONE ? NULL : results[columns->site].reducer, features,
-                     *out);
+    const int64_t taps = weight_taps(&g->parameters[g->nodes[producer].weight]);
+    const int64_t wide = cut_wide_place(cut->plan, columns, features * taps) / taps;
+    CHECK(observe_squares(passes, producer, wide, out));
+    for (int64_t i = 0; i < features; i++) { /* those of merged units lie between them */
+        (*out)[i] = (*out)[cut_wide_place(cut->plan, columns, i * taps) / taps];
+    }
+    norms_of_squares(features, *out);
+    for (; columns != NULL && columns->site != GRAPH_NONE; columns = columns->next) {
+        norms_leave_out(columns, taps, results[columns->site].reducer, *out);
+    }
     return GRAIL_OK;
 }
 

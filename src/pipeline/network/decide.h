@@ -13,12 +13,14 @@ int deciding_consumers(const cutting *cut, int site);
 int scored_node(const cutting *cut, int site);
 /** How many features the input of that node has in the dense network. */
 int64_t scored_input_width(const cutting *cut, int site);
-/** The site whose units these features are, GRAPH_NONE: they are not cut. */
-int scored_input_site(const cutting *cut, int site);
+/** What sites cut of these features. */
+const cut_axis *scored_input_cut(const cutting *cut, int site);
 
-/** Turns squares[width] of these features into norms (docs/numerics.md, Scores): 0 for those of
- * units that `reducer` removed, which may be NULL. */
-void norms_of_squares(const grail_reducer *reducer, int64_t width, double *squares);
+/** Turns squares[width] of these features into norms (docs/numerics.md, Scores). */
+void norms_of_squares(int64_t width, double *squares);
+/** Zeroes those of the units of a segment that its reducer (NULL: none) removed; its features count
+ * with `taps`. */
+void norms_leave_out(const cut_axis *cut, int64_t taps, const grail_reducer *r, double *norms);
 
 /** Gradients of the weights that read the sites of a block (regional.h). */
 typedef struct regional_gradients {

@@ -39,8 +39,7 @@ static grail_status add_map(const grail_model *model, const cutting *cut, int no
     }
     CHECK(memory_reserve(&p->maps, (size_t)p->count + 1, sizeof p->maps[0]));
     counted_map *m = &p->maps[p->count++];
-    const consumer_layout l =
-        of_site ? consumer_layout_of(cut, index, consumer) : map_layout_of(cut, node_index);
+    const consumer_layout l = map_layout_of(cut, node_index);
     *m = (counted_map){.node = node_index,
                        .width = l.features,
                        .site = index,

@@ -11,8 +11,8 @@ bool heals_in_walk(const cutting *cut, const heal_options *options)
 {
     bool spans = false;
     for (int i = 0; i < cut->plan->count; i++) {
-        spans =
-            spans || (site_is_cut(cut->plan, i) && site_spans_blocks(cut->graph, cut_site(cut, i)));
+        spans = spans ||
+                (site_is_cut(cut->plan, i) && site_waits_for_network(cut->graph, cut_site(cut, i)));
     }
     return options->blocks && cut->plan->loop == LOOP_CLOSED && !spans;
 }
@@ -93,29 +93,22 @@ static grail_status place_streams(calibration_network *network, int first, int l
     return pass_to(&network->passes, begin, network_dense_end(network, last));
 }
 
-/* The cut axis of a value's channels, which are those of the nearest map before it. */
-static cut_axis axis_of_value(const cutting *cut, int value)
+static grail_status add_goal(const calibration_network *network, int value, int block,
+                             heal_goal *out)
 {
-    const cut_axis none = {.site = GRAPH_NONE};
-    const graph *g = cut->graph;
-    while (g->value_source[value] != GRAPH_NONE) {
-        const node *n = &g->nodes[g->value_source[value]];
-        if (node_is_map(n)) {
-            return cut->axes[n->weight].rows;
-        }
-        value = n->inputs[0];
-    }
-    return none;
-}
-
-static heal_goal goal_of(const calibration_network *network, int value)
-{
-    const cut_axis axis = axis_of_value(network->cut, value);
-    return (heal_goal){.value = value,
+    const graph *g = network->cut->graph;
+    const cut_axis *axis = cut_of_value(g, network->cut->axes, value);
+    const bool is_cut = axis->site != GRAPH_NONE;
+    *out = (heal_goal){.value = value,
                        .dense = value,
-                       .reducer =
-                           axis.site == GRAPH_NONE ? NULL : network->results[axis.site].reducer,
-                       .features = axis.features};
+                       .reducer = is_cut ? network->results[axis->site].reducer : NULL,
+                       .features = axis->features};
+    return is_cut && cut_site(network->cut, axis->site)->is_part
+               ? error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "cannot heal block %d: site '%s' cuts a part of a value that leaves it; "
+                           "heal the network instead",
+                           block, cut_site(network->cut, axis->site)->name)
+               : GRAIL_OK;
 }
 
 /* Pairs the values that live behind the blocks with those of the dense sample stream. Where that
@@ -139,7 +132,7 @@ static grail_status find_goals(const calibration_network *network, int first, in
     *count = 0;
     for (int i = 0; i < live_count; i++) {
         if (g->value_source[live[i]] >= begin) {
-            goals[(*count)++] = goal_of(network, live[i]);
+            TRY(add_goal(network, live[i], last, &goals[(*count)++]));
         }
     }
     if (network->dense.graph != g || dense->position != end) {

@@ -1,19 +1,46 @@
 #include "pipeline/network/narrow.h"
 
+#include "pipeline/network/consumer.h"
+
 #include <string.h>
 
 /* -- merged units ------------------------------------------------------------------------------ */
 
-/* Sets one parameter of the current network to [rows | merged rows]. */
-static grail_status append_merged(parameter_store *dense, parameter_store *current, const site *s,
-                                  const site_end *end, int parameter, const grail_reducer *reducer)
+/* Sets the merged rows of a site among those of others in one parameter of the current network. */
+static grail_status fill_merged(const cutting *cut, int index, const site_end *end, int parameter,
+                                const grail_reducer *reducer, parameter_store *current)
 {
     grail_status status = GRAIL_OK;
+    const cut_axis *rows = &cut->axes[parameter].rows;
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    float *wide = NULL;
+    const int64_t u = end->features_per_unit;
+    TRY(wide_values(cut, current, parameter, shape, &wide));
+    const int64_t width = row_elements(cut->graph->parameters[parameter].rank, shape);
+    float *own = wide + cut_wide_place(cut->plan, rows, end->first) * width;
+    reducer_narrow_rows(reducer, end->exchangeable, u, width, own,
+                        own + cut_site(cut, index)->units * u * width);
+    TRY(parameter_store_set(current, parameter, shape, wide));
+out:
+    memory_free(wide);
+    return status;
+}
+
+/* Sets one parameter of the current network to [rows | merged rows]. */
+static grail_status append_merged(const cutting *cut, int index, const site_end *end, int parameter,
+                                  const grail_reducer *reducer, parameter_store *dense,
+                                  parameter_store *current)
+{
+    grail_status status = GRAIL_OK;
+    const site *s = cut_site(cut, index);
     float *rows = NULL;
     float *wide = NULL;
     int64_t count = 0;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     const int64_t u = end->features_per_unit;
+    if (s->is_part) {
+        return fill_merged(cut, index, end, parameter, reducer, current);
+    }
     TRY(parameter_store_read_f32(dense, parameter, &rows, &count));
     const int64_t columns = count / (s->units * u);
     const int64_t merged = reducer->kept * u * columns;
@@ -29,14 +56,14 @@ out:
     return status;
 }
 
-static grail_status append_merged_node(parameter_store *dense, parameter_store *current,
-                                       const site *s, const site_end *end,
-                                       const grail_reducer *reducer)
+static grail_status append_merged_node(const cutting *cut, int index, const site_end *end,
+                                       const grail_reducer *reducer, parameter_store *dense,
+                                       parameter_store *current)
 {
     int parameters[NODE_MAX_PARAMETERS];
     const int count = node_parameters(&current->model->graph->nodes[end->node], parameters);
     for (int i = 0; i < count; i++) {
-        CHECK(append_merged(dense, current, s, end, parameters[i], reducer));
+        CHECK(append_merged(cut, index, end, parameters[i], reducer, dense, current));
     }
     return GRAIL_OK;
 }
@@ -46,25 +73,40 @@ grail_status site_append_merged(const cutting *cut, int index, const grail_reduc
 {
     const site *s = cut_site(cut, index);
     for (int p = 0; p < s->producer_count; p++) {
-        CHECK(append_merged_node(dense, current, s, &s->producers[p], reducer));
+        CHECK(append_merged_node(cut, index, &s->producers[p], reducer, dense, current));
     }
     for (int k = 0; k < s->channel_count; k++) {
-        CHECK(append_merged_node(dense, current, s, &s->channels[k], reducer));
+        CHECK(append_merged_node(cut, index, &s->channels[k], reducer, dense, current));
     }
     return GRAIL_OK;
 }
 
 /* -- narrow shapes ----------------------------------------------------------------------------- */
 
-void axis_reduced_features(const plan *p, const grail_reducer *reducer, const cut_axis *axis,
-                           int64_t *out)
+void axis_reduced_features(const plan *p, const site_result *results, const cut_axis *axis,
+                           int64_t dense, int64_t *out)
 {
-    if (!site_is_remade(p, axis->site)) {
-        reducer_kept_features(reducer, axis->features, out);
-        return;
+    const cut_axis *all = axis;
+    int64_t at = 0; /* dense */
+    for (; axis != NULL && axis->site != GRAPH_NONE; axis = axis->next) {
+        const grail_reducer *r = results[axis->site].reducer;
+        const int64_t count = r->kept * axis->features;
+        const int64_t place = cut_wide_place(p, all, axis->first);
+        while (at < axis->first) {
+            *out++ = cut_wide_place(p, all, at++);
+        }
+        at += r->units * axis->features;
+        if (!site_is_remade(p, axis->site)) {
+            reducer_kept_features(r, axis->features, out);
+        }
+        for (int64_t k = 0; k < count; k++) {
+            out[k] =
+                place + (site_is_remade(p, axis->site) ? r->units * axis->features + k : out[k]);
+        }
+        out += count;
     }
-    for (int64_t k = 0; k < reducer->kept * axis->features; k++) {
-        out[k] = reducer->units * axis->features + k;
+    while (at < dense) {
+        *out++ = cut_wide_place(p, all, at++);
     }
 }
 
@@ -74,25 +116,25 @@ typedef struct kept_features {
     int64_t *features; /* [count], owned; NULL: all */
 } kept_features;
 
+/* `dense` is the size of the axis in the dense network. */
 static grail_status find_kept(const plan *p, const site_result *results, const cut_axis *axis,
-                              kept_features *out)
+                              int64_t dense, kept_features *out)
 {
-    const grail_reducer *reducer = results[axis->site].reducer;
-    *out = (kept_features){.count = reducer->kept * axis->features};
+    *out = (kept_features){.count = cut_narrow_place(p, axis, dense)};
     CHECK(memory_new_unset(&out->features, (size_t)out->count, sizeof out->features[0]));
-    axis_reduced_features(p, reducer, axis, out->features);
+    axis_reduced_features(p, results, axis, dense, out->features);
     return GRAIL_OK;
 }
 
 /* Which of an axis's `size` features stay: all where it is narrow already, or not cut by this site.
  */
 static grail_status kept_of_axis(const plan *p, const site_result *results, const cut_axis *axis,
-                                 int index, int64_t size, kept_features *out)
+                                 int64_t dense, int index, int64_t size, kept_features *out)
 {
     const bool is_cut = axis->site != GRAPH_NONE && (index == GRAPH_NONE || axis->site == index);
-    const bool is_wide = is_cut && size != p->sites[axis->site].kept * axis->features;
+    const bool is_wide = is_cut && size != cut_narrow_place(p, axis, dense);
     *out = (kept_features){.count = size};
-    return is_wide ? find_kept(p, results, axis, out) : GRAIL_OK;
+    return is_wide ? find_kept(p, results, axis, dense, out) : GRAIL_OK;
 }
 
 /* narrow[rows, columns] = wide[kept rows, kept columns] */
@@ -121,8 +163,10 @@ grail_status narrow_values(const cutting *cut, const site_result *results, param
     TRY(parameter_store_get(store, parameter, &entry));
     memcpy(shape, entry->shape, sizeof entry->shape);
     const int64_t width = matrix_count(entry->values) / shape[0];
-    TRY(kept_of_axis(cut->plan, results, &axes->rows, index, shape[0], &rows));
-    TRY(kept_of_axis(cut->plan, results, &axes->columns, index, width, &columns));
+    const graph_parameter *dense = &cut->graph->parameters[parameter];
+    TRY(kept_of_axis(cut->plan, results, &axes->rows, dense->shape[0], index, shape[0], &rows));
+    TRY(kept_of_axis(cut->plan, results, &axes->columns, row_elements(dense->rank, dense->shape),
+                     index, width, &columns));
     if (rows.features != NULL || columns.features != NULL) {
         TRY(parameter_store_read_f32(store, parameter, &wide, &count));
         TRY(memory_new_unset(out, (size_t)(rows.count * columns.count), sizeof **out));
@@ -176,12 +220,15 @@ static bool is_wanted(const network_run *current, int parameter)
     return wanted;
 }
 
+/* Those that a site cuts, or any for GRAPH_NONE. */
 static grail_status narrow_parameters(const cutting *cut, const site_result *results, int index,
                                       network_run *current)
 {
     for (int p = 0; p < cut->graph->parameter_count; p++) {
         const parameter_cut *axes = &cut->axes[p];
-        const bool is_cut = axes->rows.site == index || axes->columns.site == index;
+        const bool any = index == GRAPH_NONE;
+        const bool is_cut = (any ? axes->rows.site != index : axes->rows.site == index) ||
+                            (any ? axes->columns.site != index : axes->columns.site == index);
         if (is_cut && is_wanted(current, p)) {
             CHECK(narrow_own(cut, results, current->parameters, p, index));
         }
@@ -203,7 +250,7 @@ static grail_status narrow_held_input(const cutting *cut, const site_result *res
     if (position > s->producers[0].node && position < last->node) {
         TRY(pass_to(passes, last->node, GRAPH_NONE));
     }
-    TRY(find_kept(cut->plan, results, &axis, &kept));
+    TRY(find_kept(cut->plan, results, &axis, s->units * axis.features, &kept));
     TRY(sample_stream_gather(&passes->current->stream, cut->graph->nodes[last->node].inputs[0],
                              kept.count, kept.features));
 out:
@@ -226,12 +273,10 @@ grail_status site_take_narrow_shape(const cutting *cut, const site_result *resul
 grail_status sites_take_narrow_shapes(const cutting *cut, const site_result *results,
                                       network_run *current)
 {
-    for (int i = 0; i < cut->plan->count; i++) {
-        if (site_is_cut(cut->plan, i)) {
-            CHECK(narrow_parameters(cut, results, i, current));
-        }
+    if (current->sliced.nodes != NULL) {
+        cuts_place_slices(cut->graph, cut->axes, cut->plan, true, current->sliced.nodes);
     }
-    return GRAIL_OK;
+    return narrow_parameters(cut, results, GRAPH_NONE, current);
 }
 
 /* -- dropped sublayers ------------------------------------------------------------------------- */

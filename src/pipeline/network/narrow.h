@@ -12,11 +12,11 @@
 grail_status site_append_merged(const cutting *cut, int site, const grail_reducer *reducer,
                                 parameter_store *dense, parameter_store *current) GRAIL_MUST_CHECK;
 
-/** The features that the result has of the dense or wide form of an axis whose site has this
- * reducer, out[K u]: those of the kept units, or for a folding the merged ones behind the others.
- */
-void axis_reduced_features(const plan *p, const grail_reducer *reducer, const cut_axis *axis,
-                           int64_t *out);
+/** The features of a cut axis's dense or wide form that the result has, in order: those of the kept
+ * units, or for a folding the merged ones behind the others, and what is not cut of an axis that
+ * has `dense` features. */
+void axis_reduced_features(const plan *p, const site_result *results, const cut_axis *axis,
+                           int64_t dense, int64_t *out);
 
 /** A parameter of the current network with the axes cut by `site` in the narrow form, or with all
  * its cut axes for GRAPH_NONE: its shape and, in f32, its values. *out is owned; NULL where these
@@ -28,8 +28,9 @@ grail_status narrow_values(const cutting *cut, const site_result *results, param
 /**
  * After the last consumer of a site is set: those of its producers, channel parameters and
  * consumers that run again take their narrow shapes, and so does the input of that consumer in the
- * sample stream. What runs from then on is narrow. A site that spans blocks stays as it is: its
- * axis may cross the place where a sample stream waits. In an open loop nothing runs.
+ * sample stream. What runs from then on is narrow. A site that spans blocks, or is a part of a
+ * value, stays as it is: its axis may cross the place where a sample stream waits. In an open loop
+ * nothing runs.
  */
 grail_status site_take_narrow_shape(const cutting *cut, const site_result *results, int site,
                                     sample_passes *passes) GRAIL_MUST_CHECK;

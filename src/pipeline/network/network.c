@@ -5,14 +5,37 @@
 #include "pipeline/network/narrow.h"
 #include "pipeline/request/experts.h"
 
+#include <string.h>
+
 static grail_status create_run(const compression_request *request, const grail_model *model,
                                parameter_store *parent, matrix_pool *pool, network_run *out)
 {
     backend *b = request->backend;
-    out->graph = model->graph;
+    const graph *g = out->sliced.nodes == NULL ? model->graph : &out->sliced;
+    out->graph = g;
     CHECK(parameter_store_create(model, b, parent, &out->parameters));
-    CHECK(execution_create(model->graph, b, pool, &out->execution));
-    return sample_stream_init(&out->stream, model->graph, b, request->samples->batch_count);
+    CHECK(execution_create(g, b, pool, &out->execution));
+    return sample_stream_init(&out->stream, g, b, request->samples->batch_count);
+}
+
+/* Gives the current network a graph of its own where slices may take other runs of channels there.
+ */
+static grail_status copy_slices(const cutting *cut, network_run *current)
+{
+    const graph *g = cut->graph;
+    bool slices = false;
+    for (int i = 0; i < g->node_count; i++) {
+        slices = slices || operator_of(&g->nodes[i])->axis == AXIS_SLICE;
+    }
+    if (!slices) {
+        return GRAIL_OK;
+    }
+    current->sliced = *g;
+    current->sliced.nodes = NULL;
+    CHECK(memory_new_unset(&current->sliced.nodes, (size_t)g->node_count, sizeof g->nodes[0]));
+    memcpy(current->sliced.nodes, g->nodes, (size_t)g->node_count * sizeof g->nodes[0]);
+    cuts_place_slices(g, cut->axes, cut->plan, false, current->sliced.nodes);
+    return GRAIL_OK;
 }
 
 static void free_run(network_run *run)
@@ -20,6 +43,7 @@ static void free_run(network_run *run)
     sample_stream_fini(&run->stream);
     execution_free(run->execution);
     parameter_store_free(run->parameters);
+    memory_free(run->sliced.nodes);
 }
 
 /* A dense target and a judgement need the dense network to run beside the current one. */
@@ -120,6 +144,7 @@ grail_status network_create(const compression_request *request, int64_t memory,
     const grail_model *teacher = request->teacher;
     CHECK(
         create_run(request, teacher == NULL ? request->model : teacher, NULL, n->pool, &n->dense));
+    CHECK(copy_slices(n->cut, &n->current));
     CHECK(create_run(request, request->model, teacher == NULL ? n->dense.parameters : NULL, n->pool,
                      &n->current));
     n->current.parameters->written = request_written_dtypes(request);

@@ -18,6 +18,7 @@ void observation_fini(observation *o)
     grail_statistics_free(o->part);
     memory_free(o->weight);
     matrix_free(&o->target_weight);
+    matrix_free(&o->others);
     matrix_free(&o->local_weight);
     matrix_free(&o->local_bias);
     *o = (observation){0};
@@ -90,6 +91,7 @@ static observation describe(const cutting *cut, int index, int consumer)
         .target = target,
         .goal = goal_of(cut, reader, target),
         .layout = layout,
+        .first = cut_site(cut, index)->is_part ? consumer_first(cut, index, consumer) : 0,
         .unreduced = remade ? layout.features : 0,
         .weighted = is_weighted(cut, reader, target),
         .mixes = is_mixed(p, target),
@@ -97,19 +99,25 @@ static observation describe(const cutting *cut, int index, int consumer)
     };
 }
 
+/* Where the columns of a consumer begin among all of its input's, and how many these are. */
+typedef struct input_columns {
+    int64_t first, all;
+} input_columns;
+
 /* The matrix that turns the input's columns into W times the input: W, with zeros for the remade
- * columns behind the others of the same input. */
-static grail_status make_target_weight(backend *b, const observation *o, int64_t wide, matrix *out)
+ * columns behind the others of the same input, and for those of other sites. */
+static grail_status make_target_weight(backend *b, const observation *o, input_columns in,
+                                       matrix *out)
 {
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
-    if (wide == width) {
+    if (in.all == width) {
         CHECK(matrix_new(b, backend_weight_type(b), rows, width, out));
         CHECK(matrix_upload_f32(*out, o->weight));
         return GRAIL_OK;
     }
-    CHECK(matrix_new_zero(b, backend_type(b), rows, wide, out));
-    return matrix_upload_f32(matrix_columns(*out, 0, width), o->weight);
+    CHECK(matrix_new_zero(b, backend_type(b), rows, in.all, out));
+    return matrix_upload_f32(matrix_columns(*out, in.first, width), o->weight);
 }
 
 /* A dense output contains the consumer's bias; a product does not. */
@@ -136,28 +144,64 @@ static grail_status create_statistics(backend *b, int64_t width, int64_t outputs
     return statistics_create(b, width, outputs, &o->held);
 }
 
+static input_columns columns_in_dense(const cutting *cut, const observation *o, const site_end *end)
+{
+    const int weight = cut->graph->nodes[o->node].weight;
+    return (input_columns){.first = end->first * o->layout.taps,
+                           .all = cut->graph->parameters[weight].shape[1] * o->layout.taps};
+}
+
+static input_columns columns_in_wide(const cutting *cut, const observation *o)
+{
+    const int index = cut->graph->nodes[o->node].weight;
+    const graph_parameter *weight = &cut->graph->parameters[index];
+    const int64_t taps = weight_taps(weight);
+    const int64_t all =
+        cut_wide_place(cut->plan, &cut->axes[index].columns, weight->shape[1] * taps);
+    return (input_columns){.first = o->first * o->layout.taps, .all = all / taps * o->layout.taps};
+}
+
+/* What the other columns of a part's consumer add to its output. */
+static grail_status make_others(const cutting *cut, parameter_store *current, int64_t all,
+                                observation *o)
+{
+    grail_status status = GRAIL_OK;
+    backend *b = current->backend;
+    float *others = NULL;
+    if (!cut_site(cut, o->site)->is_part || o->target != OBSERVES_DENSE_OUTPUT) {
+        return GRAIL_OK;
+    }
+    TRY(consumer_read_others(cut, current, o->site, o->consumer, &others));
+    TRY(matrix_new(b, backend_weight_type(b), o->layout.rows, all, &o->others));
+    TRY(matrix_upload_f32(o->others, others));
+out:
+    memory_free(others);
+    return status;
+}
+
 grail_status observation_init(const cutting *cut, parameter_store *current, int index, int consumer,
                               observation *o)
 {
     *o = describe(cut, index, consumer);
     const site_end *end = &cut_site(cut, index)->consumers[consumer];
     const int64_t reduced = cut->plan->sites[index].kept * end->features_per_unit;
+    const input_columns dense = columns_in_dense(cut, o, end);
+    const input_columns wide = columns_in_wide(cut, o);
     const int64_t dense_width = o->layout.features * o->layout.taps;
     const int64_t reduced_width = reduced * o->layout.taps;
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
     CHECK(consumer_read(cut, current, index, consumer, &o->weight));
     if (o->target == OBSERVES_DENSE_PRODUCT) {
-        CHECK(make_target_weight(current->backend, o, dense_width, &o->target_weight));
+        CHECK(make_target_weight(current->backend, o, dense, &o->target_weight));
     } else if (o->target == OBSERVES_PRODUCT) {
-        CHECK(make_target_weight(current->backend, o, dense_width + reduced_width,
-                                 &o->target_weight));
+        CHECK(make_target_weight(current->backend, o, wide, &o->target_weight));
     }
     if (o->mixes && o->remade) {
-        CHECK(
-            make_target_weight(current->backend, o, dense_width + reduced_width, &o->local_weight));
+        CHECK(make_target_weight(current->backend, o, wide, &o->local_weight));
         CHECK(make_local_bias(cut, current, o));
     }
+    CHECK(make_others(cut, current, wide.all, o));
     return create_statistics(current->backend, o->remade ? reduced_width : dense_width, outputs, o);
 }
 
@@ -179,7 +223,8 @@ grail_status observation_read_map(const cutting *cut, parameter_store *current, 
     o->mixes = is_mixed(cut->plan, o->target);
     CHECK(map_read(cut, current, node_index, &o->weight));
     return o->target == OBSERVES_DENSE_PRODUCT
-               ? make_target_weight(current->backend, o, width, &o->target_weight)
+               ? make_target_weight(current->backend, o, (input_columns){.all = width},
+                                    &o->target_weight)
                : GRAIL_OK;
 }
 
@@ -195,8 +240,11 @@ grail_status observation_init_input(const cutting *cut, backend *b, int index, i
                                     observation *o)
 {
     *o = describe(cut, index, consumer);
+    const node *n = &cut->graph->nodes[o->node];
     o->remade = false; /* the dense network has no merged units */
     o->unreduced = 0;
+    o->first = 0; /* all of the input, of which each part takes its own (open_loop.h) */
+    o->layout.features = cut->graph->parameters[n->weight].shape[1];
     return create_statistics(b, o->layout.features * o->layout.taps, 0, o);
 }
 
@@ -326,7 +374,7 @@ enum { PIECE_ELEMENTS = 8 << 20 };
 /* The columns of `in` that the statistics are of. */
 static matrix observed_columns(const observation *o, const grail_statistics *into, matrix in)
 {
-    return matrix_columns(in, o->unreduced * o->layout.taps, into->width);
+    return matrix_columns(in, (o->first + o->unreduced) * o->layout.taps, into->width);
 }
 
 static bool mixes_rows(const observation *o)
@@ -382,6 +430,18 @@ out:
     return status;
 }
 
+static grail_status subtract_others(const observation *o, const execution *e, matrix in, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix made = {0};
+    TRY(matrix_pool_take(e->pool, y.rows, y.columns, &made));
+    TRY(matrix_linear(in, o->others, no_matrix, made));
+    TRY(matrix_subtract(y, made, y));
+out:
+    matrix_pool_give(e->pool, &made);
+    return status;
+}
+
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
  * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
  * are the roots of the weights of rows. */
@@ -392,6 +452,9 @@ static grail_status add_rows(observation *o, const execution *e, grail_statistic
         return add_rows_with_target(o, e, into, in, source, root);
     }
     const matrix z = observed_columns(o, into, in);
+    if (matrix_exists(o->others) && matrix_exists(y)) {
+        CHECK(subtract_others(o, e, in, y));
+    }
     if (mixes_rows(o) && matrix_exists(y)) {
         CHECK(mix_target_rows(o, e->pool, root, in, y));
     }

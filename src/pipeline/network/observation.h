@@ -34,9 +34,12 @@ typedef struct observation {
     observed_target target;
     stream_goal goal; /* of a dense output, where dropped sublayers follow */
     consumer_layout layout;
-    int64_t unreduced;            /* features in front of the remade ones in the input's columns */
+    int64_t first;                /* of the input's features, where the site's begin; with */
+    int64_t unreduced;            /* this many features in front of the remade ones */
     float *weight;                /* W in the form of `layout`, owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
+    matrix others;                /* of a part, whose target is what the others leave of the dense
+                                     output: W with zeros for the part; owned */
     bool weighted;                /* rows count by the dense residual stream (see above) */
     bool mixes;                   /* the target is mixed with W times the observed rows */
     matrix local_weight;          /* with `mixes` and `remade`: the matrix for that product, */

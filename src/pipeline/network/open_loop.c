@@ -185,11 +185,12 @@ out:
     return status;
 }
 
-/* Frees the session's statistics of a site's consumers. */
+/* Frees the session's statistics of a site's consumers, unless they are those of other parts, too.
+ */
 static void open_loop_release(const compression_request *request, int index)
 {
     const site *s = site_at(request, index);
-    for (int k = 0; k < s->consumer_count; k++) {
+    for (int k = 0; k < s->consumer_count && !s->is_part; k++) {
         dense_statistics *d = &request->session->of_nodes[s->consumers[k].node];
         grail_statistics_free(d->fit);
         grail_statistics_free(d->held);
@@ -204,13 +205,57 @@ static void weight_name(const compression_request *request, int node_index,
     statistics_name(request->model, request->graph->nodes[node_index].weight, name);
 }
 
+/* Columns of a consumer's input: those of the site, where they begin, and all. */
+typedef struct site_columns {
+    int64_t first, width, all;
+} site_columns;
+
+static site_columns columns_of(const compression_request *request, int index, int consumer)
+{
+    const site_end *end = &site_at(request, index)->consumers[consumer];
+    const consumer_layout l = consumer_layout_of(&request->cut, index, consumer);
+    const consumer_layout all = map_layout_of(&request->cut, end->node);
+    return (site_columns){
+        .first = end->first * l.taps, .width = l.features * l.taps, .all = all.features * l.taps};
+}
+
+/* Adds to statistics of the site's columns those of all. */
+static grail_status add_columns(site_columns c, const grail_statistics *all, grail_statistics *into)
+{
+    return c.width == c.all ? grail_statistics_add(into, all)
+                            : statistics_add_columns(into, all, c.first);
+}
+
+/* What a selector needs, of the site's columns alone. */
+static grail_status take_columns(const compression_request *request, site_columns c, unsigned needs,
+                                 grail_statistics *all_fit, grail_statistics *all_held,
+                                 input_statistics *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_statistics *fit = NULL;
+    grail_statistics *held = NULL;
+    if (c.width == c.all) {
+        return input_statistics_take(needs, all_fit, all_held, out);
+    }
+    TRY(statistics_create(request->backend, c.width, 0, &fit));
+    TRY(statistics_create(request->backend, c.width, 0, &held));
+    TRY(add_columns(c, all_fit, fit));
+    TRY(add_columns(c, all_held, held));
+    TRY(input_statistics_take(needs, fit, held, out));
+out:
+    grail_statistics_free(fit);
+    grail_statistics_free(held);
+    return status;
+}
+
 /* Diagonal and means alone, from a file without the Gram matrix. */
-static grail_status input_of_vectors(const network_statistics *s, const char *name, int64_t width,
+static grail_status input_of_vectors(const network_statistics *s, const char *name, site_columns c,
                                      bool with_means, input_statistics *out)
 {
     double *squares = NULL;
     double *means = NULL;
-    *out = (input_statistics){.width = width};
+    const int64_t width = c.all;
+    *out = (input_statistics){.width = c.width};
     CHECK(memory_new(&squares, (size_t)width, sizeof squares[0]));
     out->diagonal = squares;
     if (with_means) {
@@ -218,8 +263,11 @@ static grail_status input_of_vectors(const network_statistics *s, const char *na
         out->means = means;
     }
     CHECK(network_statistics_vectors(s, name, width, squares, means, &out->weight));
-    for (int64_t i = 0; with_means && i < width; i++) {
-        means[i] = out->weight > 0.0 ? means[i] / out->weight : 0.0;
+    for (int64_t i = 0; i < c.width; i++) {
+        squares[i] = squares[c.first + i];
+    }
+    for (int64_t i = 0; with_means && i < c.width; i++) {
+        means[i] = out->weight > 0.0 ? means[c.first + i] / out->weight : 0.0;
     }
     out->rows = out->weight;
     out->rounding = network_statistics_rounding(out->weight);
@@ -227,15 +275,15 @@ static grail_status input_of_vectors(const network_statistics *s, const char *na
 }
 
 static grail_status input_of_grams(const compression_request *request, const char *name,
-                                   int64_t width, unsigned needs, input_statistics *out)
+                                   site_columns c, unsigned needs, input_statistics *out)
 {
     grail_status status = GRAIL_OK;
     grail_statistics *fit = NULL;
     grail_statistics *held = NULL;
-    TRY(statistics_create(request->backend, width, 0, &fit));
-    TRY(statistics_create(request->backend, width, 0, &held));
+    TRY(statistics_create(request->backend, c.all, 0, &fit));
+    TRY(statistics_create(request->backend, c.all, 0, &held));
     TRY(network_statistics_grams(request->statistics, name, fit, held));
-    TRY(input_statistics_take(needs, fit, held, out));
+    TRY(take_columns(request, c, needs, fit, held, out));
 out:
     grail_statistics_free(fit);
     grail_statistics_free(held);
@@ -248,12 +296,13 @@ static grail_status input_of_file(const compression_request *request, int index,
 {
     char name[STATISTICS_NAME_SIZE];
     const network_statistics *s = request->statistics;
+    const site_columns c = columns_of(request, index, consumer);
     const consumer_layout l = consumer_layout_of(&request->cut, index, consumer);
     const bool of_vectors = l.taps == 1 && (needs & (NEEDS_GRAM | NEEDS_TARGET)) == 0;
     weight_name(request, site_at(request, index)->consumers[consumer].node, name);
     return of_vectors && !network_statistics_has_grams(s)
-               ? input_of_vectors(s, name, l.features, (needs & NEEDS_MEANS) != 0, out)
-               : input_of_grams(request, name, l.features * l.taps, needs, out);
+               ? input_of_vectors(s, name, c, (needs & NEEDS_MEANS) != 0, out)
+               : input_of_grams(request, name, c, needs, out);
 }
 
 /* What a decision needs of the input of a site's consumer; input_statistics_free frees it, even
@@ -268,7 +317,7 @@ static grail_status open_loop_input(const compression_request *request, int inde
     }
     CHECK(statistics_check_finite(d->fit));
     CHECK(statistics_check_finite(d->held));
-    return input_statistics_take(needs, d->fit, d->held, out);
+    return take_columns(request, columns_of(request, index, consumer), needs, d->fit, d->held, out);
 }
 
 /* squares[scored_input_width]: sums of squares of what the first scored producer reads. */
@@ -288,14 +337,32 @@ static grail_status open_loop_squares(const compression_request *request, int in
 
 grail_status open_loop_take(const compression_request *request, observation *o)
 {
+    grail_status status = GRAIL_OK;
     char name[STATISTICS_NAME_SIZE];
-    if (request->statistics != NULL) {
-        weight_name(request, o->node, name);
+    grail_statistics *fit = NULL;
+    grail_statistics *held = NULL;
+    const dense_statistics *dense = &request->session->of_nodes[o->node];
+    const site_columns c = columns_of(request, o->site, o->consumer);
+    const bool all = o->fit->width == c.all;
+    if (request->statistics == NULL) {
+        TRY(all ? grail_statistics_add(o->fit, dense->fit) : add_columns(c, dense->fit, o->fit));
+        TRY(all ? grail_statistics_add(o->held, dense->held)
+                : add_columns(c, dense->held, o->held));
+        goto out;
+    }
+    weight_name(request, o->node, name);
+    if (all) {
         return network_statistics_grams(request->statistics, name, o->fit, o->held);
     }
-    const dense_statistics *dense = &request->session->of_nodes[o->node];
-    CHECK(grail_statistics_add(o->fit, dense->fit));
-    return grail_statistics_add(o->held, dense->held);
+    TRY(statistics_create(request->backend, c.all, 0, &fit));
+    TRY(statistics_create(request->backend, c.all, 0, &held));
+    TRY(network_statistics_grams(request->statistics, name, fit, held));
+    TRY(add_columns(c, fit, o->fit));
+    TRY(add_columns(c, held, o->held));
+out:
+    grail_statistics_free(fit);
+    grail_statistics_free(held);
+    return status;
 }
 
 /* -- choices ----------------------------------------------------------------------------------- */
@@ -320,7 +387,7 @@ static int decided_before(const compression_request *request, int index)
     if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
         return GRAPH_NONE;
     }
-    const int read = scored_input_site(&request->cut, index);
+    const int read = scored_input_cut(&request->cut, index)->site;
     const bool precedes =
         read != GRAPH_NONE && scored_node(&request->cut, read) < scored_node(&request->cut, index);
     return precedes && !request->plan.sites[read].selector->folds ? read : GRAPH_NONE;
@@ -369,7 +436,13 @@ static grail_status take_norms(const calibration_network *network, int index, do
     const int64_t width = scored_input_width(&request->cut, index);
     CHECK(memory_new(out, (size_t)width, sizeof **out));
     CHECK(open_loop_squares(request, index, *out));
-    norms_of_squares(before == GRAPH_NONE ? NULL : network->chosen[before], width, *out);
+    norms_of_squares(width, *out);
+    if (before != GRAPH_NONE) {
+        const graph *g = request->graph;
+        const node *scored = &g->nodes[scored_node(&request->cut, index)];
+        norms_leave_out(scored_input_cut(&request->cut, index),
+                        weight_taps(&g->parameters[scored->weight]), network->chosen[before], *out);
+    }
     return GRAIL_OK;
 }
 

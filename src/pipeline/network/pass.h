@@ -18,7 +18,9 @@
 
 /** One of the two networks: its parameters, its execution and its sample stream. */
 typedef struct network_run {
-    const graph *graph; /* borrowed; of both the same, unless there is a teacher */
+    const graph *graph; /* borrowed, or `sliced`; of both the same, unless there is a teacher */
+    graph sliced;       /* of the current network where there are slices, which take other channels
+                           than in the dense one: a copy with nodes of its own */
     parameter_store *parameters;
     execution *execution;
     sample_stream stream;

@@ -61,10 +61,11 @@ static grail_status widen_rows(const cutting *cut, const site_result *results, i
     for (int d = 1; d < narrow->rank; d++) {
         width *= narrow->shape[d];
     }
-    shape[0] = cut_wide_features(cut->plan, axis);
+    const int64_t dense = cut->graph->parameters[parameter].shape[0];
+    shape[0] = cut_wide_place(cut->plan, axis, dense);
     TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));
     TRY(memory_new_unset(&places, (size_t)narrow->shape[0], sizeof places[0]));
-    axis_reduced_features(cut->plan, results[axis->site].reducer, axis, places);
+    axis_reduced_features(cut->plan, results, axis, dense, places);
     for (int64_t r = 0; r < narrow->shape[0]; r++) {
         memcpy(wide + places[r] * width, values + r * width, (size_t)width * sizeof wide[0]);
     }

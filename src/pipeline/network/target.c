@@ -113,19 +113,31 @@ grail_status reduce_value(const grail_reducer *r, int64_t features, matrix in, m
 }
 
 /* Copies a dense value [rows, n u]. If the calibration network has merged channels on this axis,
- * their means are appended: [X | X M]. *out belongs to the pool. */
-static grail_status copy_with_means(const target_source *from, const cut_axis *axis, matrix in,
+ * their means are appended to each segment: [X | X M]. *out belongs to the pool. */
+static grail_status copy_with_means(const target_source *source, const cut_axis *axis, matrix in,
                                     matrix *out)
 {
-    const int64_t width =
-        axis->site == GRAPH_NONE ? in.columns : cut_wide_features(from->cut->plan, axis);
-    CHECK(matrix_pool_take(from->dense->execution->pool, in.rows, width, out));
-    CHECK(matrix_copy(in, matrix_columns(*out, 0, in.columns)));
-    if (width > in.columns) {
-        CHECK(reduce_value(from->results[axis->site].reducer, axis->features, in,
-                           matrix_columns(*out, in.columns, width - in.columns)));
+    const plan *p = source->cut->plan;
+    int64_t from = 0;
+    int64_t to = 0;
+    CHECK(matrix_pool_take(source->dense->execution->pool, in.rows,
+                           cut_wide_place(p, axis, in.columns), out));
+    for (; axis != NULL && axis->site != GRAPH_NONE; axis = axis->next) {
+        const int64_t count = p->sites[axis->site].units * axis->features;
+        const int64_t more = site_wide_units(p, axis->site) * axis->features - count;
+        const int64_t before = axis->first + count - from;
+        if (more > 0) {
+            CHECK(matrix_copy(matrix_columns(in, from, before), matrix_columns(*out, to, before)));
+            CHECK(reduce_value(source->results[axis->site].reducer, axis->features,
+                               matrix_columns(in, axis->first, count),
+                               matrix_columns(*out, to + before, more)));
+            from += before;
+            to += before + more;
+        }
     }
-    return GRAIL_OK;
+    const int64_t left = in.columns - from;
+    return left == 0 ? GRAIL_OK
+                     : matrix_copy(matrix_columns(in, from, left), matrix_columns(*out, to, left));
 }
 
 /* For each channel sqrt(variance + epsilon) / weight, or 1 / weight without a variance: the change

@@ -13,10 +13,10 @@
 #include "pipeline/network/regional.h"
 #include "pipeline/network/rounding.h"
 
-/* The cut site whose first producer is node `node_index`, or GRAPH_NONE. */
-static int site_beginning_at(const cutting *cut, int node_index)
+/* The first cut site from `from` on whose first producer is node `node_index`, or GRAPH_NONE. */
+static int next_beginning_at(const cutting *cut, int from, int node_index)
 {
-    for (int i = 0; i < cut->sites->count; i++) {
+    for (int i = from; i < cut->sites->count; i++) {
         if (site_is_cut(cut->plan, i) && cut_site(cut, i)->producers[0].node == node_index) {
             return i;
         }
@@ -24,19 +24,34 @@ static int site_beginning_at(const cutting *cut, int node_index)
     return GRAPH_NONE;
 }
 
-/* The cut site that node `node_index` consumes, or GRAPH_NONE; *consumer becomes its index there.
- */
-static int site_read_by(const cutting *cut, int node_index, int *consumer)
+static int site_beginning_at(const cutting *cut, int node_index)
+{
+    return next_beginning_at(cut, 0, node_index);
+}
+
+/* The first segment of what node `node_index` reads that a site cuts, or NULL. */
+static const cut_axis *cut_read_by(const cutting *cut, int node_index)
 {
     const int weight = cut->graph->nodes[node_index].weight;
-    const int index = weight == GRAPH_NONE ? GRAPH_NONE : cut->axes[weight].columns.site;
-    for (int k = 0; index != GRAPH_NONE && k < cut_site(cut, index)->consumer_count; k++) {
-        if (cut_site(cut, index)->consumers[k].node == node_index) {
-            *consumer = k;
-            return index;
+    const cut_axis *columns = weight == GRAPH_NONE ? NULL : &cut->axes[weight].columns;
+    for (int k = 0; columns != NULL && columns->site != GRAPH_NONE &&
+                    k < cut_site(cut, columns->site)->consumer_count;
+         k++) {
+        if (cut_site(cut, columns->site)->consumers[k].node == node_index) {
+            return columns;
         }
     }
-    return GRAPH_NONE;
+    return NULL;
+}
+
+/* Which consumer of a site the node is. */
+static int consumer_at(const site *s, int node_index)
+{
+    int k = 0;
+    while (s->consumers[k].node != node_index) {
+        k++;
+    }
+    return k;
 }
 
 static grail_status observe_consumer(calibration_network *network, int index, int consumer)
@@ -218,16 +233,15 @@ static int dropped_site_at(const cutting *cut, int node_index)
 static grail_status meet_node(calibration_network *network, int node_index,
                               const recorded_parameters *recorded)
 {
-    int consumer = 0;
     const cutting *cut = network->cut;
     const node *n = &cut->graph->nodes[node_index];
     const int begins = site_beginning_at(cut, node_index);
-    const int read = site_read_by(cut, node_index, &consumer);
+    const cut_axis *read = cut_read_by(cut, node_index);
     const int dropped = dropped_site_at(cut, node_index);
     const bool is_refitted = refits_due(&network->refits, node_index, n->block);
     const bool fresh = recorded == NULL;
-    if (begins != GRAPH_NONE) {
-        CHECK(begin_site(network, begins, !fresh));
+    for (int i = begins; i != GRAPH_NONE; i = next_beginning_at(cut, i + 1, node_index)) {
+        CHECK(begin_site(network, i, !fresh));
     }
     if (is_refitted) {
         CHECK(fresh ? meet_map(network, node_index) : put_back(network, node_index, recorded));
@@ -237,8 +251,9 @@ static grail_status meet_node(calibration_network *network, int node_index,
         CHECK(site_take_narrow_shape(cut, network->results, begins, &network->passes));
         CHECK(fresh ? tell_site(network, begins) : GRAIL_OK);
     }
-    if (read != GRAPH_NONE) {
-        CHECK(meet_consumer(network, read, consumer, recorded));
+    for (const cut_axis *axis = read; axis != NULL; axis = axis->next) {
+        const int consumer = consumer_at(cut_site(cut, axis->site), node_index);
+        CHECK(meet_consumer(network, axis->site, consumer, recorded));
     }
     if (node_is_rescaled(cut->axes, n)) {
         const cut_axis *axis = &cut->axes[n->weight].rows;
@@ -246,7 +261,7 @@ static grail_status meet_node(calibration_network *network, int node_index,
                                    &network->passes)
                     : put_back(network, node_index, recorded));
     }
-    CHECK(round_node(network, node_index, is_refitted || read != GRAPH_NONE, recorded));
+    CHECK(round_node(network, node_index, is_refitted || read != NULL, recorded));
     CHECK(fresh && dropped != GRAPH_NONE ? tell_site(network, dropped) : GRAIL_OK);
     return cut->plan->loop == LOOP_CLOSED && is_repaired(cut, node_index)
                ? repair_batch_norm(&network->passes, node_index)
@@ -257,11 +272,9 @@ static grail_status meet_node(calibration_network *network, int node_index,
 static bool node_reads_streams(const calibration_network *network, int node_index)
 {
     const cutting *cut = network->cut;
-    int consumer = 0;
     return site_beginning_at(cut, node_index) != GRAPH_NONE ||
-           site_read_by(cut, node_index, &consumer) != GRAPH_NONE ||
-           dropped_site_at(cut, node_index) != GRAPH_NONE || network->refits.wanted[node_index] ||
-           is_repaired(cut, node_index) ||
+           cut_read_by(cut, node_index) != NULL || dropped_site_at(cut, node_index) != GRAPH_NONE ||
+           network->refits.wanted[node_index] || is_repaired(cut, node_index) ||
            node_is_rescaled(cut->axes, &cut->graph->nodes[node_index]) ||
            node_is_rounded(&network->request->rounded, &cut->graph->nodes[node_index]);
 }

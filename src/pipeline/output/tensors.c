@@ -75,24 +75,37 @@ out:
 }
 
 /* The dense features that those of a narrowed axis stand for: the kept ones, or for a merged unit
- * those of its first member. NULL if the axis is not cut; *out is owned. */
+ * those of its first member. NULL if the axis, which has `dense` features, is not cut; *out is
+ * owned. */
 static grail_status origins_of(const calibration_network *network, const cut_axis *axis,
-                               int64_t **out)
+                               int64_t dense, int64_t **out)
 {
-    int64_t *origins = NULL;
+    const plan *p = &network->request->plan;
+    int64_t at = 0;
     if (axis->site == GRAPH_NONE) {
         return GRAIL_OK;
     }
-    const grail_reducer *r = network->results[axis->site].reducer;
-    const int64_t u = axis->features;
-    const grail_status status = memory_new(&origins, (size_t)(r->kept * u), sizeof origins[0]);
-    for (int64_t j = r->units - 1; status == GRAIL_OK && j >= 0; j--) {
-        for (int64_t f = 0; r->labels[j] >= 0 && f < u; f++) {
-            origins[r->labels[j] * u + f] = j * u + f;
+    const int64_t size = cut_narrow_place(p, axis, dense);
+    CHECK(memory_new(out, (size_t)size, sizeof **out));
+    int64_t *origins = *out;
+    for (; axis != NULL; axis = axis->next) {
+        const grail_reducer *r = network->results[axis->site].reducer;
+        const int64_t u = axis->features;
+        while (at < axis->first) {
+            *origins++ = at++;
         }
+        for (int64_t j = r->units - 1; j >= 0; j--) {
+            for (int64_t f = 0; r->labels[j] >= 0 && f < u; f++) {
+                origins[r->labels[j] * u + f] = at + j * u + f;
+            }
+        }
+        origins += r->kept * u;
+        at += r->units * u;
     }
-    *out = origins;
-    return status;
+    while (at < dense) {
+        *origins++ = at++;
+    }
+    return GRAIL_OK;
 }
 
 /* What is left of the parameters of a tensor, with origins. The caller calls pieces_free. */
@@ -103,11 +116,13 @@ static grail_status find_pieces(const calibration_network *network, const tensor
     CHECK(tensor_map_pieces(map, network->request, index, out));
     for (int p = map->first_parameter[index]; p != GRAPH_NONE; p = map->next_part[p]) {
         const parameter_cut *cut = &network->request->cuts[p];
+        const int64_t *dense = network->request->graph->parameters[p].shape;
+        const int64_t taps = weight_taps(&network->request->graph->parameters[p]);
         int64_t *rows = NULL;
         int64_t *columns = NULL;
-        CHECK(origins_of(network, &cut->rows, &rows));
+        CHECK(origins_of(network, &cut->rows, dense[0], &rows));
         (*out)[count].row_origin = rows;
-        CHECK(origins_of(network, &cut->columns, &columns));
+        CHECK(origins_of(network, &cut->columns, dense[1] * taps, &columns));
         (*out)[count].column_origin = columns;
         count++;
     }
@@ -213,7 +228,8 @@ static grail_status write_rounded(const calibration_network *network, int parame
         FAIL(GRAIL_ERROR_INTERNAL, "matrix '%s' was not rounded",
              request->graph->parameters[parameter].name);
     }
-    TRY(origins_of(network, &request->cuts[parameter].rows, &origins));
+    TRY(origins_of(network, &request->cuts[parameter].rows,
+                   request->graph->parameters[parameter].shape[0], &origins));
     TRY(memory_new_unset(&kept, (size_t)shape[0], row));
     for (int64_t r = 0; r < shape[0]; r++) {
         const int64_t from = origins == NULL ? r : origins[r];

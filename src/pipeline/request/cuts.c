@@ -37,56 +37,115 @@ bool site_is_chosen_openly(const plan *p, int index, const site *s)
             (p->sites[index].normed && (needs & NEEDS_OF_CONSUMERS) != 0));
 }
 
-static int64_t weight_taps(const graph_parameter *weight)
+int64_t weight_taps(const graph_parameter *weight)
 {
     return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;
 }
 
-static void map_rows(int index, const site_end *end, int parameter, parameter_cut *cuts)
+/* The map that is being made: of parameters, of values, and the segments behind the first one of
+ * each axis. */
+typedef struct cut_map {
+    parameter_cut *parameters;
+    cut_axis *more; /* the next one to take */
+} cut_map;
+
+/* Adds a segment in its place, or instead of one that begins there, too. */
+static void add_segment(cut_map *m, cut_axis *axis, cut_axis added)
+{
+    cut_axis **at = &axis->next;
+    if (axis->site == GRAPH_NONE || axis->first == added.first) {
+        added.next = axis->next;
+        *axis = added;
+        return;
+    }
+    if (added.first < axis->first) {
+        *m->more = *axis;
+        added.next = m->more++;
+        *axis = added;
+        return;
+    }
+    while (*at != NULL && (*at)->first < added.first) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL && (*at)->first == added.first) {
+        added.next = (*at)->next;
+        **at = added;
+        return;
+    }
+    added.next = *at;
+    *m->more = added;
+    *at = m->more++;
+}
+
+static cut_axis segment_of(int index, const site_end *end, int64_t taps)
+{
+    return (cut_axis){.site = index,
+                      .first = end->first * taps,
+                      .features = end->features_per_unit * taps,
+                      .exchangeable = end->exchangeable};
+}
+
+static void map_rows(cut_map *m, int index, const site_end *end, int parameter)
 {
     if (parameter != GRAPH_NONE) {
-        cuts[parameter].rows = (cut_axis){
-            .site = index, .features = end->features_per_unit, .exchangeable = end->exchangeable};
+        add_segment(m, &m->parameters[parameter].rows, segment_of(index, end, 1));
     }
 }
 
-static void map_site(const graph *g, int index, const site *s, parameter_cut *cuts)
+static void map_site(const graph *g, int index, const site *s, cut_map *m)
 {
     for (int p = 0; p < s->producer_count; p++) {
         const node *n = &g->nodes[s->producers[p].node];
-        map_rows(index, &s->producers[p], n->weight, cuts);
-        map_rows(index, &s->producers[p], n->bias, cuts);
+        map_rows(m, index, &s->producers[p], n->weight);
+        map_rows(m, index, &s->producers[p], n->bias);
     }
     for (int k = 0; k < s->channel_count; k++) {
         int parameters[NODE_MAX_PARAMETERS];
         const int count = node_parameters(&g->nodes[s->channels[k].node], parameters);
         for (int i = 0; i < count; i++) {
-            map_rows(index, &s->channels[k], parameters[i], cuts);
+            map_rows(m, index, &s->channels[k], parameters[i]);
         }
     }
     for (int k = 0; k < s->consumer_count; k++) {
         const int weight = g->nodes[s->consumers[k].node].weight;
         const int64_t taps = weight_taps(&g->parameters[weight]);
-        cuts[weight].columns = (cut_axis){.site = index,
-                                          .features = s->consumers[k].features_per_unit * taps,
-                                          .exchangeable = s->consumers[k].exchangeable};
+        add_segment(m, &m->parameters[weight].columns, segment_of(index, &s->consumers[k], taps));
     }
+    for (int k = 0; k < s->segment_count; k++) {
+        const site_segment *own = &s->segments[k];
+        add_segment(
+            m, &m->parameters[g->parameter_count + own->value].rows,
+            (cut_axis){.site = index, .first = own->first, .features = own->features_per_unit});
+    }
+}
+
+static size_t count_segments(const site *s)
+{
+    return 2 * (size_t)s->producer_count + NODE_MAX_PARAMETERS * (size_t)s->channel_count +
+           (size_t)s->consumer_count + (size_t)s->segment_count;
 }
 
 grail_status cuts_map(const graph *g, const site_list *sites, const plan *p, parameter_cut **out)
 {
     const cut_axis none = {.site = GRAPH_NONE};
-    parameter_cut *cuts = NULL;
-    CHECK(memory_new(&cuts, (size_t)g->parameter_count, sizeof cuts[0]));
-    for (int i = 0; i < g->parameter_count; i++) {
-        cuts[i] = (parameter_cut){.rows = none, .columns = none};
+    const size_t axes = (size_t)g->parameter_count + (size_t)g->value_count;
+    size_t count = axes;
+    cut_map m = {0};
+    for (int i = 0; i < sites->count; i++) {
+        count +=
+            site_is_cut(p, i) && sites->sites[i].is_part ? count_segments(&sites->sites[i]) : 0;
     }
+    CHECK(memory_new(&m.parameters, count, sizeof m.parameters[0]));
+    for (size_t i = 0; i < axes; i++) {
+        m.parameters[i] = (parameter_cut){.rows = none, .columns = none};
+    }
+    m.more = &m.parameters[axes].rows;
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {
-            map_site(g, i, &sites->sites[i], cuts);
+            map_site(g, i, &sites->sites[i], &m);
         }
     }
-    *out = cuts;
+    *out = m.parameters;
     return GRAIL_OK;
 }
 
@@ -97,7 +156,64 @@ const site *cut_site(const cutting *cut, int index)
 
 bool site_narrows_in_walk(const cutting *cut, int index)
 {
-    return cut->plan->loop == LOOP_CLOSED && !site_spans_blocks(cut->graph, cut_site(cut, index));
+    return cut->plan->loop == LOOP_CLOSED &&
+           !site_waits_for_network(cut->graph, cut_site(cut, index));
+}
+
+const cut_axis *cut_of_value(const graph *g, const parameter_cut *cuts, int value)
+{
+    return &cuts[g->parameter_count + value].rows;
+}
+
+const cut_axis *cut_by_site(const cut_axis *axis, int index)
+{
+    while (axis != NULL && axis->site != index) {
+        axis = axis->next;
+    }
+    return axis;
+}
+
+static int64_t kept_units(const plan *p, int index)
+{
+    return p->sites[index].kept;
+}
+
+static int64_t place(const plan *p, const cut_axis *axis, int64_t at,
+                     int64_t (*units)(const plan *p, int index))
+{
+    int64_t moved = at;
+    for (; axis != NULL && axis->site != GRAPH_NONE; axis = axis->next) {
+        const int64_t dense = p->sites[axis->site].units;
+        moved += axis->first + dense * axis->features <= at
+                     ? (units(p, axis->site) - dense) * axis->features
+                     : 0;
+    }
+    return moved;
+}
+
+int64_t cut_wide_place(const plan *p, const cut_axis *axis, int64_t at)
+{
+    return place(p, axis, at, site_wide_units);
+}
+
+int64_t cut_narrow_place(const plan *p, const cut_axis *axis, int64_t at)
+{
+    return place(p, axis, at, kept_units);
+}
+
+void cuts_place_slices(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
+                       node *nodes)
+{
+    for (int i = 0; i < dense->node_count; i++) {
+        const node *n = &dense->nodes[i];
+        if (operator_of(n)->axis == AXIS_SLICE) {
+            const cut_axis *axis = cut_of_value(dense, cuts, n->inputs[0]);
+            const int64_t end = n->slice.first + n->slice.length;
+            slice_attributes *s = &nodes[i].slice;
+            s->first = place(p, axis, n->slice.first, narrow ? kept_units : site_wide_units);
+            s->length = place(p, axis, end, narrow ? kept_units : site_wide_units) - s->first;
+        }
+    }
 }
 
 bool plan_refits(const plan *p)
@@ -120,9 +236,4 @@ int64_t site_wide_units(const plan *p, int index)
 {
     const plan_site *planned = &p->sites[index];
     return planned->units + (site_is_remade(p, index) ? planned->kept : 0);
-}
-
-int64_t cut_wide_features(const plan *p, const cut_axis *axis)
-{
-    return site_wide_units(p, axis->site) * axis->features;
 }

@@ -29,18 +29,22 @@ bool site_is_remade(const plan *p, int site);
 /** Units on a cut site's axis in the calibration network: n, or n + K where they are remade. */
 int64_t site_wide_units(const plan *p, int site);
 
-/** The axis that a site cuts in a parameter. */
+/** What a site cuts of an axis of a parameter, or of the channels of a value: all of its units, one
+ * after the other. Other sites may cut other segments of the same axis. */
 typedef struct cut_axis {
     int site;         /* GRAPH_NONE: not cut */
+    int64_t first;    /* of the dense axis, where unit 0 begins */
     int64_t features; /* rows or columns per unit; columns of a convolution include its taps */
     bool exchangeable;
+    struct cut_axis *next; /* the next segment that is cut, NULL; they are in ascending order */
 } cut_axis;
 
 typedef struct parameter_cut {
     cut_axis rows, columns;
 } parameter_cut;
 
-/** The axes that the plan cuts; *out is [parameter_count], owned. */
+/** The axes that the plan cuts; *out is [parameter_count], owned, and behind it what values have
+ * (cut_of_value). */
 grail_status cuts_map(const graph *g, const site_list *sites, const plan *p,
                       parameter_cut **out) GRAIL_MUST_CHECK;
 
@@ -63,7 +67,24 @@ bool site_narrows_in_walk(const cutting *cut, int index);
 /** Whether a node is a norm over all of a width that is cut. */
 bool node_is_rescaled(const parameter_cut *cuts, const node *n);
 
-/** How many features a cut axis has in the calibration network: n u, or (n + K) u. */
-int64_t cut_wide_features(const plan *p, const cut_axis *axis);
+/** Kernel positions of a weight: 1 of a Linear. */
+int64_t weight_taps(const graph_parameter *weight);
+
+/** The channels of a value that are cut. */
+const cut_axis *cut_of_value(const graph *g, const parameter_cut *cuts, int value);
+
+/** The segment of an axis that a site cuts, the first one if it cuts several; NULL: none. */
+const cut_axis *cut_by_site(const cut_axis *axis, int site);
+
+/** Where what begins at feature `at` of the dense axis begins in the calibration network, in which
+ * a segment has n u or (n + K) u features, and in the narrowed network. For the size of the dense
+ * axis this is its size there. */
+int64_t cut_wide_place(const plan *p, const cut_axis *axis, int64_t at);
+int64_t cut_narrow_place(const plan *p, const cut_axis *axis, int64_t at);
+
+/** Makes the slices among nodes[node_count] those of the calibration network, or of the narrowed
+ * one. */
+void cuts_place_slices(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
+                       node *nodes);
 
 #endif

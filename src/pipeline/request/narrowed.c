@@ -3,20 +3,16 @@
 #include "format/weights/weights_format.h"
 #include "pipeline/request/dropped.h"
 
-static void plan_shapes(const plan *p, const parameter_cut *cuts, graph *narrowed)
+static void plan_shapes(const graph *dense, const plan *p, const parameter_cut *cuts,
+                        graph *narrowed)
 {
     for (int i = 0; i < narrowed->parameter_count; i++) {
         int64_t *shape = narrowed->parameters[i].shape;
-        const cut_axis *rows = &cuts[i].rows;
-        const cut_axis *columns = &cuts[i].columns;
-        if (rows->site != GRAPH_NONE) {
-            shape[0] = p->sites[rows->site].kept * rows->features;
-        }
-        if (columns->site != GRAPH_NONE) {
-            const plan_site *planned = &p->sites[columns->site];
-            shape[1] = shape[1] / planned->units * planned->kept;
-        }
+        const int64_t taps = weight_taps(&narrowed->parameters[i]);
+        shape[0] = cut_narrow_place(p, &cuts[i].rows, shape[0]);
+        shape[1] = cut_narrow_place(p, &cuts[i].columns, shape[1] * taps) / taps;
     }
+    cuts_place_slices(dense, cuts, p, true, narrowed->nodes);
 }
 
 static grail_status check_widths(const graph *narrowed)
@@ -102,7 +98,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
     *out = (narrowed_model){0};
     CHECK(a->build(a, model->path, model->config, model->checkpoint, &out->graph));
     graph *g = out->graph;
-    plan_shapes(p, cuts, g);
+    plan_shapes(model->graph, p, cuts, g);
     CHECK(dropped_take_out(model->graph, sites, p, g));
     CHECK(check_widths(g));
     CHECK(memory_new(&out->block_number, (size_t)g->block_count, sizeof out->block_number[0]));

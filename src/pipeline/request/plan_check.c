@@ -69,6 +69,12 @@ static grail_status check_gradients(const graph *g, const site *s, int index, co
                       loop ? "loop" : "selection");
         return error_about(status, loop ? "fit.open_loop" : "cut.select");
     }
+    if (s->is_part) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "site '%s': selector '%s' needs the gradients of whole matrices, but this "
+                         "site is a part of what some read or make; choose another selector for it",
+                         s->name, rule->name);
+    }
     if (s->block == GRAPH_NONE || s->block == g->block_count || site_spans_blocks(g, s)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "site '%s': selector '%s' needs the gradients of a block, but this site "

@@ -141,7 +141,7 @@ static bool finishes_with_network(const compression_request *request)
         const site *s = site_at(request, i);
         const bool outside = s->block == GRAPH_NONE || s->block == g->block_count;
         if (site_is_cut(p, i) &&
-            (outside || site_spans_blocks(g, s) || is_read_by_a_producer(request, s))) {
+            (outside || site_waits_for_network(g, s) || is_read_by_a_producer(request, s))) {
             return true;
         }
     }

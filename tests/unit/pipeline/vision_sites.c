@@ -45,14 +45,15 @@ static bool is_kept(const json_t *kept, int64_t unit)
     return false;
 }
 
-static void zero_columns(vision_tensor *t, int64_t rows, int64_t units, int64_t block,
-                         const json_t *kept)
+static void zero_columns(vision_tensor *t, int64_t rows, int64_t first, int64_t units,
+                         int64_t block, const json_t *kept)
 {
-    const int64_t width = units * block;
-    assert_int_equal(vision_elements(t), rows * width);
+    const int64_t width = vision_elements(t) / rows;
+    assert_true(first + units * block <= width);
     for (int64_t j = 0; j < units; j++) {
         for (int64_t row = 0; row < rows && !is_kept(kept, j); row++) {
-            memset(t->values + row * width + j * block, 0, (size_t)block * sizeof t->values[0]);
+            memset(t->values + row * width + first + j * block, 0,
+                   (size_t)block * sizeof t->values[0]);
         }
     }
 }
@@ -76,7 +77,8 @@ void vision_zero_removed(vision_model *dense, const char *path, const char *outp
         for (int k = 0; kept != NULL && k < s->consumer_count; k++) {
             const graph_parameter *p =
                 &m->graph->parameters[m->graph->nodes[s->consumers[k].node].weight];
-            zero_columns(vision_find(dense, p->tensor), p->shape[0], s->units,
+            zero_columns(vision_find(dense, p->tensor), p->shape[0],
+                         s->consumers[k].first * taps_of(p), s->units,
                          s->consumers[k].features_per_unit * taps_of(p), kept);
         }
     }

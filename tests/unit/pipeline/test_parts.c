@@ -1,0 +1,525 @@
+/* Runs on networks whose values have parts: branches side by side, slices that go their own ways,
+ * and fused maps. They are of a family of the test alone, which reads shapes from the tensors and
+ * runs of channels from the configuration. */
+#include "vision_sites.h"
+
+#include "base/random.h"
+#include "graph/operators.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NETS = 3, HEAD_DIM = 4 };
+static const char *const nets[NETS] = {"beside", "split", "fused"};
+
+/* -- the family ----------------------------------------------------------------------------------
+ */
+
+typedef struct building {
+    graph *g;
+    const json_t *config;
+    const checkpoint *weights; /* NULL: shapes are those that the caller gives, and are listed */
+    vision_model *listed;
+    int slices;
+} building;
+
+static int parameter(building *b, const char *name, const char *suffix, int rank, int64_t rows,
+                     int64_t columns, int64_t kernel)
+{
+    char full[64];
+    int index = 0;
+    int64_t shape[4] = {rows, columns, kernel, kernel};
+    snprintf(full, sizeof full, "%s.%s", name, suffix);
+    if (b->weights != NULL) {
+        memcpy(shape, checkpoint_find(b->weights, full)->shape, (size_t)rank * sizeof shape[0]);
+    } else if (graph_find_parameter(b->g, full) == GRAPH_NONE) {
+        vision_tensor *t = &b->listed->tensors[b->listed->count++];
+        t->shape = (lab_shape){.dtype = GRAIL_DTYPE_F32, .rank = rank};
+        snprintf(t->shape.name, sizeof t->shape.name, "%s", full);
+        memcpy(t->shape.shape, shape, (size_t)rank * sizeof shape[0]);
+    }
+    assert_ok(graph_add_parameter(b->g, full, rank, shape, &index));
+    return index;
+}
+
+static int add(building *b, const node *n)
+{
+    int value = 0;
+    assert_ok(graph_add_node(b->g, n, &value));
+    return value;
+}
+
+static int conv(building *b, const char *name, int64_t in, int64_t out, int64_t kernel,
+                int64_t stride, int x)
+{
+    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
+    n.weight = parameter(b, name, "weight", 4, out, in, kernel);
+    n.window = (window2d){kernel, kernel, stride, kernel / 2, 1};
+    return add(b, &n);
+}
+
+static int norm(building *b, const char *name, int64_t width, int x)
+{
+    node n = node_of(NODE_BATCH_NORM, 0, x, GRAPH_NONE);
+    n.weight = parameter(b, name, "weight", 1, width, 0, 0);
+    n.bias = parameter(b, name, "bias", 1, width, 0, 0);
+    n.mean = parameter(b, name, "mean", 1, width, 0, 0);
+    n.variance = parameter(b, name, "variance", 1, width, 0, 0);
+    n.norm.epsilon = 1e-5;
+    return add(b, &n);
+}
+
+static int linear(building *b, const char *name, int64_t in, int64_t out, int x)
+{
+    node n = node_of(NODE_LINEAR, 0, x, GRAPH_NONE);
+    n.weight = parameter(b, name, "weight", 2, out, in, 0);
+    n.bias = parameter(b, name, "bias", 1, out, 0, 0);
+    return add(b, &n);
+}
+
+static int plain(building *b, node_kind kind, int left, int right)
+{
+    const node n = node_of(kind, 0, left, right);
+    return add(b, &n);
+}
+
+static int relu(building *b, int x)
+{
+    return plain(b, NODE_ACTIVATION, x, GRAPH_NONE);
+}
+
+static int concat(building *b, int x, int y, int z)
+{
+    node n = node_of(NODE_CONCAT, 0, x, y);
+    if (z != GRAPH_NONE) {
+        n.inputs[n.input_count++] = z;
+    }
+    return add(b, &n);
+}
+
+/* A narrowed network's run is the one that its configuration has. */
+static int slice(building *b, int64_t first, int64_t length, int x)
+{
+    node n = node_of(NODE_SLICE, 0, x, GRAPH_NONE);
+    const json_t *own = json_array_get(json_object_get(b->config, "slices"), (size_t)b->slices++);
+    n.slice = (slice_attributes){.first = first, .length = length};
+    if (own != NULL) {
+        n.slice.first = json_integer_value(json_array_get(own, 0));
+        n.slice.length = json_integer_value(json_array_get(own, 1));
+    }
+    return add(b, &n);
+}
+
+/* Two branches and a pooled input side by side, a norm over them, and one that is read alone, too.
+ */
+static int beside(building *b)
+{
+    const int left = relu(b, norm(b, "left.bn", 8, conv(b, "left", 3, 8, 3, 2, b->g->input)));
+    const int right = relu(b, norm(b, "right.bn", 6, conv(b, "right", 3, 6, 1, 2, b->g->input)));
+    const int all = relu(b, norm(b, "all.bn", 14, concat(b, left, right, GRAPH_NONE)));
+    const int next = relu(b, norm(b, "next.bn", 10, conv(b, "next", 14, 10, 3, 1, all)));
+    const int more = conv(b, "more", 6, 10, 1, 1, right);
+    const int last = concat(b, plain(b, NODE_ADD, next, more), left, GRAPH_NONE);
+    return linear(b, "head", 18, VISION_CLASSES, plain(b, NODE_MEAN, last, GRAPH_NONE));
+}
+
+/* Half of the channels pass, half go through a branch, and all three come together. */
+static int split(building *b)
+{
+    const int x = relu(b, norm(b, "in.bn", 16, conv(b, "in", 3, 16, 3, 2, b->g->input)));
+    const int passes = slice(b, 0, 8, x);
+    const int goes = slice(b, 8, 8, x);
+    const int made = relu(b, norm(b, "branch.bn", 6, conv(b, "branch", 8, 6, 3, 1, goes)));
+    const int all = concat(b, passes, goes, made);
+    const int out = relu(b, conv(b, "out", 22, 12, 3, 2, all));
+    return linear(b, "head", 12, VISION_CLASSES, plain(b, NODE_MEAN, out, GRAPH_NONE));
+}
+
+enum { WIDTH = 12, INNER = 10 };
+
+/* `fused` maps for queries, keys and values, with two query heads to a key head, and for gate and
+ * up; or one map for each. */
+static int tower(building *b, bool fused)
+{
+    const int64_t heads[3] = {4 * HEAD_DIM, 2 * HEAD_DIM, 2 * HEAD_DIM};
+    int made[3];
+    int x = conv(b, "in", 3, WIDTH, 8, 8, b->g->input);
+    const int qkv = fused ? linear(b, "qkv", WIDTH, 8 * HEAD_DIM, x) : GRAPH_NONE;
+    for (int i = 0, first = 0; i < 3; first += (int)heads[i++]) {
+        static const char *const names[] = {"q", "k", "v"};
+        made[i] = fused ? slice(b, first, heads[i], qkv) : linear(b, names[i], WIDTH, heads[i], x);
+    }
+    node attention = node_of(NODE_ATTENTION, 0, made[0], made[1]);
+    attention.inputs[attention.input_count++] = made[2];
+    attention.attention =
+        (attention_attributes){.head_dim = HEAD_DIM, .bidirectional = true, .scale = 0.5};
+    x = plain(b, NODE_ADD, x, linear(b, "o", 4 * HEAD_DIM, WIDTH, add(b, &attention)));
+    const int both = fused ? linear(b, "gate_up", WIDTH, 2 * INNER, x) : GRAPH_NONE;
+    const int gate = fused ? slice(b, 0, INNER, both) : linear(b, "gate", WIDTH, INNER, x);
+    const int up = fused ? slice(b, INNER, INNER, both) : linear(b, "up", WIDTH, INNER, x);
+    const int product = plain(b, NODE_MULTIPLY, relu(b, gate), up);
+    x = plain(b, NODE_ADD, x, linear(b, "down", INNER, WIDTH, product));
+    return linear(b, "head", WIDTH, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
+}
+
+static void build_net(building *b, const char *net)
+{
+    assert_ok(graph_create(&b->g));
+    b->g->input_kind = INPUT_IMAGES;
+    b->g->image = (extent){VISION_SIDE, VISION_SIDE};
+    b->g->classes = VISION_CLASSES;
+    const int output = strcmp(net, "beside") == 0  ? beside(b)
+                       : strcmp(net, "split") == 0 ? split(b)
+                                                   : tower(b, strcmp(net, "fused") == 0);
+    b->g->nodes[b->g->node_count - 1].block = 1; /* the head stands behind the only block */
+    assert_ok(graph_finish(b->g, output));
+}
+
+static grail_status build(const architecture *self, const char *source, const json_t *config,
+                          const checkpoint *weights, graph **out)
+{
+    building b = {.config = config, .weights = weights};
+    build_net(&b, json_string_value(json_object_get(config, "net")));
+    *out = b.g;
+    return GRAIL_OK;
+}
+
+static grail_status describe_narrowed(const architecture *self, const graph *narrowed,
+                                      json_t *config)
+{
+    json_t *slices = json_array();
+    for (int i = 0; i < narrowed->node_count; i++) {
+        const node *n = &narrowed->nodes[i];
+        if (n->kind == NODE_SLICE) {
+            json_array_append_new(slices, json_pack("[I,I]", (json_int_t)n->slice.first,
+                                                    (json_int_t)n->slice.length));
+        }
+    }
+    return json_object_set_new(config, "slices", slices) == 0 ? GRAIL_OK : GRAIL_ERROR_MEMORY;
+}
+
+static grail_status judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts)
+{
+    verdicts[0] = (loader_verdict){.loader = "the test", .loads = true};
+    verdicts[1] = verdicts[0];
+    return GRAIL_OK;
+}
+
+static const char *preset(const json_t *config)
+{
+    return "cifar";
+}
+
+static const architecture family = {.name = "parts",
+                                    .build = build,
+                                    .preset = preset,
+                                    .describe_narrowed = describe_narrowed,
+                                    .judge_loaders = judge_loaders};
+
+grail_status __wrap_architecture_find(const char *source, const json_t *config,
+                                      const architecture **out);
+
+grail_status __wrap_architecture_find(const char *source, const json_t *config,
+                                      const architecture **out)
+{
+    *out = &family;
+    return GRAIL_OK;
+}
+
+/* -- networks ------------------------------------------------------------------------------------
+ */
+
+static void fill(vision_tensor *t, uint64_t seed)
+{
+    const int64_t count = vision_elements(t);
+    const char *end = strrchr(t->shape.name, '.');
+    const double deviation =
+        t->shape.rank > 1 ? sqrt((double)t->shape.shape[0] / (double)count) : 0.2;
+    assert_ok(memory_new(&t->values, (size_t)count, sizeof t->values[0]));
+    support_fill_normal(t->values, count, seed);
+    for (int64_t i = 0; i < count; i++) {
+        const double drawn = deviation * (double)t->values[i];
+        const bool scale = t->shape.rank == 1 && strcmp(end, ".weight") == 0;
+        t->values[i] = (float)(strcmp(end, ".variance") == 0 ? 0.5 + drawn * drawn
+                               : scale                       ? 1.0 + drawn
+                                                             : drawn);
+    }
+}
+
+static void make(vision_model *m, const char *net)
+{
+    building b = {.listed = m};
+    *m = (vision_model){.config = json_pack("{s:s, s:s}", "model_type", "parts", "net", net)};
+    build_net(&b, net);
+    graph_free(b.g);
+    for (int i = 0; i < m->count; i++) {
+        fill(&m->tensors[i], (uint64_t)i + 7);
+    }
+}
+
+static const char *written(const vision_lab *v, const char *net)
+{
+    vision_model m;
+    make(&m, net);
+    vision_write(&m, vision_path(v, "dense"));
+    vision_fini(&m);
+    return vision_path(v, "dense");
+}
+
+/* Rows and channels of odd units of a network's sites become those of the unit before. */
+static void copy_units(vision_model *m, const graph *g, const site *s, const site_end *end)
+{
+    int used[NODE_MAX_PARAMETERS];
+    const int count = node_parameters(&g->nodes[end->node], used);
+    for (int i = 0; i < count; i++) {
+        vision_tensor *t = vision_find(m, g->parameters[used[i]].tensor);
+        const int64_t row = vision_elements(t) / t->shape.shape[0];
+        const int64_t unit = row * end->features_per_unit;
+        for (int64_t j = 1; j < s->units; j += 2) {
+            float *to = t->values + end->first * row + j * unit;
+            memcpy(to, to - unit, (size_t)unit * sizeof *to);
+        }
+    }
+}
+
+/* The same of the columns of a consumer. */
+static void copy_columns(vision_model *m, const graph *g, const site *s, const site_end *end)
+{
+    vision_tensor *t = vision_find(m, g->parameters[g->nodes[end->node].weight].tensor);
+    const int64_t width = vision_elements(t) / t->shape.shape[0];
+    const int64_t taps = width / t->shape.shape[1];
+    const int64_t unit = end->features_per_unit * taps;
+    for (int64_t r = 0; r < t->shape.shape[0]; r++) {
+        for (int64_t j = 1; j < s->units; j += 2) {
+            float *to = t->values + r * width + end->first * taps + j * unit;
+            memcpy(to, to - unit, (size_t)unit * sizeof *to);
+        }
+    }
+}
+
+/* Every second unit of every site is the one before it. */
+static const char *doubled(const vision_lab *v, const char *net)
+{
+    vision_model m;
+    grail_model *model = vision_model_open(written(v, net));
+    grail_site_list *sites = NULL;
+    make(&m, net);
+    assert_ok(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
+    for (int i = 0; i < sites->list.count; i++) {
+        const site *s = &sites->list.sites[i];
+        for (int k = 0; k < s->producer_count; k++) {
+            copy_units(&m, model->graph, s, &s->producers[k]);
+        }
+        for (int k = 0; k < s->channel_count; k++) {
+            copy_units(&m, model->graph, s, &s->channels[k]);
+        }
+        for (int k = 0; k < s->consumer_count; k++) {
+            copy_columns(&m, model->graph, s, &s->consumers[k]);
+        }
+    }
+    vision_write(&m, vision_path(v, "doubled"));
+    vision_fini(&m);
+    grail_site_list_free(sites);
+    grail_model_close(model);
+    return vision_path(v, "doubled");
+}
+
+/* -- tests ---------------------------------------------------------------------------------------
+ */
+
+VISION_TEST(nothing_cut_changes_no_byte)
+{
+    for (int i = 0; i < NETS; i++) {
+        vision_model m;
+        const char *model = lab_path_of(&v->l, "dense-%d", i);
+        const char *output = lab_path_of(&v->l, "same-%d", i);
+        make(&m, nets[i]);
+        vision_write(&m, model);
+        vision_fini(&m);
+        grail_compress_options options = vision_options(v, model, output);
+        options.fit.compensate = "full";
+        options.fit.refit = "all";
+        assert_ok(lab_compress(&options));
+        assert_same_checkpoint(model, output);
+    }
+}
+
+static void assert_pruning_is_zeroing(const char *net, const char *selector)
+{
+    vision_lab v;
+    vision_model m;
+    vision_open(&v);
+    const char *model = written(&v, net);
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.cut.selector = selector;
+    options.fit.compensate = "none";
+    assert_ok(lab_compress(&options));
+    make(&m, net);
+    vision_zero_removed(&m, model, options.output.path);
+    vision_write(&m, vision_path(&v, "zeroed"));
+    vision_fini(&m);
+    assert_near(vision_difference(&v, options.output.path, vision_path(&v, "zeroed")), 0.0, 1e-5);
+    assert_true(vision_difference(&v, options.output.path, model) > 0.01); /* the cut shows */
+    vision_close(&v);
+}
+
+TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
+{
+    static const char *const selectors[] = {"magnitude-l1", "wanda", "obs"};
+    for (int i = 0; i < NETS; i++) {
+        for (int s = 0; s < 3; s++) {
+            assert_pruning_is_zeroing(nets[i], selectors[s]);
+        }
+    }
+}
+
+static const char *const modes[] = {"none", "grail", "full"};
+
+/* Half of everything; the ridge of the paper shrinks towards zero, by as much as alpha says. */
+static void assert_lossless(const char *net, const char *selector, const char *mode, bool open)
+{
+    vision_lab v;
+    vision_open(&v);
+    const char *model = doubled(&v, net);
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.cut.selector = selector;
+    options.fit.compensate = mode;
+    options.fit.open_loop = open;
+    options.amount.sparsity_heads = open ? 0.0 : 0.5; /* folded ones must be observed */
+    if (strcmp(mode, "grail") == 0) {
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
+    }
+    assert_ok(lab_compress(&options));
+    assert_near(vision_difference(&v, model, options.output.path), 0.0, 5e-4);
+    vision_close(&v);
+}
+
+TEST(doubled_units_fold_without_loss)
+{
+    for (int i = 0; i < NETS; i++) {
+        for (int m = 0; m < 3; m++) {
+            assert_lossless(nets[i], "fold", modes[m], false);
+        }
+        assert_lossless(nets[i], "fold", "grail", true);
+    }
+}
+
+/* What one of two equal units added, the fit gives the other one. */
+TEST(doubled_units_are_pruned_without_loss_once_fitted)
+{
+    for (int i = 0; i < NETS; i++) {
+        assert_lossless(nets[i], "obs", "grail", false);
+        assert_lossless(nets[i], "obs", "full", false);
+        assert_lossless(nets[i], "obs", "grail", true);
+    }
+}
+
+/* Both sites of a consumer are fitted, the second one to what the first has left of the dense
+ * output. */
+TEST(fits_of_parts_come_nearer_to_the_dense_network)
+{
+    static const char *const all[] = {"grail", "full"};
+    for (int i = 0; i < 2; i++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *model = written(&v, nets[i]);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
+        vision_cut(&options, 0.5);
+        options.cut.selector = "magnitude-l1";
+        options.fit.compensate = "none";
+        assert_ok(lab_compress(&options));
+        const double plain = vision_difference(&v, model, options.output.path);
+        for (int m = 0; m < 2; m++) {
+            options.output.path = vision_path(&v, all[m]);
+            options.fit.compensate = all[m];
+            assert_ok(lab_compress(&options));
+            assert_true(vision_difference(&v, model, options.output.path) < 0.6 * plain);
+        }
+        vision_close(&v);
+    }
+}
+
+/* The rows of the fused maps of one network, in the tensors of the other. */
+static const char *written_apart(const vision_lab *v)
+{
+    static const struct {
+        const char *name, *fused;
+        int64_t first;
+    } rows[] = {{"q", "qkv", 0},
+                {"k", "qkv", 4 * HEAD_DIM},
+                {"v", "qkv", 6 * HEAD_DIM},
+                {"gate", "gate_up", 0},
+                {"up", "gate_up", INNER}};
+    vision_model fused;
+    vision_model m;
+    make(&fused, "fused");
+    make(&m, "apart");
+    for (int i = 0; i < m.count; i++) {
+        vision_tensor *t = &m.tensors[i];
+        const size_t length = strcspn(t->shape.name, ".");
+        char from[64];
+        int64_t first = 0;
+        snprintf(from, sizeof from, "%s", t->shape.name);
+        for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+            if (strlen(rows[r].name) == length && strncmp(rows[r].name, from, length) == 0) {
+                snprintf(from, sizeof from, "%s%s", rows[r].fused, t->shape.name + length);
+                first = rows[r].first;
+                break;
+            }
+        }
+        const int64_t row = vision_elements(t) / t->shape.shape[0];
+        memcpy(t->values, vision_find(&fused, from)->values + first * row,
+               (size_t)vision_elements(t) * sizeof t->values[0]);
+    }
+    vision_write(&m, vision_path(v, "apart"));
+    vision_fini(&m);
+    vision_fini(&fused);
+    return vision_path(v, "apart");
+}
+
+/* Whether one tensor holds several maps changes nothing. */
+TEST(fused_maps_are_narrowed_like_separate_ones)
+{
+    static const char *const selectors[] = {"magnitude-l2", "wanda", "obs", "fold"};
+    for (int i = 0; i < 4 * 3; i++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *apart = written_apart(&v);
+        const char *model = written(&v, "fused");
+        assert_near(vision_difference(&v, apart, model), 0.0, 1e-5);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+        vision_cut(&options, 0.5);
+        options.cut.selector = selectors[i / 3];
+        options.fit.compensate = modes[i % 3];
+        if (i % 3 == 2) { /* what is chosen for each tensor */
+            options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+            options.fit.target = "dense";
+        }
+        assert_ok(lab_compress(&options));
+        options.read.model = apart;
+        options.output.path = vision_path(&v, "narrow-apart");
+        assert_ok(lab_compress(&options));
+        assert_near(vision_difference(&v, vision_path(&v, "narrow"), options.output.path), 0.0,
+                    1e-4);
+        vision_close(&v);
+    }
+}
+
+TEST(gradients_of_parts_are_refused)
+{
+    vision_lab v;
+    vision_open(&v);
+    grail_compress_options options =
+        vision_options(&v, written(&v, "fused"), vision_path(&v, "narrow"));
+    options.amount.sparsity_ffn = 0.5;
+    options.cut.selector = "wanda++";
+    assert_int_equal(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(grail_error_message(), "'down'"));
+    assert_non_null(strstr(grail_error_message(), "is a part of what some read or make"));
+    vision_close(&v);
+}
