@@ -12,8 +12,7 @@ const char *memory_model_name(const grail_memory_model *memory)
     return memory->name == NULL ? "memory" : memory->name;
 }
 
-/* -- tensors that are given when they are needed ------------------------------------------------
- */
+/* -- tensors that are given when they are needed ----------------------------------------------- */
 
 typedef struct given_tensors {
     char *model; /* what messages call it; owned */
