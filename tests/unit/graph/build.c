@@ -189,3 +189,16 @@ void assert_sites(const graph *g, gqa_mode mode, const char *expected)
     free(text);
     site_list_fini(&sites);
 }
+
+static grail_status derive_once(void *context)
+{
+    site_list sites = {0};
+    const grail_status status = sites_derive(context, GQA_KV_GROUPS, &sites);
+    site_list_fini(&sites);
+    return status;
+}
+
+void assert_derivation_survives(graph *g)
+{
+    support_fail_each_allocation(derive_once, g);
+}

@@ -43,4 +43,7 @@ const site *find_site(const site_list *sites, const char *name);
  */
 void assert_sites(const graph *g, gqa_mode mode, const char *expected);
 
+/** Sites are derived with each allocation failing in turn. */
+void assert_derivation_survives(graph *g);
+
 #endif

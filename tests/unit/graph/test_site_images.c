@@ -199,17 +199,9 @@ TEST(a_transformers_stream_is_pinned)
     graph_free(g);
 }
 
-static grail_status derive_once(void *context)
-{
-    site_list sites = {0};
-    const grail_status status = sites_derive(context, GQA_KV_GROUPS, &sites);
-    site_list_fini(&sites);
-    return status;
-}
-
 TEST(every_failing_allocation_is_survived)
 {
     graph *g = residual_graph();
-    support_fail_each_allocation(derive_once, g);
+    assert_derivation_survives(g);
     graph_free(g);
 }

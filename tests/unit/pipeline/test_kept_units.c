@@ -125,9 +125,7 @@ VISION_TEST(other_units_are_kept_without_data)
     assert_int_equal(vision_kept_units(options.output.path, "layer1.0.conv1", kept, 4), 3);
     assert_memory_equal(kept, stream, sizeof stream);
     vision_make(&dense, VISION_BASIC);
-    vision_zero_removed(&dense, model, options.output.path);
-    vision_write(&dense, vision_path(v, "zeroed"));
-    assert_near(vision_difference(v, options.output.path, vision_path(v, "zeroed")), 0.0, 1e-5);
+    assert_pruned_is_zeroed(v, &dense, model, options.output.path);
     vision_fini(&dense);
 }
 

@@ -66,7 +66,7 @@ static grail_site_list *sites_of(const grail_model *m)
     return sites;
 }
 
-void vision_zero_removed(vision_model *dense, const char *path, const char *output)
+static void zero_removed(vision_model *dense, const char *path, const char *output)
 {
     json_t *report = read_json(output, "report.json");
     grail_model *m = vision_model_open(path);
@@ -85,6 +85,14 @@ void vision_zero_removed(vision_model *dense, const char *path, const char *outp
     grail_site_list_free(sites);
     grail_model_close(m);
     json_decref(report);
+}
+
+void assert_pruned_is_zeroed(const vision_lab *v, vision_model *dense, const char *path,
+                             const char *output)
+{
+    zero_removed(dense, path, output);
+    vision_write(dense, vision_path(v, "zeroed"));
+    assert_near(vision_difference(v, output, vision_path(v, "zeroed")), 0.0, 1e-5);
 }
 
 /* -- doubling --------------------------------------------------------------------------------- */

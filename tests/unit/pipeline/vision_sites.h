@@ -5,9 +5,10 @@
 
 #include "vision_lab.h"
 
-/** Sets to zero, in the dense network, the columns of every consumer that the run behind `output`
- * removed (its report says which). `path` is where the dense network lies. */
-void vision_zero_removed(vision_model *dense, const char *path, const char *output);
+/** The network behind `output` is the dense one, of which the columns are zero that the run removed
+ * (its report says which). `path` is where the dense network lies, which changes in memory. */
+void assert_pruned_is_zeroed(const vision_lab *v, vision_model *dense, const char *path,
+                             const char *output);
 
 typedef enum vision_doubling {
     VISION_EQUAL, /* both copies alike, each with half of the consumers' columns */
