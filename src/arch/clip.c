@@ -60,8 +60,7 @@ static const char *const anchors[] = {"visual.transformer.resblocks.0.ln_1.weigh
                                       "vision_model.encoder.layers.0.layer_norm1.weight",
                                       "encoder.layers.0.layer_norm1.weight", NULL};
 
-/* -- what the tensors of open_clip show -----------------------------------------------------------
- */
+/* -- what the tensors of open_clip show -------------------------------------------------------- */
 
 /* Finds a tensor outside the tower, under the same prefix. */
 static const tensor_view *find_beside(const checkpoint *weights, const char *name)
@@ -90,8 +89,7 @@ static bool is_model_soup(const checkpoint *weights)
     return false;
 }
 
-/* -- the activation of open_clip's networks ------------------------------------------------------
- */
+/* -- the activation of open_clip's networks ---------------------------------------------------- */
 
 /* Whether `word` is in `name`, as a word of its own if `whole`. Case does not matter. */
 static bool has_word(const char *name, const char *word, bool whole)
@@ -194,8 +192,7 @@ out:
     return status;
 }
 
-/* -- the families -------------------------------------------------------------------------------
- */
+/* -- the families ------------------------------------------------------------------------------ */
 
 static const char *preset(const json_t *config)
 {

@@ -57,8 +57,7 @@ GGUF_OTHER(REFUSED, "tokenizer.ggml.*", "", "keys that grail does not know")
 GGUF_OTHER(IGNORED, "tokenizer.huggingface.json", "", "the tokenizer once more")
 GGUF_OTHER(IGNORED, "tokenizer.rwkv.world", "", "of another kind of tokenizer")
 
-/* -- refused, because the network would be another one ------------------------------------------
- */
+/* -- refused, because the network would be another one ----------------------------------------- */
 GGUF_OTHER(REFUSED, ".attention.causal", "true", "whether rows see those behind them")
 GGUF_OTHER(REFUSED, ".attention.sliding_window", "0", "a window")
 GGUF_OTHER(REFUSED, ".attention.sliding_window_pattern", "", "which layers have it")
@@ -148,8 +147,7 @@ GGUF_OTHER(REFUSED, "adapter.*", "", "an adapter, which is no network")
 GGUF_OTHER(REFUSED, "clip.*", "", "a network that reads pictures or sounds")
 GGUF_OTHER(REFUSED, "imatrix.*", "", "an importance matrix, which is no network")
 
-/* -- ignored, because they do not change the network ---------------------------------------------
- */
+/* -- ignored, because they do not change the network ------------------------------------------- */
 GGUF_OTHER(IGNORED, ".attention.layer_norm_epsilon", "", "all norms are RMS norms")
 GGUF_OTHER(IGNORED, ".pooling_type", "", "what programs make of the last hidden states")
 GGUF_OTHER(IGNORED, ".rope.scaling.original_context_length", "",

@@ -180,8 +180,7 @@ grail_status gguf_mixture_choose(const gguf_mixture *m, const graph *g, grail_dt
     return GRAIL_OK;
 }
 
-/* -- what falls short ----------------------------------------------------------------------------
- */
+/* -- what falls short -------------------------------------------------------------------------- */
 
 enum { WIDTHS_NAMED = 4 };
 

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- values that all descriptions have in common ------------------------------------------------
- */
+/* -- values that all descriptions have in common ----------------------------------------------- */
 
 static const double imagenet_mean[3] = {0.485, 0.456, 0.406};
 static const double imagenet_deviation[3] = {0.229, 0.224, 0.225};
@@ -171,8 +170,7 @@ static grail_status finish(const char *source, const image_preparation *made,
     return GRAIL_OK;
 }
 
-/* -- Hugging Face's image processors ------------------------------------------------------------
- */
+/* -- Hugging Face's image processors ----------------------------------------------------------- */
 
 enum { WARPS_FROM = 384 }; /* ConvNextImageProcessor does not crop from this size on */
 
@@ -404,8 +402,7 @@ grail_status preparation_of_huggingface(const char *source, const json_t *docume
     return finish(source, &made, out);
 }
 
-/* -- timm and open_clip -------------------------------------------------------------------------
- */
+/* -- timm and open_clip ------------------------------------------------------------------------ */
 
 /* Where their descriptions are silent, the shorter edge is resized to 224 by bicubic interpolation,
  * and values are divided by 255. */

@@ -146,8 +146,7 @@ grail_status resnet_describe_narrowed(const architecture *self, const graph *nar
                : json_put(config, "num_labels", json_integer(narrowed->classes));
 }
 
-/* -- functions of torchvision and timm (torchvision.models.resnet, timm.models.resnet) -----------
- */
+/* -- functions of torchvision and timm (torchvision.models.resnet, timm.models.resnet) --------- */
 
 static const struct {
     int blocks[RESNET_STAGES], convs;

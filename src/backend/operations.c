@@ -144,8 +144,7 @@ grail_status operation_run(const operation *o)
     return run_on(b, own == NULL ? run_on_host : own, o);
 }
 
-/* -- what callers use ---------------------------------------------------------------------------
- */
+/* -- what callers use -------------------------------------------------------------------------- */
 
 /* A mismatch of shapes is a caller's mistake: the library never makes such a call. */
 static grail_status wrong_shape(operation_slot slot)

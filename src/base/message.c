@@ -74,8 +74,7 @@ static void put_inserted(message *m, const char *text, size_t length)
     }
 }
 
-/* -- conversions --------------------------------------------------------------------------------
- */
+/* -- conversions ------------------------------------------------------------------------------- */
 
 /* One conversion of a format: "%", flags, width and precision, as written or with the arguments
  * that replace "*". */

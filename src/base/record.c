@@ -267,8 +267,7 @@ out:
     return status;
 }
 
-/* -- what an earlier run left -------------------------------------------------------------------
- */
+/* -- what an earlier run left ------------------------------------------------------------------ */
 
 /* Identifies this result after a crash: by its inode, and, because inodes are reused, by the time
  * when it, or its entries, last changed. */

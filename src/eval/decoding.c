@@ -31,8 +31,7 @@ void decoding_end(decoding *d)
     *d = (decoding){0};
 }
 
-/* -- operators that look at positions ----------------------------------------------------------
- */
+/* -- operators that look at positions ---------------------------------------------------------- */
 
 /* Keys and values of all positions: those kept, and x [count, columns] behind them. */
 static grail_status keep(decoding *d, int index, int input, matrix x, matrix *out)
@@ -112,8 +111,7 @@ static grail_status run_nodes(decoding *d, int begin, int end, int64_t count)
     return GRAIL_OK;
 }
 
-/* -- a network ---------------------------------------------------------------------------------
- */
+/* -- a network --------------------------------------------------------------------------------- */
 
 /* Behind the last block no node mixes rows: only the last token goes on. */
 static grail_status run_head(decoding *d, int begin, matrix *logits)

@@ -62,8 +62,7 @@ typedef struct generation {
     buffer pending; /* bytes of a character that is not complete */
 } generation;
 
-/* -- what ends a text --------------------------------------------------------------------------
- */
+/* -- what ends a text -------------------------------------------------------------------------- */
 
 static void add_end(generation *g, const json_t *id)
 {
@@ -97,8 +96,7 @@ out:
     return status;
 }
 
-/* -- the prompt --------------------------------------------------------------------------------
- */
+/* -- the prompt -------------------------------------------------------------------------------- */
 
 static grail_status read_prompt(generation *g)
 {
@@ -125,8 +123,7 @@ static grail_status read_prompt(generation *g)
     return GRAIL_OK;
 }
 
-/* -- tokens ------------------------------------------------------------------------------------
- */
+/* -- tokens ------------------------------------------------------------------------------------ */
 
 /* Shows the characters that a token completes; *stopped is what the observer wants. */
 static grail_status show(generation *g, int32_t id, bool ends, bool *stopped)

@@ -31,8 +31,7 @@ matrix gradient_of(const gradient_store *s, int parameter);
 /** Makes all gradients zero. */
 grail_status gradient_store_clear(gradient_store *s) GRAIL_MUST_CHECK;
 
-/* -- the tape ------------------------------------------------------------------------------------
- */
+/* -- the tape ---------------------------------------------------------------------------------- */
 
 typedef struct tape {
     execution *execution; /* owned; the caller begins batches in it and puts values in */

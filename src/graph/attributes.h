@@ -25,8 +25,7 @@ typedef struct window2d {
     int64_t stride, padding, dilation;
 } window2d;
 
-/* -- what nodes of one kind are told --------------------------------------------------------------
- */
+/* -- what nodes of one kind are told ----------------------------------------------------------- */
 
 /** RMS norm, batch norm, layer norm. */
 typedef struct norm_attributes {

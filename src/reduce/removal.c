@@ -233,8 +233,7 @@ grail_status damped_inverse(double damping, matrix gram, double *lambda)
     return matrix_cholesky_invert(gram);
 }
 
-/* -- the matrices of the eliminations: from statistics and weights of a site's consumers --------
- */
+/* -- the matrices of the eliminations: from statistics and weights of a site's consumers ------- */
 
 enum { PANEL_ROWS = 256 };
 

@@ -97,8 +97,7 @@ void unit_matrix_fini(unit_matrix *m)
     *m = (unit_matrix){0};
 }
 
-/* -- the weights of a consumer as rows over its statistics ---------------------------------------
- */
+/* -- the weights of a consumer as rows over its statistics ------------------------------------- */
 
 grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width, consumer_rows *out)
 {

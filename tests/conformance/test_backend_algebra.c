@@ -38,8 +38,7 @@ static void for_each_order(backend *b, void (*check)(backend *b, int64_t n, int6
     }
 }
 
-/* -- sums ----------------------------------------------------------------------------------------
- */
+/* -- sums -------------------------------------------------------------------------------------- */
 
 static void check_add_scaled_of(backend *b, grail_dtype type, int64_t rows, int64_t columns,
                                 int64_t stride)
@@ -126,8 +125,7 @@ BACKEND_TEST(test_an_outer_product_is_added_to_all_or_to_the_lower_triangle)
     for_each_order(b, check_add_outer_lower);
 }
 
-/* -- diagonals and triangles ---------------------------------------------------------------------
- */
+/* -- diagonals and triangles ------------------------------------------------------------------- */
 
 static void check_diagonal(backend *b, int64_t n, int64_t stride)
 {
@@ -230,8 +228,7 @@ BACKEND_TEST(test_the_lower_triangle_is_filled_from_the_upper_one)
     for_each_order(b, check_fill_lower);
 }
 
-/* -- rows and columns ----------------------------------------------------------------------------
- */
+/* -- rows and columns -------------------------------------------------------------------------- */
 
 /* Normals that both types hold exactly. */
 static double *normals_of_f32(int64_t count, uint64_t seed)
@@ -344,8 +341,7 @@ BACKEND_TEST(test_columns_are_divided_each_by_its_own_number)
     for_each_shape(b, check_divide_columns);
 }
 
-/* -- products with a factor ----------------------------------------------------------------------
- */
+/* -- products with a factor -------------------------------------------------------------------- */
 
 /* A lower triangle; what is above or behind it must not be read. */
 static double *lower_triangle(int64_t n, int64_t stride)

@@ -59,8 +59,7 @@ static matrix view_in(matrix whole, frame f)
     return f.step == 1 ? inner : matrix_every_row(inner, f.step);
 }
 
-/* -- gathers and copies -------------------------------------------------------------------------
- */
+/* -- gathers and copies ------------------------------------------------------------------------ */
 
 typedef struct gather_case {
     grail_dtype from, to;
@@ -293,8 +292,7 @@ TEST(test_a_large_matrix_is_narrowed_in_place)
     free_blocks(values, expected);
 }
 
-/* -- folds ---------------------------------------------------------------------------------------
- */
+/* -- folds ------------------------------------------------------------------------------------- */
 
 typedef struct fold_case {
     grail_dtype type;

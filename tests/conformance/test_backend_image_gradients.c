@@ -3,8 +3,7 @@
 #include "backend/operations.h"
 #include "conformance/image_shapes.h"
 
-/* -- convolution --------------------------------------------------------------------------------
- */
+/* -- convolution ------------------------------------------------------------------------------- */
 
 /* Inputs of one shape, its gradients, and the sums of the magnitudes of their terms. Those of
  * parameters begin with what is to be added to. */
@@ -315,8 +314,7 @@ TEST(test_gradients_of_a_convolution_are_slopes_of_its_loss)
     backend_close(ref);
 }
 
-/* -- pooling ------------------------------------------------------------------------------------
- */
+/* -- pooling ----------------------------------------------------------------------------------- */
 
 /* Few different values, all below the zeros that a wrong border would bring in: most windows have
  * several largest elements. */
@@ -384,8 +382,7 @@ BACKEND_TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
     }
 }
 
-/* -- shortcuts ----------------------------------------------------------------------------------
- */
+/* -- shortcuts --------------------------------------------------------------------------------- */
 
 static double dot_of(int64_t count, const double *a, const double *b)
 {
@@ -445,8 +442,7 @@ BACKEND_TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
     }
 }
 
-/* -- lack of memory ------------------------------------------------------------------------------
- */
+/* -- lack of memory ---------------------------------------------------------------------------- */
 
 typedef struct small_image {
     conv_shape shape;

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* -- opening -------------------------------------------------------------------------------------
- */
+/* -- opening ----------------------------------------------------------------------------------- */
 
 TEST(test_an_instance_is_what_its_kind_says)
 {
@@ -143,8 +142,7 @@ TEST(test_kinds_beyond_the_last_place_are_not_added)
     assert_null(backend_kind_at(10));
 }
 
-/* -- threads -------------------------------------------------------------------------------------
- */
+/* -- threads ----------------------------------------------------------------------------------- */
 
 /* Runs the recording operation of an instance. */
 static grail_status run_recorded(backend *b)
@@ -225,8 +223,7 @@ TEST_IN(test_an_instance_that_cannot_be_entered_is_not_opened, NULL, forget_fail
     assert_int_equal(memory_in_use(), bytes);
 }
 
-/* -- matrices that an operation does not take ----------------------------------------------------
- */
+/* -- matrices that an operation does not take -------------------------------------------------- */
 
 TEST(test_matrices_of_another_instance_are_refused)
 {

@@ -36,8 +36,7 @@ static void assert_holds(matrix m, const double *expected)
     assert_matrix_near("matrix", m, expected, 0.0);
 }
 
-/* -- shapes and views ----------------------------------------------------------------------------
- */
+/* -- shapes and views -------------------------------------------------------------------------- */
 
 BACKEND_TEST(test_a_new_matrix_is_packed_and_counted)
 {
@@ -145,8 +144,7 @@ BACKEND_TEST(test_a_view_owns_nothing)
     matrix_free(&m);
 }
 
-/* -- in and out ----------------------------------------------------------------------------------
- */
+/* -- in and out -------------------------------------------------------------------------------- */
 
 /* Values 100, 101, ... of the type. */
 static void fill_hundreds(grail_dtype type, int64_t count, void *values)
@@ -223,8 +221,7 @@ BACKEND_TEST(test_downloads_as_f32_round_to_nearest)
     matrix_free(&m);
 }
 
-/* -- views of the host ---------------------------------------------------------------------------
- */
+/* -- views of the host ------------------------------------------------------------------------- */
 
 static double read_value(const host_view *v, int64_t i)
 {
@@ -347,8 +344,7 @@ BACKEND_TEST(test_the_host_maps_packed_memory_of_the_type_alone)
     }
 }
 
-/* -- import and shrink ---------------------------------------------------------------------------
- */
+/* -- import and shrink ------------------------------------------------------------------------- */
 
 static void check_import(backend *b, grail_dtype type, int64_t rows, int64_t columns,
                          int64_t stride)
@@ -423,8 +419,7 @@ BACKEND_TEST(test_a_shrunk_matrix_keeps_its_first_elements)
     }
 }
 
-/* -- failures ------------------------------------------------------------------------------------
- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
 BACKEND_TEST(test_a_matrix_that_no_address_reaches_is_refused)
 {

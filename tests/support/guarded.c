@@ -43,8 +43,7 @@ static grail_status protect(const allocation *a, int protection)
                            a->length);
 }
 
-/* -- who may touch what -------------------------------------------------------------------------
- */
+/* -- who may touch what ------------------------------------------------------------------------ */
 
 /* Views begin anywhere in an allocation. */
 static allocation *find(const void *address)
@@ -89,8 +88,7 @@ static grail_status close_memory(matrix m)
     return status;
 }
 
-/* -- memory --------------------------------------------------------------------------------------
- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static void link_allocation(allocation *a)
 {
@@ -218,8 +216,7 @@ out:
     return status;
 }
 
-/* -- operations ----------------------------------------------------------------------------------
- */
+/* -- operations -------------------------------------------------------------------------------- */
 
 static grail_status enter(backend *b)
 {

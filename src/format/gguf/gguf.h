@@ -64,8 +64,7 @@ grail_status gguf_open_bytes(const char *name, const void *bytes, size_t size,
 /** The metadata of a file that was opened here. */
 const gguf_metadata *gguf_metadata_of(const tensor_file *file);
 
-/* -- values. Messages name the key, not the file --------------------------------------------------
- */
+/* -- values. Messages name the key, not the file ----------------------------------------------- */
 
 /** NULL where there is no such key. */
 const gguf_value *gguf_find(const gguf_metadata *m, const char *key);

@@ -202,8 +202,7 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     return GRAIL_OK;
 }
 
-/* -- from a decoded image to the network's input ------------------------------------------------
- */
+/* -- from a decoded image to the network's input ----------------------------------------------- */
 
 /* Half of the excess. torchvision's CenterCrop rounds half a pixel to the even number, Hugging
  * Face's center_crop down. */

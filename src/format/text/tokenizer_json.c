@@ -608,8 +608,7 @@ grail_status tokenizer_read_document(const char *name, const json_t *root, token
     return read_postprocessor(name, json_object_get(root, "post_processor"), t);
 }
 
-/* -- opening that of a directory -----------------------------------------------------------------
- */
+/* -- opening that of a directory --------------------------------------------------------------- */
 
 #define JSON_NAME "tokenizer.json"
 #define MERGES_NAME "merges.txt"

@@ -34,8 +34,7 @@ static grail_fit fit_from_json(const json_t *object)
     };
 }
 
-/* -- sites, to JSON -----------------------------------------------------------------------------
- */
+/* -- sites, to JSON ---------------------------------------------------------------------------- */
 
 /* Writes the kept units of a selection, or the cluster labels of a folding with the order in which
  * the exchangeable blocks of its units were merged. */

@@ -72,8 +72,7 @@ grail_status record_restore(const json_t *record, int block, bool every, const c
     return healings_restore(record, &network->healings);
 }
 
-/* -- the training of the whole network ----------------------------------------------------------
- */
+/* -- the training of the whole network --------------------------------------------------------- */
 
 enum { KEPT = 4 }; /* matrices of each parameter */
 

@@ -142,8 +142,7 @@ out:
     return status;
 }
 
-/* -- samples, which are read as the model reads them --------------------------------------------
- */
+/* -- samples, which are read as the model reads them ------------------------------------------- */
 
 /* Tokenizers may be written differently, and make the same tokens. */
 static grail_status check_windows(const grail_model *teacher, const grail_compress_options *options,

@@ -374,8 +374,7 @@ DIRECTORY_TEST(every_failing_allocation_is_survived)
     memory_free(path);
 }
 
-/* -- tokenizers ----------------------------------------------------------------------------------
- */
+/* -- tokenizers -------------------------------------------------------------------------------- */
 
 typedef struct words {
     const char *kind, *pre;

@@ -134,8 +134,7 @@ TEST(test_a_line_of_another_kind_is_named)
     buffer_fini(&text);
 }
 
-/* -- a run in steps -----------------------------------------------------------------------------
- */
+/* -- a run in steps ---------------------------------------------------------------------------- */
 
 enum { STEPS = 6 };
 
@@ -300,8 +299,7 @@ FORM_TEST(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way)
     assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_EXISTS, "exists already");
 }
 
-/* -- what is not the output's own ---------------------------------------------------------------
- */
+/* -- what is not the output's own -------------------------------------------------------------- */
 
 FORM_TEST(test_an_existing_output_is_left_alone)
 {

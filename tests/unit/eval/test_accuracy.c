@@ -231,8 +231,7 @@ TEST(images_that_were_calibrated_on_are_counted)
     teardown(&f);
 }
 
-/* -- fewer images -------------------------------------------------------------------------------
- */
+/* -- fewer images ------------------------------------------------------------------------------ */
 
 TEST(fewer_images_are_always_the_same_ones)
 {
@@ -280,8 +279,7 @@ TEST(an_observer_sees_every_batch_and_can_cancel)
     teardown(&f);
 }
 
-/* -- what cannot be measured --------------------------------------------------------------------
- */
+/* -- what cannot be measured ------------------------------------------------------------------- */
 
 TEST(a_label_without_an_output_names_the_image)
 {

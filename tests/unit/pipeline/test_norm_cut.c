@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* -- what stays exactly -------------------------------------------------------------------------
- */
+/* -- what stays exactly ------------------------------------------------------------------------ */
 
 static void zero_rows(lab_tensor *t, int64_t first, int64_t count)
 {
@@ -141,8 +140,7 @@ LAB_TEST(duplicates_go_without_loss_once_fitted)
     lab_fini(&m);
 }
 
-/* -- what is written ----------------------------------------------------------------------------
- */
+/* -- what is written --------------------------------------------------------------------------- */
 
 static grail_compress_options attention_options(const lab *l, const char *model, const char *output,
                                                 double latent, double values)
@@ -318,8 +316,7 @@ LAB_TEST(layers_may_differ)
     (void)compare_models(options.read.model, options.output.path, "ref");
 }
 
-/* -- what is refused ----------------------------------------------------------------------------
- */
+/* -- what is refused --------------------------------------------------------------------------- */
 
 static grail_status with_plan(const lab *l, const char *model, const char *plan)
 {

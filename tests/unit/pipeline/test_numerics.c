@@ -199,8 +199,7 @@ static void assert_selects(const cutting *cut, int index, plain_site *s,
     seen.choices++;
 }
 
-/* -- choices that are made from norms, from weights, or from the dense network's statistics -----
- */
+/* -- choices that are made from norms, from weights, or from the dense network's statistics ---- */
 
 /* Statistics with the sums of a view's input; what it lacks is zero. */
 static grail_statistics *statistics_of(const input_statistics *in)
@@ -265,8 +264,7 @@ grail_status __wrap_decide_site(const cutting *cut, int index, const site_view *
     return status;
 }
 
-/* -- choices and fits at a consumer -------------------------------------------------------------
- */
+/* -- choices and fits at a consumer ------------------------------------------------------------ */
 
 /* The sums before the run changes them, and what else the fit takes. */
 typedef struct plain_fit {
@@ -422,8 +420,7 @@ grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, samp
     return status;
 }
 
-/* -- refits -------------------------------------------------------------------------------------
- */
+/* -- refits ------------------------------------------------------------------------------------ */
 
 grail_status __real_compensate_map(const cutting *cut, observation *o, sample_passes *passes,
                                    const site_result *results, refit_list *refits);
@@ -502,8 +499,7 @@ grail_status __wrap_compensate_drifted_map(const cutting *cut, int node_index,
     return status;
 }
 
-/* -- runs ---------------------------------------------------------------------------------------
- */
+/* -- runs -------------------------------------------------------------------------------------- */
 
 static void run(const grail_compress_options *options)
 {

@@ -47,8 +47,7 @@ TEST(a_selector_says_what_it_does)
     assert_int_equal(f.index, -3);
 }
 
-/* -- memory ------------------------------------------------------------------------------------
- */
+/* -- memory ------------------------------------------------------------------------------------ */
 
 static grail_compress_options cut_options(const vision_lab *v, const char *path)
 {

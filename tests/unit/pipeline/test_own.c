@@ -16,8 +16,7 @@ static grail_compress_options own_options(const lab *l, const char *model, const
     return options;
 }
 
-/* -- a transformer of images, whose values can be looked at -------------------------------------
- */
+/* -- a transformer of images, whose values can be looked at ------------------------------------ */
 
 static double mean_of(const vision_values *x, int64_t column)
 {
@@ -174,8 +173,7 @@ VISION_TEST(ziplm_makes_the_second_order_update_of_all_features)
     vision_fini(&narrow);
 }
 
-/* -- decoders -----------------------------------------------------------------------------------
- */
+/* -- decoders ---------------------------------------------------------------------------------- */
 
 LAB_TEST(a_decoder_with_biases_gets_new_ones)
 {

@@ -104,8 +104,7 @@ TEST(refits_bring_the_network_nearer_to_the_dense_one)
     }
 }
 
-/* -- q, k and v share a Gram matrix; each regression written out ----------------------------------
- */
+/* -- q, k and v share a Gram matrix; each regression written out ------------------------------- */
 
 enum { MOST = 64 };
 

@@ -197,8 +197,7 @@ TEST(steps_that_are_too_large_change_nothing)
     }
 }
 
-/* -- networks that were narrowed earlier --------------------------------------------------------
- */
+/* -- networks that were narrowed earlier ------------------------------------------------------- */
 
 static grail_compress_options taught(const vision_lab *v, const char *narrow, const char *teacher,
                                      const char *output, const char *what)
@@ -300,8 +299,7 @@ VISION_TEST(so_does_one_with_a_cut_stream_stored_for_torch)
     assert_heals_on(options, 20);
 }
 
-/* -- on a backend of its own memory -------------------------------------------------------------
- */
+/* -- on a backend of its own memory ------------------------------------------------------------ */
 
 static void assert_same_run(grail_compress_options *options, const char *host, const char *guarded)
 {

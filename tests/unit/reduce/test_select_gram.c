@@ -252,8 +252,7 @@ TEST(leverage_is_the_diagonal_of_the_ridge_projection)
     }
 }
 
-/* -- SlimGPT, as methods describe it ------------------------------------------------------------
- */
+/* -- SlimGPT, as methods describe it ----------------------------------------------------------- */
 
 typedef enum slim_score { SLIM_CHOLESKY, SLIM_EXACT } slim_score;
 

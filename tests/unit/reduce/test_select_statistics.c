@@ -232,8 +232,7 @@ TEST(flap_has_no_rule_for_channels)
     assert_ptr_equal(selector_for(&selector_wanda, SITE_FFN), &selector_wanda);
 }
 
-/* -- all ----------------------------------------------------------------------------------------
- */
+/* -- all --------------------------------------------------------------------------------------- */
 
 TEST(needs_follow_from_the_kind)
 {

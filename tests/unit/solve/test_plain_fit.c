@@ -286,8 +286,7 @@ TEST(a_constant_unit_goes_into_the_bias_without_loss)
     grail_statistics_free(s);
 }
 
-/* -- mixed targets ------------------------------------------------------------------------------
- */
+/* -- mixed targets ----------------------------------------------------------------------------- */
 
 /* beta of rows: 1 - |Y - X W^T|^2 / |Y|^2 */
 static double share_of(int rows, const float *own)
@@ -340,8 +339,7 @@ TEST(the_mixed_target_of_sums_is_that_of_its_rows)
     grail_reducer_free(r);
 }
 
-/* -- maps that were not cut ---------------------------------------------------------------------
- */
+/* -- maps that were not cut -------------------------------------------------------------------- */
 
 /* From sums of its own target, and from the drift of its input; Y = D W^T. */
 TEST(a_map_that_was_not_cut_is_refitted_to_the_dense_output)
@@ -415,8 +413,7 @@ TEST(an_output_that_is_not_judged_does_not_choose)
     grail_statistics_free(s);
 }
 
-/* -- presets ------------------------------------------------------------------------------------
- */
+/* -- presets ----------------------------------------------------------------------------------- */
 
 TEST(presets_are_those_of_runs)
 {
@@ -445,8 +442,7 @@ TEST(presets_are_those_of_runs)
                  "no name");
 }
 
-/* -- hostile calls ------------------------------------------------------------------------------
- */
+/* -- hostile calls ----------------------------------------------------------------------------- */
 
 TEST(the_result_may_lie_where_the_consumer_does)
 {

@@ -314,8 +314,7 @@ TEST(statistics_are_not_changed)
     grail_statistics_free(p.sums);
 }
 
-/* -- hostile calls ------------------------------------------------------------------------------
- */
+/* -- hostile calls ----------------------------------------------------------------------------- */
 
 static grail_status select_with(const plain *p, const char *name, int64_t kept)
 {

@@ -287,8 +287,7 @@ TEST(no_residual_leaves_every_bit_of_the_prior)
     grail_reducer_free(reducer);
 }
 
-/* -- a ridge relative to all features -----------------------------------------------------------
- */
+/* -- a ridge relative to all features ---------------------------------------------------------- */
 
 /* X with X^T X = [2 1 0; 1 2 1; 0 1 2]; of three neurons the outer ones stay. */
 TEST(the_worked_example)
