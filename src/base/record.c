@@ -284,6 +284,20 @@ static const json_t *last_commit(const run_record *r)
     return count == 0 ? NULL : json_object_get(json_array_get(r->entries, count - 1), commit_key);
 }
 
+/* Removes the empty directory of the result and what was saved. Returns the name of what cannot be
+ * removed, with errno, or NULL. */
+static const char *remove_kept(const run_record *r)
+{
+    const char *const names[] = {result_name, saved_names[0], saved_names[1]};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const int flags = names[i] == result_name ? AT_REMOVEDIR : 0;
+        if (unlinkat(r->directory, names[i], flags) != 0 && errno != ENOENT) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
 /* A run that ended between the commit and the removal of its state left only the state, and of a
  * result that is a file the directory where it was made. If the result is gone, there is nothing to
  * continue. */
@@ -305,7 +319,7 @@ static grail_status judge_commit(run_record *r)
     if (!r->committed) {
         json_array_clear(r->entries);
         r->log_size = 0;
-        (void)unlinkat(r->directory, result_name, AT_REMOVEDIR);
+        (void)remove_kept(r);
     }
     return GRAIL_OK;
 }
@@ -346,19 +360,14 @@ static grail_status judge_partial(run_record *r, bool resume)
     return r->committed ? GRAIL_OK : open_result(r);
 }
 
-/* Removes the empty directory of the result and the state; the log comes last, since a continued
- * run removes the rest while it is there. Returns the name of what cannot be removed, with errno,
- * or NULL. */
+/* The same of all; the log comes last, since a continued run removes the rest while it is there. */
 static const char *remove_state(const run_record *r)
 {
-    const char *const names[] = {result_name, saved_names[0], saved_names[1], log_name};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const int flags = names[i] == result_name ? AT_REMOVEDIR : 0;
-        if (unlinkat(r->directory, names[i], flags) != 0 && errno != ENOENT) {
-            return names[i];
-        }
+    const char *left = remove_kept(r);
+    if (left == NULL && unlinkat(r->directory, log_name, 0) != 0 && errno != ENOENT) {
+        left = log_name;
     }
-    return NULL;
+    return left;
 }
 
 grail_status record_open(const char *path, const char *only, bool resume, run_record **out)
@@ -417,7 +426,9 @@ const json_t *record_get(const run_record *r, const char *key, const int *number
     for (size_t i = json_array_size(r->entries); i-- > 1;) {
         const json_t *entry = json_array_get(r->entries, i);
         const json_t *found = json_object_get(entry, key);
-        if (found != NULL && (number == NULL || json_integer_value(found) == *number)) {
+        const bool same =
+            number == NULL || (json_is_integer(found) && json_integer_value(found) == *number);
+        if (found != NULL && same) {
             return entry;
         }
     }
@@ -566,7 +577,8 @@ grail_status record_open_saved(const run_record *r, int which, bool write, int *
     if (*descriptor < 0) {
         return error_from_errno(write ? "cannot create" : "cannot open", *path);
     }
-    return GRAIL_OK;
+    /* the name, before an entry speaks of it */
+    return write ? file_flush(r->directory, r->partial) : GRAIL_OK;
 }
 
 /* A folder goes with the last of its files. */

@@ -10,6 +10,8 @@
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 
+#include <math.h>
+
 /* Takes from the options of a run what is read, how convolutions are fitted, and with which means.
  * Nothing is cut. */
 static grail_compress_options options_of_pass(const grail_compress_options *run,
@@ -117,67 +119,60 @@ static grail_status run_open(const grail_compress_options *o, const grail_gram_o
 static const char file_name[] = "statistics.gguf";
 static const char energy_key[] = "energy";
 
-/* How many tensors the file has of a block. */
-static int64_t tensors_of(const gram_run *r, int block)
-{
-    int begin = 0;
-    int end = 0;
-    int64_t count = 0;
-    graph_block_range(r->request->graph, block, &begin, &end);
-    for (int i = 0; i < r->pass.count; i++) {
-        const counted_map *m = &r->pass.maps[i];
-        if (m->node >= begin && m->node < end) {
-            count += STATISTICS_VECTORS + (m->gram_width > 0 ? STATISTICS_GRAMS : 0);
-        }
-    }
-    return count;
-}
-
-/* Reads back the tensors of a recorded block. */
+/* Reads back the tensors of a recorded block, which are listed map after map. */
 static grail_status verify_block(const gram_run *r, int block, const json_t *checksums)
 {
     grail_status status = GRAIL_OK;
-    int64_t missing = tensors_of(r, block);
+    int begin = 0;
+    int end = 0;
+    int64_t at = 0;
     void *data = NULL;
-    for (int64_t i = 0; i < r->list.count; i++) {
-        const tensor_view *t = &r->list.tensors[i];
-        const char *recorded = json_string_value(json_object_get(checksums, t->name));
-        size_t bytes = 0;
-        if (recorded == NULL || !shape_bytes(t->dtype, t->rank, t->shape, &bytes)) {
-            continue; /* what cannot be addressed was not laid out */
+    graph_block_range(r->request->graph, block, &begin, &end);
+    for (int i = 0; i < r->pass.count && r->pass.maps[i].node < end; i++) {
+        const counted_map *m = &r->pass.maps[i];
+        const int64_t next = at + STATISTICS_VECTORS + (m->gram_width > 0 ? STATISTICS_GRAMS : 0);
+        for (at = m->node < begin ? next : at; at < next; at++) {
+            const tensor_view *t = &r->list.tensors[at];
+            const char *recorded = json_string_value(json_object_get(checksums, t->name));
+            size_t bytes = 0;
+            if (recorded == NULL || !shape_bytes(t->dtype, t->rank, t->shape, &bytes)) {
+                FAIL(GRAIL_ERROR_FORMAT, "'%s' does not record tensor '%s' of block %d",
+                     record_partial(r->record), t->name, block);
+            }
+            memory_free(data);
+            data = NULL;
+            TRY(memory_new_unset(&data, bytes, 1));
+            TRY(tensor_writer_get(r->file.writer, t->name, data, bytes));
+            TRY(checksum_verify(t->name, record_result(r->record), data, bytes, recorded));
         }
-        memory_free(data);
-        data = NULL;
-        TRY(memory_new_unset(&data, bytes, 1));
-        TRY(tensor_writer_get(r->file.writer, t->name, data, bytes));
-        TRY(checksum_verify(t->name, record_result(r->record), data, bytes, recorded));
-        missing--;
-    }
-    if (missing != 0) {
-        FAIL(GRAIL_ERROR_FORMAT, "'%s' does not record the tensors of block %d",
-             record_partial(r->record), block);
     }
 out:
     memory_free(data);
-    if (status == GRAIL_ERROR_FORMAT) {
-        error_append("; delete '%s' and run again", record_partial(r->record));
-    }
     return status;
 }
 
 /* Takes over what an interrupted run has counted. */
 static grail_status restore_blocks(gram_run *r)
 {
-    const json_t *entry = NULL;
+    grail_status status = GRAIL_OK;
     for (int block = GRAPH_NONE; block <= r->request->graph->block_count; block++) {
-        entry = record_get(r->record, RECORD_BLOCK, &block);
+        const json_t *entry = record_get(r->record, RECORD_BLOCK, &block);
         if (entry == NULL) {
             break;
         }
-        CHECK(verify_block(r, block, json_object_get(entry, RECORD_TENSORS)));
-        r->pass.energies[r->pass.done++] = json_real_or_nan(entry, energy_key);
+        const double energy = json_real_or_nan(entry, energy_key);
+        TRY(verify_block(r, block, json_object_get(entry, RECORD_TENSORS)));
+        if (r->pass.full && !(energy >= 0.0 && isfinite(energy))) {
+            FAIL(GRAIL_ERROR_FORMAT, "'%s' does not record the energy behind block %d",
+                 record_partial(r->record), block);
+        }
+        r->pass.energies[r->pass.done++] = energy;
     }
-    return GRAIL_OK;
+out:
+    if (status == GRAIL_ERROR_FORMAT) {
+        error_append("; delete '%s' and run again", record_partial(r->record));
+    }
+    return status;
 }
 
 static grail_status lay_out(void *user, layout_start start)

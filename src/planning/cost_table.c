@@ -2,29 +2,27 @@
 
 #include "graph/operators.h"
 #include "graph/sublayer.h"
-#include "pipeline/request/cuts.h"
 
 /* What a table is made from. */
 typedef struct counting {
     const grail_model *model;
     const graph *graph;
     const site_list *sites;
-    parameter_cut *cuts; /* [parameter_count] of all sites that may be cut */
-    int *sublayers;      /* [node_count]: the site with whose sublayer the node goes */
-    int64_t *widths;     /* [value_count] */
-    extent *extents;     /* [value_count] */
+    const parameter_cut *cuts; /* of the table */
+    int *sublayers;            /* [node_count]: the site with whose sublayer the node goes */
+    int64_t *widths;           /* [value_count] */
+    extent *extents;           /* [value_count] */
 } counting;
 
 static void counting_fini(counting *c)
 {
-    memory_free(c->cuts);
     memory_free(c->sublayers);
     memory_free(c->widths);
     memory_free(c->extents);
 }
 
 /* The axes of all sites that may be cut, as a plan that cuts them has them. */
-static grail_status map_cuts(counting *c, const bool *may_cut)
+static grail_status map_cuts(const counting *c, const bool *may_cut, parameter_cut **out)
 {
     grail_status status = GRAIL_OK;
     plan p = {.count = c->sites->count};
@@ -33,19 +31,18 @@ static grail_status map_cuts(counting *c, const bool *may_cut)
         const site *s = &c->sites->sites[i];
         p.sites[i] = (plan_site){.units = s->units, .kept = s->units - (may_cut[s->kind] ? 1 : 0)};
     }
-    TRY(cuts_map(c->graph, c->sites, &p, &c->cuts));
+    TRY(cuts_map(c->graph, c->sites, &p, out));
 out:
     memory_free(p.sites);
     return status;
 }
 
-static grail_status counting_init(counting *c, const bool *may_cut)
+static grail_status counting_init(counting *c)
 {
     const graph *g = c->graph;
     const size_t values = (size_t)g->value_count;
     const int64_t side = g->input_kind == INPUT_IMAGES ? model_image_side(c->model) : 1;
     sublayer found;
-    CHECK(map_cuts(c, may_cut));
     CHECK(memory_new(&c->sublayers, (size_t)g->node_count, sizeof c->sublayers[0]));
     for (int n = 0; n < g->node_count; n++) {
         c->sublayers[n] = GRAPH_NONE;
@@ -62,25 +59,19 @@ static grail_status counting_init(counting *c, const bool *may_cut)
     return graph_extents(g, g->image.height > 0 ? g->image : (extent){side, side}, c->extents);
 }
 
-static const cost_axis whole_axis = {.site = GRAPH_NONE, .whole = 1};
+static const cost_axis single = {.cut = {.site = GRAPH_NONE}, .length = 1};
 
-/* The axis of `whole` rows or columns that a cut belongs to. */
-static cost_axis axis_of(const counting *c, const cut_axis *cut, int64_t whole)
-{
-    const int64_t units = cut->site == GRAPH_NONE ? 1 : c->sites->sites[cut->site].units;
-    return (cost_axis){.site = cut->site, .of_unit = whole / units, .whole = whole};
-}
-
+/* Columns of a convolution include its taps, as in the cut of its columns. */
 static cost_term term_of_parameter(const counting *c, int parameter, int goes_with)
 {
     const graph_parameter *p = &c->graph->parameters[parameter];
     const parameter_cut *cut = &c->cuts[parameter];
-    cost_term term = {.rows = axis_of(c, &cut->rows, p->shape[0]),
-                      .columns = p->rank < 2 ? whole_axis : axis_of(c, &cut->columns, p->shape[1]),
+    cost_term term = {.rows = {.cut = cut->rows, .length = p->shape[0]},
+                      .columns = {.cut = cut->columns, .length = 1},
                       .times = 1,
                       .sublayer = goes_with};
-    for (int d = 2; d < p->rank; d++) {
-        term.times *= p->shape[d];
+    for (int d = 1; d < p->rank; d++) {
+        term.columns.length *= p->shape[d];
     }
     return term;
 }
@@ -118,15 +109,19 @@ static void add_products(const counting *c, cost_table *t)
     }
 }
 
-/* The map whose rows become the channels, or those of the heads, of a value. */
-static const cut_axis *maker_rows(const counting *c, int value)
+/* The channels of a value, of which the site of the map before it has as many for each unit. */
+static cost_axis channels_of(const counting *c, int value)
 {
-    static const cut_axis none = {.site = GRAPH_NONE};
+    cost_axis a = {.cut = {.site = GRAPH_NONE}, .length = c->widths[value]};
     int n = c->graph->value_source[value];
     while (n != GRAPH_NONE && !node_is_map(&c->graph->nodes[n])) {
         n = c->graph->value_source[c->graph->nodes[n].inputs[0]];
     }
-    return n == GRAPH_NONE ? &none : &c->cuts[c->graph->nodes[n].weight].rows;
+    const int index = n == GRAPH_NONE ? n : c->cuts[c->graph->nodes[n].weight].rows.site;
+    if (index != GRAPH_NONE) {
+        a.cut = (cut_axis){.site = index, .features = a.length / c->sites->sites[index].units};
+    }
+    return a;
 }
 
 /* Keys and values of attention that looks back; what runs quantised weights keeps them in F16. */
@@ -139,8 +134,8 @@ static void add_caches(const counting *c, cost_table *t)
         for (int k = 1; has_cache && k < n->input_count; k++) {
             const int value = n->inputs[k];
             t->terms[t->count++] = (cost_term){
-                .rows = axis_of(c, maker_rows(c, value), c->widths[value]),
-                .columns = whole_axis,
+                .rows = channels_of(c, value),
+                .columns = single,
                 .times = (int64_t)(bits == 0 ? 16 : bits) / 8,
                 .sublayer = c->sublayers[i],
             };
@@ -155,8 +150,10 @@ grail_status cost_table_init(const grail_model *model, const site_list *sites, c
     const graph *g = model->graph;
     counting c = {.model = model, .graph = g, .sites = sites};
     const size_t most = (size_t)g->parameter_count + NODE_MAX_INPUTS * (size_t)g->node_count;
-    *t = (cost_table){.limited = limited};
-    TRY(counting_init(&c, may_cut));
+    *t = (cost_table){.limited = limited, .sites = sites};
+    TRY(map_cuts(&c, may_cut, &t->cuts));
+    c.cuts = t->cuts;
+    TRY(counting_init(&c));
     TRY(memory_new(&t->terms, most, sizeof t->terms[0]));
     switch (limited) {
     case LIMIT_MACS:
@@ -176,13 +173,19 @@ out:
 
 void cost_table_fini(cost_table *t)
 {
+    memory_free(t->cuts);
     memory_free(t->terms);
     *t = (cost_table){0};
 }
 
-static int64_t length_of(const cost_axis *a, const int64_t *kept)
+static int64_t length_of(const cost_table *t, const cost_axis *a, const int64_t *kept)
 {
-    return a->site != GRAPH_NONE && kept[a->site] > 0 ? kept[a->site] * a->of_unit : a->whole;
+    int64_t length = a->length;
+    for (const cut_axis *cut = &a->cut; cut != NULL && cut->site != GRAPH_NONE; cut = cut->next) {
+        const int64_t less = t->sites->sites[cut->site].units - kept[cut->site];
+        length -= kept[cut->site] > 0 ? less * cut->features : 0;
+    }
+    return length;
 }
 
 double cost_table_read(const cost_table *t, const int64_t *kept)
@@ -191,8 +194,9 @@ double cost_table_read(const cost_table *t, const int64_t *kept)
     for (int i = 0; i < t->count; i++) {
         const cost_term *term = &t->terms[i];
         const bool gone = term->sublayer != GRAPH_NONE && kept[term->sublayer] == 0;
-        const int64_t elements =
-            gone ? 0 : length_of(&term->rows, kept) * length_of(&term->columns, kept) * term->times;
+        const int64_t elements = gone ? 0
+                                      : length_of(t, &term->rows, kept) *
+                                            length_of(t, &term->columns, kept) * term->times;
         size_t bytes = 0;
         if (t->limited == LIMIT_BYTES) {
             (void)dtype_bytes(term->dtype, elements, &bytes);

@@ -4,6 +4,7 @@
 #define GRAIL_PLANNING_COST_TABLE_H
 
 #include "arch/model.h"
+#include "pipeline/request/cuts.h"
 
 typedef enum limit_kind {
     LIMIT_PARAMETERS,
@@ -13,11 +14,10 @@ typedef enum limit_kind {
     LIMIT_KINDS
 } limit_kind;
 
-/** An axis of a matrix: `of_unit` for each kept unit of a site. */
+/** An axis of a matrix, of which sites cut segments. */
 typedef struct cost_axis {
-    int site; /* GRAPH_NONE: it stays as it is */
-    int64_t of_unit;
-    int64_t whole;
+    cut_axis cut;   /* the first segment; what follows it is the table's */
+    int64_t length; /* of the dense axis */
 } cost_axis;
 
 typedef struct cost_term {
@@ -30,13 +30,16 @@ typedef struct cost_term {
 
 typedef struct cost_table {
     limit_kind limited;
-    int64_t outside;  /* of what is not in the graph */
-    cost_term *terms; /* [count], owned */
+    int64_t outside;        /* of what is not in the graph */
+    const site_list *sites; /* borrowed */
+    parameter_cut *cuts;    /* of all sites that may be cut; owned */
+    cost_term *terms;       /* [count], owned */
     int count;
 } cost_table;
 
 /** Sites of the kinds in may_cut [SITE_KINDS] may be narrower, which experts are not, nor values
- * beside heads: no two of them cut one axis. cost_table_fini frees, even after a failure. */
+ * beside heads, so that no two of them cut the same units. `sites` outlives the table.
+ * cost_table_fini frees, even after a failure. */
 grail_status cost_table_init(const grail_model *model, const site_list *sites, const bool *may_cut,
                              limit_kind limited, cost_table *t) GRAIL_MUST_CHECK;
 void cost_table_fini(cost_table *t); /* works on a zeroed one */

@@ -36,7 +36,7 @@ grail_status consumer_read_others(const cutting *cut, parameter_store *current, 
                                   int consumer, float **out) GRAIL_MUST_CHECK;
 /** The channel of the consumer's input where the site's begin in the wide form. */
 int64_t consumer_first(const cutting *cut, int site, int consumer);
-/** The same of a node whose input is not cut. */
+/** W of a node whose input is not cut, as consumer_read gives it. */
 grail_status map_read(const cutting *cut, parameter_store *current, int node_index,
                       float **out) GRAIL_MUST_CHECK;
 /** W0[rows * tap_rows, K u taps], the consumer narrowed by a reducer without data; *out is owned.

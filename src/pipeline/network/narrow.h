@@ -35,8 +35,8 @@ grail_status narrow_values(const cutting *cut, const site_result *results, param
 grail_status site_take_narrow_shape(const cutting *cut, const site_result *results, int site,
                                     sample_passes *passes) GRAIL_MUST_CHECK;
 
-/** The same for every cut site of an open loop, when all are finished; the sample streams stand
- * before node 0. */
+/** Every parameter that is cut, and the slices, take their narrow shapes, when all sites are
+ * finished; the sample streams stand before node 0. */
 grail_status sites_take_narrow_shapes(const cutting *cut, const site_result *results,
                                       network_run *current) GRAIL_MUST_CHECK;
 

@@ -69,9 +69,13 @@ static grail_status collect_site(int index, collection *l)
     const site *s = site_at(l->request, index);
     const int count = observed_consumers(l->request, index);
     for (int k = 0; k < count; k++) {
+        const int reader = s->consumers[k].node;
         const int64_t taps = consumer_layout_of(&l->request->cut, index, k).taps;
-        if (is_passed(l, s->consumers[k].node) &&
-            !is_collected(l->request, s->consumers[k].node, taps)) {
+        bool listed = false; /* for another part of what it reads */
+        for (int i = 0; i < l->count; i++) {
+            listed = listed || l->items[i].node == reader;
+        }
+        if (!listed && is_passed(l, reader) && !is_collected(l->request, reader, taps)) {
             CHECK(memory_reserve(&l->items, (size_t)l->count + 1, sizeof l->items[0]));
             CHECK(observation_init_input(&l->request->cut, l->request->backend, index, k,
                                          &l->items[l->count++]));

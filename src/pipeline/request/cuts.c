@@ -79,10 +79,8 @@ static void add_segment(cut_map *m, cut_axis *axis, cut_axis added)
 
 static cut_axis segment_of(int index, const site_end *end, int64_t taps)
 {
-    return (cut_axis){.site = index,
-                      .first = end->first * taps,
-                      .features = end->features_per_unit * taps,
-                      .exchangeable = end->exchangeable};
+    return (cut_axis){
+        .site = index, .first = end->first * taps, .features = end->features_per_unit * taps};
 }
 
 static void map_rows(cut_map *m, int index, const site_end *end, int parameter)

@@ -32,10 +32,9 @@ int64_t site_wide_units(const plan *p, int site);
 /** What a site cuts of an axis of a parameter, or of the channels of a value: all of its units, one
  * after the other. Other sites may cut other segments of the same axis. */
 typedef struct cut_axis {
-    int site;         /* GRAPH_NONE: not cut */
-    int64_t first;    /* of the dense axis, where unit 0 begins */
-    int64_t features; /* rows or columns per unit; columns of a convolution include its taps */
-    bool exchangeable;
+    int site;              /* GRAPH_NONE: not cut */
+    int64_t first;         /* of the dense axis, where unit 0 begins */
+    int64_t features;      /* rows or columns per unit; columns of a convolution include its taps */
     struct cut_axis *next; /* the next segment that is cut, NULL; they are in ascending order */
 } cut_axis;
 
@@ -55,7 +54,7 @@ typedef struct cutting {
     const graph *graph; /* of the dense network */
     const site_list *sites;
     const plan *plan;
-    const parameter_cut *axes; /* [parameter_count] */
+    const parameter_cut *axes; /* of cuts_map */
 } cutting;
 
 const site *cut_site(const cutting *cut, int index);

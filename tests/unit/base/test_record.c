@@ -289,6 +289,7 @@ FORM_TEST(test_a_run_that_ended_behind_its_commit_is_finished_by_resuming)
 FORM_TEST(test_the_state_of_a_result_that_has_gone_is_in_nobodys_way)
 {
     leave_behind_the_rename(p);
+    support_write_file(in(p, "out.partial"), "grail-saved-1", "s", 1);
     support_remove_tree(p->path);
     assert_ok(run_steps(p->path, false, STEPS));
     assert_finished(p);

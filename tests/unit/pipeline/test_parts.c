@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 #include "graph/operators.h"
+#include "pipeline/request/narrowed.h"
+#include "planning/cost_table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -344,7 +346,57 @@ VISION_TEST(nothing_cut_changes_no_byte)
     }
 }
 
-static void assert_pruning_is_zeroing(const char *net, const char *selector)
+/* Widths are the first site's and then one site's after the other. */
+static void assert_costs(const grail_model *m, const site_list *sites)
+{
+    enum { MOST_SITES = 16 };
+    plan_site planned[MOST_SITES] = {{0}};
+    int64_t kept[MOST_SITES];
+    const plan p = {.count = sites->count, .sites = planned};
+    bool may_cut[SITE_KINDS];
+    cost_table parameters = {0};
+    cost_table macs = {0};
+    memset(may_cut, true, sizeof may_cut);
+    assert_true(sites->count <= MOST_SITES);
+    assert_ok(cost_table_init(m, sites, may_cut, LIMIT_PARAMETERS, &parameters));
+    assert_ok(cost_table_init(m, sites, may_cut, LIMIT_MACS, &macs));
+    for (int i = 0; i < sites->count; i++) {
+        kept[i] = sites->sites[i].units;
+        planned[i] = (plan_site){.units = kept[i], .kept = kept[i]};
+    }
+    for (int i = 0; i < sites->count; i++) {
+        grail_model_facts facts = {0};
+        parameter_cut *cuts = NULL;
+        narrowed_model narrowed = {0};
+        planned[i].kept = kept[i] = kept[i] / 2;
+        assert_ok(cuts_map(m->graph, sites, &p, &cuts));
+        assert_ok(narrowed_describe(m, sites, &p, cuts, NULL, &narrowed));
+        assert_ok(model_describe_graph(m, narrowed.graph, &facts));
+        assert_true(cost_table_read(&parameters, kept) == (double)facts.parameters);
+        assert_true(cost_table_read(&macs, kept) == (double)facts.macs_per_token);
+        narrowed_fini(&narrowed);
+        memory_free(cuts);
+    }
+    cost_table_fini(&parameters);
+    cost_table_fini(&macs);
+}
+
+TEST(a_table_costs_what_narrowed_parts_cost)
+{
+    for (int i = 0; i < NETS; i++) {
+        vision_lab v;
+        site_list sites = {0};
+        vision_open(&v);
+        grail_model *m = vision_model_open(written(&v, nets[i]));
+        assert_ok(sites_derive(m->graph, GQA_KV_GROUPS, &sites));
+        assert_costs(m, &sites);
+        site_list_fini(&sites);
+        grail_model_close(m);
+        vision_close(&v);
+    }
+}
+
+static void assert_pruning_is_zeroing(const char *net, const char *by)
 {
     vision_lab v;
     vision_model m;
@@ -352,7 +404,7 @@ static void assert_pruning_is_zeroing(const char *net, const char *selector)
     const char *model = written(&v, net);
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.5);
-    options.cut.selector = selector;
+    options.cut.selector = by;
     options.fit.compensate = "none";
     assert_ok(lab_compress(&options));
     make(&m, net);
@@ -375,14 +427,14 @@ TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 static const char *const modes[] = {"none", "grail", "full"};
 
 /* Half of everything; the ridge of the paper shrinks towards zero, by as much as alpha says. */
-static void assert_lossless(const char *net, const char *selector, const char *mode, bool open)
+static void assert_lossless(const char *net, const char *by, const char *mode, bool open)
 {
     vision_lab v;
     vision_open(&v);
     const char *model = doubled(&v, net);
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.5);
-    options.cut.selector = selector;
+    options.cut.selector = by;
     options.fit.compensate = mode;
     options.fit.open_loop = open;
     options.amount.sparsity_heads = open ? 0.0 : 0.5; /* folded ones must be observed */
