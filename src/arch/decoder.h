@@ -114,8 +114,9 @@ typedef struct decoder_family {
      * "model.embed_positions", "model.token_types", "model.embed_norm", "model.norm" and "lm_head".
      * NULL: as decoder_place_plain says. */
     decoder_place_function place;
-    decoder_keys keys;         /* without any: those of llama and most others */
-    decoder_name names[16];    /* the last one has no part; those that are missing are called so */
+    decoder_keys keys; /* without any: those of llama and most others */
+    /* At most 15, and one without a part; those that are missing are called so. */
+    decoder_name names[16];
     const char *qkv, *gate_up; /* tensors of a layer with q, k and v one after another, and gate and
                                   up; NULL: each is a tensor of its own */
     const char *classes; /* how names of transformers' classes begin, where modeling_grail.py builds

@@ -6,7 +6,6 @@
 #include "arch/decoder_layers.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MOST_LAYERS = 1024 };

@@ -2,6 +2,7 @@
  * model classes of transformers 5 and vLLM, and llama.cpp's converter and models. */
 #include "arch/decoder.h"
 #include "arch/decoder_experts.h"
+#include "arch/decoder_latent.h"
 #include "arch/decoder_layers.h"
 #include "arch/decoder_widths.h"
 #include "base/name_list.h"
@@ -121,9 +122,9 @@ static grail_status put_widths(const decoder_widths *w, const decoder_family *fa
                  counts ? w->shared / w->expert : w->shared, w->experts > 0},
                 {keys->heads, w->heads, w->heads > 0},
                 {keys->kv_heads, w->kv_heads, w->heads > 0},
-                {"q_lora_rank", w->query_rank, w->query_rank > 0},
-                {"kv_lora_rank", w->rank, w->rank > 0},
-                {"v_head_dim", w->value, w->rank > 0}};
+                {DECODER_QUERY_RANK_KEY, w->query_rank, w->query_rank > 0},
+                {DECODER_RANK_KEY, w->rank, w->rank > 0},
+                {DECODER_VALUE_KEY, w->value, w->rank > 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].key != NULL && rows[i].is_there) {
             CHECK(json_put(object, rows[i].key, json_integer(rows[i].value)));

@@ -3,22 +3,19 @@
 #include <math.h>
 #include <string.h>
 
-static const char query_rank_key[] = "q_lora_rank";
-static const char rank_key[] = "kv_lora_rank";
-static const char value_key[] = "v_head_dim";
-
 grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c,
                                  decoder_layer *common)
 {
     decoder_latent *l = &c->latent;
-    const json_t *query = json_object_get(json, query_rank_key);
-    CHECK(decoder_read_size(source, json, rank_key, 512, 1, &common->rank));
+    const json_t *query = json_object_get(json, DECODER_QUERY_RANK_KEY);
+    CHECK(decoder_read_size(source, json, DECODER_RANK_KEY, 512, 1, &common->rank));
     CHECK(decoder_read_size(source, json, "qk_nope_head_dim", 128, 1, &l->plain));
     CHECK(decoder_read_size(source, json, "qk_rope_head_dim", 64, 2, &l->turned));
-    CHECK(decoder_read_size(source, json, value_key, 128, 1, &common->value));
+    CHECK(decoder_read_size(source, json, DECODER_VALUE_KEY, 128, 1, &common->value));
     CHECK(json_get_boolean(source, json, "rope_interleave", true, &l->interleaved));
     if (query == NULL || !json_is_null(query)) {
-        CHECK(decoder_read_size(source, json, query_rank_key, 1536, 1, &common->query_rank));
+        CHECK(
+            decoder_read_size(source, json, DECODER_QUERY_RANK_KEY, 1536, 1, &common->query_rank));
     }
     if (l->turned % 2 != 0) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -32,11 +29,11 @@ grail_status decoder_latent_read(const char *source, const json_t *json, decoder
 grail_status decoder_latent_read_layer(const char *source, const json_t *own,
                                        const decoder_layer *common, decoder_layer *layer)
 {
-    CHECK(decoder_read_size(source, own, rank_key, common->rank, 1, &layer->rank));
-    CHECK(decoder_read_size(source, own, value_key, common->value, 1, &layer->value));
+    CHECK(decoder_read_size(source, own, DECODER_RANK_KEY, common->rank, 1, &layer->rank));
+    CHECK(decoder_read_size(source, own, DECODER_VALUE_KEY, common->value, 1, &layer->value));
     layer->query_rank = 0;
     return common->query_rank == 0 ? GRAIL_OK
-                                   : decoder_read_size(source, own, query_rank_key,
+                                   : decoder_read_size(source, own, DECODER_QUERY_RANK_KEY,
                                                        common->query_rank, 1, &layer->query_rank);
 }
 

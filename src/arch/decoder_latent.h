@@ -10,6 +10,10 @@
 
 #include "arch/decoder.h"
 
+#define DECODER_QUERY_RANK_KEY "q_lora_rank"
+#define DECODER_RANK_KEY "kv_lora_rank"
+#define DECODER_VALUE_KEY "v_head_dim"
+
 /** What all layers have in common, and c->head_dim; into `common` what single layers override. */
 grail_status decoder_latent_read(const char *source, const json_t *json, decoder_config *c,
                                  decoder_layer *common) GRAIL_MUST_CHECK;

@@ -3,7 +3,6 @@
 #include "arch/decoder_experts.h"
 #include "arch/decoder_latent.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,6 @@
 #include "base/stop.h"
 #include "tensor/quantize.h"
 
-#include <string.h>
-
 typedef struct gguf_export {
     const grail_model *m;
     gguf_target target;

@@ -102,9 +102,9 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
                                     const char *preset)
 {
     /* A network that is recognised by its tensors is more likely open_clip's own. */
-    const char *const files[] = {is_recognised ? OPEN_CLIP_CONFIG_NAME : PREPROCESSOR_CONFIG_NAME,
-                                 PREPROCESSOR_CONFIG_NAME, PROCESSOR_CONFIG_NAME,
-                                 OPEN_CLIP_CONFIG_NAME};
+    static const char *const all[] = {OPEN_CLIP_CONFIG_NAME, PREPROCESSOR_CONFIG_NAME,
+                                      PROCESSOR_CONFIG_NAME, OPEN_CLIP_CONFIG_NAME};
+    const char *const *files = is_recognised ? all : all + 1;
     const int64_t side = m->graph->image.height; /* of networks with learned positions */
     CHECK(memory_new(&m->preparation, 1, sizeof *m->preparation));
     model_preparation *p = m->preparation;
@@ -120,7 +120,7 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
         p->origin = found || status != GRAIL_OK ? m->config_name : p->origin;
         CHECK(keep_failure(p, status));
     }
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    for (int i = 0; i < 3; i++) {
         CHECK(use_file(m, directory, files[i]));
     }
     if (is_found(p)) {

@@ -1,6 +1,6 @@
 /* The language model of a larger network, whose config.json has that of the language model under
- * "text_config". It is read as the plain language model, which its results are; and heads
- * of language models that may be their tables of embeddings. */
+ * "text_config". It is read as the plain language model, which its results are; and heads of
+ * language models that may be their tables of embeddings. */
 #ifndef GRAIL_ARCH_TEXT_TOWER_H
 #define GRAIL_ARCH_TEXT_TOWER_H
 

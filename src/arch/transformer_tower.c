@@ -1,9 +1,10 @@
 /* A vision transformer: its naming convention and its sizes according to the tensors of a
- * checkpoint, the rest according to the configuration, and its graph: h  = first_norm(class token |
- * patches + positions) layers as decoder.c has them: norms before attention and FFN, every row
- * seeing all, no gate logits = head(projection(last_norm(pooled h))) Source: timm
- * vision_transformer.py, Hugging Face modeling_vit.py and modeling_clip.py, OpenAI CLIP model.py,
- * vit-pytorch simple_vit.py. */
+ * checkpoint, the rest according to the configuration, and its graph:
+ *   h  = first_norm(class token | patches + positions)
+ *   layers as decoder.c has them: norms before attention and FFN, every row seeing all, no gate
+ *   logits = head(projection(last_norm(pooled h)))
+ * Source: timm vision_transformer.py, Hugging Face modeling_vit.py and modeling_clip.py, OpenAI
+ * CLIP model.py, vit-pytorch simple_vit.py. */
 #include "arch/transformer_tower.h"
 
 #include "arch/activation_names.h"

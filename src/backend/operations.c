@@ -96,7 +96,7 @@ static grail_status run_on_host(const operation *o)
     atomic_fetch_add(&b->fallbacks[o->slot], 1);
     for (int i = 0; i < OPERATION_MATRICES; i++) {
         if (matrix_exists(o->m[i])) {
-            /* A copy of `o->m[i]` in memory of the host; a repeated row is copied once. */
+            /* a repeated row is copied once */
             const bool repeats = o->m[i].stride == 0 && o->m[i].rows > 1;
             const matrix source = repeats ? matrix_rows(o->m[i], 0, 1) : o->m[i];
             TRY(matrix_new(host, o->m[i].type, source.rows, o->m[i].columns, &copies[i]));

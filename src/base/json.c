@@ -3,7 +3,6 @@
 #include "base/escape_append.h"
 #include "base/file.h"
 #include "base/names.h"
-#include "base/output_file.h"
 #include "base/utf8.h"
 
 #include <math.h>

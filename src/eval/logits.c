@@ -131,8 +131,8 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
 out:
     host_view_drop(&v);
     execution_free(e);
-    measured_close(&n);
     matrix_pool_free(pool);
+    measured_close(&n); /* the memory of the pool is its backend's */
     tensor_file_close(file);
     return status;
 }

@@ -97,7 +97,7 @@ static grail_status compare_angles(pooled_vectors *p, grail_comparison *out)
     const double n = (double)p->count;
     double sum = 0.0; /* of what lacks to 1, near which all cosines lie */
     double square = 0.0;
-    out->least_cosine = (double)INFINITY;
+    double least = (double)INFINITY;
     for (int64_t i = 0; i < p->count; i++) {
         double *left = p->left + i * p->width;
         double *right = p->right + i * p->width;
@@ -108,8 +108,9 @@ static grail_status compare_angles(pooled_vectors *p, grail_comparison *out)
         const double cosine = left_zero && right_zero ? 1.0 : dot(left, right, p->width);
         sum += 1.0 - cosine;
         square += (1.0 - cosine) * (1.0 - cosine);
-        out->least_cosine = fmin(out->least_cosine, cosine);
+        least = fmin(least, cosine);
     }
+    out->least_cosine = least;
     const double variance = fmax(0.0, square / n - sum / n * (sum / n));
     out->mean_cosine = 1.0 - sum / n;
     out->cosine_interval = p->count > 1 ? NORMAL_975 * sqrt(variance / (n - 1.0)) : (double)NAN;

@@ -58,7 +58,6 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
         return GRAIL_OK;
     }
     CHECK(graph_extents(e->graph, shape.positions, e->extents));
-    /* Checks that the row counts of all values fit an int64_t. */
     for (int v = 0; v < e->graph->value_count; v++) {
         const extent *x = &e->extents[v];
         size_t rows = 0;
@@ -256,8 +255,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     if (operator_of(n)->may_overflow) {
         TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
     }
-    /* Drops the values whose last reader is node `index`. A buffer that became the output
-     * stays. */
+    /* a buffer that became the output stays */
     for (int i = 0; i < n->input_count; i++) {
         const int input = n->inputs[i];
         if (is_done_with(e, input, index) && matrix_exists(e->values[input])) {

@@ -48,11 +48,10 @@ static int best_fit(const matrix_pool *pool, size_t bytes)
 
 grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns, matrix *out)
 {
-    /* -1 where the size cannot be addressed: matrix_new refuses it. */
     size_t bytes = 0;
     const bool fits = size_multiply((size_t)rows, (size_t)columns, &bytes) &&
                       size_multiply(bytes, backend_value_size(pool->owner), &bytes);
-    const int slot = fits ? best_fit(pool, bytes) : -1;
+    const int slot = fits ? best_fit(pool, bytes) : -1; /* matrix_new refuses it */
     if (slot < 0) {
         return matrix_new(pool->owner, backend_type(pool->owner), rows, columns, out);
     }

@@ -16,7 +16,7 @@
 #include "reduce/removal.h"
 #include "reduce/selector.h"
 
-static const double damping = 1e-2;
+#define DAMPING 1e-2
 
 static unsigned needs_of_obs(const site *s)
 {
@@ -24,7 +24,7 @@ static unsigned needs_of_obs(const site *s)
                                         : NEEDS_GRAM | NEEDS_MEANS | NEEDS_TARGET;
 }
 
-static const removal_options refitted = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
+static const removal_options refitted = {.kind = VALUE_EXACT, .damping = DAMPING, .refits = true};
 
 static grail_status decide_refitted(const site_view *v, grail_reducer **out)
 {
@@ -54,7 +54,7 @@ const selector selector_obs = {
 
 static grail_status decide_from_dense(const site_view *v, grail_reducer **out)
 {
-    const removal_options options = {.kind = VALUE_EXACT, .damping = damping};
+    const removal_options options = {.kind = VALUE_EXACT, .damping = DAMPING};
     return removal_decide(v, &options, batch_of_one, out);
 }
 
@@ -69,7 +69,7 @@ const selector selector_ziplm = {
 
 static grail_status decide_in_batches(const site_view *v, grail_reducer **out)
 {
-    const removal_options options = {.kind = VALUE_CHOLESKY, .damping = damping};
+    const removal_options options = {.kind = VALUE_CHOLESKY, .damping = DAMPING};
     return removal_decide(v, &options, v->site->kind == SITE_HEADS ? batch_of_one : batch_shrinking,
                           out);
 }
@@ -81,7 +81,7 @@ static grail_status score_once(const site_view *v, double *scores)
     removal r = {0};
     const removal_options options = {
         .kind = VALUE_EXACT,
-        .damping = damping,
+        .damping = DAMPING,
         .jitter = v->site->kind == SITE_HEADS ? 0.0 : 1e-6,
     };
     TRY(removal_init(v, &options, &r));

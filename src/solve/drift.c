@@ -197,13 +197,12 @@ static grail_status fit_input(const drift_sums *const parts[2], double share,
     grail_status status = GRAIL_OK;
     regression all = {0};
     regression held = {0};
-    float *identity = NULL;
+    float *identity = NULL; /* [rows, rows] */
     ridge_result ignored = {0};
     ridge_options own = *options;
     own.judged = NULL;
     own.alpha_count = 0;
     own.alpha = options->keeps_weights ? options->alpha : chosen->alpha;
-    /* I[n, n]; owned. */
     TRY(memory_new(&identity, (size_t)(map.rows * map.rows), sizeof *identity));
     for (int64_t i = 0; i < map.rows; i++) {
         identity[i * map.rows + i] = 1.0F;

@@ -113,7 +113,6 @@ static bool round_row(const rounding *r, row_part *row)
         }
         block_read_grid(r->dtype, block, &grid);
         for (int j = (int)r->block - 1; j >= 0; j--) {
-            /* Rounds element j of the block that begins at column `first` of the panel. */
             const int64_t at = first + j;
             const int q = block_nearest(&grid, j, row->values[at]);
             const float error = row->weights[at] - (grid.step[j] * (float)q + grid.least[j]);

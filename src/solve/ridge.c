@@ -348,7 +348,6 @@ static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, dou
 {
     p->tried.alpha = alpha;
     p->tried.bias = bias;
-    /* Solves for the outputs of a candidate on the fit part. */
     if (keeps_weights(&p->tried)) {
         CHECK(matrix_zero(p->tried.change));
     } else {

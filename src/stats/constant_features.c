@@ -89,7 +89,7 @@ grail_status statistics_settle_constants(grail_statistics *s)
     grail_status status = GRAIL_OK;
     double *diagonal = NULL;
     double *sum = NULL;
-    bool *constant = NULL;
+    bool *constant = NULL; /* [H] */
     bool any = false;
     if (!(s->weight > 0.0)) {
         return GRAIL_OK;
@@ -97,11 +97,9 @@ grail_status statistics_settle_constants(grail_statistics *s)
     TRY(memory_new_unset(&sum, (size_t)s->width, sizeof sum[0]));
     TRY(memory_new_unset(&constant, (size_t)s->width, sizeof constant[0]));
     TRY(matrix_download(s->sum, sum));
-    /* constant[H]; *any: whether there is one */
     const double rounding = sums_rounding(s->owner, s->count);
     TRY(memory_new_unset(&diagonal, (size_t)s->width, sizeof diagonal[0]));
     TRY(matrix_download_diagonal(s->gram, diagonal));
-    any = false;
     for (int64_t j = 0; j < s->width; j++) {
         constant[j] = feature_is_constant(diagonal[j], sum[j] * sum[j] / s->weight, rounding);
         any = any || constant[j];

@@ -134,8 +134,6 @@ static grail_status read_sums(const char *path, const tensor_file *file, grail_s
     statistics_layout layout;
     layout_of(s, &layout);
     for (int i = 0; i < layout.count; i++) {
-        /* Copies what the tensor that `layout.tensors[i]` describes holds to the sums, or to the
-         * count where there are none, after a check. */
         const tensor_view *t = NULL;
         CHECK(find_tensor(path, file, layout.tensors[i].name, layout.tensors[i].rank, &t));
         CHECK(check_tensor(path, t, &layout.tensors[i]));

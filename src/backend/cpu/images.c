@@ -319,9 +319,7 @@ CPU_CLONES static void keep_larger(int64_t count, const float *x, int32_t positi
 static void pass_to_largest(const conv_shape *s, int64_t row, int64_t column, int64_t count,
                             const float *x, const float *dy, float *dx)
 {
-    int32_t at[CHANNELS];
-    /* Writes where the first largest elements of a window are, for `count` channels that begin at
-     * x; false of a window that reads nothing but padding. */
+    int32_t at[CHANNELS]; /* where the largest is; none where the window reads padding alone */
     float largest[CHANNELS];
     bool found = false;
     for (int64_t k = 0; k < s->window.kernel_height * s->window.kernel_width; k++) {

@@ -2,8 +2,6 @@
  */
 #include "format/torch/pickle_internal.h"
 
-#include "base/bytes.h"
-
 #include <string.h>
 
 enum { CHUNK_SIZE = 1 << 16, ALIGNMENT = 16, FIRST_CAPACITY = 4 };

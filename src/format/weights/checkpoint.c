@@ -11,7 +11,6 @@
 #include "format/weights/weights_format.h"
 #include "tensor/packed.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char weight_map_key[] = "weight_map";

@@ -60,8 +60,7 @@ grail_status checkpoint_index_tensors(checkpoint *c)
     }
     TRY(name_index_init(&c->stored, c->count, names, sizeof names[0]));
     for (int64_t i = 0; i < c->count; i++) {
-        /* *out <- the name without wrappers; NULL where it has none. */
-        char *plain = NULL;
+        char *plain = NULL; /* stays NULL in the table where the name has no wrapper */
         TRY(memory_copy_string(&plain, names[i]));
         char *end = plain;
         for (const char *left = skip_wrappers(names[i]); left[0] != 0;) {

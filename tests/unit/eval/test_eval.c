@@ -204,19 +204,17 @@ LAB_TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
     tensor_file_close(golden);
 }
 
-LAB_TEST(logits_are_written_as_they_are)
+/* The logits of the file `path` are those of the golden file. */
+static void assert_logits(const char *path, const tensor_file *golden)
 {
-    grail_model *model = NULL;
     tensor_file *written = NULL;
-    tensor_file *golden = open_golden("mistral");
-    const grail_text_source text = golden_text(l, golden);
-    assert_ok(grail_model_open(lab_golden("mistral"), &model));
-    assert_ok(grail_logits_write(model, &text, NULL, lab_path(l, "logits.safetensors")));
-    assert_ok(safetensors_open(lab_path(l, "logits.safetensors"), &written));
+    assert_ok(safetensors_open(path, &written));
     const tensor_view *found = tensor_file_find(written, "logits");
     const tensor_view *expected = tensor_file_find(golden, "logits");
+    assert_int_equal(found->rank, expected->rank);
     assert_int_equal(found->bytes, expected->bytes);
-    assert_memory_equal(found->shape, expected->shape, 3 * sizeof found->shape[0]);
+    assert_memory_equal(found->shape, expected->shape,
+                        (size_t)found->rank * sizeof found->shape[0]);
     for (size_t i = 0; i < found->bytes / sizeof(float); i++) {
         float pair[2];
         memcpy(&pair[0], (const unsigned char *)found->data + i * sizeof(float), sizeof(float));
@@ -224,6 +222,30 @@ LAB_TEST(logits_are_written_as_they_are)
         assert_near((double)pair[0], (double)pair[1], 1e-4);
     }
     tensor_file_close(written);
+}
+
+LAB_TEST(logits_are_written_as_they_are)
+{
+    grail_model *model = NULL;
+    tensor_file *golden = open_golden("mistral");
+    const grail_text_source text = golden_text(l, golden);
+    assert_ok(grail_model_open(lab_golden("mistral"), &model));
+    assert_ok(grail_logits_write(model, &text, NULL, lab_path(l, "logits.safetensors")));
+    assert_logits(lab_path(l, "logits.safetensors"), golden);
+    tensor_file_close(golden);
+    grail_model_close(model);
+}
+
+LAB_TEST(logits_of_pixels_are_written_as_they_are)
+{
+    static const char network[] = GRAIL_SOURCE_DIR "/tests/golden/vision/hf-vit";
+    static const char pixels[] = GRAIL_SOURCE_DIR "/tests/golden/vision/hf-vit/golden.safetensors";
+    grail_model *model = NULL;
+    tensor_file *golden = NULL;
+    assert_ok(safetensors_open(pixels, &golden));
+    assert_ok(grail_model_open(network, &model));
+    assert_ok(grail_pixel_logits_write(model, pixels, NULL, lab_path(l, "logits.safetensors")));
+    assert_logits(lab_path(l, "logits.safetensors"), golden);
     tensor_file_close(golden);
     grail_model_close(model);
 }
