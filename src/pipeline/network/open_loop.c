@@ -346,17 +346,19 @@ grail_status open_loop_take(const compression_request *request, observation *o)
     grail_statistics *fit = NULL;
     grail_statistics *held = NULL;
     const dense_statistics *dense = &request->session->of_nodes[o->node];
-    const site_columns c = columns_of(request, o->site, o->consumer);
-    const bool all = o->fit->width == c.all;
+    site_columns c = columns_of(request, o->site, o->consumer);
+    if (o->fit->width == c.all) { /* it observes all */
+        c = (site_columns){.width = c.all, .all = c.all};
+    }
     if (request->statistics == NULL) {
-        TRY(all ? grail_statistics_add(o->fit, dense->fit) : add_columns(c, dense->fit, o->fit));
-        TRY(all ? grail_statistics_add(o->held, dense->held)
-                : add_columns(c, dense->held, o->held));
+        TRY(add_columns(c, dense->fit, o->fit));
+        TRY(add_columns(c, dense->held, o->held));
         goto out;
     }
     weight_name(request, o->node, name);
-    if (all) {
-        return network_statistics_grams(request->statistics, name, o->fit, o->held);
+    if (c.width == c.all) {
+        TRY(network_statistics_grams(request->statistics, name, o->fit, o->held));
+        goto out;
     }
     TRY(statistics_create(request->backend, c.all, 0, &fit));
     TRY(statistics_create(request->backend, c.all, 0, &held));
@@ -383,18 +385,26 @@ static bool is_chosen_openly(const compression_request *request, int index)
 
 /* -- the order of decisions -------------------------------------------------------------------- */
 
-/* The site whose decision comes before, because its removed units count nothing in the norms that
- * this one needs; GRAPH_NONE: none. Its scored producer stands before this one's, so that there is
- * no circle. */
-static int decided_before(const compression_request *request, int index)
+/* The first of the segments, `from` on, of what the site's scored producer reads whose site is
+ * decided before, because its removed units count nothing in the norms that this one needs; NULL:
+ * none. That site's scored producer stands before this one's, so that there is no circle. */
+static const cut_axis *decided_before(const compression_request *request, int index,
+                                      const cut_axis *from)
 {
-    if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
-        return GRAPH_NONE;
+    const int scored = scored_node(&request->cut, index);
+    const bool of_input = (needs_of(request, index) & NEEDS_INPUT_NORMS) != 0;
+    for (; of_input && from != NULL && from->site != GRAPH_NONE; from = from->next) {
+        if (scored_node(&request->cut, from->site) < scored &&
+            !request->plan.sites[from->site].selector->folds) {
+            return from;
+        }
     }
-    const int read = scored_input_cut(&request->cut, index)->site;
-    const bool precedes =
-        read != GRAPH_NONE && scored_node(&request->cut, read) < scored_node(&request->cut, index);
-    return precedes && !request->plan.sites[read].selector->folds ? read : GRAPH_NONE;
+    return NULL;
+}
+
+static const cut_axis *first_decided_before(const compression_request *request, int index)
+{
+    return decided_before(request, index, scored_input_cut(&request->cut, index));
 }
 
 static int later(int a, int b)
@@ -411,8 +421,11 @@ static int last_needed_node(const compression_request *request, int index)
     for (int k = 0; k < deciding_consumers(&request->cut, index); k++) {
         last = later(last, s->consumers[k].node);
     }
-    const int before = decided_before(request, index);
-    return before == GRAPH_NONE ? last : later(last, last_needed_node(request, before));
+    for (const cut_axis *a = first_decided_before(request, index); a != NULL;
+         a = decided_before(request, index, a->next)) {
+        last = later(last, last_needed_node(request, a->site));
+    }
+    return last;
 }
 
 /* -- one decision ------------------------------------------------------------------------------ */
@@ -433,7 +446,6 @@ static grail_status take_inputs(const compression_request *request, int index, i
 static grail_status take_norms(const calibration_network *network, int index, double **out)
 {
     const compression_request *request = network->request;
-    const int before = decided_before(request, index);
     if ((needs_of(request, index) & NEEDS_INPUT_NORMS) == 0) {
         return GRAIL_OK;
     }
@@ -441,11 +453,12 @@ static grail_status take_norms(const calibration_network *network, int index, do
     CHECK(memory_new(out, (size_t)width, sizeof **out));
     CHECK(open_loop_squares(request, index, *out));
     norms_of_squares(width, *out);
-    if (before != GRAPH_NONE) {
-        const graph *g = request->graph;
-        const node *scored = &g->nodes[scored_node(&request->cut, index)];
-        norms_leave_out(scored_input_cut(&request->cut, index),
-                        weight_taps(&g->parameters[scored->weight]), network->chosen[before], *out);
+    const graph *g = request->graph;
+    const node *scored = &g->nodes[scored_node(&request->cut, index)];
+    const int64_t taps = weight_taps(&g->parameters[scored->weight]);
+    for (const cut_axis *a = first_decided_before(request, index); a != NULL;
+         a = decided_before(request, index, a->next)) {
+        norms_leave_out(a, taps, network->chosen[a->site], *out);
     }
     return GRAIL_OK;
 }
@@ -475,17 +488,18 @@ out:
 
 static grail_status choose(calibration_network *network, int index)
 {
-    const int before = decided_before(network->request, index);
+    const compression_request *request = network->request;
     if (network->chosen[index] != NULL) {
         return GRAIL_OK;
     }
-    if (before != GRAPH_NONE) {
-        CHECK(choose(network, before));
+    for (const cut_axis *a = first_decided_before(request, index); a != NULL;
+         a = decided_before(request, index, a->next)) {
+        CHECK(choose(network, a->site));
     }
     const double begun = clock_seconds();
     const grail_status status = decide(network, index);
     network->results[index].report.seconds += clock_seconds() - begun;
-    return error_in(status, "site '%s'", network->request->sites->facts[index].name);
+    return error_in(status, "site '%s'", request->sites->facts[index].name);
 }
 
 /* -- the passes -------------------------------------------------------------------------------- */

@@ -125,15 +125,17 @@ static int beside(building *b)
     return linear(b, "head", 18, VISION_CLASSES, plain(b, NODE_MEAN, last, GRAPH_NONE));
 }
 
-/* Half of the channels pass, half go through a branch, and all three come together. */
-static int split(building *b)
+/* Half of the channels pass, half go through a branch, and all three come together; where they go
+ * on, a convolution reads the one that reads them. */
+static int split(building *b, bool go_on)
 {
     const int x = relu(b, norm(b, "in.bn", 16, conv(b, "in", 3, 16, 3, 2, b->g->input)));
     const int passes = slice(b, 0, 8, x);
     const int goes = slice(b, 8, 8, x);
     const int made = relu(b, norm(b, "branch.bn", 6, conv(b, "branch", 8, 6, 3, 1, goes)));
     const int all = concat(b, passes, goes, made);
-    const int out = relu(b, conv(b, "out", 22, 12, 3, 2, all));
+    int out = relu(b, conv(b, "out", 22, 12, 3, 2, all));
+    out = go_on ? relu(b, conv(b, "last", 12, 12, 1, 1, out)) : out;
     return linear(b, "head", 12, VISION_CLASSES, plain(b, NODE_MEAN, out, GRAPH_NONE));
 }
 
@@ -170,9 +172,9 @@ static void build_net(building *b, const char *net)
     b->g->input_kind = INPUT_IMAGES;
     b->g->image = (extent){VISION_SIDE, VISION_SIDE};
     b->g->classes = VISION_CLASSES;
-    const int output = strcmp(net, "beside") == 0  ? beside(b)
-                       : strcmp(net, "split") == 0 ? split(b)
-                                                   : tower(b, strcmp(net, "fused") == 0);
+    const int output = strcmp(net, "beside") == 0      ? beside(b)
+                       : strncmp(net, "split", 5) == 0 ? split(b, strcmp(net, "split-on") == 0)
+                                                       : tower(b, strcmp(net, "fused") == 0);
     b->g->nodes[b->g->node_count - 1].block = 1; /* the head stands behind the only block */
     assert_ok(graph_finish(b->g, output));
 }
@@ -555,6 +557,55 @@ TEST(fused_maps_are_narrowed_like_separate_ones)
                     1e-4);
         vision_close(&v);
     }
+}
+
+/* Sets row `unit` of a tensor. */
+static void set_unit(vision_model *m, const char *name, int64_t unit, float value)
+{
+    vision_tensor *t = vision_find(m, name);
+    const int64_t row = vision_elements(t) / t->shape.shape[0];
+    for (int64_t i = 0; i < row; i++) {
+        t->values[unit * row + i] = value;
+    }
+}
+
+/* The last unit of the branch, which stands last in what "out" reads, is large and constant, and
+ * first to go; with it, the first half of "out" would score highest, without it lowest. */
+static void make_misleading(vision_model *m)
+{
+    make(m, "split-on");
+    set_unit(m, "branch.weight", 5, 1e-4F);
+    set_unit(m, "branch.bn.bias", 5, 1000.0F);
+    vision_tensor *out = vision_find(m, "out.weight"); /* [12, 22, 3, 3] */
+    for (int64_t i = 0; i < vision_elements(out); i++) {
+        const int64_t row = i / (22 * 9);
+        const bool of_last = i / 9 % 22 == 21;
+        out->values[i] = of_last == (row < 6) ? 1.0F : 0.01F;
+    }
+}
+
+/* Decisions in an open loop leave out the removed units of every part of what a producer reads. */
+VISION_TEST(removed_units_of_later_parts_count_nothing)
+{
+    vision_model dense;
+    vision_model narrow;
+    make_misleading(&dense);
+    vision_write(&dense, vision_path(v, "dense"));
+    grail_compress_options options =
+        vision_options(v, vision_path(v, "dense"), vision_path(v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.cut.selector = "wanda";
+    options.fit.compensate = "none";
+    options.fit.open_loop = 1;
+    assert_ok(lab_compress(&options));
+    vision_read(&narrow, options.output.path);
+    const vision_tensor *out = vision_find(&narrow, "out.weight");
+    assert_int_equal(out->shape.shape[0], 6);
+    for (int64_t i = 0; i < 6; i++) {
+        assert_true(fabsf(out->values[i * (vision_elements(out) / 6)]) > 0.5F);
+    }
+    vision_fini(&dense);
+    vision_fini(&narrow);
 }
 
 TEST(gradients_of_parts_are_refused)
