@@ -284,6 +284,14 @@ static const json_t *last_commit(const run_record *r)
     return count == 0 ? NULL : json_object_get(json_array_get(r->entries, count - 1), commit_key);
 }
 
+/* Callers need not see commits, finished or not. */
+static void drop_commits(run_record *r)
+{
+    while (last_commit(r) != NULL) {
+        json_array_remove(r->entries, json_array_size(r->entries) - 1);
+    }
+}
+
 /* Removes the empty directory of the result and what was saved. Returns the name of what cannot be
  * removed, with errno, or NULL. */
 static const char *remove_kept(const run_record *r)
@@ -344,9 +352,7 @@ grail_status record_error_begun(const run_record *r)
 static grail_status judge_partial(run_record *r, bool resume)
 {
     CHECK(judge_commit(r));
-    while (last_commit(r) != NULL) { /* callers need not see it, finished or not */
-        json_array_remove(r->entries, json_array_size(r->entries) - 1);
-    }
+    drop_commits(r);
     const bool begun = json_array_size(r->entries) > 0;
     if (is_there(r->path) && !(r->committed && resume)) {
         return error_output_exists(r);
@@ -399,18 +405,24 @@ grail_status record_look(const char *path, run_record **out)
     grail_status status = GRAIL_OK;
     run_record *r = NULL;
     buffer text = {0};
+    char *outcome = NULL;
     TRY(begin(path, NULL, &r));
     status = file_read(r->log_path, LOG_MAXIMUM, &text);
     if (status == GRAIL_OK) {
         status = record_parse(r->log_path, text.bytes, text.size, &r->entries);
     }
-    if (status == GRAIL_OK && last_commit(r) != NULL) {
-        json_array_clear(r->entries);
-    }
     TRY(status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK);
+    if (last_commit(r) != NULL) { /* the rename may have failed */
+        TRY(path_join(&outcome, r->partial, r->outcome));
+        if (is_there(r->path) || !is_there(outcome)) {
+            json_array_clear(r->entries);
+        }
+        drop_commits(r);
+    }
     *out = r;
     r = NULL;
 out:
+    memory_free(outcome);
     buffer_fini(&text);
     record_close(r);
     return status;
@@ -495,6 +507,9 @@ grail_status record_declare(run_record *r, const char *name)
 
 grail_status record_put(run_record *r, const json_t *entry)
 {
+    if (r->result_directory >= 0) { /* names of files that the entry speaks of */
+        CHECK(file_flush(r->result_directory, r->result));
+    }
     CHECK(append(r, entry));
     CHECK(json_push(r->entries, json_deep_copy(entry)));
     if (r->result_directory >= 0) {

@@ -233,16 +233,16 @@ FORM_TEST(test_without_a_beginning_a_run_is_not_refused)
     assert_finished(p);
 }
 
-/* The state that a run leaves when it ends right after the commit's rename. */
-static void leave_behind_the_rename(const place *p)
+static const char *outcome(const place *p)
+{
+    return in(p, makes_file ? "out.partial/result/weights" : "out.partial/result");
+}
+
+static void append_commit(const place *p)
 {
     struct stat info;
-    char from[512];
     buffer line;
-    assert_ok(run_steps(p->path, false, STEPS - 1));
-    snprintf(from, sizeof from, "%s",
-             in(p, makes_file ? "out.partial/result/weights" : "out.partial/result"));
-    assert_int_equal(stat(from, &info), 0);
+    assert_int_equal(stat(outcome(p), &info), 0);
     json_t *entry =
         json_pack("{s:[I, I, I, I]}", "commit", (json_int_t)info.st_dev, (json_int_t)info.st_ino,
                   (json_int_t)info.st_mtim.tv_sec, (json_int_t)info.st_mtim.tv_nsec);
@@ -251,9 +251,16 @@ static void leave_behind_the_rename(const place *p)
     const int state = open(in(p, "out.partial/grail-state.jsonl"), O_WRONLY | O_APPEND);
     assert_int_equal(write(state, line.bytes, line.size), line.size);
     close(state);
-    assert_int_equal(rename(from, p->path), 0);
     json_decref(entry);
     buffer_fini(&line);
+}
+
+/* The state that a run leaves when it ends right after the commit's rename. */
+static void leave_behind_the_rename(const place *p)
+{
+    assert_ok(run_steps(p->path, false, STEPS - 1));
+    append_commit(p);
+    assert_int_equal(rename(outcome(p), p->path), 0);
 }
 
 /* Whether entries are seen; the first one says where the run begun. */
@@ -275,6 +282,16 @@ PLACE_TEST(test_the_entries_of_an_interrupted_run_can_be_seen)
     assert_ok(run_steps(p->path, true, 4));
     assert_true(sees_entries(p));
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", "no record\n", 10);
+    assert_false(sees_entries(p));
+}
+
+/* Leaves a result whose rename failed. */
+PLACE_TEST(test_the_entries_of_a_result_without_its_name_can_be_seen)
+{
+    assert_ok(run_steps(p->path, false, STEPS - 1));
+    append_commit(p);
+    assert_true(sees_entries(p));
+    assert_int_equal(rename(in(p, "out.partial/result"), p->path), 0);
     assert_false(sees_entries(p));
 }
 
