@@ -18,7 +18,7 @@ static grail_status zero_columns(parameter_store *store, const site *s, const si
     const graph *g = store->model->graph;
     const int index = g->nodes[end->node].weight;
     const graph_parameter *p = &g->parameters[index];
-    const int64_t taps = p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
+    const int64_t taps = weight_taps(p);
     TRY(parameter_store_read_f32(store, index, &weight, &elements));
     for (int64_t i = 0; i < elements; i++) {
         const int64_t column = i / taps % p->shape[1] - end->first;

@@ -57,6 +57,11 @@ int graph_find_parameter(const graph *g, const char *name)
     return g->names.count == 0 ? GRAPH_NONE : *name_slot(g, name);
 }
 
+int64_t weight_taps(const graph_parameter *weight)
+{
+    return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;
+}
+
 bool graph_parameter_is_gone(const graph_parameter *p)
 {
     return p->shape[0] == 0;

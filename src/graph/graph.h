@@ -67,6 +67,9 @@ grail_status graph_add_stored(graph *g, const char *name, const char *tensor,
 /** Shape and place of a parameter. */
 stored_matrix graph_stored(const graph_parameter *p);
 
+/** Kernel positions of a weight: 1 of a Linear. */
+int64_t weight_taps(const graph_parameter *weight);
+
 /** Whether the node that read the parameter was taken out of the graph (graph_bypass). */
 bool graph_parameter_is_gone(const graph_parameter *p);
 

@@ -62,15 +62,6 @@ bool storage_is_run_of_rows(const storage_map *map, int64_t rows)
            !storage_is_affine(map);
 }
 
-static int64_t columns_of(const stored_matrix *p)
-{
-    int64_t columns = 1;
-    for (int d = 1; d < p->rank; d++) {
-        columns *= p->shape[d];
-    }
-    return columns;
-}
-
 /* A tensor as a matrix, for parameters of one rank. */
 typedef struct tensor_matrix {
     int64_t rows, columns;
@@ -132,7 +123,8 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
         return false;
     }
     return axis_fits(&map->rows, p->shape[0], map->transposed ? t.columns : t.rows) &&
-           axis_fits(&map->columns, columns_of(p), map->transposed ? t.rows : t.columns);
+           axis_fits(&map->columns, row_elements(p->rank, p->shape),
+                     map->transposed ? t.rows : t.columns);
 }
 
 /* -- reading ----------------------------------------------------------------------------------- */
@@ -192,7 +184,7 @@ static grail_status gather(const stored_matrix *p, const tensor_view *tensor, fl
     const storage_map *map = &p->map;
     const int64_t width = matrix_of(p, tensor).columns;
     const int64_t rows = p->shape[0];
-    const int64_t columns = columns_of(p);
+    const int64_t columns = row_elements(p->rank, p->shape);
     const int64_t outer = map->transposed ? columns : rows;
     const int64_t inner = map->transposed ? rows : columns;
     const storage_axis *across = map->transposed ? &map->columns : &map->rows;
@@ -214,7 +206,7 @@ out:
 grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, float *out)
 {
     const storage_map *map = &p->map;
-    const int64_t columns = columns_of(p);
+    const int64_t columns = row_elements(p->rank, p->shape);
     const int64_t count = p->shape[0] * columns;
     if (map->transposed || !axis_is_contiguous(&map->rows, p->shape[0]) ||
         !storage_axis_is_whole(&map->columns)) {
@@ -229,7 +221,7 @@ grail_status storage_read(const stored_matrix *p, const tensor_view *tensor, flo
 grail_status storage_read_row(const stored_matrix *p, const tensor_view *tensor, int64_t row,
                               float *out)
 {
-    const int64_t columns = columns_of(p);
+    const int64_t columns = row_elements(p->rank, p->shape);
     const bool contiguous = !p->map.transposed && axis_is_contiguous(&p->map.columns, columns);
     const int64_t run = contiguous ? columns : 1;
     for (int64_t c = 0; c < columns; c += run) {
@@ -261,7 +253,7 @@ out:
 
 int64_t storage_element(const stored_matrix *p, const tensor_view *tensor, int64_t i)
 {
-    const int64_t columns = columns_of(p);
+    const int64_t columns = row_elements(p->rank, p->shape);
     const int64_t r = storage_position(&p->map.rows, i / columns);
     const int64_t c = storage_position(&p->map.columns, i % columns);
     const int64_t width = matrix_of(p, tensor).columns;
@@ -314,7 +306,7 @@ static grail_status find_classes(int count, const stored_matrix *const parameter
         const stored_matrix *m = parameters[p];
         const bool own_rows = rows != m->map.transposed;
         const storage_axis *axis = own_rows ? &m->map.rows : &m->map.columns;
-        const int64_t length = own_rows ? m->shape[0] : columns_of(m);
+        const int64_t length = own_rows ? m->shape[0] : row_elements(m->rank, m->shape);
         int c = 0;
         while (c < out->count &&
                (!same_axis(out->list[c].axis, axis) || out->list[c].length != length)) {

@@ -64,7 +64,7 @@ static map_size size_of(const rows_of *r, const node *n)
     const graph_parameter *p = &r->request->graph->parameters[n->weight];
     const double rows = (double)p->shape[0];
     const double columns = elements_of(r->request->graph, n) / rows;
-    const double taps = p->rank == 4 ? (double)(p->shape[2] * p->shape[3]) : 1.0;
+    const double taps = (double)weight_taps(p);
     const bool by_channel =
         taps > 1.0 && r->request->plan.compensation.conv_fit == CONV_FIT_CHANNEL;
     return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps}

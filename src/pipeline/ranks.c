@@ -110,7 +110,7 @@ static grail_status restore_record(grail_compression *c, const json_t *own, int 
     const grail_comm *comm = c->request->comm;
     json_t *record = NULL;
     if (!comm_is_shared(comm)) {
-        return record_restore(own, block, every, record_partial(c->output->directory), c->network);
+        return record_restore(own, block, every, record_partial(c->output->record), c->network);
     }
     TRY(exchange(comm, own, &record));
     TRY(comm_settle(comm, record_restore(record, block, every, "what rank 0 tells", c->network)));
@@ -122,14 +122,14 @@ out:
 grail_status ranks_restore_block(grail_compression *c, int block)
 {
     return restore_record(
-        c, c->output == NULL ? NULL : record_get(c->output->directory, RECORD_BLOCK, &block), block,
+        c, c->output == NULL ? NULL : record_get(c->output->record, RECORD_BLOCK, &block), block,
         false);
 }
 
 /* The record of all blocks at once, or with finished blocks one for each. */
 grail_status ranks_restore(grail_compression *c, const char *key)
 {
-    const json_t *all = c->output == NULL ? NULL : record_get(c->output->directory, key, NULL);
+    const json_t *all = c->output == NULL ? NULL : record_get(c->output->record, key, NULL);
     bool at_once = all != NULL;
     CHECK(comm_broadcast(c->request->comm, 0, &at_once, sizeof at_once));
     if (at_once) {

@@ -63,7 +63,7 @@ static grail_status heal_fitted(grail_compression *c)
     heal_memory memory = {0};
     if (c->output != NULL) {
         memory = (heal_memory){
-            .save = training_save, .restore = training_restore, .user = c->output->directory};
+            .save = training_save, .restore = training_restore, .user = c->output->record};
     }
     CHECK(heal_network(c->network, &memory));
     if (c->output != NULL) {

@@ -66,14 +66,10 @@ static cost_term term_of_parameter(const counting *c, int parameter, int goes_wi
 {
     const graph_parameter *p = &c->graph->parameters[parameter];
     const parameter_cut *cut = &c->cuts[parameter];
-    cost_term term = {.rows = {.cut = cut->rows, .length = p->shape[0]},
-                      .columns = {.cut = cut->columns, .length = 1},
-                      .times = 1,
-                      .sublayer = goes_with};
-    for (int d = 1; d < p->rank; d++) {
-        term.columns.length *= p->shape[d];
-    }
-    return term;
+    return (cost_term){.rows = {.cut = cut->rows, .length = p->shape[0]},
+                       .columns = {.cut = cut->columns, .length = row_elements(p->rank, p->shape)},
+                       .times = 1,
+                       .sublayer = goes_with};
 }
 
 /* No node outside a sublayer reads the parameters of one inside. */

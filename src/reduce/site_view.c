@@ -6,16 +6,6 @@
 
 #include <string.h>
 
-/* Elements of a row of a parameter. */
-static int64_t row_elements(const graph_parameter *p)
-{
-    int64_t elements = 1;
-    for (int d = 1; d < p->rank; d++) {
-        elements *= p->shape[d];
-    }
-    return elements;
-}
-
 /* m[others, count] <- its columns from `first` on, of `width`. */
 static grail_status take_columns(unit_matrix *m, int64_t first, int64_t count, int64_t width)
 {
@@ -39,7 +29,8 @@ static grail_status read_rows(const site_view *v, const site_end *end, int param
         return GRAIL_OK;
     }
     out->features = end->features_per_unit;
-    out->others = row_elements(&v->graph->parameters[parameter]);
+    const graph_parameter *p = &v->graph->parameters[parameter];
+    out->others = row_elements(p->rank, p->shape);
     out->exchangeable = end->exchangeable;
     CHECK(v->weights.borrow(v->weights.context, parameter, &out->values, &out->owned));
     out->values += end->first * out->others;
@@ -74,8 +65,8 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
     const site_end *end = &v->site->consumers[k];
     const int weight = node_of_end(v, end)->weight;
     const graph_parameter *p = &v->graph->parameters[weight];
-    const int64_t width = row_elements(p);
-    const int64_t taps = p->shape[1] == 0 ? 1 : width / p->shape[1];
+    const int64_t width = row_elements(p->rank, p->shape);
+    const int64_t taps = weight_taps(p);
     const int64_t count = v->site->units * end->features_per_unit * taps;
     *out = (unit_matrix){.features = end->features_per_unit * taps,
                          .others = p->shape[0],

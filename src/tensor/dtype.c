@@ -79,6 +79,15 @@ bool shape_elements(int rank, const int64_t shape[], int64_t *out)
     return true;
 }
 
+int64_t row_elements(int rank, const int64_t shape[])
+{
+    int64_t elements = 1;
+    for (int d = 1; d < rank; d++) {
+        elements *= shape[d];
+    }
+    return elements;
+}
+
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out)
 {
     size_t bits = 0;

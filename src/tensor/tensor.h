@@ -39,6 +39,9 @@ bool dtype_is_float(grail_dtype dtype);
 /** Product of the dimensions; false on overflow or if a dimension is negative. */
 bool shape_elements(int rank, const int64_t shape[], int64_t *out);
 
+/** Elements of a row: of all dimensions but the first. Ones that were checked. */
+int64_t row_elements(int rank, const int64_t shape[]);
+
 /** Bytes of `elements` elements; false on overflow, when bits do not fill bytes, and when elements
  * do not fill blocks. */
 bool dtype_bytes(grail_dtype dtype, int64_t elements, size_t *out);

@@ -14,7 +14,7 @@ static consumer_layout layout_of(const cutting *cut, const node *n, int64_t feat
 {
     const graph_parameter *weight = &cut->graph->parameters[n->weight];
     const cut_axis *rows = &cut->axes[n->weight].rows;
-    const int64_t taps = node_is_convolution(n) ? weight->shape[2] * weight->shape[3] : 1;
+    const int64_t taps = weight_taps(weight);
     const bool by_tap =
         node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL;
     return (consumer_layout){
@@ -48,15 +48,6 @@ static void swap_inner(int64_t rows, int64_t outer, int64_t inner, const float *
             }
         }
     }
-}
-
-int64_t row_elements(int rank, const int64_t *shape)
-{
-    int64_t elements = 1;
-    for (int d = 1; d < rank; d++) {
-        elements *= shape[d];
-    }
-    return elements;
 }
 
 /* out[outer, wide inner] <- in[outer, dense inner], with zeros for merged units. */

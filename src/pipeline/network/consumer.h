@@ -19,9 +19,6 @@ consumer_layout consumer_layout_of(const cutting *cut, int site, int consumer);
 /** The layout of a node whose input is not cut. */
 consumer_layout map_layout_of(const cutting *cut, int node_index);
 
-/** Elements of a row: of all axes but the first. */
-int64_t row_elements(int rank, const int64_t *shape);
-
 /** A parameter of the current network in the wide form, with rows and columns for all merged units
  * of sites that are parts: its shape and, in f32, its values; *out is owned, even after a failure.
  */

@@ -8,7 +8,7 @@
 #include "pipeline/request/cuts.h"
 
 /** Sets the producers and channel parameters of a folded site in the current network to [rows |
- * merged rows]. */
+ * merged rows] of each of the segments that the site has there. */
 grail_status site_append_merged(const cutting *cut, int site, const grail_reducer *reducer,
                                 parameter_store *dense, parameter_store *current) GRAIL_MUST_CHECK;
 

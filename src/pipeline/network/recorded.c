@@ -52,15 +52,12 @@ static grail_status widen_rows(const cutting *cut, const site_result *results, i
     float *values = NULL;
     float *wide = NULL;
     int64_t *places = NULL;
-    int64_t width = 1;
+    const int64_t width = row_elements(narrow->rank, narrow->shape);
     if (axis->site == GRAPH_NONE) {
         return restore_parameter(parameter, recorded, current);
     }
     TRY(recorded->read(recorded->from, parameter, &values));
     memcpy(shape, narrow->shape, sizeof shape);
-    for (int d = 1; d < narrow->rank; d++) {
-        width *= narrow->shape[d];
-    }
     const int64_t dense = cut->graph->parameters[parameter].shape[0];
     shape[0] = cut_wide_place(cut->plan, axis, dense);
     TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));

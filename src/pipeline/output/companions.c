@@ -36,20 +36,20 @@ grail_status companions_declare(const companion_files *c)
         memory_free(name);
         name = NULL;
         TRY(checkpoint_written_name(like, format, f, &name));
-        TRY(record_declare(c->directory, name));
+        TRY(record_declare(c->record, name));
     }
     for (size_t i = 0; i < c->sources->count; i++) {
         if (is_copied(c, i)) {
-            TRY(record_declare(c->directory, c->sources->items[i].name));
+            TRY(record_declare(c->record, c->sources->items[i].name));
         }
     }
     for (size_t i = 0; i < sizeof documents / sizeof documents[0]; i++) {
         if (documents[i] != NULL) {
-            TRY(record_declare(c->directory, documents[i]));
+            TRY(record_declare(c->record, documents[i]));
         }
     }
     if (c->request->samples->hashes.count > 0) {
-        TRY(record_declare(c->directory, CALIBRATION_HASHES_NAME));
+        TRY(record_declare(c->record, CALIBRATION_HASHES_NAME));
     }
 out:
     memory_free(name);
@@ -88,7 +88,7 @@ static grail_status write_index(const companion_files *c, file_taker take, void 
     const checkpoint *like = c->request->model->checkpoint;
     json_t *index = NULL;
     if (checkpoint_index_name(like) == NULL || c->request->narrowed.target != NULL ||
-        c->directory == NULL) {
+        c->record == NULL) {
         return GRAIL_OK;
     }
     TRY(checkpoint_written_index(like, c->shapes, &index));

@@ -18,7 +18,7 @@ typedef struct companion_files {
     const compression_request *request;
     const source_files *sources;
     const tensor_view *shapes; /* of the result's tensors */
-    run_record *directory;     /* NULL: the result stays in memory, and its weights are no files */
+    run_record *record;        /* NULL: the result stays in memory, and its weights are no files */
 } companion_files;
 
 /** Declares every file of the result, including the weights. */

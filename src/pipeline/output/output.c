@@ -11,19 +11,19 @@ static companion_files companions_of(const narrow_output *o)
     return (companion_files){.request = o->request,
                              .sources = &o->sources,
                              .shapes = o->tensors.shapes,
-                             .directory = o->directory};
+                             .record = o->record};
 }
 
-static grail_status put_file(void *directory, const char *name, const void *bytes, size_t size)
+static grail_status put_file(void *record, const char *name, const void *bytes, size_t size)
 {
-    return record_write(directory, name, bytes, size);
+    return record_write(record, name, bytes, size);
 }
 
 /* A GGUF file alone has none. */
 static grail_status write_companions(const narrow_output *o)
 {
     const companion_files c = companions_of(o);
-    return o->request->is_file ? GRAIL_OK : companions_write(&c, put_file, o->directory);
+    return o->request->is_file ? GRAIL_OK : companions_write(&c, put_file, o->record);
 }
 
 /* *out <- the tensors of the model in the order of the graph, then those that it has not. */
@@ -60,7 +60,7 @@ static grail_status open_writer(narrow_output *o, layout_start start)
                                .pairs = n->pairs,
                                .table = n->target == NULL ? NULL : gguf_target_table(n->target),
                                .order = order};
-    TRY(checkpoint_writer_open(record_result(o->directory), o->request->model->checkpoint, &form,
+    TRY(checkpoint_writer_open(record_result(o->record), o->request->model->checkpoint, &form,
                                o->tensors.shapes, start, &o->writer));
 out:
     memory_free(order);
@@ -74,7 +74,7 @@ out:
 static void see_how_far(narrow_output *o)
 {
     const compression_request *request = o->request;
-    const run_record *r = o->directory;
+    const run_record *r = o->record;
     const int blocks = request->graph->block_count;
     const int outside = GRAPH_NONE;
     int done = 0;
@@ -98,9 +98,9 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
 {
     const grail_status status =
         tensors_verify(o->request, o->tensors.shapes, o->writer,
-                       json_object_get(record, RECORD_TENSORS), record_result(o->directory));
+                       json_object_get(record, RECORD_TENSORS), record_result(o->record));
     if (status == GRAIL_ERROR_FORMAT) {
-        error_append("; delete '%s' and run again", record_partial(o->directory));
+        error_append("; delete '%s' and run again", record_partial(o->record));
     }
     return status;
 }
@@ -109,9 +109,9 @@ static grail_status verify_record(const narrow_output *o, const json_t *record)
  * blocks are finished. */
 static grail_status verify_tensors(const narrow_output *o)
 {
-    const json_t *weights = record_get(o->directory, RECORD_WEIGHTS, NULL);
-    const json_t *fitted = record_get(o->directory, RECORD_FITTED, NULL);
-    if (weights == NULL && training_is_saved(o->directory)) {
+    const json_t *weights = record_get(o->record, RECORD_WEIGHTS, NULL);
+    const json_t *fitted = record_get(o->record, RECORD_FITTED, NULL);
+    if (weights == NULL && training_is_saved(o->record)) {
         return GRAIL_OK; /* healed tensors may have taken the place of recorded ones */
     }
     if (weights != NULL || fitted != NULL) {
@@ -119,7 +119,7 @@ static grail_status verify_tensors(const narrow_output *o)
     }
     for (int block = o->is_complete || o->is_fitted ? GRAPH_NONE : 0; block < o->blocks_recorded;
          block++) {
-        CHECK(verify_record(o, record_get(o->directory, RECORD_BLOCK, &block)));
+        CHECK(verify_record(o, record_get(o->record, RECORD_BLOCK, &block)));
     }
     return GRAIL_OK;
 }
@@ -144,15 +144,15 @@ grail_status output_look(const compression_request *request, const grail_compres
     o->request = request;
     *blocks = GRAPH_NONE;
     TRY(source_files_find(request->model, &o->sources));
-    TRY(record_look(options->output.path, &o->directory));
-    if (record_first(o->directory) == NULL) {
+    TRY(record_look(options->output.path, &o->record));
+    if (record_first(o->record) == NULL) {
         goto out;
     }
     if (options->output.resume == 0) {
-        TRY(record_error_begun(o->directory));
+        TRY(record_error_begun(o->record));
     }
     TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
-    TRY(fingerprint_recognise(o->directory, fingerprint, &kept));
+    TRY(fingerprint_recognise(o->record, fingerprint, &kept));
     see_how_far(o);
     *blocks = o->blocks_recorded;
 out:
@@ -170,7 +170,7 @@ static grail_status open_record(narrow_output *o, const grail_compress_options *
         TRY(checkpoint_written_name(o->request->model->checkpoint,
                                     narrowed_format(&o->request->narrowed), 0, &only));
     }
-    TRY(record_open(options->output.path, only, options->output.resume != 0, &o->directory));
+    TRY(record_open(options->output.path, only, options->output.resume != 0, &o->record));
     const companion_files c = companions_of(o);
     TRY(o->request->is_file ? GRAIL_OK : companions_declare(&c));
 out:
@@ -190,7 +190,7 @@ grail_status output_open(const compression_request *request, const grail_compres
     TRY(result_tensors_init(request, options->output.keep_non_finite != 0, &o->tensors));
     TRY(open_record(o, options));
     TRY(fingerprint_of_run(request, options, &o->sources, fingerprint));
-    TRY(fingerprint_begin(o->directory, fingerprint, keep_activations, lay_out, o));
+    TRY(fingerprint_begin(o->record, fingerprint, keep_activations, lay_out, o));
     see_how_far(o);
 out:
     json_decref(fingerprint);
@@ -203,7 +203,7 @@ void output_close(narrow_output *o)
         return;
     }
     checkpoint_writer_close(o->writer);
-    record_close(o->directory);
+    record_close(o->record);
     result_tensors_fini(&o->tensors);
     source_files_fini(&o->sources);
     memory_free(o);
@@ -216,7 +216,7 @@ static grail_status record_tensors(narrow_output *o, const json_t *entry)
 {
     CHECK(checkpoint_writer_flush(o->writer));
     CHECK(source_files_check(&o->sources));
-    CHECK(record_put(o->directory, entry));
+    CHECK(record_put(o->record, entry));
     see_how_far(o);
     return GRAIL_OK;
 }
@@ -273,14 +273,14 @@ grail_status output_write_network(narrow_output *o, const calibration_network *n
 
 void output_after_failure(narrow_output *o, grail_status status)
 {
-    if (record_is_committed(o->directory)) {
+    if (record_is_committed(o->record)) {
         return;
     }
-    const char *partial = record_partial(o->directory);
+    const char *partial = record_partial(o->record);
     if (o->is_complete) {
         error_append("; all weights are written in '%s', and the run can be resumed", partial);
     } else if (status == GRAIL_ERROR_NUMERIC || (o->blocks_recorded == 0 && !o->is_fitted)) {
-        record_abandon(o->directory);
+        record_abandon(o->record);
         return;
     } else if (o->is_fitted) {
         error_append("; all blocks are finished in '%s', and the run can be resumed with healing "
@@ -295,26 +295,25 @@ void output_after_failure(narrow_output *o, grail_status status)
 
 grail_status output_seal(narrow_output *o, const json_t *report)
 {
-    if (!record_is_committed(o->directory)) {
+    if (!record_is_committed(o->record)) {
         CHECK(source_files_check(&o->sources));
         CHECK(checkpoint_writer_seal(o->writer));
         CHECK(o->request->is_file ? GRAIL_OK
-                                  : document_write(REPORT_NAME, report, put_file, o->directory));
+                                  : document_write(REPORT_NAME, report, put_file, o->record));
     }
     return GRAIL_OK;
 }
 
 const char *output_place(const narrow_output *o)
 {
-    return record_is_committed(o->directory) ? record_path(o->directory)
-                                             : record_result(o->directory);
+    return record_is_committed(o->record) ? record_path(o->record) : record_result(o->record);
 }
 
 grail_status output_commit(narrow_output *o, const json_t *report, const char *command,
                            const buffer *sections)
 {
-    if (!record_is_committed(o->directory) && !o->request->is_file) {
-        CHECK(card_write(o->request, report, command, sections, put_file, o->directory));
+    if (!record_is_committed(o->record) && !o->request->is_file) {
+        CHECK(card_write(o->request, report, command, sections, put_file, o->record));
     }
-    return record_commit(o->directory);
+    return record_commit(o->record);
 }

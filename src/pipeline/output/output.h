@@ -11,7 +11,7 @@
 typedef struct narrow_output {
     const compression_request *request; /* borrowed */
     source_files sources;
-    run_record *directory;
+    run_record *record;
     result_tensors tensors;
     checkpoint_writer *writer; /* NULL if the result was already committed */
     int blocks_recorded;       /* number of finished blocks whose tensors are on disk */

@@ -153,14 +153,14 @@ out:
     return status;
 }
 
-static const json_t *last_record(const run_record *directory)
+static const json_t *last_record(const run_record *r)
 {
-    return json_object_get(record_get(directory, RECORD_TRAINING, NULL), RECORD_TRAINING);
+    return json_object_get(record_get(r, RECORD_TRAINING, NULL), RECORD_TRAINING);
 }
 
-bool training_is_saved(const run_record *directory)
+bool training_is_saved(const run_record *r)
 {
-    return last_record(directory) != NULL;
+    return last_record(r) != NULL;
 }
 
 static int which_file(const json_t *record)

@@ -141,10 +141,7 @@ storage_piece piece_of(const compression_request *request, int parameter)
     const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
     storage_piece piece = {.dense = graph_stored(&request->graph->parameters[parameter]),
                            .rows = narrow->shape[0],
-                           .columns = 1};
-    for (int d = 1; d < narrow->rank; d++) {
-        piece.columns *= narrow->shape[d];
-    }
+                           .columns = row_elements(narrow->rank, narrow->shape)};
     if (request_orders_rows(request)) {
         piece.dense.map.rows = (storage_axis){0};
     }

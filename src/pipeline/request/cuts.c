@@ -37,11 +37,6 @@ bool site_is_chosen_openly(const plan *p, int index, const site *s)
             (p->sites[index].normed && (needs & NEEDS_OF_CONSUMERS) != 0));
 }
 
-int64_t weight_taps(const graph_parameter *weight)
-{
-    return weight->rank == 4 ? weight->shape[2] * weight->shape[3] : 1;
-}
-
 /* The map that is being made: of parameters, of values, and the segments behind the first one of
  * each axis. */
 typedef struct cut_map {

@@ -66,9 +66,6 @@ bool site_narrows_in_walk(const cutting *cut, int index);
 /** Whether a node is a norm over all of a width that is cut. */
 bool node_is_rescaled(const parameter_cut *cuts, const node *n);
 
-/** Kernel positions of a weight: 1 of a Linear. */
-int64_t weight_taps(const graph_parameter *weight);
-
 /** The channels of a value that are cut. */
 const cut_axis *cut_of_value(const graph *g, const parameter_cut *cuts, int value);
 
