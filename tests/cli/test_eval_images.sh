@@ -140,8 +140,8 @@ cifar=$shared/cifar-10-batches-bin
 resnet18=$shared/resnet18-cifar10/resnet18_cifar10.pth
 
 check "ResNet-18: 86.0 % lies in the interval of some images"
-runs "$grail" eval "$resnet18" --data "$cifar" --json --images "${GRAIL_TEST_ALL:+1}150"
-[[ $(field images stdout) == "${GRAIL_TEST_ALL:+1}150" ]] || fail "$(field images stdout) images"
+runs "$grail" eval "$resnet18" --data "$cifar" --json --images "${GRAIL_TEST_ALL:+1}250"
+[[ $(field images stdout) == "${GRAIL_TEST_ALL:+1}250" ]] || fail "$(field images stdout) images"
 [[ $(field preset stdout) == cifar ]] || fail "preset $(field preset stdout)"
 top1=$(field top1 stdout)
 holds "$(field low stdout) < 0.86 && 0.86 < $(field high stdout)"

@@ -89,7 +89,7 @@ done
 head -c 12000 "$demo/held-out.txt" >measured.txt
 measure=("${compress[@]}" --eval measured.txt)
 runs "$grail" "${measure[@]}" -o measured --quiet
-for signal in INT KILL ${GRAIL_TEST_ALL:+TERM KILL}; do
+for signal in INT TERM KILL ${GRAIL_TEST_ALL:+KILL}; do
     check "compress --eval ends by SIG$signal while it measures, and is measured when it is continued"
     rm -rf out
     start "${measure[@]}" -o out

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 demo=$source_dir/demo
-quantize=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 32 --context 128 --quiet)
+quantize=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 64 --context 128 --quiet)
 
 check "feedback comes nearer to the dense model than rounding alone"
 runs "${quantize[@]}" --type q4_0 -o rounded.gguf
@@ -81,7 +81,7 @@ pack=("$grail" quantize "$demo/model" --calib "$demo/calibration.txt" --samples 
 narrow=("$grail" compress "$demo/model" --calib "$demo/calibration.txt" --samples 16 --context 128 --quiet --precision f32
     --sparsity ffn=0.3,heads=0.2 --align 32)
 held_out() {
-    perplexity "$1" "$demo/held-out.txt" --context 128 --windows 16
+    perplexity "$1" "$demo/held-out.txt" --context 128 --windows 32
 }
 
 check "a directory of compressed-tensors is read again, and is near the dense model"

@@ -54,7 +54,7 @@ check "with a folding and a selector of inputs"
 compress_on_ranks fold "$model" "${few[@]}" --sparsity 0.3 --selector fold
 compress_on_ranks wanda "$model" "${few[@]}" --sparsity 0.3 --selector wanda --compensate grail
 check "with images, convolutions and REPAIR"
-compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 24 --threads 1 \
+compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
     --quiet --sparsity 0.3 --repair
 
 check "with choices by the dense network"
@@ -63,11 +63,11 @@ if ((all == 1)); then
     compress_on_ranks css "$model" "${few[@]}" --sparsity 0.3 --selector gram-css --compensate grail
     compress_on_ranks open-loop "$model" "${few[@]}" --sparsity 0.3 --loop open --selector wanda
 fi
-compress_on_ranks streams "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 24 --threads 1 \
+compress_on_ranks streams "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
     --quiet --sparsity conv=0.3,stream=0.2 --selector wanda --repair
 
 if ((all == 1)); then
-    compress_on_ranks streams-obs "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 24 --threads 1 \
+    compress_on_ranks streams-obs "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
         --quiet --sparsity conv=0.3,stream=0.2 --repair
 fi
 
@@ -89,10 +89,10 @@ plan_on_ranks search --budget search --tries 2
 compress_on_ranks limited "$model" "${few[@]}" --target-ratio 0.8 --budget error
 
 check "with healing of blocks and of the network"
-healing=(--heal block,model --heal-steps 8 --heal-rate 0.004)
+healing=(--heal block,model --heal-steps 12 --heal-rate 0.004)
 compress_on_ranks healed "$model" "${few[@]}" --sparsity 0.3 "${healing[@]}"
 grep -q '"best_step": [1-9]' healed-1/report.json || fail "no training found anything better"
-compress_on_ranks images-healed "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 24 --threads 1 \
+compress_on_ranks images-healed "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 40 --threads 1 \
     --quiet --sparsity 0.3 --heal block,model --heal-steps 3 --heal-rate 0.01
 check "with a teacher, by heal"
 runs "$grail" heal plain-1 --teacher "$model" "${few[@]}" "${healing[@]}" -o taught-1
@@ -201,7 +201,7 @@ kill_rank() {
 }
 
 check "a rank that dies ends all, and the run goes on with another number of ranks"
-slow=(--calib "$text" --context 128 --samples 100 --threads 1 --quiet --sparsity 0.3)
+slow=(--calib "$text" --context 128 --samples 200 --threads 1 --quiet --sparsity 0.3)
 runs "$grail" compress "$model" "${slow[@]}" -o whole
 for case in "2 0 3" "3 2 1" "2 1 2"; do
     [[ $case == "2 0 3" || $all == 1 ]] || continue
@@ -213,7 +213,7 @@ for case in "2 0 3" "3 2 1" "2 1 2"; do
 done
 
 check "likewise in a training"
-slow=(--teacher "$model" --calib "$text" --context 64 --samples 40 --threads 1 --quiet --heal-steps 20 --heal-rate 0.002)
+slow=(--teacher "$model" --calib "$text" --context 64 --samples 60 --threads 1 --quiet --heal-steps 32 --heal-rate 0.002)
 runs "$grail" heal plain-1 "${slow[@]}" -o healed-whole
 for case in "2 1 3" "3 0 2"; do
     [[ $case == 2* || $all == 1 ]] || continue

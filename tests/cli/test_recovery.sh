@@ -5,11 +5,11 @@
 # usage: test_recovery.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
 
-windows=(--context 256) measured=(--windows 16)
+windows=(--context 256) measured=(--windows 48)
 dense=$(perplexity "$demo/model" "$demo/held-out.txt" "${windows[@]}" "${measured[@]}")
 for sparsity in ${GRAIL_TEST_ALL:+0.2} 0.3 0.5; do
     check "demonstration model, $sparsity of FFN and heads: dense < full < grail < plain cut"
-    demo_cut=("$demo/model" "$demo/calibration.txt" "$demo/held-out.txt" --samples 32 --sparsity "$sparsity")
+    demo_cut=("$demo/model" "$demo/calibration.txt" "$demo/held-out.txt" --samples 64 --sparsity "$sparsity")
     plain=$(cut_perplexity none "${demo_cut[@]}")
     paper=$(cut_perplexity grail "${demo_cut[@]}")
     full=$(cut_perplexity full "${demo_cut[@]}")

@@ -356,7 +356,7 @@ typedef struct caller {
 
 static void *call_repeatedly(void *context)
 {
-    enum { CALLS = 2 };
+    enum { CALLS = 3 };
     caller *c = context;
     parallel_set_threads(1); /* of this caller alone */
     for (int i = 0; i < CALLS; i++) {
@@ -400,7 +400,7 @@ typedef struct shared_product {
 
 static void *multiply_repeatedly(void *context)
 {
-    enum { CALLS = 200 };
+    enum { CALLS = 300 };
     const shared_product *p = context;
     parallel_set_threads(1);
     for (int i = 0; i < CALLS; i++) {

@@ -370,6 +370,7 @@ PLACE_TEST(test_a_directory_that_no_run_left_is_left_alone)
         assert_fails(run_steps(p->path, resume == 1, STEPS), GRAIL_ERROR_EXISTS,
                      "does not come from an interrupted run: it holds 'weights' but no record of a "
                      "run; move it away, or choose another output");
+        assert_false(file_exists(in(p, "out.partial/grail-state.jsonl")));
     }
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", "", 0);
     assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_EXISTS, "it holds 'weights'");
@@ -402,9 +403,21 @@ PLACE_TEST(test_the_next_entry_takes_the_place_of_a_torn_one)
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", text.bytes, text.size);
     assert_ok(run_steps(p->path, true, 4));
     assert_true(sees_entries(p));
+    buffer_fini(&text);
+    assert_ok(file_read(in(p, "out.partial/grail-state.jsonl"), 1 << 20, &text));
+    assert_int_equal(text.bytes[text.size - 1], '\n'); /* nothing of the torn line is left */
     assert_ok(run_steps(p->path, true, STEPS));
     assert_finished(p);
     buffer_fini(&text);
+}
+
+PLACE_TEST(test_a_log_that_is_too_large_is_refused)
+{
+    assert_int_equal(mkdir(in(p, "out.partial"), 0777), 0);
+    support_write_file(in(p, "out.partial"), "grail-state.jsonl", "", 0);
+    assert_int_equal(truncate(in(p, "out.partial/grail-state.jsonl"), (1L << 30) + 1), 0);
+    assert_fails(run_steps(p->path, true, STEPS), GRAIL_ERROR_FORMAT,
+                 "has 1073741825 bytes, more than the allowed 1073741824");
 }
 
 PLACE_TEST(test_a_log_that_is_no_file_is_refused)

@@ -608,6 +608,18 @@ VISION_TEST(removed_units_of_later_parts_count_nothing)
     vision_fini(&narrow);
 }
 
+VISION_TEST(blocks_are_not_healed_where_a_part_leaves_them)
+{
+    grail_compress_options options =
+        vision_options(v, written(v, "beside"), vision_path(v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.cut.selector = "magnitude-l1";
+    options.heal.what = "block";
+    options.heal.steps = 2;
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+                 "cuts a part of a value that leaves it; heal the network instead");
+}
+
 TEST(gradients_of_parts_are_refused)
 {
     vision_lab v;

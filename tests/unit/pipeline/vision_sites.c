@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-static int64_t taps_of(const graph_parameter *p)
-{
-    return p->rank == 4 ? p->shape[2] * p->shape[3] : 1;
-}
-
 const json_t *vision_reported_site(const json_t *report, const char *name)
 {
     const json_t *list = json_object_get(report, "sites");
@@ -77,9 +72,10 @@ static void zero_removed(vision_model *dense, const char *path, const char *outp
         for (int k = 0; kept != NULL && k < s->consumer_count; k++) {
             const graph_parameter *p =
                 &m->graph->parameters[m->graph->nodes[s->consumers[k].node].weight];
+            assert_true(s->is_part || p->shape[1] == s->units * s->consumers[k].features_per_unit);
             zero_columns(vision_find(dense, p->tensor), p->shape[0],
-                         s->consumers[k].first * taps_of(p), s->units,
-                         s->consumers[k].features_per_unit * taps_of(p), kept);
+                         s->consumers[k].first * weight_taps(p), s->units,
+                         s->consumers[k].features_per_unit * weight_taps(p), kept);
         }
     }
     grail_site_list_free(sites);
@@ -200,7 +196,7 @@ static void double_site(doubling *d, const site *s, uint64_t seed)
 static int64_t append_copy(const parameter_copy *c, const graph_parameter *p, const float *in,
                            float *out)
 {
-    const int64_t taps = taps_of(p);
+    const int64_t taps = weight_taps(p);
     const int64_t width = p->rank == 1 ? 1 : p->shape[1];
     const int64_t rows = c->rows.count > 0 ? c->rows.count : p->shape[0];
     const int64_t columns = c->columns.count > 0 ? c->columns.count : width;
@@ -233,11 +229,11 @@ static void rewrite_tensor(const doubling *d, vision_tensor *t)
         }
         const int leading = t->shape.rank - own->rank;
         assert_int_equal(own->map.rows.first, next); /* the graph lists parts in their order */
-        const int64_t width = own->rank == 1 ? 1 : own->shape[1] * taps_of(own);
+        const int64_t width = own->rank == 1 ? 1 : own->shape[1] * weight_taps(own);
         const int64_t added =
             append_copy(&d->copies[p], own, t->values + next * width, values + begin);
         const int64_t columns =
-            d->copies[p].columns.count > 0 ? d->copies[p].columns.count * taps_of(own) : width;
+            d->copies[p].columns.count > 0 ? d->copies[p].columns.count * weight_taps(own) : width;
         next += own->shape[0];
         rows += added;
         begin += added * columns;

@@ -110,6 +110,15 @@ static void removed_shares(const grail_plan *p, double *heads, double *neurons)
 }
 
 /* FLAP's structures with a split by hand: UL-MM and AL-MM. */
+LAB_TEST(no_widths_are_planned_for_a_network_with_a_teacher)
+{
+    const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
+    grail_plan_options options = plan_for(&run, "error", 0.8);
+    grail_plan *p = NULL;
+    options.compress.heal.teacher = lab_golden("llama3");
+    assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_ARGUMENT, "leave out the teacher");
+}
+
 LAB_TEST(the_share_of_heads_can_be_given)
 {
     static const char *const budgets[] = {"uniform", "flap", "error"};
