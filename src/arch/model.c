@@ -199,10 +199,11 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
     for (int p = 0; p < g->parameter_count; p++) {
         const tensor_view *tensor = model->tensors[p];
         const int64_t elements = elements_of(&g->parameters[p]);
-        size_t bytes =
-            0; /* in the network itself as it is stored, otherwise as a result holds it */
-        (void)dtype_bytes(g == model->graph ? tensor->dtype : model_written_dtype(model, tensor),
-                          elements, &bytes);
+        /* in the network itself as it is stored, otherwise as a result holds it */
+        const grail_dtype dtype =
+            g == model->graph ? tensor->dtype : model_written_dtype(model, tensor);
+        size_t bytes = 0;
+        (void)dtype_bytes(dtype, elements, &bytes);
         facts.parameters += elements;
         facts.bytes += (int64_t)bytes;
     }

@@ -389,8 +389,8 @@ static grail_status open_request(making *m)
     };
     m->compress = o->compress;
     m->compress.output.path = NULL;
-    m->compress.output.dry_run =
-        0; /* a plan is made from samples, even where nothing is done with it */
+    /* a plan is made from samples, even where nothing is done with it */
+    m->compress.output.dry_run = 0;
     m->compress.amount.plan = NULL;
     m->compress.amount.plan_text = NULL;
     m->compress.run.observer = NULL;
