@@ -80,10 +80,12 @@ struct backend_kind {
     /** Prepares the calling thread for an operation; does nothing when that was done. May be NULL.
      */
     grail_status (*enter)(backend *b);
-    /** Memory of at least `bytes`, zeroed when asked; resize may be NULL. */
+    /** Memory of at least `bytes`, zeroed when asked; resize may be NULL. What allocate gives is
+     * the memory's address, or, with `address`, something that has one. */
     grail_status (*allocate)(backend *b, size_t bytes, bool zeroed, void **out);
+    void *(*address)(void *allocation);
     grail_status (*resize)(backend *b, void **memory, size_t bytes);
-    void (*release)(backend *b, void *memory, size_t bytes);
+    void (*release)(backend *b, void *allocation, size_t bytes);
     /** To and from packed host values of the matrix's type. */
     grail_status (*upload)(matrix m, const void *values);
     grail_status (*download)(matrix m, void *values);

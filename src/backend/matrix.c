@@ -53,7 +53,7 @@ static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t
     CHECK(b->kind->allocate(b, bytes, zeroed, &memory));
     atomic_fetch_add(&b->bytes, (int64_t)bytes);
     *out = (matrix){.owner = b,
-                    .memory = memory,
+                    .memory = b->kind->address == NULL ? memory : b->kind->address(memory),
                     .type = type,
                     .rows = rows,
                     .columns = columns,

@@ -1,0 +1,368 @@
+#include "backend/torch/calls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_VALUES = 24 };
+
+bool torch_is_cuda(const backend *b)
+{
+    return strcmp(b->kind->name, "torch:cuda") == 0;
+}
+
+torch_device torch_device_of(const backend *b)
+{
+    return torch_is_cuda(b) ? (torch_device){torch.aoti_torch_device_type_cuda(), b->device}
+                            : torch_device_host();
+}
+
+torch_device torch_device_host(void)
+{
+    return (torch_device){torch.aoti_torch_device_type_cpu(), -1};
+}
+
+torch_frame torch_begin(const backend *owner)
+{
+    return (torch_frame){.owner = owner, .status = GRAIL_OK};
+}
+
+void torch_forget(torch_frame *f, int count)
+{
+    while (f->count > count) {
+        (void)torch.aoti_torch_delete_tensor_object(f->made[--f->count]);
+    }
+}
+
+grail_status torch_end(torch_frame *f)
+{
+    torch_forget(f, 0);
+    return f->status;
+}
+
+/* Out of memory is told by torch's text alone. */
+static void note_failure(torch_frame *f, const char *what)
+{
+    const char *text = torch_library_failure();
+    const bool full = strstr(text, "out of memory") != NULL || strstr(text, "not enough memory");
+    f->status = error_set(full ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_INTERNAL,
+                          "the backend '%s': %s failed: %.600s", f->owner->kind->name, what, text);
+}
+
+/* Whether nothing has failed; `code` is what a function of torch returned. */
+static bool succeeded(torch_frame *f, int code, const char *what)
+{
+    if (f->status == GRAIL_OK && code != 0) {
+        note_failure(f, what);
+    }
+    return f->status == GRAIL_OK;
+}
+
+/* The frame owns the tensor from here on. */
+static torch_tensor keep(torch_frame *f, torch_tensor t)
+{
+    if (f->count == TORCH_MADE_MOST) {
+        (void)torch.aoti_torch_delete_tensor_object(t);
+        f->status = error_set(GRAIL_ERROR_INTERNAL, "an operation of '%s' makes too many tensors",
+                              f->owner->kind->name);
+        return NULL;
+    }
+    f->made[f->count++] = t;
+    return t;
+}
+
+/* -- tensors ----------------------------------------------------------------------------------- */
+
+int32_t torch_type(grail_dtype type)
+{
+    switch (type) {
+    case GRAIL_DTYPE_F64:
+        return torch.aoti_torch_dtype_float64();
+    case GRAIL_DTYPE_I64:
+        return torch.aoti_torch_dtype_int64();
+    case GRAIL_DTYPE_BF16:
+        return torch.aoti_torch_dtype_bfloat16();
+    case GRAIL_DTYPE_U8:
+        return torch.aoti_torch_dtype_uint8();
+    default:
+        return torch.aoti_torch_dtype_float32();
+    }
+}
+
+static torch_tensor over_memory(torch_frame *f, void *memory, torch_device where, grail_dtype type,
+                                int rank, const int64_t *shape, const int64_t *strides)
+{
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f,
+                             torch.aoti_torch_create_tensor_from_blob_v2(
+                                 memory, rank, shape, strides, 0, torch_type(type), where.type,
+                                 where.index, &t, torch.aoti_torch_layout_strided(), NULL, 0),
+                             "a view of memory")
+               ? keep(f, t)
+               : NULL;
+}
+
+torch_tensor torch_view(torch_frame *f, matrix m, int rank, const int64_t *shape,
+                        const int64_t *strides)
+{
+    return matrix_exists(m)
+               ? over_memory(f, m.memory, torch_device_of(f->owner), m.type, rank, shape, strides)
+               : NULL;
+}
+
+torch_tensor torch_matrix(torch_frame *f, matrix m)
+{
+    return torch_view(f, m, 2, (int64_t[]){m.rows, m.columns}, (int64_t[]){m.stride, 1});
+}
+
+torch_tensor torch_reshaped(torch_frame *f, torch_tensor t, int rank, const int64_t *shape,
+                            const int64_t *strides, int64_t offset)
+{
+    torch_tensor out = NULL;
+    return f->status == GRAIL_OK && succeeded(f,
+                                              torch.aoti_torch__reinterpret_tensor(
+                                                  t, rank, shape, strides, offset, &out),
+                                              "another view")
+               ? keep(f, out)
+               : NULL;
+}
+
+torch_tensor torch_transposed(torch_frame *f, torch_tensor t)
+{
+    int64_t *shape = NULL;
+    int64_t *strides = NULL;
+    if (f->status != GRAIL_OK || !succeeded(f, torch.aoti_torch_get_sizes(t, &shape), "sizes") ||
+        !succeeded(f, torch.aoti_torch_get_strides(t, &strides), "strides")) {
+        return NULL;
+    }
+    return torch_reshaped(f, t, 2, (int64_t[]){shape[1], shape[0]},
+                          (int64_t[]){strides[1], strides[0]}, 0);
+}
+
+torch_tensor torch_empty(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns)
+{
+    const torch_device where = torch_device_of(f->owner);
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f,
+                             torch.aoti_torch_empty_strided(
+                                 2, (int64_t[]){rows, columns}, (int64_t[]){columns, 1},
+                                 torch_type(type), where.type, where.index, &t),
+                             "memory")
+               ? keep(f, t)
+               : NULL;
+}
+
+torch_tensor torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *values)
+{
+    const torch_device where = torch_device_of(f->owner);
+    torch_tensor t = NULL;
+    if (f->status != GRAIL_OK ||
+        !succeeded(f,
+                   torch.aoti_torch_empty_strided(1, &count, (int64_t[]){1}, torch_type(type),
+                                                  where.type, where.index, &t),
+                   "memory")) {
+        return NULL;
+    }
+    const int before = f->count;
+    t = keep(f, t);
+    torch_copy(f,
+               over_memory(f, (void *)(uintptr_t)values, torch_device_host(), type, 1, &count,
+                           (int64_t[]){1}),
+               t);
+    torch_forget(f, before + 1);
+    return f->status == GRAIL_OK ? t : NULL;
+}
+
+torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns,
+                               void *values)
+{
+    return over_memory(f, values, torch_device_host(), type, 2, (int64_t[]){rows, columns},
+                       (int64_t[]){columns, 1});
+}
+
+torch_tensor torch_number(torch_frame *f, double value)
+{
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, torch.aoti_torch_scalar_to_tensor_float64(value, &t), "a number")
+               ? keep(f, t)
+               : NULL;
+}
+
+/* -- calls ------------------------------------------------------------------------------------- */
+
+/* An argument that may be missing lies in memory that torch gives back. */
+static torch_value boxed(torch_frame *f, torch_value value)
+{
+    torch_value *box = torch._Znwm(sizeof *box);
+    if (box == NULL) {
+        f->status = error_set(GRAIL_ERROR_MEMORY, "out of memory");
+        return 0;
+    }
+    *box = value;
+    return (torch_value)(uintptr_t)box;
+}
+
+/* The call takes the handle that it gets, so it gets one of its own. */
+static torch_value handle_of(torch_frame *f, torch_tensor t)
+{
+    torch_tensor own = NULL;
+    return succeeded(f, torch.aoti_torch_new_tensor_handle(t, &own), "a handle")
+               ? (torch_value)(uintptr_t)own
+               : 0;
+}
+
+static torch_value list_of(torch_frame *f, const torch_argument *a)
+{
+    void *list = NULL;
+    if (!succeeded(f, torch.torch_new_list_reserve_size((size_t)a->count, &list), "a list")) {
+        return 0;
+    }
+    for (int i = 0; i < a->count && f->status == GRAIL_OK; i++) {
+        torch_value value = 0;
+        if (a->kind != TORCH_TENSORS) {
+            value = (torch_value)a->is.integers[i];
+        } else if (a->is.tensors[i] != NULL) {
+            value = boxed(f, handle_of(f, a->is.tensors[i]));
+        }
+        (void)succeeded(f, torch.torch_list_push_back(list, value), "a list");
+    }
+    return (torch_value)(uintptr_t)list;
+}
+
+static torch_value text_of(torch_frame *f, const char *text)
+{
+    void *handle = NULL;
+    (void)succeeded(f, torch.torch_new_string_handle(text, strlen(text), &handle), "a text");
+    return (torch_value)(uintptr_t)handle;
+}
+
+static torch_value bits_of(double number)
+{
+    torch_value value = 0;
+    memcpy(&value, &number, sizeof number);
+    return value;
+}
+
+static torch_value value_of(torch_frame *f, const torch_argument *a)
+{
+    switch (a->kind) {
+    case TORCH_TENSOR:
+        return handle_of(f, a->is.tensor);
+    case TORCH_OPTIONAL_TENSOR:
+        return a->is.tensor == NULL ? 0 : boxed(f, handle_of(f, a->is.tensor));
+    case TORCH_INTEGER:
+        return (torch_value)a->is.integer;
+    case TORCH_OPTIONAL_INTEGER:
+        return boxed(f, (torch_value)a->is.integer);
+    case TORCH_REAL:
+        return bits_of(a->is.real);
+    case TORCH_OPTIONAL_REAL:
+        return boxed(f, bits_of(a->is.real));
+    case TORCH_INTEGERS:
+    case TORCH_TENSORS:
+        return list_of(f, a);
+    case TORCH_OPTIONAL_INTEGERS:
+        return boxed(f, list_of(f, a));
+    case TORCH_TEXT:
+        return text_of(f, a->is.text);
+    case TORCH_NONE:
+        break;
+    }
+    return 0;
+}
+
+torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overload, int results,
+                             torch_tensor *out, const torch_argument *arguments, size_t count)
+{
+    torch_value values[MOST_VALUES] = {0};
+    torch_tensor first = NULL;
+    char what[96];
+    for (size_t i = 0; i < count && f->status == GRAIL_OK; i++) {
+        values[i] = value_of(f, &arguments[i]);
+    }
+    snprintf(what, sizeof what, "%s%s%s", name, overload[0] == 0 ? "" : ".", overload);
+    if (f->status != GRAIL_OK ||
+        !succeeded(f, torch.aoti_torch_call_dispatcher(name, overload, values), what)) {
+        return NULL;
+    }
+    for (int i = 0; i < results; i++) {
+        const torch_tensor t = keep(f, (torch_tensor)(uintptr_t)values[i]);
+        first = i == 0 ? t : first;
+        if (out != NULL) {
+            out[i] = t;
+        }
+    }
+    return first;
+}
+
+torch_tensor torch_take(torch_frame *f, torch_tensor t)
+{
+    torch_tensor own = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, torch.aoti_torch_new_tensor_handle(t, &own), "a handle")
+               ? own
+               : NULL;
+}
+
+void torch_zero(torch_frame *f, torch_tensor t)
+{
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f, torch.aoti_torch_zero_(t), "aten::zero_");
+    }
+}
+
+void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to)
+{
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f, torch.aoti_torch_copy_(to, from, 0), "a copy");
+    }
+}
+
+torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double factor)
+{
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, torch.aoti_torch_aten_subtract_Tensor(a, b, -factor, &t), "a sum")
+               ? keep(f, t)
+               : NULL;
+}
+
+void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double alpha, double beta,
+                       torch_tensor c)
+{
+    const bool cuda = torch_is_cuda(f->owner);
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f,
+                        (cuda ? torch.aoti_torch_cuda_addmm_out
+                              : torch.aoti_torch_cpu_addmm_out)(c, c, a, b, beta, alpha),
+                        "aten::addmm.out");
+    }
+}
+
+torch_tensor torch_unary(torch_frame *f, const char *name, torch_tensor x)
+{
+    return torch_call(f, name, "", A_TENSOR(x));
+}
+
+torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b)
+{
+    return torch_call(f, "aten::mul", "Tensor", A_TENSOR(a), A_TENSOR(b));
+}
+
+torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor)
+{
+    return torch_times(f, a, torch_number(f, factor));
+}
+
+torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b)
+{
+    return torch_call(f, "aten::div", "Tensor", A_TENSOR(a), A_TENSOR(b));
+}
+
+torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x)
+{
+    return torch_call(f, "aten::to", "dtype", A_TENSOR(x), A_TYPE(type), A_TRUTH(false),
+                      A_TRUTH(true), NOTHING);
+}

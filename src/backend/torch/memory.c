@@ -1,0 +1,70 @@
+#include "backend/torch/memory.h"
+
+#include "backend/torch/calls.h"
+
+/* Of GPUs: whether memory was had there once. */
+static atomic_bool is_there[TORCH_DEVICES];
+
+static grail_status find_device(const backend *b)
+{
+    torch_frame f = torch_begin(b);
+    (void)torch_empty(&f, GRAIL_DTYPE_F32, 1, 1);
+    if (f.status != GRAIL_OK) {
+        f.status = error_set(GRAIL_ERROR_UNSUPPORTED, "'%s' cannot be used here: %.400s",
+                             b->kind->name, torch_library_failure());
+    }
+    atomic_store(&is_there[b->device], f.status == GRAIL_OK);
+    return torch_end(&f);
+}
+
+/* Gradients are operations of their own, so torch keeps none. */
+grail_status torch_enter(backend *b)
+{
+    CHECK(torch_library_load(torch_is_cuda(b)));
+    torch.aoti_torch_grad_mode_set_enabled(false);
+    return !torch_is_cuda(b) || atomic_load(&is_there[b->device]) ? GRAIL_OK : find_device(b);
+}
+
+grail_status torch_allocate(backend *b, size_t bytes, bool zeroed, void **out)
+{
+    torch_frame f = torch_begin(b);
+    const torch_tensor t = torch_empty(&f, GRAIL_DTYPE_U8, 1, (int64_t)bytes);
+    if (zeroed) {
+        torch_zero(&f, t);
+    }
+    *out = torch_take(&f, t);
+    return torch_end(&f);
+}
+
+void *torch_address(void *allocation)
+{
+    void *address = NULL;
+    (void)torch.aoti_torch_get_data_ptr(allocation, &address);
+    return address;
+}
+
+void torch_release(backend *b, void *allocation, size_t bytes)
+{
+    (void)b;
+    (void)bytes;
+    (void)torch.aoti_torch_delete_tensor_object(allocation);
+}
+
+static grail_status transfer(matrix m, void *values, bool up)
+{
+    torch_frame f = torch_begin(m.owner);
+    const torch_tensor own = torch_matrix(&f, m);
+    const torch_tensor host = torch_host_values(&f, m.type, m.rows, m.columns, values);
+    torch_copy(&f, up ? host : own, up ? own : host);
+    return torch_end(&f);
+}
+
+grail_status torch_upload(matrix m, const void *values)
+{
+    return transfer(m, (void *)(uintptr_t)values, true);
+}
+
+grail_status torch_download(matrix m, void *values)
+{
+    return transfer(m, values, false);
+}

@@ -1,0 +1,15 @@
+/* Memory of an instance of the backend for torch. */
+#ifndef GRAIL_BACKEND_TORCH_MEMORY_H
+#define GRAIL_BACKEND_TORCH_MEMORY_H
+
+#include "backend/kind.h"
+
+/** The fields of backend_kind that have to do with memory. An allocation is a tensor's handle. */
+grail_status torch_enter(backend *b) GRAIL_MUST_CHECK;
+grail_status torch_allocate(backend *b, size_t bytes, bool zeroed, void **out) GRAIL_MUST_CHECK;
+void *torch_address(void *allocation);
+void torch_release(backend *b, void *allocation, size_t bytes);
+grail_status torch_upload(matrix m, const void *values) GRAIL_MUST_CHECK;
+grail_status torch_download(matrix m, void *values) GRAIL_MUST_CHECK;
+
+#endif
