@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KINDS = 10 };
+enum { MOST_KINDS = 12 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {

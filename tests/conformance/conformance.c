@@ -48,6 +48,11 @@ backend *backend_after(backend *b)
     return open_kind(i + 1);
 }
 
+bool has_foreign_memory(const backend *b)
+{
+    return strncmp(backend_name(b), "torch", 5) == 0;
+}
+
 double rounding_of(grail_dtype type)
 {
     return type == GRAIL_DTYPE_F32 ? 0x1p-24 : 0x1p-53;

@@ -29,6 +29,10 @@ backend *backend_first(void);
 /** Closes `b` and gives a new instance of the next backend, or NULL. */
 backend *backend_after(backend *b);
 
+/** Whether a library of its own gives it memory, in which no failing allocation can be asked for.
+ */
+bool has_foreign_memory(const backend *b);
+
 /** Relative rounding of one element: 2^-24 or 2^-53. */
 double rounding_of(grail_dtype type);
 /** That of a backend's values. */

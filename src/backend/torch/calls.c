@@ -279,6 +279,9 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
     torch_value values[MOST_VALUES] = {0};
     torch_tensor first = NULL;
     char what[96];
+    for (int i = 0; out != NULL && i < results; i++) {
+        out[i] = NULL;
+    }
     for (size_t i = 0; i < count && f->status == GRAIL_OK; i++) {
         values[i] = value_of(f, &arguments[i]);
     }
@@ -295,6 +298,14 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
         }
     }
     return first;
+}
+
+int64_t torch_read_integer(torch_frame *f, torch_tensor t)
+{
+    int64_t value = 0;
+    return f->status == GRAIL_OK && succeeded(f, torch.aoti_torch_item_int64(t, &value), "a value")
+               ? value
+               : 0;
 }
 
 torch_tensor torch_take(torch_frame *f, torch_tensor t)

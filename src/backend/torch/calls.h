@@ -122,6 +122,8 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
     torch_call_with((f), (name), (overload), (results), (out), (torch_argument[]){__VA_ARGS__},    \
                     sizeof((torch_argument[]){__VA_ARGS__}) / sizeof(torch_argument))
 
+/** The value of a tensor of one element of GRAIL_DTYPE_I64, once the device has made it. */
+int64_t torch_read_integer(torch_frame *f, torch_tensor t);
 /** A handle of the caller's: aoti_torch_delete_tensor_object. */
 torch_tensor torch_take(torch_frame *f, torch_tensor t);
 void torch_zero(torch_frame *f, torch_tensor t);

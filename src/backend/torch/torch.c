@@ -15,7 +15,16 @@
     {                                                                                              \
         [SLOT_linear] = torch_run_linear, [SLOT_product] = torch_run_product,                      \
         [SLOT_gram] = torch_run_gram, [SLOT_cross] = torch_run_cross,                              \
-        [SLOT_gemm] = torch_run_gemm,                                                              \
+        [SLOT_gemm] = torch_run_gemm, [SLOT_column_sums] = torch_run_column_sums,                  \
+        [SLOT_row_dots] = torch_run_row_dots, [SLOT_add_symmetric] = torch_run_add_symmetric,      \
+        [SLOT_add_scaled] = torch_run_add_scaled, [SLOT_add_outer] = torch_run_add_outer,          \
+        [SLOT_diagonal] = torch_run_diagonal, [SLOT_set_diagonal] = torch_run_set_diagonal,        \
+        [SLOT_shift_diagonal] = torch_run_shift_diagonal,                                          \
+        [SLOT_fill_upper] = torch_run_fill_upper, [SLOT_fill_lower] = torch_run_fill_lower,        \
+        [SLOT_divide_columns] = torch_run_divide_columns, [SLOT_cholesky] = torch_run_cholesky,    \
+        [SLOT_cholesky_solve] = torch_run_cholesky_solve,                                          \
+        [SLOT_cholesky_multiply] = torch_run_cholesky_multiply,                                    \
+        [SLOT_cholesky_invert] = torch_run_cholesky_invert, [SLOT_eigen] = torch_run_eigen,        \
     }
 
 const backend_kind backend_torch_cpu = KIND("cpu", "the processor, by PyTorch, in f32");

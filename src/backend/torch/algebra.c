@@ -1,0 +1,212 @@
+/* Dense algebra in f64, on the device. */
+#include "backend/torch/kernels.h"
+
+/* Rows that are converted to f64 at once. */
+enum { PANEL = 8192 };
+
+static int64_t rows_from(matrix m, int64_t begin)
+{
+    return m.rows - begin < PANEL ? m.rows - begin : PANEL;
+}
+
+/* A[i, i] as a list. */
+static torch_tensor diagonal_of(torch_frame *f, matrix a)
+{
+    return torch_view(f, a, 1, &a.rows, (int64_t[]){a.stride + 1});
+}
+
+/* to += factor x */
+static void add_to(torch_frame *f, torch_tensor to, torch_tensor x, double factor)
+{
+    torch_copy(f, torch_sum(f, to, x, factor), to);
+}
+
+/* The lower triangle from this diagonal on, zeros elsewhere, whatever stands there; or the upper
+ * one. */
+static torch_tensor lower_of(torch_frame *f, torch_tensor a, int64_t diagonal)
+{
+    return torch_call(f, "aten::tril", "", A_TENSOR(a), AN_INTEGER(diagonal));
+}
+
+static torch_tensor upper_of(torch_frame *f, torch_tensor a, int64_t diagonal)
+{
+    return torch_call(f, "aten::triu", "", A_TENSOR(a), AN_INTEGER(diagonal));
+}
+
+/* Sums over dimension `over`, which stays with length 1, in f64. */
+static torch_tensor sum_over(torch_frame *f, torch_tensor x, int64_t over)
+{
+    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(over),
+                      A_TRUTH(true), MAYBE_TYPE(GRAIL_DTYPE_F64));
+}
+
+grail_status torch_run_column_sums(const operation *o)
+{
+    const matrix x = o->m[0];
+    torch_frame f = torch_begin(x.owner);
+    const torch_tensor sum = torch_matrix(&f, o->m[1]);
+    const torch_tensor square = torch_matrix(&f, o->m[2]);
+    const int before = f.count;
+    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += PANEL) {
+        const torch_tensor panel = torch_as(
+            &f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(x, begin, rows_from(x, begin))));
+        if (sum != NULL) {
+            add_to(&f, sum, sum_over(&f, panel, 0), 1.0);
+        }
+        if (square != NULL) {
+            add_to(&f, square, sum_over(&f, torch_times(&f, panel, panel), 0), 1.0);
+        }
+        torch_forget(&f, before);
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_row_dots(const operation *o)
+{
+    const matrix a = o->m[0];
+    torch_frame f = torch_begin(a.owner);
+    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += PANEL) {
+        const int64_t rows = rows_from(a, begin);
+        const torch_tensor left =
+            torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(a, begin, rows)));
+        const torch_tensor right =
+            torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(o->m[1], begin, rows)));
+        const torch_tensor out = torch_view(&f, matrix_columns(o->m[2], begin, rows), 2,
+                                            (int64_t[]){rows, 1}, (int64_t[]){1, 1});
+        torch_copy(&f, sum_over(&f, torch_times(&f, left, right), 1), out);
+        torch_forget(&f, 0);
+    }
+    return torch_end(&f);
+}
+
+/* The strict upper triangle is scratch, so all of the product may be added. */
+grail_status torch_run_add_symmetric(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_add_product(&f, torch_transposed(&f, torch_matrix(&f, o->m[0])),
+                      torch_matrix(&f, o->m[1]), o->with.alpha, 1.0, torch_matrix(&f, o->m[2]));
+    return torch_end(&f);
+}
+
+grail_status torch_run_add_scaled(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    add_to(&f, torch_matrix(&f, o->m[1]), torch_matrix(&f, o->m[0]), o->with.alpha);
+    return torch_end(&f);
+}
+
+grail_status torch_run_add_outer(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_transposed(&f, torch_matrix(&f, o->m[0]));
+    const torch_tensor y = torch_matrix(&f, o->m[1]);
+    const torch_tensor a = torch_matrix(&f, o->m[2]);
+    if (o->with.lower) {
+        add_to(&f, a, lower_of(&f, torch_times(&f, x, y), 0), o->with.alpha);
+    } else {
+        torch_add_product(&f, x, y, o->with.alpha, 1.0, a);
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_diagonal(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_copy(&f, diagonal_of(&f, o->m[0]), torch_matrix(&f, o->m[1]));
+    return torch_end(&f);
+}
+
+grail_status torch_run_set_diagonal(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_copy(&f, torch_view(&f, o->m[0], 1, &o->m[0].columns, (int64_t[]){1}),
+               diagonal_of(&f, o->m[1]));
+    return torch_end(&f);
+}
+
+grail_status torch_run_shift_diagonal(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    add_to(&f, diagonal_of(&f, o->m[0]), torch_number(&f, o->with.alpha), 1.0);
+    return torch_end(&f);
+}
+
+grail_status torch_run_fill_upper(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor a = torch_matrix(&f, o->m[0]);
+    torch_copy(&f, torch_sum(&f, lower_of(&f, a, 0), upper_of(&f, torch_transposed(&f, a), 1), 1.0),
+               a);
+    return torch_end(&f);
+}
+
+grail_status torch_run_fill_lower(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor a = torch_matrix(&f, o->m[0]);
+    torch_copy(
+        &f, torch_sum(&f, upper_of(&f, a, 0), lower_of(&f, torch_transposed(&f, a), -1), 1.0), a);
+    return torch_end(&f);
+}
+
+grail_status torch_run_divide_columns(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor a = torch_matrix(&f, o->m[1]);
+    torch_copy(&f, torch_divided(&f, a, torch_matrix(&f, o->m[0])), a);
+    return torch_end(&f);
+}
+
+/* -- factors ----------------------------------------------------------------------------------- */
+
+grail_status torch_run_cholesky(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_tensor made[2]; /* the factor, zero above the diagonal, and where it failed, from 1 */
+    const torch_tensor a = torch_matrix(&f, o->m[0]);
+    (void)torch_call_many(&f, "aten::linalg_cholesky_ex", "", 2, made, A_TENSOR(a), A_TRUTH(false),
+                          A_TRUTH(false));
+    torch_copy(&f, torch_sum(&f, made[0], upper_of(&f, a, 1), 1.0), a);
+    *o->with.index = torch_read_integer(&f, torch_as(&f, GRAIL_DTYPE_I64, made[1])) - 1;
+    return torch_end(&f);
+}
+
+grail_status torch_run_cholesky_solve(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor b = torch_matrix(&f, o->m[1]);
+    const torch_tensor x =
+        torch_call(&f, "aten::cholesky_solve", "", A_TENSOR(torch_transposed(&f, b)),
+                   A_TENSOR(torch_matrix(&f, o->m[0])), A_TRUTH(false));
+    torch_copy(&f, torch_transposed(&f, x), b);
+    return torch_end(&f);
+}
+
+grail_status torch_run_cholesky_multiply(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor l = lower_of(&f, torch_matrix(&f, o->m[0]), 0);
+    const torch_tensor b = torch_matrix(&f, o->m[1]);
+    const torch_tensor half = torch_call(&f, "aten::mm", "", A_TENSOR(b), A_TENSOR(l));
+    torch_add_product(&f, half, torch_transposed(&f, l), 1.0, 0.0, b);
+    return torch_end(&f);
+}
+
+grail_status torch_run_cholesky_invert(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor l = torch_matrix(&f, o->m[0]);
+    torch_copy(&f, torch_call(&f, "aten::cholesky_inverse", "", A_TENSOR(l), A_TRUTH(false)), l);
+    return torch_end(&f);
+}
+
+grail_status torch_run_eigen(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_tensor made[2]; /* values, and vectors in columns */
+    const torch_tensor a = torch_matrix(&f, o->m[0]);
+    (void)torch_call_many(&f, "aten::linalg_eigh", "", 2, made, A_TENSOR(a), A_TEXT("L"));
+    torch_copy(&f, made[0], torch_matrix(&f, o->m[1]));
+    torch_copy(&f, torch_transposed(&f, made[1]), a);
+    return torch_end(&f);
+}
