@@ -159,15 +159,36 @@ grail_status torch_run_divide_columns(const operation *o)
 
 /* -- factors ----------------------------------------------------------------------------------- */
 
+/* The first place of a factor's diagonal that is no number, which the factorisation need not have
+ * noticed; -1: none. */
+static int64_t first_non_finite(torch_frame *f, torch_tensor diagonal)
+{
+    const torch_tensor bad =
+        torch_as(f, GRAIL_DTYPE_I64,
+                 torch_unary(f, "aten::logical_not", torch_unary(f, "aten::isfinite", diagonal)));
+    const torch_tensor first =
+        torch_call(f, "aten::argmax", "", A_TENSOR(bad), NOTHING, A_TRUTH(false));
+    return torch_read_integer(f, torch_unary(f, "aten::max", bad)) == 0
+               ? -1
+               : torch_read_integer(f, first);
+}
+
 grail_status torch_run_cholesky(const operation *o)
 {
+    int64_t *pivot = o->with.index;
+    *pivot = -1;
+    if (o->m[0].rows == 0) {
+        return GRAIL_OK;
+    }
     torch_frame f = torch_begin(o->m[0].owner);
     torch_tensor made[2]; /* the factor, zero above the diagonal, and where it failed, from 1 */
     const torch_tensor a = torch_matrix(&f, o->m[0]);
     (void)torch_call_many(&f, "aten::linalg_cholesky_ex", "", 2, made, A_TENSOR(a), A_TRUTH(false),
                           A_TRUTH(false));
     torch_copy(&f, torch_sum(&f, made[0], upper_of(&f, a, 1), 1.0), a);
-    *o->with.index = torch_read_integer(&f, torch_as(&f, GRAIL_DTYPE_I64, made[1])) - 1;
+    *pivot = torch_read_integer(&f, torch_as(&f, GRAIL_DTYPE_I64, made[1])) - 1;
+    const int64_t bad = first_non_finite(&f, diagonal_of(&f, o->m[0]));
+    *pivot = *pivot < 0 || (bad >= 0 && bad < *pivot) ? bad : *pivot;
     return torch_end(&f);
 }
 
