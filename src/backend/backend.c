@@ -6,9 +6,10 @@
 #include "base/scratch.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KINDS = 12 };
+enum { MOST_KINDS = 13 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {
@@ -49,12 +50,33 @@ const char *backend_kind_summary(const backend_kind *kind)
     return kind->summary;
 }
 
+/* How long a name is without the device that stands behind its last colon; *device is that one,
+ * -1 without. */
+static size_t kind_name_length(const char *name, int *device)
+{
+    const char *colon = strrchr(name, ':');
+    const size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
+    *device = -1;
+    if (digits == 0 || digits > 4 || colon[1 + digits] != 0) {
+        return strlen(name);
+    }
+    *device = atoi(colon + 1);
+    return (size_t)(colon - name);
+}
+
+static bool has_name(const backend_kind *kind, const char *name)
+{
+    int device = 0;
+    const size_t length = kind_name_length(name, &device);
+    return strlen(kind->name) == length && strncmp(kind->name, name, length) == 0;
+}
+
 /* The kind of that name and precision; the first one of the name for NULL. */
 static const backend_kind *find_kind(const char *name, const char *precision)
 {
     int i = 0;
     while (kinds[i] != NULL &&
-           (strcmp(kinds[i]->name, name) != 0 ||
+           (!has_name(kinds[i], name) ||
             (precision != NULL && strcmp(backend_kind_precision(kinds[i]), precision) != 0))) {
         i++;
     }
@@ -106,7 +128,7 @@ static grail_status unknown_precision(const char *name, const char *precision)
     error_set(GRAIL_ERROR_ARGUMENT, "the backend '%s' does not compute in '%s'; expected", name,
               precision);
     for (int i = 0; kinds[i] != NULL; i++) {
-        if (strcmp(kinds[i]->name, name) == 0) {
+        if (has_name(kinds[i], name)) {
             error_append("%s '%s'", first ? "" : ",", backend_kind_precision(kinds[i]));
             first = false;
         }
@@ -177,12 +199,17 @@ grail_status backend_open(const char *name, const backend_options *options, back
         return find_kind(name, NULL) == NULL ? unknown_kind(name)
                                              : unknown_precision(name, chosen->precision);
     }
-    TRY(check_options(kind, chosen));
+    backend_options own = *chosen;
+    int device = -1;
+    (void)kind_name_length(name, &device);
+    own.device = device >= 0 ? device : own.device;
+    kind = kind->choose == NULL ? kind : kind->choose();
+    TRY(check_options(kind, &own));
     TRY(memory_new(&b, 1, sizeof *b));
     b->kind = kind;
-    b->device = chosen->device;
-    b->threads = chosen->threads;
-    b->scratch = chosen->scratch;
+    b->device = own.device;
+    b->threads = own.threads;
+    b->scratch = own.scratch;
     status = backend_enter(b, &threads);
     backend_leave(b, threads);
     if (status != GRAIL_OK) {

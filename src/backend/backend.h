@@ -21,10 +21,11 @@ typedef struct backend_options {
     int threads;           /* 0: parallel_threads() of the thread that calls an operation */
 } backend_options;
 
-/** Opens an instance of a backend; options may be NULL. GRAIL_ERROR_ARGUMENT names the known
- * backends, or what this one offers; GRAIL_ERROR_MEMORY tells that there are not enough threads or
- * memory. *out is owned: backend_close, after all its matrices are freed. Several threads may use
- * an instance at once. */
+/** Opens an instance of a backend; options may be NULL. Behind the name of one with several devices
+ * a colon and a number choose one, as in "torch:cuda:1", before the options do.
+ * GRAIL_ERROR_ARGUMENT names the known backends, or what this one offers; GRAIL_ERROR_MEMORY tells
+ * that there are not enough threads or memory. *out is owned: backend_close, after all its matrices
+ * are freed. Several threads may use an instance at once. */
 grail_status backend_open(const char *name, const backend_options *options,
                           backend **out) GRAIL_MUST_CHECK;
 void backend_close(backend *b); /* NULL is allowed */

@@ -75,6 +75,8 @@ struct backend_kind {
     /** Whether this precision is faster here than the first one of the name; NULL where it is that.
      * May try it once. */
     bool (*pays)(void);
+    /** The kind of which an instance is; NULL: this one. */
+    const backend_kind *(*choose)(void);
     int devices;
     bool is_host; /* its memory is the host's, and may be mapped and imported */
     /** Prepares the calling thread for an operation; does nothing when that was done. May be NULL.

@@ -28,9 +28,9 @@ TEST(test_an_instance_is_what_its_kind_says)
 
 TEST(test_kinds_are_listed_in_their_order)
 {
-    static const char *const names[] = {"cpu",       "cpu",        "cpu",     "ref",
-                                        "torch:cpu", "torch:cuda", "guarded", "recorder",
-                                        "bare f32",  "bare f64",   "distant"};
+    static const char *const names[] = {"cpu",      "cpu",       "cpu",        "ref",
+                                        "torch",    "torch:cpu", "torch:cuda", "guarded",
+                                        "recorder", "bare f32",  "bare f64",   "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(backend_kind_name(backend_kind_at(i)), names[i]);
@@ -50,7 +50,7 @@ static void assert_refused(const char *name, backend_options options, const char
 TEST(test_an_unknown_backend_is_refused_with_those_known)
 {
     assert_refused("gpu", (backend_options){0},
-                   "unknown backend 'gpu'; expected one of cpu, ref, torch:cpu, torch:cuda, "
+                   "unknown backend 'gpu'; expected one of cpu, ref, torch, torch:cpu, torch:cuda, "
                    "guarded, recorder");
     assert_refused("", (backend_options){0}, "unknown backend ''");
     assert_refused("CPU", (backend_options){0}, "unknown backend 'CPU'");
@@ -126,7 +126,7 @@ TEST(test_a_kind_of_a_known_name_is_not_added)
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'ref': there is one of this name");
-    assert_null(backend_kind_at(11));
+    assert_null(backend_kind_at(12));
 }
 
 /* Fills the list of kinds: the last test. */
@@ -140,8 +140,8 @@ TEST(test_kinds_beyond_the_last_place_are_not_added)
     assert_ok(backend_add(&last));
     assert_fails(backend_add(&too_many), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'too many': there are too many");
-    assert_ptr_equal(backend_kind_at(11), &last);
-    assert_null(backend_kind_at(12));
+    assert_ptr_equal(backend_kind_at(12), &last);
+    assert_null(backend_kind_at(13));
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */

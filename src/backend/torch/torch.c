@@ -4,10 +4,10 @@
 
 #define F32_ROUNDING 0x1p-16 /* as of the backend cpu: products of panels in f32 */
 
-#define KIND(device, text)                                                                         \
+#define KIND(device, count, text)                                                                  \
     {                                                                                              \
         .name = "torch:" device, .precision = "f32", .summary = text, .type = GRAIL_DTYPE_F32,     \
-        .gram_rounding = F32_ROUNDING, .devices = TORCH_DEVICES, .enter = torch_enter,             \
+        .gram_rounding = F32_ROUNDING, .devices = (count), .enter = torch_enter,                   \
         .allocate = torch_allocate, .address = torch_address, .release = torch_release,            \
         .upload = torch_upload, .download = torch_download, .slots = SLOTS                         \
     }
@@ -27,5 +27,22 @@
         [SLOT_cholesky_invert] = torch_run_cholesky_invert, [SLOT_eigen] = torch_run_eigen,        \
     }
 
-const backend_kind backend_torch_cpu = KIND("cpu", "the processor, by PyTorch, in f32");
-const backend_kind backend_torch_cuda = KIND("cuda", "a GPU, by PyTorch, in f32");
+const backend_kind backend_torch_cpu = KIND("cpu", 1, "the processor, by PyTorch, in f32");
+const backend_kind backend_torch_cuda = KIND("cuda", TORCH_DEVICES, "a GPU, by PyTorch, in f32");
+
+/* The first GPU where there is one. */
+static const backend_kind *choose(void)
+{
+    backend gpu = {.kind = &backend_torch_cuda};
+    return torch_enter(&gpu) == GRAIL_OK ? &backend_torch_cuda : &backend_torch_cpu;
+}
+
+const backend_kind backend_torch = {
+    .name = "torch",
+    .precision = "f32",
+    .summary = "PyTorch, on a GPU where there is one, else on the processor",
+    .type = GRAIL_DTYPE_F32,
+    .devices = 1,
+    .choose = choose,
+    .like = &backend_torch_cpu,
+};
