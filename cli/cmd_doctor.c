@@ -27,7 +27,9 @@ static void print_backends(void)
         for (int k = 0; k < b.left_out; k++) {
             print_out("%s%s", k == 0 ? ": " : ", ", grail_backend_left_out(i, k));
         }
-        print_out("%s", b.left_out > 0 ? "\n" : "");
+        if (b.left_out > 0) {
+            print_out("\n");
+        }
     }
 }
 

@@ -91,6 +91,9 @@ static int run_one(const command *c, int argc, char **argv)
         if (asked.threads > 0) {
             grail_set_threads((int)asked.threads);
         }
+        if (shared_options_use_torch()) {
+            torch_find(asked.torch);
+        }
         code = c->run(arguments);
     }
     return code;

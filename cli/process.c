@@ -97,13 +97,21 @@ void interrupt_end(void)
 
 enum { LONGEST_PATH = 4096 };
 
-/* A relative directory may be that of a downloaded checkpoint, so none of PATH is searched. */
-static int find_in(const char *directory, size_t length, const char *name, char path[LONGEST_PATH])
+/* Finds a program of this name in the directories `*at`, as of PATH, and moves *at behind the one
+ * that has it. A relative directory may be that of a downloaded checkpoint, so none is searched. */
+static bool find_program(const char **at, const char *prefix, const char *name,
+                         char path[LONGEST_PATH])
 {
-    struct stat info;
-    const int size = snprintf(path, LONGEST_PATH, "%.*s/grail-%s", (int)length, directory, name);
-    return directory[0] == '/' && size > 0 && size < LONGEST_PATH && stat(path, &info) == 0 &&
-           S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+    bool found = false;
+    while (*at != NULL && !found) {
+        struct stat info;
+        const int length = (int)strcspn(*at, ":");
+        const int size = snprintf(path, LONGEST_PATH, "%.*s/%s%s", length, *at, prefix, name);
+        found = (*at)[0] == '/' && size > 0 && size < LONGEST_PATH && stat(path, &info) == 0 &&
+                S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+        *at = (*at)[length] == 0 ? NULL : *at + length + 1;
+    }
+    return found;
 }
 
 void external_run(char **argv)
@@ -111,18 +119,49 @@ void external_run(char **argv)
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     char path[LONGEST_PATH];
     const char *name = argv[0];
+    const char *at = getenv("PATH");
     if (name[0] == '-' || name[0] == 0 || strspn(name, plain) != strlen(name)) {
         return;
     }
-    for (const char *at = getenv("PATH"); at != NULL;) {
-        const size_t length = strcspn(at, ":");
-        if (length < LONGEST_PATH && find_in(at, length, name, path)) {
-            char *const own = argv[0];
-            argv[0] = path;
-            signal(SIGXFSZ, SIG_DFL);
-            execv(path, argv);
-            argv[0] = own; /* it cannot be run: another one may */
-        }
-        at = at[length] == 0 ? NULL : at + length + 1;
+    while (find_program(&at, "grail-", name, path)) {
+        char *const own = argv[0];
+        argv[0] = path;
+        signal(SIGXFSZ, SIG_DFL);
+        execv(path, argv);
+        argv[0] = own; /* it cannot be run: another one may */
+    }
+}
+
+/* Asks without importing it. Isolated: neither the working directory nor variables for Python have
+ * a say in what is found. */
+static void ask_python(char *answer, int size)
+{
+    static const char command[] =
+        "exec \"$GRAIL_PYTHON\" -I -c 'from importlib.util import find_spec as f; s = "
+        "f(\"torch\"); print(s.submodule_search_locations[0] if s else \"\")' 2>/dev/null";
+    char path[LONGEST_PATH];
+    const char *at = getenv("PATH");
+    FILE *python = NULL;
+    answer[0] = 0;
+    if (find_program(&at, "", "python3", path) && setenv("GRAIL_PYTHON", path, 1) == 0) {
+        python = popen(command, "re");
+    }
+    if (python != NULL && fgets(answer, size, python) != NULL) {
+        answer[strcspn(answer, "\n")] = 0;
+    }
+    if (python != NULL) {
+        pclose(python);
+    }
+}
+
+void torch_find(const char *named)
+{
+    static const char variable[] = "GRAIL_TORCH";
+    char answer[LONGEST_PATH];
+    if (named != NULL) {
+        (void)setenv(variable, named, 1);
+    } else if (getenv(variable) == NULL) {
+        ask_python(answer, (int)sizeof answer);
+        (void)setenv(variable, answer, 1);
     }
 }

@@ -40,4 +40,9 @@ void interrupt_end(void);
  * are its arguments, and its exit code is that of this process. Returns where there is none. */
 void external_run(char **argv);
 
+/** Tells the library where PyTorch is, by the variable GRAIL_TORCH: in the directory that is named,
+ * or for NULL, where the variable is not set yet, in the package that python3 of PATH would import.
+ */
+void torch_find(const char *named);
+
 #endif

@@ -20,6 +20,16 @@ void shared_options_init(void)
     grail_plan_options_init(&asked.plan);
 }
 
+bool shared_options_use_torch(void)
+{
+    const char *backends[] = {asked.compute.backend, asked.compress.run.backend};
+    bool uses = false;
+    for (size_t i = 0; i < 2; i++) {
+        uses = uses || (backends[i] != NULL && strncmp(backends[i], "torch", 5) == 0);
+    }
+    return uses;
+}
+
 static grail_model_options reading(const char *type)
 {
     return (grail_model_options){

@@ -17,7 +17,7 @@ typedef struct shared_options {
     option_list settings;
     int64_t threads;
     bool quiet, as_json;
-    const char *comm;
+    const char *comm, *torch;
     /* commands that measure; those that also run give the data with --eval */
     const char *data;
     int64_t windows, image_count; /* 0: all, or what is usual */
@@ -38,6 +38,8 @@ extern shared_options asked;
 
 /** The usual values, before anything is read. */
 void shared_options_init(void);
+/** Whether PyTorch computes. */
+bool shared_options_use_torch(void);
 
 /* clang-format off */
 
@@ -55,7 +57,12 @@ void shared_options_init(void);
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "  \
      "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is faster "   \
      "here (" usual ")"}
+#define TORCH_OPTION                                                                               \
+    {GROUP_MACHINE, "torch", OPTION_TEXT, &asked.torch, "DIR", NULL, .help =                       \
+     "directory of the package torch, for the backends of PyTorch (GRAIL_TORCH, or that of "       \
+     "python3)", .recorded = ""}
 #define BACKEND_OPTION                                                                             \
+    TORCH_OPTION,                                                                                  \
     {GROUP_MACHINE, "backend", OPTION_BACKEND, &asked.compute.backend, "NAME", NULL,               \
      .help = "what computes (cpu):"}
 /** The type of the table of embeddings and of the head in a GGUF file. */
@@ -107,7 +114,7 @@ void shared_options_init(void);
      "how a result holds weights that a GGUF file stores quantised: f32, f16 or bf16",             \
      .field = "type"}
 /** What computes, with which means. */
-#define MACHINE_OPTIONS RUN_FIELDS(GROUP_MACHINE, GRAIL_SUBJECT_RUN), THREADS_OPTION
+#define MACHINE_OPTIONS RUN_FIELDS(GROUP_MACHINE, GRAIL_SUBJECT_RUN), TORCH_OPTION, THREADS_OPTION
 /** All of them: also how the network is narrowed and repaired. */
 #define RUN_OPTIONS                                                                                \
     CALIBRATION_OPTIONS(OPTIONAL), RUN_FIELDS(GROUP_CUT, GRAIL_SUBJECT_CUT),                       \

@@ -51,16 +51,15 @@ static grail_status find_folder(void)
     const char *named = getenv("GRAIL_TORCH");
     if (named == NULL || named[0] == 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "PyTorch was not found: let GRAIL_TORCH name the directory of its package "
-                         "(python3 -c 'import torch; print(torch.__path__[0])'), of release %d.%d "
-                         "or newer",
+                         "PyTorch was not found: python3 has no package torch; install release "
+                         "%d.%d or newer, or let GRAIL_TORCH (--torch) name its directory",
                          LEAST_MAJOR, LEAST_MINOR);
     }
     CHECK(find_below(named, &folder));
     return folder != NULL ? GRAIL_OK
                           : error_set(GRAIL_ERROR_UNSUPPORTED,
-                                      "GRAIL_TORCH names '%s', which has no %s; name the directory "
-                                      "of the package torch",
+                                      "GRAIL_TORCH (--torch) names '%s', which has no %s; name "
+                                      "the directory of the package torch",
                                       named, cpu_name);
 }
 
