@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# The backend of PyTorch on the processor: what cannot be it is refused by name, and whole runs - every family, selectors,
+# repairs, folding, streams with REPAIR, healing, plans, rounding - give what the backend cpu gives, within rounding.
+#
+# usage: test_torch.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+measure=("$grail" eval "$demo/model" --data "$demo/held-out.txt" --windows 2 --context 64 --quiet)
+
+check "what is no PyTorch is refused by name"
+mkdir -p none broken/lib foreign/torch/lib path
+echo text >broken/lib/libtorch_cpu.so
+for backend in torch torch:cpu torch:cuda; do
+    refuses 1 "PyTorch was not found: python3 has no package torch; install release 2.11 or newer" \
+        env -u GRAIL_TORCH PATH="$PWD/path" "$(command -v bash)" -c 'exec "$@"' - "${measure[@]}" --backend $backend
+    refuses 1 "GRAIL_TORCH (--torch) names 'none', which has no libtorch_cpu.so" "${measure[@]}" --backend $backend --torch none
+    refuses 1 "PyTorch cannot be used: broken/lib/libtorch_cpu.so: file too short" \
+        "${measure[@]}" --backend $backend --torch broken
+done
+if command -v cc >/dev/null; then
+    cc -shared -o foreign/torch/lib/libtorch_cpu.so -xc /dev/null
+    refuses 1 "its libraries lack the function aoti_torch_abi_version; expected torch 2.11 or newer" \
+        "${measure[@]}" --backend torch --torch foreign
+fi
+refuses 1 "unknown backend 'torch:tpu'" "${measure[@]}" --backend torch:tpu
+refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend torch:cpu:1
+
+run "${measure[@]}" --backend torch:cpu
+((code == 0)) || ! grep -q "PyTorch was not found" stderr || skip "python3 has no package torch, and GRAIL_TORCH names none"
+runs "${measure[@]}" --backend torch:cpu
+
+write_ids ids.npy 16 32 96
+write_ids other.npy 16 16 96 2
+text=(--calib "$demo/calibration.txt" --context 64 --samples 24)
+ids=(--calib ids.npy)
+images=(--calib "$demo/vision/calibration" --samples 32)
+
+# both NAME COMMAND...: what the command writes to OUT by both backends
+both() {
+    local backend
+    check "$1"
+    rm -rf cpu torch
+    for backend in cpu torch:cpu; do
+        runs "$grail" "${@:2}" --backend $backend --quiet --threads 2
+        mv OUT "${backend%:cpu}"
+    done
+}
+
+# apart A B OPTIONS...: the largest difference of logits
+apart() {
+    runs "$grail" verify "$1" "$2" --json "${@:3}"
+    field max_abs stdout
+}
+
+# near DATA...: both results give the same logits, within what rounding makes of a value
+near() {
+    holds "$(apart cpu torch "$@") < 1e-2"
+}
+
+for family in "$golden"/*/; do
+    family=$(basename "$family")
+    command=(compress "$golden/$family" "${ids[@]}" -o OUT --sparsity 0.5 --align 1)
+    both "$family" "${command[@]}"
+    if ! awk "BEGIN { exit !($(apart cpu torch --data other.npy) < 1e-2) }"; then
+        # where rows are routed, a last bit decides: then torch is near to f64 instead
+        runs "$grail" "${command[@]}" --backend ref --quiet
+        rm -rf cpu
+        mv OUT cpu
+        near --data other.npy
+    fi
+done
+
+# alike DATA...: both results are as good, within 0.3 % of the loss, or 1 % after some steps of healing and after rounding,
+# where single bits decide
+alike() {
+    local ours theirs most=1.003
+    [[ $checking != heal* && $checking != round* ]] || most=1.01
+    runs "$grail" eval cpu --json "$@"
+    ours=$(field mean_nll stdout)
+    runs "$grail" eval torch --json "$@"
+    theirs=$(field mean_nll stdout)
+    holds "$theirs / $ours < $most && $ours / $theirs < $most"
+}
+
+narrow=(compress "$demo/model" "${text[@]}" -o OUT --sparsity 0.3)
+held_out=(--data "$demo/held-out.txt" --windows 16)
+for selector in magnitude-l1 wanda obs gram-css fold ziplm slimgpt flap leverage; do
+    both "$selector" "${narrow[@]}" --selector $selector
+    alike "${held_out[@]}"
+done
+for repair in none own grail; do
+    both "repair $repair" "${narrow[@]}" --compensate $repair
+    alike "${held_out[@]}"
+done
+both "an open loop" "${narrow[@]}" --loop open
+alike "${held_out[@]}"
+both "gradients of regions" "${narrow[@]}" --selector wanda++ --compensate own
+alike "${held_out[@]}"
+both "healing" "${narrow[@]}" --heal block,model --heal-steps 8
+alike "${held_out[@]}"
+both "rounding to groups" compress "$demo/model" "${text[@]}" -o OUT --sparsity ffn=0.3 --quantize w4a16
+alike "${held_out[@]}"
+both "rounding alone" quantize "$demo/model" "${text[@]}" -o OUT --type w4a16
+alike "${held_out[@]}"
+both "a plan by divergence" compress "$demo/model" "${text[@]}" -o OUT --target-ratio 0.8 --budget divergence
+alike "${held_out[@]}"
+
+test=(--data "$demo/vision/test")
+both "streams with REPAIR" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv,stream --repair
+alike "${test[@]}" --preset cifar
+both "a folded network of images" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv,stream --selector fold
+alike "${test[@]}" --preset cifar
+both "healing of convolutions" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv --heal block,model --heal-steps 4
+alike "${test[@]}" --preset cifar
+both "healing of a vision transformer" compress "$demo/vision/vit" "${images[@]}" -o OUT --sparsity 0.5 --heal block --heal-steps 4
+alike "${test[@]}" --preset cifar
