@@ -69,11 +69,28 @@ grail_status torch_run_activate(const operation *o)
 
 /* -- their slopes ------------------------------------------------------------------------------ */
 
+/* x, but no further from 0 than where slopes have ended: cubes and products of larger ones overflow
+ * and make NaN. */
+static torch_tensor within_reach(torch_frame *f, torch_tensor x)
+{
+    const double far = 1000.0;
+    return torch_call(f, "aten::clamp", "Tensor", A_TENSOR(x), MAYBE_TENSOR(torch_number(f, -far)),
+                      MAYBE_TENSOR(torch_number(f, far)));
+}
+
 static void gelu_gradient(torch_frame *f, const char *kind, torch_tensor x, torch_tensor dy,
                           torch_tensor dx)
 {
     (void)torch_call(f, "aten::gelu_backward", "grad_input", A_TENSOR(dy), A_TENSOR(x),
                      A_TEXT(kind), A_TENSOR(dx));
+}
+
+/* That of silu(u) / QUICK at u = QUICK x. */
+static void quick_gelu_gradient(torch_frame *f, torch_tensor x, torch_tensor dy, torch_tensor dx)
+{
+    const torch_tensor u = within_reach(f, x);
+    torch_times_into(f, u, torch_number(f, QUICK), u);
+    apply_gradient(f, "aten::silu_backward", u, dy, dx);
 }
 
 static torch_tensor relu6_slope(torch_frame *f, torch_tensor x)
@@ -97,8 +114,8 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
     case ACTIVATION_SILU:
         apply_gradient(f, "aten::silu_backward", x, dy, dx);
         break;
-    case ACTIVATION_QUICK_GELU: /* silu(u) / QUICK at u = QUICK x */
-        apply_gradient(f, "aten::silu_backward", torch_scaled(f, x, QUICK), dy, dx);
+    case ACTIVATION_QUICK_GELU:
+        quick_gelu_gradient(f, x, dy, dx);
         break;
     case ACTIVATION_HARD_SIGMOID:
         apply_gradient(f, "aten::hardsigmoid_backward", x, dy, dx);
@@ -112,8 +129,11 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
     case ACTIVATION_SIGMOID:
         torch_times_into(f, dy, sigmoid_slope(f, x), dx);
         break;
+    case ACTIVATION_GELU:
+        gelu_gradient(f, "none", x, dy, dx);
+        break;
     default:
-        gelu_gradient(f, kind == ACTIVATION_GELU ? "none" : "tanh", x, dy, dx);
+        gelu_gradient(f, "tanh", within_reach(f, x), dy, dx);
     }
 }
 
