@@ -20,13 +20,6 @@ static torch_tensor compare(torch_frame *f, const char *name, torch_tensor x, do
     return torch_call(f, name, "Tensor", A_TENSOR(x), A_TENSOR(torch_number(f, bound)));
 }
 
-static void limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out)
-{
-    (void)torch_call(f, "aten::clamp", "Tensor_out", A_TENSOR(x),
-                     MAYBE_TENSOR(torch_number(f, low)), MAYBE_TENSOR(torch_number(f, high)),
-                     A_TENSOR(out));
-}
-
 /* -- activations ------------------------------------------------------------------------------- */
 
 static void gelu(torch_frame *f, const char *kind, torch_tensor x, torch_tensor y)
@@ -60,7 +53,7 @@ grail_status torch_run_activate(const operation *o)
     } else if (kind == ACTIVATION_QUICK_GELU) {
         quick_gelu(&f, x, y);
     } else if (kind == ACTIVATION_RELU6) {
-        limit(&f, 0.0, 6.0, x, y);
+        torch_limit(&f, 0.0, 6.0, x, y);
     } else {
         gelu(&f, kind == ACTIVATION_GELU ? "none" : "tanh", x, y);
     }
@@ -74,8 +67,9 @@ grail_status torch_run_activate(const operation *o)
 static torch_tensor within_reach(torch_frame *f, torch_tensor x)
 {
     const double far = 1000.0;
-    return torch_call(f, "aten::clamp", "Tensor", A_TENSOR(x), MAYBE_TENSOR(torch_number(f, -far)),
-                      MAYBE_TENSOR(torch_number(f, far)));
+    const torch_tensor out = torch_scaled(f, x, 1.0);
+    torch_limit(f, -far, far, out, out);
+    return out;
 }
 
 static void gelu_gradient(torch_frame *f, const char *kind, torch_tensor x, torch_tensor dy,
@@ -171,7 +165,7 @@ grail_status torch_run_clamp(const operation *o)
     const clamp_attributes *c = o->with.clamp;
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor y = torch_matrix(&f, o->m[1]);
-    limit(&f, c->low, c->high, torch_matrix(&f, o->m[0]), y);
+    torch_limit(&f, c->low, c->high, torch_matrix(&f, o->m[0]), y);
     if (c->offset != 0.0) {
         torch_copy(&f, torch_sum(&f, y, torch_number(&f, c->offset), 1.0), y);
     }
@@ -187,8 +181,8 @@ grail_status torch_run_clamp_gradient(const operation *o)
     const torch_tensor outside =
         torch_call(&f, "aten::logical_or", "", A_TENSOR(compare(&f, "aten::lt", x, c->low)),
                    A_TENSOR(compare(&f, "aten::gt", x, c->high)));
-    (void)torch_call(&f, "aten::where", "self_out", A_TENSOR(outside),
-                     A_TENSOR(torch_number(&f, 0.0)), A_TENSOR(torch_matrix(&f, o->m[1])),
-                     A_TENSOR(torch_matrix(&f, o->m[2])));
+    const torch_tensor dx = torch_matrix(&f, o->m[2]);
+    torch_copy(&f, torch_matrix(&f, o->m[1]), dx);
+    torch_erase(&f, outside, dx);
     return torch_end(&f);
 }

@@ -358,6 +358,20 @@ void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tens
     (void)torch_call(f, "aten::mul", "out", A_TENSOR(a), A_TENSOR(b), A_TENSOR(out));
 }
 
+void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out)
+{
+    (void)torch_call(f, "aten::maximum", "out", A_TENSOR(x), A_TENSOR(torch_number(f, low)),
+                     A_TENSOR(out));
+    (void)torch_call(f, "aten::minimum", "out", A_TENSOR(out), A_TENSOR(torch_number(f, high)),
+                     A_TENSOR(out));
+}
+
+void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t)
+{
+    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(t), A_TENSOR(mask),
+                     A_TENSOR(torch_number(f, 0.0)));
+}
+
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor)
 {
     return torch_times(f, a, torch_number(f, factor));

@@ -138,6 +138,11 @@ torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b);
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor);
 /** out <- a b, rounded to the type of `out`, which may be one of them. */
 void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor out);
+/** out <- min(max(x, low), high), NaN where x is; `out` may be x. (aten::clamp takes no numbers of
+ * the host for a device.) */
+void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out);
+/** t <- 0 where the mask is set. (aten::where would wait for a number to reach a device.) */
+void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t);
 torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b);
 /** A copy in another type. */
 torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x);

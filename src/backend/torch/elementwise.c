@@ -75,11 +75,14 @@ grail_status torch_run_spread_gradient(const operation *o)
     return torch_end(&f);
 }
 
-/* m <- decay m + (1 - decay) x */
+/* m <- decay m + (1 - decay) x. The weight is made on the device and has the type of m: older
+ * releases take no other. */
 static void average(torch_frame *f, double decay, torch_tensor x, torch_tensor m)
 {
-    (void)torch_call(f, "aten::lerp_", "Tensor", A_TENSOR(m), A_TENSOR(x),
+    const torch_tensor weight = torch_empty(f, GRAIL_DTYPE_F32, 1, 1);
+    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(weight),
                      A_TENSOR(torch_number(f, 1.0 - decay)));
+    (void)torch_call(f, "aten::lerp_", "Tensor", A_TENSOR(m), A_TENSOR(x), A_TENSOR(weight));
 }
 
 grail_status torch_run_descend(const operation *o)

@@ -60,9 +60,8 @@ static torch_tensor target_of(torch_frame *f, const operation *o, torch_tensor x
     const torch_tensor column =
         torch_sum(f, torch_reshaped(f, listed, 2, (int64_t[]){rows, 1}, (int64_t[]){1, 1}, 0),
                   torch_number(f, (double)o->with.begin), -1.0);
-    const torch_tensor within =
-        torch_call(f, "aten::clamp", "Tensor", A_TENSOR(column), MAYBE_TENSOR(torch_number(f, 0.0)),
-                   MAYBE_TENSOR(torch_number(f, (double)(o->m[0].columns - 1))));
+    const torch_tensor within = torch_empty(f, GRAIL_DTYPE_F64, rows, 1);
+    torch_limit(f, 0.0, (double)(o->m[0].columns - 1), column, within);
     const torch_tensor logit =
         torch_call(f, "aten::gather", "", A_TENSOR(x), AN_INTEGER(1),
                    A_TENSOR(torch_as(f, GRAIL_DTYPE_I64, within)), A_TRUTH(false));
@@ -121,8 +120,7 @@ static torch_tensor divergence_of(torch_frame *f, torch_tensor x, const softmax 
     const torch_tensor is_empty =
         torch_call(f, "aten::eq", "Tensor", A_TENSOR(p->e), A_TENSOR(torch_number(f, 0.0)));
     torch_times_into(f, terms, p->e, terms);
-    (void)torch_call(f, "aten::where", "self_out", A_TENSOR(is_empty),
-                     A_TENSOR(torch_number(f, 0.0)), A_TENSOR(terms), A_TENSOR(terms));
+    torch_erase(f, is_empty, terms);
     const torch_tensor mean = torch_divided(f, row_sums(f, terms), p->total);
     return torch_sum(f, mean, torch_sum(f, p->log_sum, q->log_sum, -1.0), -1.0);
 }
