@@ -77,6 +77,8 @@ int32_t torch_type(grail_dtype type)
     switch (type) {
     case GRAIL_DTYPE_F64:
         return torch.aoti_torch_dtype_float64();
+    case GRAIL_DTYPE_I32:
+        return torch.aoti_torch_dtype_int32();
     case GRAIL_DTYPE_I64:
         return torch.aoti_torch_dtype_int64();
     case GRAIL_DTYPE_BF16:
@@ -362,6 +364,25 @@ torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b)
     return torch_call(f, "aten::mul", "Tensor", A_TENSOR(a), A_TENSOR(b));
 }
 
+void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor out)
+{
+    (void)torch_call(f, "aten::mul", "out", A_TENSOR(a), A_TENSOR(b), A_TENSOR(out));
+}
+
+void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out)
+{
+    (void)torch_call(f, "aten::maximum", "out", A_TENSOR(x), A_TENSOR(torch_number(f, low)),
+                     A_TENSOR(out));
+    (void)torch_call(f, "aten::minimum", "out", A_TENSOR(out), A_TENSOR(torch_number(f, high)),
+                     A_TENSOR(out));
+}
+
+void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t)
+{
+    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(t), A_TENSOR(mask),
+                     A_TENSOR(torch_number(f, 0.0)));
+}
+
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor)
 {
     return torch_times(f, a, torch_number(f, factor));
@@ -376,4 +397,13 @@ torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x)
 {
     return torch_call(f, "aten::to", "dtype", A_TENSOR(x), A_TYPE(type), A_TRUTH(false),
                       A_TRUTH(true), NOTHING);
+}
+
+double torch_item(torch_frame *f, torch_tensor t)
+{
+    double value = 0.0;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, torch.aoti_torch_item_float64(t, &value), "reading a number")
+               ? value
+               : 0.0;
 }

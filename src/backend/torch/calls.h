@@ -43,7 +43,7 @@ torch_tensor torch_reshaped(torch_frame *f, torch_tensor t, int rank, const int6
 torch_tensor torch_transposed(torch_frame *f, torch_tensor t); /* of two dimensions */
 /** An unset tensor [rows, columns] of the device. */
 torch_tensor torch_empty(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns);
-/** Host values as a tensor of the device, copied; of GRAIL_DTYPE_F64 or GRAIL_DTYPE_I64. */
+/** Host values as a tensor of the device, copied; of GRAIL_DTYPE_F64, I32 or I64. */
 torch_tensor torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *values);
 /** Host values[rows, columns] as they lie, which must outlive the frame. */
 torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns,
@@ -105,7 +105,7 @@ typedef struct torch_argument {
                       .is.tensors = (torch_tensor[]){__VA_ARGS__}})
 #define A_TEXT(t) ((torch_argument){.kind = TORCH_TEXT, .is.text = (t)})
 
-/** The code of a type of matrices, or of GRAIL_DTYPE_I64. */
+/** The code of a type of matrices, or of GRAIL_DTYPE_I32 or I64. */
 int32_t torch_type(grail_dtype type);
 
 /* -- calls ------------------------------------------------------------------------------------- */
@@ -138,8 +138,17 @@ void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double al
 torch_tensor torch_unary(torch_frame *f, const char *name, torch_tensor x);
 torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b);
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor);
+/** out <- a b, rounded to the type of `out`, which may be one of them. */
+void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor out);
+/** out <- min(max(x, low), high), NaN where x is; `out` may be x. (aten::clamp takes no numbers of
+ * the host for a device.) */
+void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out);
+/** t <- 0 where the mask is set. (aten::where would wait for a number to reach a device.) */
+void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t);
 torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b);
 /** A copy in another type. */
 torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x);
+/** The one element of a tensor, on the host, which waits for it; 0 after a failure. */
+double torch_item(torch_frame *f, torch_tensor t);
 
 #endif

@@ -1,0 +1,110 @@
+/* Sums and products element by element, of rows and columns that are spread, and the step of an
+ * optimiser. */
+#include "backend/torch/kernels.h"
+
+/* A matrix with its rows in `groups` of as many that follow each other. */
+static torch_tensor grouped(torch_frame *f, matrix m, int64_t groups)
+{
+    const int64_t size = m.rows / groups;
+    return torch_view(f, m, 3, (int64_t[]){groups, size, m.columns},
+                      (int64_t[]){size * m.stride, m.stride, 1});
+}
+
+grail_status torch_run_multiply(const operation *o)
+{
+    const int64_t groups = o->m[1].rows;
+    torch_frame f = torch_begin(o->m[0].owner);
+    if (groups > 0) {
+        torch_times_into(&f, grouped(&f, o->m[0], groups), grouped(&f, o->m[1], groups),
+                         grouped(&f, o->m[2], groups));
+    }
+    return torch_end(&f);
+}
+
+/* Y = A + sign B */
+static grail_status sum(const operation *o, double sign)
+{
+    const int64_t groups = o->m[1].rows;
+    torch_frame f = torch_begin(o->m[0].owner);
+    if (groups > 0) {
+        torch_copy(&f,
+                   torch_sum(&f, grouped(&f, o->m[0], groups), grouped(&f, o->m[1], groups), sign),
+                   grouped(&f, o->m[2], groups));
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_add(const operation *o)
+{
+    return sum(o, 1.0);
+}
+
+grail_status torch_run_subtract(const operation *o)
+{
+    return sum(o, -1.0);
+}
+
+/* Products are f64 before they are rounded, as the factors are. */
+grail_status torch_run_scale_rows(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_times_into(&f, torch_matrix(&f, o->m[1]), torch_transposed(&f, torch_matrix(&f, o->m[0])),
+                     torch_matrix(&f, o->m[2]));
+    return torch_end(&f);
+}
+
+static torch_tensor spread_sum(torch_frame *f, torch_tensor terms, bool of_rows)
+{
+    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(terms),
+                      of_rows ? MAYBE_INTEGERS(1, 2) : MAYBE_INTEGERS(1), A_TRUTH(true),
+                      MAYBE_TYPE(GRAIL_DTYPE_F64));
+}
+
+grail_status torch_run_spread_gradient(const operation *o)
+{
+    const matrix db = o->m[2];
+    torch_frame f = torch_begin(db.owner);
+    if (db.rows > 0) {
+        torch_tensor terms = grouped(&f, o->m[0], db.rows);
+        if (matrix_exists(o->m[1])) {
+            terms = torch_as(&f, GRAIL_DTYPE_F64, terms);
+            torch_times_into(&f, terms, grouped(&f, o->m[1], db.rows), terms);
+        }
+        torch_copy(&f, spread_sum(&f, terms, db.columns == 1), grouped(&f, db, db.rows));
+    }
+    return torch_end(&f);
+}
+
+/* m <- decay m + (1 - decay) x. The weight is made on the device and has the type of m: older
+ * releases take no other. */
+static void average(torch_frame *f, double decay, torch_tensor x, torch_tensor m)
+{
+    const torch_tensor weight = torch_empty(f, GRAIL_DTYPE_F32, 1, 1);
+    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(weight),
+                     A_TENSOR(torch_number(f, 1.0 - decay)));
+    (void)torch_call(f, "aten::lerp_", "Tensor", A_TENSOR(m), A_TENSOR(x), A_TENSOR(weight));
+}
+
+grail_status torch_run_descend(const operation *o)
+{
+    const descent *step = o->with.descent;
+    const double length = step->rate / step->first_share;
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor gradient = torch_matrix(&f, o->m[0]);
+    const torch_tensor first = torch_matrix(&f, o->m[1]);
+    const torch_tensor second = torch_matrix(&f, o->m[2]);
+    const torch_tensor weight = torch_matrix(&f, o->m[3]);
+    if (matrix_exists(o->m[1])) {
+        average(&f, step->first_decay, gradient, first);
+    }
+    const torch_tensor scratch = torch_times(&f, gradient, gradient);
+    average(&f, step->second_decay, scratch, second);
+    torch_times_into(&f, second, torch_number(&f, 1.0 / step->second_share), scratch);
+    (void)torch_call(&f, "aten::sqrt", "out", A_TENSOR(scratch), A_TENSOR(scratch));
+    const torch_tensor divisor = torch_sum(&f, scratch, torch_number(&f, step->epsilon), 1.0);
+    const torch_tensor direction = matrix_exists(o->m[1]) ? first : gradient;
+    (void)torch_call(&f, "aten::div", "out", A_TENSOR(direction), A_TENSOR(divisor),
+                     A_TENSOR(scratch));
+    torch_copy(&f, torch_sum(&f, weight, scratch, -length), weight);
+    return torch_end(&f);
+}
