@@ -14,6 +14,7 @@ typedef struct block {
     torch_frame *f;
     const operation *o;
     const attention_shape *s;
+    matrix sinks; /* may be missing */
     int64_t sequence, sequences;
     part queries, keys; /* those that any of the queries sees */
 } block;
@@ -44,21 +45,21 @@ static void set_rows(block *b, int64_t begin, int64_t end)
 }
 
 /* Runs a function on all blocks: rows of one sequence, or whole sequences. */
-static void over_blocks(torch_frame *f, const operation *o, void (*run)(const block *b))
+static void over_blocks(block b, void (*run)(const block *b))
 {
-    const attention_shape *s = o->with.attention;
-    const int before = f->count;
+    const attention_shape *s = b.s;
+    const int before = b.f->count;
     if (s->length == 0 || s->query_heads == 0) {
         return;
     }
-    const int64_t most_rows = larger(1, MOST_SCORES / s->length / s->query_heads);
-    const int64_t most = larger(1, most_rows / s->length);
-    for (int64_t i = 0; i < s->sequences; i += most) {
-        block b = {f, o, s, .sequence = i, .sequences = smaller(most, s->sequences - i)};
-        for (int64_t begin = 0; begin < s->length && f->status == GRAIL_OK; begin += most_rows) {
-            set_rows(&b, begin, smaller(begin + most_rows, s->length));
+    const int64_t rows = larger(1, MOST_SCORES / s->length / s->query_heads);
+    const int64_t sequences = larger(1, rows / s->length);
+    for (b.sequence = 0; b.sequence < s->sequences; b.sequence += sequences) {
+        b.sequences = smaller(sequences, s->sequences - b.sequence);
+        for (int64_t begin = 0; begin < s->length && b.f->status == GRAIL_OK; begin += rows) {
+            set_rows(&b, begin, smaller(begin + rows, s->length));
             run(&b);
-            torch_forget(f, before);
+            torch_forget(b.f, before);
         }
     }
 }
@@ -102,6 +103,11 @@ static torch_tensor product(const block *b, torch_tensor left, torch_tensor righ
     return torch_call(b->f, "aten::bmm", "", A_TENSOR(left), A_TENSOR(right));
 }
 
+static void multiply(const block *b, torch_tensor t, torch_tensor by)
+{
+    (void)torch_call(b->f, "aten::mul_", "Tensor", A_TENSOR(t), A_TENSOR(by));
+}
+
 static void store(const block *b, part p, torch_tensor stack, matrix m)
 {
     torch_copy(b->f, parted(b, p, stack, m.columns / p.heads), heads_of(b, p, m));
@@ -129,7 +135,8 @@ static torch_tensor triangle(const block *b, const char *name, torch_tensor t, i
     return torch_call(b->f, name, "", A_TENSOR(t), AN_INTEGER(diagonal));
 }
 
-/* Key t of the block is behind query r by first + t - begin - r rows. */
+/* Sets scores of keys that are too far behind a query or before it. Key t lies in front of query r,
+ * both counted within the block, by r - t + shift rows. */
 static void hide_unseen(const block *b, torch_tensor scores)
 {
     torch_frame *f = b->f;
@@ -155,22 +162,25 @@ static torch_tensor sigmoid_of_difference(const block *b, torch_tensor x, torch_
     return torch_unary(b->f, "aten::sigmoid", torch_sum(b->f, x, y, -1.0));
 }
 
-/* A sink has its weight beside all keys together, which have the weight of the logarithm of their
- * sum. */
-static void share_with_sinks(const block *b, torch_tensor scores, weights *w)
+/* Sinks or their gradient as heads_of has them, with a row for all. */
+static torch_tensor sinks_of(const block *b, matrix m)
 {
     const int64_t group = b->s->query_heads / b->s->kv_heads;
-    const torch_tensor sinks =
-        torch_view(b->f, b->o->m[b->o->slot == SLOT_attention ? 4 : 8], 5,
-                   (int64_t[]){1, b->s->kv_heads, group, 1, 1}, (int64_t[]){0, group, 1, 0, 0});
+    return torch_view(b->f, m, 5, (int64_t[]){1, b->s->kv_heads, group, 1, 1},
+                      (int64_t[]){m.columns, group, 1, 1, 1});
+}
+
+/* A sink stands beside all keys together, whose score is the logarithm of their sum. */
+static void share_with_sinks(const block *b, torch_tensor scores, weights *w)
+{
+    const torch_tensor sinks = sinks_of(b, b->sinks);
     if (sinks != NULL) {
-        const torch_tensor total =
+        const torch_tensor sum =
             torch_call(b->f, "aten::logsumexp", "", A_TENSOR(scores), INTEGERS(2), A_TRUTH(true));
-        const torch_tensor keys = parted(b, b->queries, total, 1);
+        const torch_tensor keys = parted(b, b->queries, sum, 1);
         w->of_sinks = sigmoid_of_difference(b, sinks, keys);
-        (void)torch_call(b->f, "aten::mul_", "Tensor",
-                         A_TENSOR(parted(b, b->queries, w->p, b->keys.rows)),
-                         A_TENSOR(sigmoid_of_difference(b, keys, sinks)));
+        multiply(b, parted(b, b->queries, w->p, b->keys.rows),
+                 sigmoid_of_difference(b, keys, sinks));
     }
 }
 
@@ -200,8 +210,8 @@ static void attend(const block *b)
     store(b, b->queries, product(b, w.p, stack_of(b, b->keys, b->o->m[2])), b->o->m[3]);
 }
 
-/* Whether a kernel of a GPU does it without scores in memory, which wants 16 bytes for each step
- * and counts heads and sequences in 16 bits. */
+/* Whether a kernel of a GPU does it without scores in memory. It reads 16 bytes at a time and
+ * counts heads and sequences in 16 bits. */
 static bool is_fused(const operation *o)
 {
     enum { MOST = 65535, STEP = 4 };
@@ -212,39 +222,40 @@ static bool is_fused(const operation *o)
            matrix_count(o->m[0]) > 0;
 }
 
-/* The heads of a group one after the other: each with all key heads. */
-static void attend_fused(torch_frame *f, const operation *o)
+/* Head g of each key head's. */
+static torch_tensor head_of_each(const block *b, part p, matrix m, int64_t g)
 {
-    const attention_shape *s = o->with.attention;
-    const int before = f->count;
-    block b = {f, o, s, .sequence = 0, .sequences = s->sequences};
-    set_rows(&b, 0, s->length);
-    for (int64_t g = 0; g < s->query_heads / s->kv_heads && f->status == GRAIL_OK; g++) {
-        torch_tensor results[4];
-        torch_tensor heads[4];
-        for (int i = 0; i < 4; i++) {
-            const bool queries = i == 0 || i == 3;
-            heads[i] = torch_call(f, "aten::select", "int",
-                                  A_TENSOR(heads_of(&b, queries ? b.queries : b.keys, o->m[i])),
-                                  AN_INTEGER(2), AN_INTEGER(queries ? g : 0));
-        }
-        torch_copy(f,
-                   torch_call_many(f, "aten::_scaled_dot_product_efficient_attention", "", 4,
-                                   results, A_TENSOR(heads[0]), A_TENSOR(heads[1]),
-                                   A_TENSOR(heads[2]), NOTHING, A_TRUTH(false), A_REAL(0.0),
-                                   A_TRUTH(!s->bidirectional), MAYBE_REAL(s->scale)),
-                   heads[3]);
-        torch_forget(f, before);
+    return torch_call(b->f, "aten::select", "int", A_TENSOR(heads_of(b, p, m)), AN_INTEGER(2),
+                      AN_INTEGER(g));
+}
+
+static void attend_fused(block b)
+{
+    torch_tensor results[4];
+    const int before = b.f->count;
+    const matrix *m = b.o->m;
+    b.sequences = b.s->sequences;
+    set_rows(&b, 0, b.s->length);
+    for (int64_t g = 0; g < b.s->query_heads / b.s->kv_heads && b.f->status == GRAIL_OK; g++) {
+        const torch_tensor out =
+            torch_call_many(b.f, "aten::_scaled_dot_product_efficient_attention", "", 4, results,
+                            A_TENSOR(head_of_each(&b, b.queries, m[0], g)),
+                            A_TENSOR(head_of_each(&b, b.keys, m[1], 0)),
+                            A_TENSOR(head_of_each(&b, b.keys, m[2], 0)), NOTHING, A_TRUTH(false),
+                            A_REAL(0.0), A_TRUTH(!b.s->bidirectional), MAYBE_REAL(b.s->scale));
+        torch_copy(b.f, out, head_of_each(&b, b.queries, m[3], g));
+        torch_forget(b.f, before);
     }
 }
 
 grail_status torch_run_attention(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
+    const block all = {&f, o, o->with.attention, .sinks = o->m[4]};
     if (is_fused(o)) {
-        attend_fused(&f, o);
+        attend_fused(all);
     } else {
-        over_blocks(&f, o, attend);
+        over_blocks(all, attend);
     }
     return torch_end(&f);
 }
@@ -261,20 +272,12 @@ static torch_tensor sum_over(const block *b, torch_tensor x, torch_argument dime
 /* dsinks -= the sinks' weights times D */
 static void add_to_sinks(const block *b, torch_tensor of_sinks, torch_tensor d)
 {
-    const int64_t group = b->s->query_heads / b->s->kv_heads;
-    const torch_tensor own =
-        torch_view(b->f, b->o->m[9], 5, (int64_t[]){1, b->s->kv_heads, group, 1, 1},
-                   (int64_t[]){0, group, 1, 0, 0});
+    const torch_tensor own = sinks_of(b, b->o->m[9]);
     if (own != NULL) {
         const torch_tensor taken = torch_times(b->f, of_sinks, parted(b, b->queries, d, 1));
         const torch_tensor sums = sum_over(b, taken, MAYBE_INTEGERS(0, 3, 4), GRAIL_DTYPE_F64);
         torch_copy(b->f, torch_sum(b->f, own, sums, -1.0), own);
     }
-}
-
-static void multiply(const block *b, torch_tensor t, torch_tensor by)
-{
-    (void)torch_call(b->f, "aten::mul_", "Tensor", A_TENSOR(t), A_TENSOR(by));
 }
 
 static void differentiate(const block *b)
@@ -303,6 +306,6 @@ grail_status torch_run_attention_gradient(const operation *o)
     torch_frame f = torch_begin(o->m[0].owner);
     torch_zero(&f, torch_matrix(&f, o->m[6]));
     torch_zero(&f, torch_matrix(&f, o->m[7]));
-    over_blocks(&f, o, differentiate);
+    over_blocks((block){&f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
     return torch_end(&f);
 }
