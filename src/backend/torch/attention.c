@@ -1,0 +1,311 @@
+/* Attention and its gradient. Scores are made for blocks of query rows. */
+#include "backend/torch/kernels.h"
+
+#include <math.h>
+
+enum { MOST_SCORES = 1 << 24 }; /* of a block */
+
+/* Rows of each of some sequences, seen as heads, of which key heads have one or more each. */
+typedef struct part {
+    int64_t heads, begin, rows;
+} part;
+
+typedef struct block {
+    torch_frame *f;
+    const operation *o;
+    const attention_shape *s;
+    matrix sinks; /* may be missing */
+    int64_t sequence, sequences;
+    part queries, keys; /* those that any of the queries sees */
+} block;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Row i sees row j where |i - j| is below this; all where there is no window. */
+static int64_t reach_of(const attention_shape *s)
+{
+    return s->window == 0 ? s->length : smaller(s->window, s->length);
+}
+
+static void set_rows(block *b, int64_t begin, int64_t end)
+{
+    const attention_shape *s = b->s;
+    const int64_t first = larger(0, begin - reach_of(s) + 1);
+    const int64_t seen = s->bidirectional ? smaller(s->length, end - 1 + reach_of(s)) : end;
+    b->queries = (part){s->query_heads, begin, end - begin};
+    b->keys = (part){s->kv_heads, first, seen - first};
+}
+
+/* Runs a function on all blocks: rows of one sequence, or whole sequences. */
+static void over_blocks(block b, void (*run)(const block *b))
+{
+    const attention_shape *s = b.s;
+    const int before = b.f->count;
+    if (s->length == 0 || s->query_heads == 0) {
+        return;
+    }
+    const int64_t rows = larger(1, MOST_SCORES / s->length / s->query_heads);
+    const int64_t sequences = larger(1, rows / s->length);
+    for (b.sequence = 0; b.sequence < s->sequences; b.sequence += sequences) {
+        b.sequences = smaller(sequences, s->sequences - b.sequence);
+        for (int64_t begin = 0; begin < s->length && b.f->status == GRAIL_OK; begin += rows) {
+            set_rows(&b, begin, smaller(begin + rows, s->length));
+            run(&b);
+            torch_forget(b.f, before);
+        }
+    }
+}
+
+/* -- heads --------------------------------------------------------------------------------------*/
+
+/* A part of a matrix as [sequences, key heads, heads of each, rows, width]. */
+static torch_tensor heads_of(const block *b, part p, matrix m)
+{
+    const int64_t width = m.columns / p.heads;
+    const int64_t group = p.heads / b->s->kv_heads;
+    return torch_view(b->f, matrix_rows(m, b->sequence * b->s->length + p.begin, p.rows), 5,
+                      (int64_t[]){b->sequences, b->s->kv_heads, group, p.rows, width},
+                      (int64_t[]){b->s->length * m.columns, group * width, width, m.columns, 1});
+}
+
+/* The same with a matrix for each key head, which products take. */
+static torch_tensor stack_of(const block *b, part p, matrix m)
+{
+    return torch_call(b->f, "aten::reshape", "", A_TENSOR(heads_of(b, p, m)),
+                      INTEGERS(b->sequences * b->s->kv_heads, p.heads / b->s->kv_heads * p.rows,
+                               m.columns / p.heads));
+}
+
+/* A stack that was computed, as heads_of has it. */
+static torch_tensor parted(const block *b, part p, torch_tensor stack, int64_t width)
+{
+    return torch_call(
+        b->f, "aten::view", "", A_TENSOR(stack),
+        INTEGERS(b->sequences, b->s->kv_heads, p.heads / b->s->kv_heads, p.rows, width));
+}
+
+static torch_tensor turned(const block *b, torch_tensor stack)
+{
+    return torch_call(b->f, "aten::transpose", "int", A_TENSOR(stack), AN_INTEGER(1),
+                      AN_INTEGER(2));
+}
+
+static torch_tensor product(const block *b, torch_tensor left, torch_tensor right)
+{
+    return torch_call(b->f, "aten::bmm", "", A_TENSOR(left), A_TENSOR(right));
+}
+
+static void multiply(const block *b, torch_tensor t, torch_tensor by)
+{
+    (void)torch_call(b->f, "aten::mul_", "Tensor", A_TENSOR(t), A_TENSOR(by));
+}
+
+static void store(const block *b, part p, torch_tensor stack, matrix m)
+{
+    torch_copy(b->f, parted(b, p, stack, m.columns / p.heads), heads_of(b, p, m));
+}
+
+/* Keys are seen by the queries of several blocks. */
+static void add_to_keys(const block *b, torch_tensor stack, matrix m)
+{
+    const torch_tensor own = heads_of(b, b->keys, m);
+    const torch_tensor more = parted(b, b->keys, stack, m.columns / b->keys.heads);
+    torch_copy(b->f, torch_sum(b->f, own, more, 1.0), own);
+}
+
+/* -- weights ------------------------------------------------------------------------------------*/
+
+typedef struct weights {
+    torch_tensor queries, keys; /* stacks */
+    torch_tensor share;         /* scores / cap; NULL where they are not capped */
+    torch_tensor p;             /* a stack: [., queries, keys] */
+    torch_tensor of_sinks;      /* like heads_of with a width of 1; NULL where there are none */
+} weights;
+
+static torch_tensor triangle(const block *b, const char *name, torch_tensor t, int64_t diagonal)
+{
+    return torch_call(b->f, name, "", A_TENSOR(t), AN_INTEGER(diagonal));
+}
+
+/* Sets scores of keys that are too far behind a query or before it. Key t lies in front of query r,
+ * both counted within the block, by r - t + shift rows. */
+static void hide_unseen(const block *b, torch_tensor scores)
+{
+    torch_frame *f = b->f;
+    const int64_t reach = reach_of(b->s);
+    const int64_t shift = b->queries.begin - b->keys.begin;
+    if (b->s->bidirectional && reach == b->s->length) {
+        return;
+    }
+    const torch_tensor ones =
+        torch_call(f, "aten::fill_", "Tensor",
+                   A_TENSOR(torch_empty(f, GRAIL_DTYPE_F32, b->queries.rows, b->keys.rows)),
+                   A_TENSOR(torch_number(f, 1.0)));
+    const torch_tensor near = triangle(b, "aten::triu", ones, shift - reach + 1);
+    const torch_tensor seen =
+        triangle(b, "aten::tril", near, shift + (b->s->bidirectional ? reach - 1 : 0));
+    (void)torch_call(
+        f, "aten::masked_fill_", "Tensor", A_TENSOR(parted(b, b->queries, scores, b->keys.rows)),
+        A_TENSOR(torch_unary(f, "aten::logical_not", seen)), A_TENSOR(torch_number(f, -HUGE_VAL)));
+}
+
+static torch_tensor sigmoid_of_difference(const block *b, torch_tensor x, torch_tensor y)
+{
+    return torch_unary(b->f, "aten::sigmoid", torch_sum(b->f, x, y, -1.0));
+}
+
+/* Sinks or their gradient as heads_of has them, with a row for all. */
+static torch_tensor sinks_of(const block *b, matrix m)
+{
+    const int64_t group = b->s->query_heads / b->s->kv_heads;
+    return torch_view(b->f, m, 5, (int64_t[]){1, b->s->kv_heads, group, 1, 1},
+                      (int64_t[]){m.columns, group, 1, 1, 1});
+}
+
+/* A sink stands beside all keys together, whose score is the logarithm of their sum. */
+static void share_with_sinks(const block *b, torch_tensor scores, weights *w)
+{
+    const torch_tensor sinks = sinks_of(b, b->sinks);
+    if (sinks != NULL) {
+        const torch_tensor sum =
+            torch_call(b->f, "aten::logsumexp", "", A_TENSOR(scores), INTEGERS(2), A_TRUTH(true));
+        const torch_tensor keys = parted(b, b->queries, sum, 1);
+        w->of_sinks = sigmoid_of_difference(b, sinks, keys);
+        multiply(b, parted(b, b->queries, w->p, b->keys.rows),
+                 sigmoid_of_difference(b, keys, sinks));
+    }
+}
+
+static weights weigh(const block *b)
+{
+    const attention_shape *s = b->s;
+    const bool caps = s->cap > 0.0;
+    weights w = {.queries = stack_of(b, b->queries, b->o->m[0]),
+                 .keys = stack_of(b, b->keys, b->o->m[1])};
+    const torch_tensor scaled = torch_scaled(b->f, w.queries, caps ? s->scale / s->cap : s->scale);
+    torch_tensor scores = product(b, scaled, turned(b, w.keys));
+    if (caps) {
+        w.share = torch_unary(b->f, "aten::tanh", scores);
+        scores = torch_scaled(b->f, w.share, s->cap);
+    }
+    hide_unseen(b, scores);
+    w.p = torch_call(b->f, "aten::_softmax", "", A_TENSOR(scores), AN_INTEGER(2), A_TRUTH(false));
+    share_with_sinks(b, scores, &w);
+    return w;
+}
+
+/* -- forward ------------------------------------------------------------------------------------*/
+
+static void attend(const block *b)
+{
+    const weights w = weigh(b);
+    store(b, b->queries, product(b, w.p, stack_of(b, b->keys, b->o->m[2])), b->o->m[3]);
+}
+
+/* Whether a kernel of a GPU does it without scores in memory. It reads 16 bytes at a time and
+ * counts heads and sequences in 16 bits. */
+static bool is_fused(const operation *o)
+{
+    enum { MOST = 65535, STEP = 4 };
+    const attention_shape *s = o->with.attention;
+    return torch_is_cuda(o->m[0].owner) && reach_of(s) == s->length && !(s->cap > 0.0) &&
+           !matrix_exists(o->m[4]) && s->head_dim % STEP == 0 &&
+           attention_value_dim(s) % STEP == 0 && s->sequences <= MOST && s->kv_heads <= MOST &&
+           matrix_count(o->m[0]) > 0;
+}
+
+/* Head g of each key head's. */
+static torch_tensor head_of_each(const block *b, part p, matrix m, int64_t g)
+{
+    return torch_call(b->f, "aten::select", "int", A_TENSOR(heads_of(b, p, m)), AN_INTEGER(2),
+                      AN_INTEGER(g));
+}
+
+static void attend_fused(block b)
+{
+    torch_tensor results[4];
+    const int before = b.f->count;
+    const matrix *m = b.o->m;
+    b.sequences = b.s->sequences;
+    set_rows(&b, 0, b.s->length);
+    for (int64_t g = 0; g < b.s->query_heads / b.s->kv_heads && b.f->status == GRAIL_OK; g++) {
+        const torch_tensor out =
+            torch_call_many(b.f, "aten::_scaled_dot_product_efficient_attention", "", 4, results,
+                            A_TENSOR(head_of_each(&b, b.queries, m[0], g)),
+                            A_TENSOR(head_of_each(&b, b.keys, m[1], 0)),
+                            A_TENSOR(head_of_each(&b, b.keys, m[2], 0)), NOTHING, A_TRUTH(false),
+                            A_REAL(0.0), A_TRUTH(!b.s->bidirectional), MAYBE_REAL(b.s->scale));
+        torch_copy(b.f, out, head_of_each(&b, b.queries, m[3], g));
+        torch_forget(b.f, before);
+    }
+}
+
+grail_status torch_run_attention(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const block all = {&f, o, o->with.attention, .sinks = o->m[4]};
+    if (is_fused(o)) {
+        attend_fused(all);
+    } else {
+        over_blocks(all, attend);
+    }
+    return torch_end(&f);
+}
+
+/* -- gradient -----------------------------------------------------------------------------------*/
+
+static torch_tensor sum_over(const block *b, torch_tensor x, torch_argument dimensions,
+                             grail_dtype type)
+{
+    return torch_call(b->f, "aten::sum", "dim_IntList", A_TENSOR(x), dimensions, A_TRUTH(true),
+                      MAYBE_TYPE(type));
+}
+
+/* dsinks -= the sinks' weights times D */
+static void add_to_sinks(const block *b, torch_tensor of_sinks, torch_tensor d)
+{
+    const torch_tensor own = sinks_of(b, b->o->m[9]);
+    if (own != NULL) {
+        const torch_tensor taken = torch_times(b->f, of_sinks, parted(b, b->queries, d, 1));
+        const torch_tensor sums = sum_over(b, taken, MAYBE_INTEGERS(0, 3, 4), GRAIL_DTYPE_F64);
+        torch_copy(b->f, torch_sum(b->f, own, sums, -1.0), own);
+    }
+}
+
+static void differentiate(const block *b)
+{
+    torch_frame *f = b->f;
+    const matrix *m = b->o->m;
+    const weights w = weigh(b);
+    const torch_tensor dout = stack_of(b, b->queries, m[4]);
+    const torch_tensor product_of_rows = torch_times(f, dout, stack_of(b, b->queries, m[3]));
+    const torch_tensor d = sum_over(b, product_of_rows, MAYBE_INTEGERS(2), GRAIL_DTYPE_F32);
+    const torch_tensor dp = product(b, dout, turned(b, stack_of(b, b->keys, m[2])));
+    const torch_tensor ds = torch_sum(f, dp, d, -1.0);
+    multiply(b, ds, w.p);
+    if (w.share != NULL) {
+        const torch_tensor square = torch_times(f, w.share, w.share);
+        multiply(b, ds, torch_sum(f, torch_number(f, 1.0), square, -1.0));
+    }
+    store(b, b->queries, torch_scaled(f, product(b, ds, w.keys), b->s->scale), m[5]);
+    add_to_keys(b, torch_scaled(f, product(b, turned(b, ds), w.queries), b->s->scale), m[6]);
+    add_to_keys(b, product(b, turned(b, w.p), dout), m[7]);
+    add_to_sinks(b, w.of_sinks, d);
+}
+
+grail_status torch_run_attention_gradient(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    torch_zero(&f, torch_matrix(&f, o->m[6]));
+    torch_zero(&f, torch_matrix(&f, o->m[7]));
+    over_blocks((block){&f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
+    return torch_end(&f);
+}

@@ -1,0 +1,258 @@
+/* Norms, their gradients, and means over positions. Sums are f64. */
+#include "backend/torch/kernels.h"
+
+static torch_tensor sum_over(torch_frame *f, torch_tensor x, int64_t dimension)
+{
+    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(dimension),
+                      A_TRUTH(true), MAYBE_TYPE(GRAIL_DTYPE_F64));
+}
+
+/* ||x||_2 of each row; the squares are f64, too. */
+static torch_tensor lengths_of(torch_frame *f, torch_tensor x)
+{
+    return torch_call(f, "aten::norm", "ScalarOpt_dim_dtype", A_TENSOR(x), NOTHING, INTEGERS(1),
+                      A_TRUTH(true), A_TYPE(GRAIL_DTYPE_F64));
+}
+
+/* 1 / sqrt(x + epsilon) */
+static torch_tensor inverse_deviation(torch_frame *f, torch_tensor x, double epsilon)
+{
+    return torch_unary(f, "aten::rsqrt", torch_sum(f, x, torch_number(f, epsilon), 1.0));
+}
+
+/* y <- a b; `y` may be `a` or its memory. */
+static void multiply_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor y)
+{
+    (void)torch_call(f, "aten::mul", "out", A_TENSOR(a), A_TENSOR(b), A_TENSOR(y));
+}
+
+static torch_tensor as_values(torch_frame *f, torch_tensor x)
+{
+    return torch_as(f, GRAIL_DTYPE_F32, x);
+}
+
+/* A parameter or fixed moment, which is the first row of its matrix. */
+static torch_tensor first_row(torch_frame *f, matrix m)
+{
+    return torch_view(f, m, 2, (int64_t[]){1, m.columns}, (int64_t[]){m.columns, 1});
+}
+
+/* m += sums, where that gradient of a parameter is wanted. */
+static void add_sums(torch_frame *f, torch_tensor sums, matrix m)
+{
+    const torch_tensor own = first_row(f, m);
+    if (own != NULL) {
+        torch_copy(f, torch_sum(f, own, sums, 1.0), own);
+    }
+}
+
+static void add_column_sums(torch_frame *f, torch_tensor x, matrix m)
+{
+    if (matrix_exists(m)) {
+        add_sums(f, sum_over(f, x, 0), m);
+    }
+}
+
+/* -- RMS ----------------------------------------------------------------------------------------*/
+
+/* The groups of X as rows. */
+static torch_tensor groups_of(torch_frame *f, matrix x, int64_t group)
+{
+    return torch_matrix(f, matrix_reshape(x, matrix_count(x) / group, group));
+}
+
+/* 1 / sqrt(mean(x^2) + epsilon) of each row */
+static torch_tensor inverse_root(torch_frame *f, torch_tensor x, int64_t width, double epsilon)
+{
+    const torch_tensor squares = torch_unary(f, "aten::square", lengths_of(f, x));
+    return inverse_deviation(f, torch_scaled(f, squares, 1.0 / (double)width), epsilon);
+}
+
+grail_status torch_run_rms_norm(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const int64_t group = o->m[1].columns;
+    const torch_tensor x = groups_of(&f, o->m[0], group);
+    const torch_tensor y = groups_of(&f, o->m[2], group);
+    multiply_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), y);
+    multiply_into(&f, y, first_row(&f, o->m[1]), y);
+    return torch_end(&f);
+}
+
+grail_status torch_run_rms_norm_gradient(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const int64_t group = o->m[1].columns;
+    const torch_tensor x = groups_of(&f, o->m[0], group);
+    const torch_tensor dy = groups_of(&f, o->m[2], group);
+    const torch_tensor factor = inverse_root(&f, x, group, o->with.epsilon);
+    const torch_tensor scaled = torch_times(&f, x, as_values(&f, factor));
+    const torch_tensor product = torch_times(&f, dy, scaled);
+    const torch_tensor g = torch_times(&f, dy, first_row(&f, o->m[1]));
+    add_column_sums(&f, product, o->m[4]);
+    multiply_into(&f, product, first_row(&f, o->m[1]), product);
+    const torch_tensor share = torch_scaled(&f, sum_over(&f, product, 1), 1.0 / (double)group);
+    const torch_tensor part = torch_times(&f, scaled, as_values(&f, share));
+    multiply_into(&f, torch_sum(&f, g, part, -1.0), as_values(&f, factor),
+                  groups_of(&f, o->m[3], group));
+    return torch_end(&f);
+}
+
+/* -- layer norm: all in f64 ---------------------------------------------------------------------*/
+
+static torch_tensor widened(torch_frame *f, torch_tensor x)
+{
+    return torch_as(f, GRAIL_DTYPE_F64, x);
+}
+
+/* A parameter as torch's operators want it; NULL for one that is missing. */
+static torch_tensor parameter(torch_frame *f, matrix m)
+{
+    return matrix_exists(m) ? widened(f, torch_view(f, m, 1, &m.columns, (int64_t[]){1})) : NULL;
+}
+
+grail_status torch_run_layer_norm(const operation *o)
+{
+    torch_tensor results[3];
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = widened(&f, torch_matrix(&f, o->m[0]));
+    const torch_tensor weight = parameter(&f, o->m[1]);
+    const torch_tensor bias = parameter(&f, o->m[2]);
+    torch_copy(&f,
+               torch_call_many(&f, "aten::native_layer_norm", "", 3, results, A_TENSOR(x),
+                               INTEGERS(o->m[0].columns), MAYBE_TENSOR(weight), MAYBE_TENSOR(bias),
+                               A_REAL(o->with.epsilon)),
+               torch_matrix(&f, o->m[3]));
+    return torch_end(&f);
+}
+
+/* torch gives the gradient of a weight only where there is one. */
+static torch_tensor weight_or_ones(torch_frame *f, matrix weight, int64_t width)
+{
+    const torch_tensor memory = torch_empty(f, GRAIL_DTYPE_F64, 1, width);
+    const torch_tensor row = torch_reshaped(f, memory, 1, &width, (int64_t[]){1}, 0);
+    return matrix_exists(weight) ? parameter(f, weight)
+                                 : torch_call(f, "aten::fill_", "Tensor", A_TENSOR(row),
+                                              A_TENSOR(torch_number(f, 1.0)));
+}
+
+grail_status torch_run_layer_norm_gradient(const operation *o)
+{
+    const int64_t width = o->m[0].columns;
+    torch_tensor moments[2] = {NULL}; /* variance, mean */
+    torch_tensor gradients[3] = {NULL};
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = widened(&f, torch_matrix(&f, o->m[0]));
+    const torch_tensor weight = weight_or_ones(&f, o->m[1], width);
+    const torch_tensor dy = widened(&f, torch_matrix(&f, o->m[2]));
+    (void)torch_call_many(&f, "aten::var_mean", "dim", 2, moments, A_TENSOR(x), MAYBE_INTEGERS(1),
+                          A_TRUTH(false), A_TRUTH(true));
+    const torch_tensor factor = inverse_deviation(&f, moments[0], o->with.epsilon);
+    (void)torch_call_many(&f, "aten::native_layer_norm_backward", "", 3, gradients, A_TENSOR(dy),
+                          A_TENSOR(x), INTEGERS(width), A_TENSOR(moments[1]), A_TENSOR(factor),
+                          MAYBE_TENSOR(weight), NOTHING, INTEGERS(1, 1, 0));
+    torch_copy(&f, gradients[0], torch_matrix(&f, o->m[3]));
+    add_sums(&f, gradients[1], o->m[4]);
+    add_column_sums(&f, dy, o->m[5]);
+    return torch_end(&f);
+}
+
+/* -- batch norm ---------------------------------------------------------------------------------*/
+
+/* 1 / sqrt(variance + epsilon) of each column in f64. */
+static torch_tensor inverse_of_variance(torch_frame *f, matrix variance, double epsilon)
+{
+    return inverse_deviation(f, widened(f, first_row(f, variance)), epsilon);
+}
+
+static torch_tensor weighted(torch_frame *f, torch_tensor factor, matrix weight)
+{
+    const torch_tensor by = first_row(f, weight);
+    return as_values(f, by == NULL ? factor : torch_times(f, factor, by));
+}
+
+grail_status torch_run_batch_norm(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
+    const torch_tensor bias = first_row(&f, o->m[4]);
+    const torch_tensor centred =
+        torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
+    const torch_tensor y = torch_matrix(&f, o->m[5]);
+    multiply_into(&f, centred, weighted(&f, factor, o->m[3]), y);
+    if (bias != NULL) {
+        torch_copy(&f, torch_sum(&f, y, bias, 1.0), y);
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_batch_norm_gradient(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
+    const torch_tensor dy = torch_matrix(&f, o->m[4]);
+    if (matrix_exists(o->m[6])) {
+        const torch_tensor centred =
+            torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
+        const torch_tensor sums = sum_over(&f, torch_times(&f, dy, centred), 0);
+        add_sums(&f, torch_times(&f, sums, factor), o->m[6]);
+    }
+    add_column_sums(&f, dy, o->m[7]);
+    if (matrix_exists(o->m[5])) {
+        multiply_into(&f, dy, weighted(&f, factor, o->m[3]), torch_matrix(&f, o->m[5]));
+    }
+    return torch_end(&f);
+}
+
+/* -- unit length --------------------------------------------------------------------------------*/
+
+static const double least_length = 1e-12;
+
+static torch_tensor inverse_length(torch_frame *f, torch_tensor lengths)
+{
+    const torch_tensor bounded = torch_call(f, "aten::maximum", "", A_TENSOR(lengths),
+                                            A_TENSOR(torch_number(f, least_length)));
+    return as_values(f, torch_unary(f, "aten::reciprocal", bounded));
+}
+
+grail_status torch_run_unit_length(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    multiply_into(&f, x, inverse_length(&f, lengths_of(&f, x)), torch_matrix(&f, o->m[1]));
+    return torch_end(&f);
+}
+
+grail_status torch_run_unit_length_gradient(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor dy = torch_matrix(&f, o->m[1]);
+    const torch_tensor lengths = lengths_of(&f, x);
+    const torch_tensor factor = inverse_length(&f, lengths);
+    const torch_tensor y = torch_times(&f, x, factor);
+    const torch_tensor product = sum_over(&f, torch_times(&f, y, dy), 1);
+    const torch_tensor longer = torch_call(&f, "aten::gt", "Tensor", A_TENSOR(lengths),
+                                           A_TENSOR(torch_number(&f, least_length)));
+    const torch_tensor share = torch_times(&f, product, longer);
+    const torch_tensor part = torch_times(&f, y, as_values(&f, share));
+    multiply_into(&f, torch_sum(&f, dy, part, -1.0), factor, torch_matrix(&f, o->m[2]));
+    return torch_end(&f);
+}
+
+/* -- positions ----------------------------------------------------------------------------------*/
+
+grail_status torch_run_mean_positions(const operation *o)
+{
+    const matrix x = o->m[0];
+    const matrix y = o->m[1];
+    const int64_t positions = y.rows > 0 ? x.rows / y.rows : 0;
+    torch_frame f = torch_begin(x.owner);
+    const torch_tensor samples = torch_view(&f, x, 3, (int64_t[]){y.rows, positions, y.columns},
+                                            (int64_t[]){positions * x.columns, x.columns, 1});
+    torch_copy(&f,
+               torch_call(&f, "aten::mean", "dim", A_TENSOR(samples), MAYBE_INTEGERS(1),
+                          A_TRUTH(false), MAYBE_TYPE(GRAIL_DTYPE_F64)),
+               torch_matrix(&f, y));
+    return torch_end(&f);
+}
