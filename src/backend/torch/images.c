@@ -117,7 +117,7 @@ static torch_tensor kernels_of(torch_frame *f, const conv_shape *s, matrix weigh
 }
 
 /* The convolution, or transposed what it does to gradients. On a GPU cuDNN is called by its own
- * name, since otherwise it rounds values to TF32. */
+ * name, which is told not to round values to TF32; the other one does so by default. */
 static torch_tensor convolved(torch_frame *f, const window2d *w, bool transposed, torch_tensor x,
                               torch_tensor weight, int64_t groups)
 {
@@ -224,7 +224,8 @@ static torch_tensor patch_rows(torch_frame *f, const conv_shape *s, const pictur
                       INTEGERS(s->samples * s->out.height * s->out.width, count * c));
 }
 
-/* dweight += dY^T P, one row of the window after the other. */
+/* dweight += dY^T P, one row of the window after the other: torch's own gradient would round to
+ * TF32, and all patches at once would be large. */
 static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, matrix dy,
                                 matrix dweight)
 {
