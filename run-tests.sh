@@ -113,12 +113,12 @@ failed_output() {
         END { if (on) tell() }' "$1"
 }
 
-# run_tests PRESET CTEST_ARGUMENTS...
+# run_tests NAME PRESET CTEST_ARGUMENTS...
 run_tests() {
-    local preset=$1 log=build/logs/$1-tests.log junit=$PWD/build/logs/$1-tests.xml
+    local name=$1 preset=$2 log=build/logs/$1-tests.log junit=$PWD/build/logs/$1-tests.xml
     local started=$SECONDS before=$passed all bad missed inside
-    shift
-    printf '%-22s' "$preset-tests"
+    shift 2
+    printf '%-22s' "$name-tests"
     rm -f "$junit"
     # One more than there are cores: many wait for a disk, a signal or another process.
     ctest --test-dir "build/$preset" -j "$((jobs + 1))" --output-on-failure --output-junit "$junit" \
@@ -153,7 +153,7 @@ build_and_test() {
     local preset=$1 labels=$2
     shift 2
     if build "$preset" -DGRAIL_LEAVE_OUT="$labels" "$@"; then
-        run_tests "$preset" ${labels:+-LE "^($labels)\$"}
+        run_tests "$preset" "$preset" ${labels:+-LE "^($labels)\$"}
     fi
 }
 
@@ -192,6 +192,21 @@ test_python() {
     fi
 }
 
+# The suite of the backends, and whole runs, with the PyTorch that the user named or that python3 has.
+test_torch() {
+    local where=$1
+    if [[ -z $where ]]; then
+        where=$(python3 -I -c 'from importlib.util import find_spec as f
+print(f("torch").submodule_search_locations[0] if f("torch") else "")' 2>/dev/null) || true
+    fi
+    if [[ -z $where ]]; then
+        leave_out torch "python3 has no package torch, and GRAIL_TORCH names none"
+        return
+    fi
+    GRAIL_TORCH=$where run_tests torch release -R '^(conformance/test_(backend|matrix|instances|fallbacks).*|cli/torch)$' \
+        ${left_out_release:+-LE "^($left_out_release)\$"}
+}
+
 # build_fresh RELEASE: counted as one test
 build_fresh() {
     local code=0
@@ -216,7 +231,10 @@ else
     benchmarks=OFF
     left_out_release='sanitized' left_out_asan='optimised|slow'
 fi
+torch=${GRAIL_TORCH:-}
+unset GRAIL_TORCH
 build_and_test release "$left_out_release"
+test_torch "$torch"
 test_python
 build_and_test asan "$left_out_asan" -DGRAIL_BUILD_BENCHMARKS=$benchmarks
 if [[ -n $everything ]]; then

@@ -25,13 +25,12 @@ fi
 refuses 1 "unknown backend 'torch:tpu'" "${measure[@]}" --backend torch:tpu
 refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend torch:cpu:1
 
-run "${measure[@]}" --backend torch:cpu
-((code == 0)) || ! grep -q "PyTorch was not found" stderr || skip "python3 has no package torch, and GRAIL_TORCH names none"
+[[ -n ${GRAIL_TORCH:-} ]] || skip "GRAIL_TORCH names no PyTorch"
 runs "${measure[@]}" --backend torch:cpu
 
 write_ids ids.npy 16 32 96
 write_ids other.npy 16 16 96 2
-text=(--calib "$demo/calibration.txt" --context 64 --samples 24)
+text=(--calib "$demo/calibration.txt" --context 128 --samples 64)
 ids=(--calib ids.npy)
 images=(--calib "$demo/vision/calibration" --samples 32)
 
@@ -57,30 +56,25 @@ near() {
     holds "$(apart cpu torch "$@") < 1e-2"
 }
 
-for family in "$golden"/*/; do
-    family=$(basename "$family")
-    command=(compress "$golden/$family" "${ids[@]}" -o OUT --sparsity 0.5 --align 1)
-    both "$family" "${command[@]}"
-    if ! awk "BEGIN { exit !($(apart cpu torch --data other.npy) < 1e-2) }"; then
-        # where rows are routed, a last bit decides: then torch is near to f64 instead
-        runs "$grail" "${command[@]}" --backend ref --quiet
-        rm -rf cpu
-        mv OUT cpu
-        near --data other.npy
-    fi
-done
-
-# alike DATA...: both results are as good, within 0.3 % of the loss, or 1 % after some steps of healing and after rounding,
-# where single bits decide
+# alike DATA...: both results are as good, within 0.3 % of the loss. With few samples, greedy choices differ by more.
 alike() {
-    local ours theirs most=1.003
-    [[ $checking != heal* && $checking != round* ]] || most=1.01
+    local ours theirs
     runs "$grail" eval cpu --json "$@"
     ours=$(field mean_nll stdout)
     runs "$grail" eval torch --json "$@"
     theirs=$(field mean_nll stdout)
-    holds "$theirs / $ours < $most && $ours / $theirs < $most"
+    holds "$theirs / $ours < 1.003 && $ours / $theirs < 1.003"
 }
+
+for family in "$golden"/*/; do
+    family=$(basename "$family")
+    both "$family" compress "$golden/$family" "${ids[@]}" -o OUT --sparsity 0.5 --align 1
+    if grep -q experts "$golden/$family/config.json"; then
+        alike --data other.npy # a last bit sends a row to other experts
+    else
+        near --data other.npy
+    fi
+done
 
 narrow=(compress "$demo/model" "${text[@]}" -o OUT --sparsity 0.3)
 held_out=(--data "$demo/held-out.txt" --windows 16)
