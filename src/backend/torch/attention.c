@@ -210,15 +210,17 @@ static void attend(const block *b)
     store(b, b->queries, product(b, w.p, stack_of(b, b->keys, b->o->m[2])), b->o->m[3]);
 }
 
-/* Whether a kernel of a GPU does it without scores in memory. It reads 16 bytes at a time and
- * counts heads and sequences in 16 bits. */
+/* Whether one of torch's kernels does it without scores in memory. That of a GPU reads 16 bytes at
+ * a time and counts heads and sequences in 16 bits. */
 static bool is_fused(const operation *o)
 {
     enum { MOST = 65535, STEP = 4 };
     const attention_shape *s = o->with.attention;
-    return torch_is_cuda(o->m[0].owner) && reach_of(s) == s->length && !(s->cap > 0.0) &&
-           !matrix_exists(o->m[4]) && s->head_dim % STEP == 0 &&
-           attention_value_dim(s) % STEP == 0 && s->sequences <= MOST && s->kv_heads <= MOST &&
+    const int64_t width = attention_value_dim(s);
+    const bool fits = torch_is_cuda(o->m[0].owner) ? s->head_dim % STEP == 0 && width % STEP == 0 &&
+                                                         s->sequences <= MOST && s->kv_heads <= MOST
+                                                   : s->head_dim == width;
+    return fits && reach_of(s) == s->length && !(s->cap > 0.0) && !matrix_exists(o->m[4]) &&
            matrix_count(o->m[0]) > 0;
 }
 
@@ -237,12 +239,18 @@ static void attend_fused(block b)
     b.sequences = b.s->sequences;
     set_rows(&b, 0, b.s->length);
     for (int64_t g = 0; g < b.s->query_heads / b.s->kv_heads && b.f->status == GRAIL_OK; g++) {
+        const torch_argument q = A_TENSOR(head_of_each(&b, b.queries, m[0], g));
+        const torch_argument k = A_TENSOR(head_of_each(&b, b.keys, m[1], 0));
+        const torch_argument v = A_TENSOR(head_of_each(&b, b.keys, m[2], 0));
+        const torch_argument causal = A_TRUTH(!b.s->bidirectional);
+        const torch_argument scale = MAYBE_REAL(b.s->scale);
         const torch_tensor out =
-            torch_call_many(b.f, "aten::_scaled_dot_product_efficient_attention", "", 4, results,
-                            A_TENSOR(head_of_each(&b, b.queries, m[0], g)),
-                            A_TENSOR(head_of_each(&b, b.keys, m[1], 0)),
-                            A_TENSOR(head_of_each(&b, b.keys, m[2], 0)), NOTHING, A_TRUTH(false),
-                            A_REAL(0.0), A_TRUTH(!b.s->bidirectional), MAYBE_REAL(b.s->scale));
+            torch_is_cuda(b.f->owner)
+                ? torch_call_many(b.f, "aten::_scaled_dot_product_efficient_attention", "", 4,
+                                  results, q, k, v, NOTHING, A_TRUTH(false), A_REAL(0.0), causal,
+                                  scale)
+                : torch_call_many(b.f, "aten::_scaled_dot_product_flash_attention_for_cpu", "", 2,
+                                  results, q, k, v, A_REAL(0.0), causal, NOTHING, scale);
         torch_copy(b.f, out, head_of_each(&b, b.queries, m[3], g));
         torch_forget(b.f, before);
     }

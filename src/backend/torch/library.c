@@ -14,6 +14,14 @@ enum { LEAST_MAJOR = 2, LEAST_MINOR = 11 };
 static const char cpu_name[] = "libtorch_cpu.so";
 static const char cuda_name[] = "libtorch_cuda.so";
 
+/* Its own names first: torch brings the library of products that it was made for, and would call
+ * one of the same names that this process has. Sanitizers refuse that. */
+#ifdef __SANITIZE_ADDRESS__
+enum { LOADING = RTLD_NOW | RTLD_GLOBAL };
+#else
+enum { LOADING = RTLD_NOW | RTLD_GLOBAL | RTLD_DEEPBIND };
+#endif
+
 torch_library torch;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of these */
@@ -75,7 +83,7 @@ static grail_status load_library(const char *name, void **out)
     }
     TRY(folder == NULL ? find_folder() : GRAIL_OK);
     TRY(path_join(&path, folder, name));
-    *out = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    *out = dlopen(path, LOADING);
     if (*out == NULL) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "PyTorch cannot be used: %s", dlerror());
     }

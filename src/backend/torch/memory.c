@@ -1,7 +1,9 @@
 #include "backend/torch/memory.h"
 
 #include "backend/torch/calls.h"
+#include "base/parallel.h"
 
+static _Atomic int threads_set; /* what torch was told, 0: nothing yet */
 /* Of GPUs: whether memory was had there once. */
 static atomic_bool is_there[TORCH_DEVICES];
 
@@ -17,10 +19,23 @@ static grail_status find_device(const backend *b)
     return torch_end(&f);
 }
 
+/* Without a number, torch takes as many threads as MKL, which counts no second threads of a core,
+ * and makes it that of all loops of the calling thread. */
+static void set_threads(void)
+{
+    const int threads = parallel_threads();
+    if (torch._ZN2at15set_num_threadsEi != NULL && torch._ZN2at15get_num_threadsEv != NULL &&
+        (atomic_exchange(&threads_set, threads) != threads ||
+         torch._ZN2at15get_num_threadsEv() != threads)) {
+        torch._ZN2at15set_num_threadsEi(threads);
+    }
+}
+
 /* Gradients are operations of their own, so torch keeps none. */
 grail_status torch_enter(backend *b)
 {
     CHECK(torch_library_load(torch_is_cuda(b)));
+    set_threads();
     torch.aoti_torch_grad_mode_set_enabled(false);
     return !torch_is_cuda(b) || atomic_load(&is_there[b->device]) ? GRAIL_OK : find_device(b);
 }

@@ -3,12 +3,11 @@
 
 #include <math.h>
 
-/* For each row 0 where all is finite, else NaN. */
-static torch_tensor marks_of(torch_frame *f, torch_tensor x)
+/* 0 where all is finite, else NaN: for all elements, or along a dimension. */
+static torch_tensor marks_of(torch_frame *f, torch_tensor x, torch_argument along)
 {
-    const torch_argument columns = {.kind = TORCH_OPTIONAL_INTEGER, .is.integer = 1};
     torch_tensor ends[2] = {NULL};
-    (void)torch_call_many(f, "aten::aminmax", "", 2, ends, A_TENSOR(x), columns, A_TRUTH(false));
+    (void)torch_call_many(f, "aten::aminmax", "", 2, ends, A_TENSOR(x), along, A_TRUTH(false));
     return torch_sum(f, torch_scaled(f, ends[0], 0.0), torch_scaled(f, ends[1], 0.0), 1.0);
 }
 
@@ -20,10 +19,11 @@ static torch_tensor first_of(torch_frame *f, torch_tensor marks)
 
 static int64_t find(torch_frame *f, torch_tensor x, int64_t columns)
 {
-    const torch_tensor marks = marks_of(f, x);
-    if (!isnan(torch_item(f, torch_call(f, "aten::sum", "", A_TENSOR(marks), NOTHING)))) {
+    if (!isnan(torch_item(f, marks_of(f, x, NOTHING)))) {
         return -1;
     }
+    const torch_argument rows = {.kind = TORCH_OPTIONAL_INTEGER, .is.integer = 1};
+    const torch_tensor marks = marks_of(f, x, rows);
     const torch_tensor row = first_of(f, marks);
     const torch_tensor values =
         torch_call(f, "aten::index_select", "", A_TENSOR(x), AN_INTEGER(0), A_TENSOR(row));
