@@ -1,8 +1,10 @@
 /* Dense algebra in f64, on the device. */
 #include "backend/torch/kernels.h"
 
-/* Rows that are converted to f64 at once. */
-enum { PANEL = 8192 };
+enum {
+    PANEL = 8192, /* rows that are converted to f64 at once */
+    STRIP = 256
+}; /* of a triangle */
 
 static int64_t rows_from(matrix m, int64_t begin)
 {
@@ -131,22 +133,39 @@ grail_status torch_run_shift_diagonal(const operation *o)
     return torch_end(&f);
 }
 
+/* Fills one triangle of A from the other one, a strip of rows after the other: beside the block on
+ * the diagonal as a copy, in it as a sum with zeros. */
+static grail_status fill(const operation *o, bool upper)
+{
+    const matrix a = o->m[0];
+    torch_frame f = torch_begin(a.owner);
+    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += STRIP) {
+        const int64_t end = begin + STRIP < a.rows ? begin + STRIP : a.rows;
+        const matrix strip = matrix_rows(a, begin, end - begin);
+        const torch_tensor right = torch_matrix(&f, matrix_columns(strip, end, a.rows - end));
+        const torch_tensor below =
+            torch_transposed(&f, torch_matrix(&f, matrix_columns(matrix_rows(a, end, a.rows - end),
+                                                                 begin, end - begin)));
+        const torch_tensor own = torch_matrix(&f, matrix_columns(strip, begin, end - begin));
+        const torch_tensor turned = torch_transposed(&f, own);
+        torch_copy(&f, upper ? below : right, upper ? right : below);
+        torch_copy(&f,
+                   upper ? torch_sum(&f, lower_of(&f, own, 0), upper_of(&f, turned, 1), 1.0)
+                         : torch_sum(&f, upper_of(&f, own, 0), lower_of(&f, turned, -1), 1.0),
+                   own);
+        torch_forget(&f, 0);
+    }
+    return torch_end(&f);
+}
+
 grail_status torch_run_fill_upper(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor a = torch_matrix(&f, o->m[0]);
-    torch_copy(&f, torch_sum(&f, lower_of(&f, a, 0), upper_of(&f, torch_transposed(&f, a), 1), 1.0),
-               a);
-    return torch_end(&f);
+    return fill(o, true);
 }
 
 grail_status torch_run_fill_lower(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor a = torch_matrix(&f, o->m[0]);
-    torch_copy(
-        &f, torch_sum(&f, upper_of(&f, a, 0), lower_of(&f, torch_transposed(&f, a), -1), 1.0), a);
-    return torch_end(&f);
+    return fill(o, false);
 }
 
 grail_status torch_run_divide_columns(const operation *o)

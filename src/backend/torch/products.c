@@ -1,8 +1,9 @@
 /* Products of values and of statistics. */
 #include "backend/torch/kernels.h"
 
-/* Rows whose products are summed in f32 before they are added in f64. */
-enum { PANEL = 1024 };
+/* Rows whose products are summed in f32 before they are added in f64; and the strips of columns of
+ * a lower triangle, whose products save almost half of those of a square. */
+enum { PANEL = 4096, STRIPS = 8, LEAST_STRIP = 128 };
 
 static torch_tensor turned(torch_frame *f, bool transpose, matrix m)
 {
@@ -43,38 +44,54 @@ grail_status torch_run_gemm(const operation *o)
     return run_product(o, o->with.alpha);
 }
 
-/* into += Y^T X, panel by panel: products in f32, or as f64 where the values are. */
-static void add_cross(torch_frame *f, matrix y, matrix x, torch_tensor into)
+/* C[m, n] += Y^T X of some rows; with `lower` only where the row of C is no smaller than the
+ * column. */
+static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
 {
     const int before = f->count;
-    for (int64_t begin = 0; begin < x.rows && f->status == GRAIL_OK; begin += PANEL) {
-        const int64_t rows = x.rows - begin < PANEL ? x.rows - begin : PANEL;
-        const torch_tensor left = turned(f, true, matrix_rows(y, begin, rows));
-        const torch_tensor right = torch_matrix(f, matrix_rows(x, begin, rows));
-        const torch_tensor product = torch_call(f, "aten::mm", "", A_TENSOR(left), A_TENSOR(right));
-        torch_copy(f, torch_sum(f, into, product, 1.0), into);
-        torch_forget(f, before);
+    const torch_tensor left = turned(f, true, y);
+    const torch_tensor right = torch_matrix(f, x);
+    const torch_tensor into = torch_matrix(f, c);
+    torch_tensor product = torch_call(f, "aten::mm", "", A_TENSOR(left), A_TENSOR(right));
+    if (lower) {
+        product = torch_call(f, "aten::tril", "", A_TENSOR(product), AN_INTEGER(0));
     }
+    torch_copy(f, torch_sum(f, into, product, 1.0), into);
+    torch_forget(f, before);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 grail_status torch_run_cross(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    add_cross(&f, o->m[0], o->m[1], torch_matrix(&f, o->m[2]));
+    const matrix y = o->m[0];
+    torch_frame f = torch_begin(y.owner);
+    for (int64_t begin = 0; begin < y.rows && f.status == GRAIL_OK; begin += PANEL) {
+        const int64_t rows = smaller(PANEL, y.rows - begin);
+        add_panel(&f, matrix_rows(y, begin, rows), matrix_rows(o->m[1], begin, rows), false,
+                  o->m[2]);
+    }
     return torch_end(&f);
 }
 
-/* The lower triangle in strips of columns, so that the upper one is left alone. */
 grail_status torch_run_gram(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const matrix x = o->m[0];
     const matrix g = o->m[1];
-    const torch_tensor sum = torch_empty(&f, GRAIL_DTYPE_F64, x.columns, x.columns);
-    torch_zero(&f, sum);
-    add_cross(&f, x, x, sum);
-    const torch_tensor lower = torch_call(&f, "aten::tril", "", A_TENSOR(sum), AN_INTEGER(0));
-    const torch_tensor own = torch_matrix(&f, g);
-    torch_copy(&f, torch_sum(&f, own, lower, 1.0), own);
+    const int64_t n = x.columns;
+    const int64_t strip = n / STRIPS > LEAST_STRIP ? n / STRIPS : LEAST_STRIP;
+    torch_frame f = torch_begin(x.owner);
+    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += PANEL) {
+        const matrix panel = matrix_rows(x, begin, smaller(PANEL, x.rows - begin));
+        for (int64_t first = 0; first < n; first += strip) {
+            const int64_t count = smaller(strip, n - first);
+            add_panel(&f, matrix_columns(panel, first, n - first),
+                      matrix_columns(panel, first, count), true,
+                      matrix_columns(matrix_rows(g, first, n - first), first, count));
+        }
+    }
     return torch_end(&f);
 }
