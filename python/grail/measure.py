@@ -10,7 +10,7 @@ from typing import Any, Union
 from ._native import ffi, lib
 from .errors import ArgumentError, UnsupportedError, check, warn
 from .model import Model, Path, at_work, inspect
-from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_text
+from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_backend, new_text
 from .records import Accuracy, Comparison, Perplexity, record
 from .samples import Samples
 from .watch import Progress, Watch
@@ -71,7 +71,8 @@ class _Compute:
         self.struct = ffi.new("grail_compute *")
         for name, text in {"backend": "cpu", "precision": usual, **given.texts}.items():
             if name in ("backend", "precision") and text is not None:
-                setattr(self.struct, name, new_text(text, self.keep))
+                new = new_backend if name == "backend" else new_text
+                setattr(self.struct, name, new(text, self.keep))
 
 
 @dataclass

@@ -7,6 +7,7 @@ checked by the library, which reads each value as the program does.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import numbers
 import operator
 import os
@@ -30,6 +31,15 @@ def new_text(text: Any, keep: list[Any]) -> Any:
         raise ArgumentError(f"a text or path holds the character 0: {text!r}")
     keep.append(ffi.new("char[]", encoded))
     return keep[-1]
+
+
+def new_backend(name: Any, keep: list[Any]) -> Any:
+    """The name of a backend as a C string. The library looks for PyTorch where Python does."""
+    if str(name).startswith("torch") and "GRAIL_TORCH" not in os.environ:
+        found = importlib.util.find_spec("torch")
+        if found is not None and found.submodule_search_locations:
+            os.environ["GRAIL_TORCH"] = found.submodule_search_locations[0]
+    return new_text(name, keep)
 
 
 def names_of(at: Any) -> list[str]:
@@ -230,7 +240,8 @@ class Given:
         for option in table:
             if option.keyword in self.texts and option in self.options:
                 given = self.texts[option.keyword]
-                if lib.grail_option_set(option.row, struct, new_text(given, keep)) != lib.GRAIL_OK:
+                new = new_backend if option.keyword == "backend" else new_text
+                if lib.grail_option_set(option.row, struct, new(given, keep)) != lib.GRAIL_OK:
                     raise ArgumentError(
                         f"{option.keyword} takes {option.expected}, not '{given}'",
                         (option.keyword,),

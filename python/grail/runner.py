@@ -9,7 +9,7 @@ import numpy as np
 from ._native import ffi, lib
 from .arrays import new_pixels, new_tokens, pointer
 from .model import Model, Path, at_work, inspect
-from .options import new_text
+from .options import new_backend, new_text
 
 __all__ = ["Runner"]
 
@@ -35,7 +35,7 @@ class Runner:
         self.threads = threads
         keep: list[Any] = []
         compute = ffi.new("grail_compute *")
-        compute.precision, compute.backend = new_text(precision, keep), new_text(backend, keep)
+        compute.precision, compute.backend = new_text(precision, keep), new_backend(backend, keep)
         made = ffi.new("grail_runner **")
         with at_work(self.model, threads) as watch:
             watch.check(lib.grail_runner_open(self.model._model, compute, made))

@@ -6,7 +6,6 @@
 #include "base/scratch.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_KINDS = 13 };
@@ -60,7 +59,10 @@ static size_t kind_name_length(const char *name, int *device)
     if (digits == 0 || digits > 4 || colon[1 + digits] != 0) {
         return strlen(name);
     }
-    *device = atoi(colon + 1);
+    *device = 0;
+    for (const char *digit = colon + 1; *digit != 0; digit++) {
+        *device = 10 * *device + (*digit - '0');
+    }
     return (size_t)(colon - name);
 }
 

@@ -13,7 +13,7 @@ echo text >broken/lib/libtorch_cpu.so
 for backend in torch torch:cpu torch:cuda; do
     refuses 1 "PyTorch was not found: python3 has no package torch; install release 2.11 or newer" \
         env -u GRAIL_TORCH PATH="$PWD/path" "$(command -v bash)" -c 'exec "$@"' - "${measure[@]}" --backend $backend
-    refuses 1 "GRAIL_TORCH (--torch) names 'none', which has no libtorch_cpu.so" "${measure[@]}" --backend $backend --torch none
+    refuses 1 "'none' has no libtorch_cpu.so; GRAIL_TORCH names the directory of the package torch (--torch)" "${measure[@]}" --backend $backend --torch none
     refuses 1 "PyTorch cannot be used: broken/lib/libtorch_cpu.so: file too short" \
         "${measure[@]}" --backend $backend --torch broken
 done

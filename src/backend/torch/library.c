@@ -56,19 +56,22 @@ static grail_status find_below(const char *named, char **out)
 
 static grail_status find_folder(void)
 {
+    grail_status status = GRAIL_OK;
     const char *named = getenv("GRAIL_TORCH");
     if (named == NULL || named[0] == 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "PyTorch was not found: python3 has no package torch; install release "
-                         "%d.%d or newer, or let GRAIL_TORCH (--torch) name its directory",
-                         LEAST_MAJOR, LEAST_MINOR);
+        FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
+                   "PyTorch was not found: python3 has no package torch; install release %d.%d or "
+                   "newer, or let GRAIL_TORCH name its directory",
+                   LEAST_MAJOR, LEAST_MINOR);
     }
-    CHECK(find_below(named, &folder));
-    return folder != NULL ? GRAIL_OK
-                          : error_set(GRAIL_ERROR_UNSUPPORTED,
-                                      "GRAIL_TORCH (--torch) names '%s', which has no %s; name "
-                                      "the directory of the package torch",
-                                      named, cpu_name);
+    TRY(find_below(named, &folder));
+    if (folder == NULL) {
+        FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
+                   "'%s' has no %s; GRAIL_TORCH names the directory of the package torch", named,
+                   cpu_name);
+    }
+out:
+    return status;
 }
 
 /* -- loading ----------------------------------------------------------------------------------- */

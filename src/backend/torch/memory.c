@@ -4,7 +4,7 @@
 #include "base/parallel.h"
 
 static _Atomic int threads_set; /* what torch was told, 0: nothing yet */
-/* Of GPUs: whether memory was had there once. */
+/* Whether memory was had on a GPU once. */
 static atomic_bool is_there[TORCH_DEVICES];
 
 static grail_status find_device(const backend *b)
