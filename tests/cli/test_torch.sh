@@ -53,17 +53,19 @@ apart() {
 
 # near DATA...: both results give the same logits, within what rounding makes of a value
 near() {
-    holds "$(apart cpu torch "$@") < 1e-2"
+    holds "$(apart cpu torch "$@") < 2e-2"
 }
 
-# alike DATA...: both results are as good, within 0.3 % of the loss. With few samples, greedy choices differ by more.
+# alike DATA...: both results are as good, within 0.3 % of the loss, or 1 % where weights are rounded to four bits: a last
+# bit moves one of them to the next step. With few samples, greedy choices differ by more.
 alike() {
-    local ours theirs
+    local ours theirs most=1.003
+    [[ $checking != rounding* ]] || most=1.01
     runs "$grail" eval cpu --json "$@"
     ours=$(field mean_nll stdout)
     runs "$grail" eval torch --json "$@"
     theirs=$(field mean_nll stdout)
-    holds "$theirs / $ours < 1.003 && $ours / $theirs < 1.003"
+    holds "$theirs / $ours < $most && $ours / $theirs < $most"
 }
 
 for family in "$golden"/*/; do

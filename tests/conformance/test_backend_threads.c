@@ -386,7 +386,11 @@ BACKEND_TEST(test_callers_do_not_disturb_each_other)
         for (size_t t = 0; t < CALLERS; t++) {
             int64_t count = 0;
             double *alone = run_with(b, callers[t].run, 1, &count);
-            assert_memory_equal(alone, callers[t].out, (size_t)count * sizeof *alone);
+            if (has_foreign_memory(b)) { /* MKL's factors depend on the thread that asks */
+                assert_all_near(b, "beside others", count, callers[t].out, alone, NULL, 1e-15);
+            } else {
+                assert_memory_equal(alone, callers[t].out, (size_t)count * sizeof *alone);
+            }
             memory_free(alone);
             memory_free(callers[t].out);
         }

@@ -35,13 +35,6 @@ static torch_tensor upper_of(torch_frame *f, torch_tensor a, int64_t diagonal)
     return torch_call(f, "aten::triu", "", A_TENSOR(a), AN_INTEGER(diagonal));
 }
 
-/* Sums over dimension `over`, which stays with length 1, in f64. */
-static torch_tensor sum_over(torch_frame *f, torch_tensor x, int64_t over)
-{
-    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(over),
-                      A_TRUTH(true), MAYBE_TYPE(GRAIL_DTYPE_F64));
-}
-
 grail_status torch_run_column_sums(const operation *o)
 {
     const matrix x = o->m[0];
@@ -53,10 +46,11 @@ grail_status torch_run_column_sums(const operation *o)
         const torch_tensor panel = torch_as(
             &f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(x, begin, rows_from(x, begin))));
         if (sum != NULL) {
-            add_to(&f, sum, sum_over(&f, panel, 0), 1.0);
+            add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0)), 1.0);
         }
         if (square != NULL) {
-            add_to(&f, square, sum_over(&f, torch_times(&f, panel, panel), 0), 1.0);
+            add_to(&f, square, torch_sums(&f, torch_times(&f, panel, panel), MAYBE_INTEGERS(0)),
+                   1.0);
         }
         torch_forget(&f, before);
     }
@@ -75,7 +69,7 @@ grail_status torch_run_row_dots(const operation *o)
             torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(o->m[1], begin, rows)));
         const torch_tensor out = torch_view(&f, matrix_columns(o->m[2], begin, rows), 2,
                                             (int64_t[]){rows, 1}, (int64_t[]){1, 1});
-        torch_copy(&f, sum_over(&f, torch_times(&f, left, right), 1), out);
+        torch_copy(&f, torch_sums(&f, torch_times(&f, left, right), MAYBE_INTEGERS(1)), out);
         torch_forget(&f, 0);
     }
     return torch_end(&f);

@@ -146,9 +146,7 @@ static void hide_unseen(const block *b, torch_tensor scores)
         return;
     }
     const torch_tensor ones =
-        torch_call(f, "aten::fill_", "Tensor",
-                   A_TENSOR(torch_empty(f, GRAIL_DTYPE_F32, b->queries.rows, b->keys.rows)),
-                   A_TENSOR(torch_number(f, 1.0)));
+        torch_fill(f, torch_empty(f, GRAIL_DTYPE_F32, b->queries.rows, b->keys.rows), 1.0);
     const torch_tensor near = triangle(b, "aten::triu", ones, shift - reach + 1);
     const torch_tensor seen =
         triangle(b, "aten::tril", near, shift + (b->s->bidirectional ? reach - 1 : 0));
@@ -270,20 +268,13 @@ grail_status torch_run_attention(const operation *o)
 
 /* -- gradient -----------------------------------------------------------------------------------*/
 
-static torch_tensor sum_over(const block *b, torch_tensor x, torch_argument dimensions,
-                             grail_dtype type)
-{
-    return torch_call(b->f, "aten::sum", "dim_IntList", A_TENSOR(x), dimensions, A_TRUTH(true),
-                      MAYBE_TYPE(type));
-}
-
 /* dsinks -= the sinks' weights times D */
 static void add_to_sinks(const block *b, torch_tensor of_sinks, torch_tensor d)
 {
     const torch_tensor own = sinks_of(b, b->o->m[9]);
     if (own != NULL) {
         const torch_tensor taken = torch_times(b->f, of_sinks, parted(b, b->queries, d, 1));
-        const torch_tensor sums = sum_over(b, taken, MAYBE_INTEGERS(0, 3, 4), GRAIL_DTYPE_F64);
+        const torch_tensor sums = torch_sums(b->f, taken, MAYBE_INTEGERS(0, 3, 4));
         torch_copy(b->f, torch_sum(b->f, own, sums, -1.0), own);
     }
 }
@@ -295,7 +286,8 @@ static void differentiate(const block *b)
     const weights w = weigh(b);
     const torch_tensor dout = stack_of(b, b->queries, m[4]);
     const torch_tensor product_of_rows = torch_times(f, dout, stack_of(b, b->queries, m[3]));
-    const torch_tensor d = sum_over(b, product_of_rows, MAYBE_INTEGERS(2), GRAIL_DTYPE_F32);
+    const torch_tensor d =
+        torch_as(f, GRAIL_DTYPE_F32, torch_sums(f, product_of_rows, MAYBE_INTEGERS(2)));
     const torch_tensor dp = product(b, dout, turned(b, stack_of(b, b->keys, m[2])));
     const torch_tensor ds = torch_sum(f, dp, d, -1.0);
     multiply(b, ds, w.p);

@@ -393,6 +393,18 @@ torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b)
     return torch_call(f, "aten::div", "Tensor", A_TENSOR(a), A_TENSOR(b));
 }
 
+torch_tensor torch_sums(torch_frame *f, torch_tensor x, torch_argument dimensions)
+{
+    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), dimensions, A_TRUTH(true),
+                      MAYBE_TYPE(GRAIL_DTYPE_F64));
+}
+
+torch_tensor torch_fill(torch_frame *f, torch_tensor t, double value)
+{
+    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(t), A_TENSOR(torch_number(f, value)));
+    return t;
+}
+
 torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x)
 {
     return torch_call(f, "aten::to", "dtype", A_TENSOR(x), A_TYPE(type), A_TRUTH(false),

@@ -146,6 +146,10 @@ void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_
 /** t <- 0 where the mask is set. (aten::where would wait for a number to reach a device.) */
 void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t);
 torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b);
+/** Sums over `dimensions`, MAYBE_INTEGERS, which stay with length 1, in f64. */
+torch_tensor torch_sums(torch_frame *f, torch_tensor x, torch_argument dimensions);
+/** Sets all elements and gives the tensor back. */
+torch_tensor torch_fill(torch_frame *f, torch_tensor t, double value);
 /** A copy in another type. */
 torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x);
 /** The one element of a tensor, on the host, which waits for it; 0 after a failure. */

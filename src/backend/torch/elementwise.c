@@ -53,13 +53,6 @@ grail_status torch_run_scale_rows(const operation *o)
     return torch_end(&f);
 }
 
-static torch_tensor spread_sum(torch_frame *f, torch_tensor terms, bool of_rows)
-{
-    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(terms),
-                      of_rows ? MAYBE_INTEGERS(1, 2) : MAYBE_INTEGERS(1), A_TRUTH(true),
-                      MAYBE_TYPE(GRAIL_DTYPE_F64));
-}
-
 grail_status torch_run_spread_gradient(const operation *o)
 {
     const matrix db = o->m[2];
@@ -70,7 +63,9 @@ grail_status torch_run_spread_gradient(const operation *o)
             terms = torch_as(&f, GRAIL_DTYPE_F64, terms);
             torch_times_into(&f, terms, grouped(&f, o->m[1], db.rows), terms);
         }
-        torch_copy(&f, spread_sum(&f, terms, db.columns == 1), grouped(&f, db, db.rows));
+        torch_copy(
+            &f, torch_sums(&f, terms, db.columns == 1 ? MAYBE_INTEGERS(1, 2) : MAYBE_INTEGERS(1)),
+            grouped(&f, db, db.rows));
     }
     return torch_end(&f);
 }
@@ -79,9 +74,7 @@ grail_status torch_run_spread_gradient(const operation *o)
  * releases take no other. */
 static void average(torch_frame *f, double decay, torch_tensor x, torch_tensor m)
 {
-    const torch_tensor weight = torch_empty(f, GRAIL_DTYPE_F32, 1, 1);
-    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(weight),
-                     A_TENSOR(torch_number(f, 1.0 - decay)));
+    const torch_tensor weight = torch_fill(f, torch_empty(f, GRAIL_DTYPE_F32, 1, 1), 1.0 - decay);
     (void)torch_call(f, "aten::lerp_", "Tensor", A_TENSOR(m), A_TENSOR(x), A_TENSOR(weight));
 }
 

@@ -60,12 +60,6 @@ static torch_tensor outputs_of(torch_frame *f, const conv_shape *s, matrix y)
     return part(f, &p, 0, 0, s->out);
 }
 
-static void fill(torch_frame *f, torch_tensor t, double value)
-{
-    const torch_tensor number = torch_number(f, value);
-    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(t), A_TENSOR(number));
-}
-
 /* Images of which the window reads all from the first position on; copied only where it reaches
  * around them. */
 static pictures read_by(torch_frame *f, const conv_shape *s, matrix x, double around)
@@ -77,7 +71,7 @@ static pictures read_by(torch_frame *f, const conv_shape *s, matrix x, double ar
     }
     const int64_t rows = s->samples * seen.height * seen.width;
     const pictures wide = {torch_empty(f, x.type, rows, x.columns), s->samples, x.columns, seen};
-    fill(f, wide.rows, around);
+    (void)torch_fill(f, wide.rows, around);
     torch_copy(f, part(f, &own, 0, 0, kept(s)),
                part(f, &wide, s->window.padding, s->window.padding, kept(s)));
     return wide;
@@ -248,13 +242,6 @@ static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     }
 }
 
-/* The sum over rows in f64. */
-static torch_tensor row_sum(torch_frame *f, torch_tensor x)
-{
-    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(0), A_TRUTH(true),
-                      MAYBE_TYPE(GRAIL_DTYPE_F64));
-}
-
 grail_status torch_run_conv2d_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
@@ -266,7 +253,9 @@ grail_status torch_run_conv2d_gradient(const operation *o)
     }
     if (matrix_exists(o->m[5])) {
         const torch_tensor own = torch_matrix(&f, o->m[5]);
-        torch_copy(&f, torch_sum(&f, row_sum(&f, torch_matrix(&f, dy)), own, 1.0), own);
+        torch_copy(&f,
+                   torch_sum(&f, torch_sums(&f, torch_matrix(&f, dy), MAYBE_INTEGERS(0)), own, 1.0),
+                   own);
     }
     return torch_end(&f);
 }
@@ -282,7 +271,7 @@ static void add_kernel_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     const int before = f->count;
     for (int64_t tap = 0; tap < dweight.columns && f->status == GRAIL_OK; tap++) {
         const torch_tensor reads = patch_rows(f, s, &p, tap / across, tap % across, 1);
-        const torch_tensor sum = row_sum(f, torch_times(f, given, reads));
+        const torch_tensor sum = torch_sums(f, torch_times(f, given, reads), MAYBE_INTEGERS(0));
         const torch_tensor own = torch_reshaped(f, all, 2, (int64_t[]){1, dweight.rows},
                                                 (int64_t[]){1, dweight.columns}, tap);
         torch_copy(f, torch_sum(f, sum, own, 1.0), own);

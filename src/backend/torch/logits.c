@@ -17,12 +17,6 @@ static torch_tensor exponentials(torch_frame *f, torch_tensor x, torch_tensor sh
     return e;
 }
 
-static torch_tensor row_sums(torch_frame *f, torch_tensor x)
-{
-    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(1), A_TRUTH(true),
-                      MAYBE_TYPE(GRAIL_DTYPE_F64));
-}
-
 /* -- cross entropy ----------------------------------------------------------------------------- */
 
 typedef struct entropy_columns {
@@ -87,7 +81,9 @@ grail_status torch_run_cross_entropy(const operation *o)
             torch_times(&f, exponentials(&f, before.largest, largest), before.total);
         torch_copy(&f, largest, now.largest);
         torch_copy(&f, target_of(&f, o, x, before.target), now.target);
-        torch_copy(&f, torch_sum(&f, row_sums(&f, exponentials(&f, x, largest)), shrunk, 1.0),
+        torch_copy(&f,
+                   torch_sum(&f, torch_sums(&f, exponentials(&f, x, largest), MAYBE_INTEGERS(1)),
+                             shrunk, 1.0),
                    now.total);
         torch_copy(&f, sums,
                    torch_host_values(&f, GRAIL_DTYPE_F64, logits.rows, 3, o->with.entropy));
@@ -107,7 +103,7 @@ static softmax softmax_of(torch_frame *f, torch_tensor x)
 {
     const torch_tensor largest = largest_of(f, x);
     const torch_tensor e = exponentials(f, x, largest);
-    const torch_tensor total = row_sums(f, e);
+    const torch_tensor total = torch_sums(f, e, MAYBE_INTEGERS(1));
     return (softmax){e, total, torch_sum(f, torch_unary(f, "aten::log", total), largest, 1.0)};
 }
 
@@ -121,7 +117,7 @@ static torch_tensor divergence_of(torch_frame *f, torch_tensor x, const softmax 
         torch_call(f, "aten::eq", "Tensor", A_TENSOR(p->e), A_TENSOR(torch_number(f, 0.0)));
     torch_times_into(f, terms, p->e, terms);
     torch_erase(f, is_empty, terms);
-    const torch_tensor mean = torch_divided(f, row_sums(f, terms), p->total);
+    const torch_tensor mean = torch_divided(f, torch_sums(f, terms, MAYBE_INTEGERS(1)), p->total);
     return torch_sum(f, mean, torch_sum(f, p->log_sum, q->log_sum, -1.0), -1.0);
 }
 

@@ -1,12 +1,6 @@
 /* Norms, their gradients, and means over positions. Sums are f64. */
 #include "backend/torch/kernels.h"
 
-static torch_tensor sum_over(torch_frame *f, torch_tensor x, int64_t dimension)
-{
-    return torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(dimension),
-                      A_TRUTH(true), MAYBE_TYPE(GRAIL_DTYPE_F64));
-}
-
 /* ||x||_2 of each row; the squares are f64, too. */
 static torch_tensor lengths_of(torch_frame *f, torch_tensor x)
 {
@@ -18,12 +12,6 @@ static torch_tensor lengths_of(torch_frame *f, torch_tensor x)
 static torch_tensor inverse_deviation(torch_frame *f, torch_tensor x, double epsilon)
 {
     return torch_unary(f, "aten::rsqrt", torch_sum(f, x, torch_number(f, epsilon), 1.0));
-}
-
-/* y <- a b; `y` may be `a` or its memory. */
-static void multiply_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor y)
-{
-    (void)torch_call(f, "aten::mul", "out", A_TENSOR(a), A_TENSOR(b), A_TENSOR(y));
 }
 
 static torch_tensor as_values(torch_frame *f, torch_tensor x)
@@ -49,7 +37,7 @@ static void add_sums(torch_frame *f, torch_tensor sums, matrix m)
 static void add_column_sums(torch_frame *f, torch_tensor x, matrix m)
 {
     if (matrix_exists(m)) {
-        add_sums(f, sum_over(f, x, 0), m);
+        add_sums(f, torch_sums(f, x, MAYBE_INTEGERS(0)), m);
     }
 }
 
@@ -74,8 +62,8 @@ grail_status torch_run_rms_norm(const operation *o)
     const int64_t group = o->m[1].columns;
     const torch_tensor x = groups_of(&f, o->m[0], group);
     const torch_tensor y = groups_of(&f, o->m[2], group);
-    multiply_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), y);
-    multiply_into(&f, y, first_row(&f, o->m[1]), y);
+    torch_times_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), y);
+    torch_times_into(&f, y, first_row(&f, o->m[1]), y);
     return torch_end(&f);
 }
 
@@ -90,11 +78,12 @@ grail_status torch_run_rms_norm_gradient(const operation *o)
     const torch_tensor product = torch_times(&f, dy, scaled);
     const torch_tensor g = torch_times(&f, dy, first_row(&f, o->m[1]));
     add_column_sums(&f, product, o->m[4]);
-    multiply_into(&f, product, first_row(&f, o->m[1]), product);
-    const torch_tensor share = torch_scaled(&f, sum_over(&f, product, 1), 1.0 / (double)group);
+    torch_times_into(&f, product, first_row(&f, o->m[1]), product);
+    const torch_tensor share =
+        torch_scaled(&f, torch_sums(&f, product, MAYBE_INTEGERS(1)), 1.0 / (double)group);
     const torch_tensor part = torch_times(&f, scaled, as_values(&f, share));
-    multiply_into(&f, torch_sum(&f, g, part, -1.0), as_values(&f, factor),
-                  groups_of(&f, o->m[3], group));
+    torch_times_into(&f, torch_sum(&f, g, part, -1.0), as_values(&f, factor),
+                     groups_of(&f, o->m[3], group));
     return torch_end(&f);
 }
 
@@ -131,9 +120,7 @@ static torch_tensor weight_or_ones(torch_frame *f, matrix weight, int64_t width)
 {
     const torch_tensor memory = torch_empty(f, GRAIL_DTYPE_F64, 1, width);
     const torch_tensor row = torch_reshaped(f, memory, 1, &width, (int64_t[]){1}, 0);
-    return matrix_exists(weight) ? parameter(f, weight)
-                                 : torch_call(f, "aten::fill_", "Tensor", A_TENSOR(row),
-                                              A_TENSOR(torch_number(f, 1.0)));
+    return matrix_exists(weight) ? parameter(f, weight) : torch_fill(f, row, 1.0);
 }
 
 grail_status torch_run_layer_norm_gradient(const operation *o)
@@ -179,7 +166,7 @@ grail_status torch_run_batch_norm(const operation *o)
     const torch_tensor centred =
         torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
     const torch_tensor y = torch_matrix(&f, o->m[5]);
-    multiply_into(&f, centred, weighted(&f, factor, o->m[3]), y);
+    torch_times_into(&f, centred, weighted(&f, factor, o->m[3]), y);
     if (bias != NULL) {
         torch_copy(&f, torch_sum(&f, y, bias, 1.0), y);
     }
@@ -194,12 +181,12 @@ grail_status torch_run_batch_norm_gradient(const operation *o)
     if (matrix_exists(o->m[6])) {
         const torch_tensor centred =
             torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
-        const torch_tensor sums = sum_over(&f, torch_times(&f, dy, centred), 0);
+        const torch_tensor sums = torch_sums(&f, torch_times(&f, dy, centred), MAYBE_INTEGERS(0));
         add_sums(&f, torch_times(&f, sums, factor), o->m[6]);
     }
     add_column_sums(&f, dy, o->m[7]);
     if (matrix_exists(o->m[5])) {
-        multiply_into(&f, dy, weighted(&f, factor, o->m[3]), torch_matrix(&f, o->m[5]));
+        torch_times_into(&f, dy, weighted(&f, factor, o->m[3]), torch_matrix(&f, o->m[5]));
     }
     return torch_end(&f);
 }
@@ -219,7 +206,7 @@ grail_status torch_run_unit_length(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor x = torch_matrix(&f, o->m[0]);
-    multiply_into(&f, x, inverse_length(&f, lengths_of(&f, x)), torch_matrix(&f, o->m[1]));
+    torch_times_into(&f, x, inverse_length(&f, lengths_of(&f, x)), torch_matrix(&f, o->m[1]));
     return torch_end(&f);
 }
 
@@ -231,12 +218,12 @@ grail_status torch_run_unit_length_gradient(const operation *o)
     const torch_tensor lengths = lengths_of(&f, x);
     const torch_tensor factor = inverse_length(&f, lengths);
     const torch_tensor y = torch_times(&f, x, factor);
-    const torch_tensor product = sum_over(&f, torch_times(&f, y, dy), 1);
+    const torch_tensor product = torch_sums(&f, torch_times(&f, y, dy), MAYBE_INTEGERS(1));
     const torch_tensor longer = torch_call(&f, "aten::gt", "Tensor", A_TENSOR(lengths),
                                            A_TENSOR(torch_number(&f, least_length)));
     const torch_tensor share = torch_times(&f, product, longer);
     const torch_tensor part = torch_times(&f, y, as_values(&f, share));
-    multiply_into(&f, torch_sum(&f, dy, part, -1.0), factor, torch_matrix(&f, o->m[2]));
+    torch_times_into(&f, torch_sum(&f, dy, part, -1.0), factor, torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }
 

@@ -4,12 +4,9 @@
 /* 0, 1, 2, ... as a column of f64 */
 static torch_tensor counted(torch_frame *f, int64_t count)
 {
-    const torch_tensor one = torch_number(f, 1.0);
-    const torch_tensor ones =
-        torch_call(f, "aten::fill_", "Tensor", A_TENSOR(torch_empty(f, GRAIL_DTYPE_F64, count, 1)),
-                   A_TENSOR(one));
+    const torch_tensor ones = torch_fill(f, torch_empty(f, GRAIL_DTYPE_F64, count, 1), 1.0);
     return torch_sum(f, torch_call(f, "aten::cumsum", "", A_TENSOR(ones), AN_INTEGER(0), NOTHING),
-                     one, -1.0);
+                     ones, -1.0);
 }
 
 /* f(angles) * factor for the values of all heads of a row. */
