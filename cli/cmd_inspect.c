@@ -1,4 +1,5 @@
 /* grail inspect: lists the sites of a model and what it costs. */
+#include "cut_summary.h"
 #include "notices.h"
 #include "print.h"
 #include "shared_options.h"
@@ -105,6 +106,7 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
               human_bytes((double)f->bytes, b));
     print_costs(f);
     print_reading(model, f);
+    width_note note = {0};
     print_out("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
               "width", "parameters");
     for (int i = 0; i < grail_site_list_count(sites); i++) {
@@ -112,7 +114,9 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
         print_out("%5d  %-6s  %-44s %7lld %9lld %7lld %12s\n", s.block, s.kind, s.name,
                   (long long)s.units, (long long)s.features_per_unit, (long long)s.width,
                   human_count((double)(s.units * s.parameters_per_unit), a));
+        cut_summary_note_width(s.name, s.width, &note);
     }
+    cut_summary_print_note(&note, "");
 }
 
 static json_t *site_json(const grail_site_facts *s)

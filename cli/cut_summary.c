@@ -232,10 +232,31 @@ void cut_summary_warn_after(const grail_compression *c)
 
 /* -- text -------------------------------------------------------------------------------------- */
 
+void cut_summary_note_width(const char *site, int64_t width, width_note *note)
+{
+    enum { LEAST = 256, STEP = 8 }; /* narrower products take no time */
+    if (width >= LEAST && width % STEP != 0) {
+        note->site = note->count == 0 ? site : note->site;
+        note->width = note->count == 0 ? width : note->width;
+        note->count++;
+    }
+}
+
+void cut_summary_print_note(const width_note *note, const char *remedy)
+{
+    if (note->count > 0) {
+        print_out(
+            "  no multiple of 8: width %lld of %s%s; a GPU multiplies such matrices up to seven "
+            "times slower%s\n",
+            (long long)note->width, note->site, note->count > 1 ? ", and others" : "", remedy);
+    }
+}
+
 /* Sites of equal widths share a line, so that a uniform cut takes one line per kind. Kinds of which
  * nothing was to be cut, and nothing was, have none. */
 static void print_widths(const grail_compression *c)
 {
+    width_note note = {0};
     print_out("widths:%s\n", summary_of(c, NULL).sites > 0 ? "" : " nothing is cut");
     for (int i = 0; i < grail_compression_site_count(c); i++) {
         const grail_site_report s = grail_compression_site(c, i);
@@ -254,7 +275,11 @@ static void print_widths(const grail_compression *c)
                       (long long)s.kept, (long long)s.units, (long long)s.width,
                       (long long)s.narrow, same, same == 1 ? "site" : "sites");
         }
+        if (s.kept < s.units) {
+            cut_summary_note_width(s.name, s.narrow, &note);
+        }
     }
+    cut_summary_print_note(&note, "; --align auto, or 8, rounds them");
 }
 
 static void print_numbers(const char *what, int count, const int64_t *numbers)

@@ -26,4 +26,15 @@ void cut_summary_print_loaders(const grail_compression *c);
  * "kept_plain"}, ...], fractions, with null for what is not known. */
 json_t *cut_summary_json(const grail_compression *c);
 
+/** Widths at which a GPU is slow: how many, and the first one. */
+typedef struct width_note {
+    const char *site;
+    int64_t width;
+    int count;
+} width_note;
+
+/** Adds the width of a site, if it is one, or says what was found and a remedy. */
+void cut_summary_note_width(const char *site, int64_t width, width_note *note);
+void cut_summary_print_note(const width_note *note, const char *remedy);
+
 #endif

@@ -283,6 +283,19 @@ says "llama.cpp     yes  as a GGUF file that grail export writes (llama); Q4_K w
 runs "$grail" compress "$demo/model" -o out --calib "$demo/calibration.txt" --sparsity 0 --dry-run
 says "widths: nothing is cut" stdout
 
+check "widths at which GPUs are slow are named"
+slow="no multiple of 8: width 332 of model.layers.0.mlp.down_proj, and others; a GPU multiplies"
+narrow=(compress "$demo/model" --sparsity ffn=0.31 --selector magnitude-l1 --compensate none)
+runs "$grail" "${narrow[@]}" -o out --align 1 --dry-run
+says "$slow" stdout
+runs "$grail" "${narrow[@]}" -o out --dry-run
+! grep -q "no multiple of 8" stdout || { show; fail "320 is one"; }
+runs "$grail" "${narrow[@]}" -o odd --align 1
+says "$slow" stdout
+runs "$grail" inspect odd
+says "$slow" stdout
+rm -rf odd
+
 check "names of wrappers are left out of the result of a class; those of a larger network stay, and the class does not open them"
 for begin in module language_model; do
     copy_model "$tiny" "wrapped"
