@@ -1,26 +1,59 @@
 /* grail doctor: shows whether this machine is set up to be fast. */
 #include "print.h"
+#include "process.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>
+
+#include <stdio.h>
+#include <string.h>
 
 static double seconds = 2.0;
 
 static const option table[] = {
     {GROUP_MEASURE, "seconds", OPTION_REAL, &seconds, "S", NULL,
      .help = "seconds to spend on the speed test of matrix products; 0 skips it (2)"},
+    TORCH_OPTION,
     JSON_OPTION,
     {0},
 };
 
-/* "backends   cpu (f32), ref (f64)", and what one leaves to the host. */
+/* Those that cannot compute here, with the reason behind those that share it. */
+static void print_unusable(void)
+{
+    char reason[1024] = "";
+    grail_backend b = {0};
+    for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
+        if (grail_backend_try(i) == GRAIL_OK) {
+            continue;
+        }
+        if (strcmp(reason, grail_error_message()) == 0) {
+            print_out(", %s (%s)", b.name, b.precision);
+            continue;
+        }
+        if (reason[0] != 0) {
+            print_out(": %s\n", reason);
+        }
+        snprintf(reason, sizeof reason, "%s", grail_error_message());
+        print_out("           not %s (%s)", b.name, b.precision);
+    }
+    if (reason[0] != 0) {
+        print_out(": %s\n", reason);
+    }
+}
+
+/* "backends   cpu (f32), ref (f64)" of those that compute here, why others do not, and what one
+ * leaves to the host. */
 static void print_backends(void)
 {
     grail_backend b = {0};
     for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
-        print_out("%s%s (%s)", i == 0 ? "backends   " : ", ", b.name, b.precision);
+        if (grail_backend_try(i) == GRAIL_OK) {
+            print_out("%s%s (%s)", i == 0 ? "backends   " : ", ", b.name, b.precision);
+        }
     }
     print_out("\n");
+    print_unusable();
     for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
         print_out("%s%s", b.left_out > 0 ? "           done on the host for " : "",
                   b.left_out > 0 ? b.name : "");
@@ -43,7 +76,8 @@ static json_t *backends_json(void)
             json_array_append_new(left_out, json_text(grail_backend_left_out(i, k)));
         }
         json_array_append_new(list,
-                              json_of("name", J(b.name), "precision", J(b.precision), "operations",
+                              json_of("name", J(b.name), "precision", J(b.precision), "usable",
+                                      json_boolean(grail_backend_try(i) == GRAIL_OK), "operations",
                                       J(b.operations), "done_on_host", left_out, NULL));
     }
     return list;
@@ -94,6 +128,7 @@ static int run(const char *const arguments[])
 {
     (void)arguments;
     grail_machine machine = {0};
+    torch_find(asked.torch);
     const grail_status status = grail_machine_examine(seconds, &machine);
     if (status != GRAIL_OK) {
         return print_failure(status);

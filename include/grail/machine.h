@@ -79,6 +79,10 @@ GRAIL_API int grail_backend_describe(int i, grail_backend *out);
 /** Name of the k-th operation that the i-th backend leaves to the host; NULL beyond the last. */
 GRAIL_API const char *grail_backend_left_out(int i, int k);
 
+/** Whether the i-th backend can compute here: opens and closes it. What is missing is in
+ * grail_error_message. A backend whose library is loaded at run time stays loaded. */
+GRAIL_API grail_status grail_backend_try(int i) GRAIL_MUST_CHECK;
+
 /** Examines the machine. With seconds > 0, times matrix products for about that long. */
 GRAIL_API grail_status grail_machine_examine(double seconds, grail_machine *out) GRAIL_MUST_CHECK;
 

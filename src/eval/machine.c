@@ -58,6 +58,19 @@ int grail_backend_describe(int i, grail_backend *out)
     return 1;
 }
 
+grail_status grail_backend_try(int i)
+{
+    const backend_kind *kind = backend_kind_at(i);
+    backend *b = NULL;
+    if (kind == NULL) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "there is no backend %d", i);
+    }
+    const backend_options options = {.precision = backend_kind_precision(kind)};
+    CHECK(backend_open(backend_kind_name(kind), &options, &b));
+    backend_close(b);
+    return GRAIL_OK;
+}
+
 const char *grail_backend_left_out(int i, int k)
 {
     const backend_kind *kind = backend_kind_at(i);

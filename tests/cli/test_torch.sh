@@ -22,6 +22,8 @@ if command -v cc >/dev/null; then
     refuses 1 "its libraries lack the function aoti_torch_abi_version; expected torch 2.11 or newer" \
         "${measure[@]}" --backend torch --torch foreign
 fi
+runs "$grail" doctor --seconds 0 --torch none
+says "not torch (f32), torch:cpu (f32), torch:cuda (f32): 'none' has no libtorch_cpu.so" stdout
 refuses 1 "unknown backend 'torch:tpu'" "${measure[@]}" --backend torch:tpu
 refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend torch:cpu:1
 
