@@ -18,8 +18,9 @@ def cut(calib: object, **given: Any) -> grail.Report:
 
 
 def test_the_options_of_the_program(program: Callable[..., str]) -> None:
-    """Each is a keyword of the function, but for those of the terminal and of ranks."""
-    left_out = {"help", "quiet", "json", "ranks", "comm", "tolerance", "output"}
+    """Each is a keyword of the function, but for those of the terminal and of ranks. PyTorch is
+    that of Python."""
+    left_out = {"help", "quiet", "json", "ranks", "comm", "tolerance", "output", "torch"}
     left_out |= {"data", "tasks", "task_data", "limit", "per_document"}
     needed: dict[str, dict[str, Any]] = {
         "compress": {"sparsity": 0.5},
