@@ -29,6 +29,8 @@ refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend to
 
 [[ -n ${GRAIL_TORCH:-} ]] || skip "GRAIL_TORCH names no PyTorch"
 runs "${measure[@]}" --backend torch:cpu
+refuses 1 "this process has PyTorch loaded already, from" \
+    env LD_PRELOAD="$(find "$GRAIL_TORCH" -name libtorch_cpu.so | head -n 1)" "${measure[@]}" --backend torch:cpu --torch broken
 
 write_ids ids.npy 16 32 96
 write_ids other.npy 16 16 96 2

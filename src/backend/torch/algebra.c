@@ -6,11 +6,6 @@ enum {
     STRIP = 256
 }; /* of a triangle */
 
-static int64_t rows_from(matrix m, int64_t begin)
-{
-    return m.rows - begin < PANEL ? m.rows - begin : PANEL;
-}
-
 /* A[i, i] as a list. */
 static torch_tensor diagonal_of(torch_frame *f, matrix a)
 {
@@ -43,8 +38,9 @@ grail_status torch_run_column_sums(const operation *o)
     const torch_tensor square = torch_matrix(&f, o->m[2]);
     const int before = f.count;
     for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const torch_tensor panel = torch_as(
-            &f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(x, begin, rows_from(x, begin))));
+        const torch_tensor panel =
+            torch_as(&f, GRAIL_DTYPE_F64,
+                     torch_matrix(&f, matrix_rows(x, begin, smaller(PANEL, x.rows - begin))));
         if (sum != NULL) {
             add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0)), 1.0);
         }
@@ -62,7 +58,7 @@ grail_status torch_run_row_dots(const operation *o)
     const matrix a = o->m[0];
     torch_frame f = torch_begin(a.owner);
     for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const int64_t rows = rows_from(a, begin);
+        const int64_t rows = smaller(PANEL, a.rows - begin);
         const torch_tensor left =
             torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(a, begin, rows)));
         const torch_tensor right =
@@ -134,7 +130,7 @@ static grail_status fill(const operation *o, bool upper)
     const matrix a = o->m[0];
     torch_frame f = torch_begin(a.owner);
     for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += STRIP) {
-        const int64_t end = begin + STRIP < a.rows ? begin + STRIP : a.rows;
+        const int64_t end = smaller(begin + STRIP, a.rows);
         const matrix strip = matrix_rows(a, begin, end - begin);
         const torch_tensor right = torch_matrix(&f, matrix_columns(strip, end, a.rows - end));
         const torch_tensor below =
@@ -181,9 +177,8 @@ static int64_t first_non_finite(torch_frame *f, torch_tensor diagonal)
                  torch_unary(f, "aten::logical_not", torch_unary(f, "aten::isfinite", diagonal)));
     const torch_tensor first =
         torch_call(f, "aten::argmax", "", A_TENSOR(bad), NOTHING, A_TRUTH(false));
-    return torch_read_integer(f, torch_unary(f, "aten::max", bad)) == 0
-               ? -1
-               : torch_read_integer(f, first);
+    return torch_item(f, torch_unary(f, "aten::max", bad)) > 0.0 ? (int64_t)torch_item(f, first)
+                                                                 : -1;
 }
 
 grail_status torch_run_cholesky(const operation *o)
@@ -199,7 +194,7 @@ grail_status torch_run_cholesky(const operation *o)
     (void)torch_call_many(&f, "aten::linalg_cholesky_ex", "", 2, made, A_TENSOR(a), A_TRUTH(false),
                           A_TRUTH(false));
     torch_copy(&f, torch_sum(&f, made[0], upper_of(&f, a, 1), 1.0), a);
-    *pivot = torch_read_integer(&f, torch_as(&f, GRAIL_DTYPE_I64, made[1])) - 1;
+    *pivot = (int64_t)torch_item(&f, made[1]) - 1;
     const int64_t bad = first_non_finite(&f, diagonal_of(&f, o->m[0]));
     *pivot = *pivot < 0 || (bad >= 0 && bad < *pivot) ? bad : *pivot;
     return torch_end(&f);

@@ -19,11 +19,6 @@ typedef struct block {
     part queries, keys; /* those that any of the queries sees */
 } block;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;

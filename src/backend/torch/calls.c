@@ -302,14 +302,6 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
     return first;
 }
 
-int64_t torch_read_integer(torch_frame *f, torch_tensor t)
-{
-    int64_t value = 0;
-    return f->status == GRAIL_OK && succeeded(f, torch.aoti_torch_item_int64(t, &value), "a value")
-               ? value
-               : 0;
-}
-
 torch_tensor torch_take(torch_frame *f, torch_tensor t)
 {
     torch_tensor own = NULL;

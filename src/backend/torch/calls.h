@@ -122,8 +122,6 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
     torch_call_with((f), (name), (overload), (results), (out), (torch_argument[]){__VA_ARGS__},    \
                     sizeof((torch_argument[]){__VA_ARGS__}) / sizeof(torch_argument))
 
-/** The value of a tensor of one element of GRAIL_DTYPE_I64, once the device has made it. */
-int64_t torch_read_integer(torch_frame *f, torch_tensor t);
 /** A handle of the caller's: aoti_torch_delete_tensor_object. */
 torch_tensor torch_take(torch_frame *f, torch_tensor t);
 void torch_zero(torch_frame *f, torch_tensor t);
@@ -154,5 +152,10 @@ torch_tensor torch_fill(torch_frame *f, torch_tensor t, double value);
 torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x);
 /** The one element of a tensor, on the host, which waits for it; 0 after a failure. */
 double torch_item(torch_frame *f, torch_tensor t);
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 #endif

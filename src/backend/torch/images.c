@@ -12,11 +12,6 @@ typedef struct pictures {
     extent size;
 } pictures;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Positions from the first that a window reads to the last. */
 static int64_t reach(int64_t out, int64_t kernel, const window2d *w)
 {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LEAST_MAJOR = 2, LEAST_MINOR = 11 };
 
@@ -136,6 +137,34 @@ static grail_status check_version(void)
                            LEAST_MAJOR, LEAST_MINOR, major, minor);
 }
 
+/* A process that has one PyTorch can have no other, such as that of GRAIL_TORCH. */
+static grail_status check_place(void)
+{
+    grail_status status = GRAIL_OK;
+    const char *named = getenv("GRAIL_TORCH");
+    Dl_info loaded = {0};
+    struct stat own;
+    struct stat other;
+    char *path = NULL;
+    void *function = NULL;
+    if (named == NULL || named[0] == 0) {
+        return GRAIL_OK;
+    }
+    memcpy(&function, &torch.aoti_torch_abi_version, sizeof function);
+    TRY(folder == NULL ? find_folder() : GRAIL_OK);
+    TRY(path_join(&path, folder, cpu_name));
+    if (dladdr(function, &loaded) == 0 || stat(loaded.dli_fname, &own) != 0 ||
+        stat(path, &other) != 0 || own.st_ino != other.st_ino || own.st_dev != other.st_dev) {
+        FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
+                   "this process has PyTorch loaded already, from '%s', and GRAIL_TORCH names that "
+                   "of '%s'; let it name the same one, or none",
+                   loaded.dli_fname == NULL ? "?" : loaded.dli_fname, folder);
+    }
+out:
+    memory_free(path);
+    return status;
+}
+
 static grail_status load(bool with_cuda)
 {
     void *library = NULL;
@@ -149,6 +178,7 @@ static grail_status load(bool with_cuda)
     if (library != NULL || device != NULL) {
         CHECK(find_functions(RTLD_DEFAULT));
         CHECK(check_version());
+        CHECK(check_place());
     }
     is_loaded = true;
     has_cuda = has_cuda || with_cuda;

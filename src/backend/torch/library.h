@@ -18,7 +18,6 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(uint64_t, aoti_torch_abi_version, (void))                                             \
     FUNCTION(int, aoti_torch_call_dispatcher, (const char *, const char *, torch_value *))         \
     FUNCTION(int, aoti_torch_new_tensor_handle, (torch_tensor, torch_tensor *))                    \
-    FUNCTION(int, aoti_torch_new_uninitialized_tensor, (torch_tensor *))                           \
     FUNCTION(int, aoti_torch_delete_tensor_object, (torch_tensor))                                 \
     FUNCTION(                                                                                      \
         int, aoti_torch_empty_strided,                                                             \
@@ -33,9 +32,7 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(int, aoti_torch_get_data_ptr, (torch_tensor, void **))                                \
     FUNCTION(int, aoti_torch_get_sizes, (torch_tensor, int64_t **))                                \
     FUNCTION(int, aoti_torch_get_strides, (torch_tensor, int64_t **))                              \
-    FUNCTION(int, aoti_torch_get_dim, (torch_tensor, int64_t *))                                   \
     FUNCTION(int, aoti_torch_item_float64, (torch_tensor, double *))                               \
-    FUNCTION(int, aoti_torch_item_int64, (torch_tensor, int64_t *))                                \
     FUNCTION(int, aoti_torch_scalar_to_tensor_float64, (double, torch_tensor *))                   \
     FUNCTION(int, aoti_torch_aten_subtract_Tensor,                                                 \
              (torch_tensor, torch_tensor, double, torch_tensor *))                                 \
@@ -43,7 +40,6 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
              (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))             \
     FUNCTION(int32_t, aoti_torch_device_type_cpu, (void))                                          \
     FUNCTION(int32_t, aoti_torch_device_type_cuda, (void))                                         \
-    FUNCTION(int32_t, aoti_torch_device_type_xpu, (void))                                          \
     FUNCTION(int32_t, aoti_torch_dtype_uint8, (void))                                              \
     FUNCTION(int32_t, aoti_torch_dtype_int32, (void))                                              \
     FUNCTION(int32_t, aoti_torch_dtype_int64, (void))                                              \
@@ -63,11 +59,7 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(int, _ZN2at15get_num_threadsEv, (void))                                               \
     FUNCTION(const char *, torch_exception_get_what_without_backtrace, (void))                     \
     FUNCTION(int, aoti_torch_cuda_addmm_out,                                                       \
-             (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))             \
-    FUNCTION(int, aoti_torch_cuda_mm_dtype_out,                                                    \
-             (torch_tensor, torch_tensor, torch_tensor, int32_t))                                  \
-    FUNCTION(int, aoti_torch_get_current_cuda_stream, (int32_t, void **))                          \
-    FUNCTION(int, torch_cuda_stream_synchronize, (void *, int32_t))
+             (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))
 
 typedef struct torch_library {
 #define FUNCTION(result, name, parameters) result(*name) parameters;

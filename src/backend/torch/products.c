@@ -60,11 +60,6 @@ static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
     torch_forget(f, before);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 grail_status torch_run_cross(const operation *o)
 {
     const matrix y = o->m[0];
