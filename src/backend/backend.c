@@ -189,6 +189,20 @@ static grail_status check_options(const backend_kind *kind, const backend_option
     return status == GRAIL_OK ? GRAIL_OK : error_about(status, "scratch");
 }
 
+/* What a name stands for; *device is -1 where it names none. */
+static const backend_kind *resolve(const char *name, const char *precision, int *device)
+{
+    const backend_kind *kind = find_kind(name, precision);
+    (void)kind_name_length(name, device);
+    return kind == NULL || kind->choose == NULL ? kind : kind->choose();
+}
+
+bool backend_is(const backend *b, const char *name, const char *precision)
+{
+    int device = 0;
+    return b->kind == resolve(name, precision, &device) && b->device == (device < 0 ? 0 : device);
+}
+
 grail_status backend_open(const char *name, const backend_options *options, backend **out)
 {
     grail_status status = GRAIL_OK;
@@ -196,16 +210,14 @@ grail_status backend_open(const char *name, const backend_options *options, back
     const backend_options *chosen = options == NULL ? &usual : options;
     backend *b = NULL;
     int threads = 0;
-    const backend_kind *kind = find_kind(name, chosen->precision);
+    int device = -1;
+    const backend_kind *kind = resolve(name, chosen->precision, &device);
     if (kind == NULL) {
         return find_kind(name, NULL) == NULL ? unknown_kind(name)
                                              : unknown_precision(name, chosen->precision);
     }
     backend_options own = *chosen;
-    int device = -1;
-    (void)kind_name_length(name, &device);
     own.device = device >= 0 ? device : own.device;
-    kind = kind->choose == NULL ? kind : kind->choose();
     TRY(check_options(kind, &own));
     TRY(memory_new(&b, 1, sizeof *b));
     b->kind = kind;

@@ -30,6 +30,10 @@ grail_status backend_open(const char *name, const backend_options *options,
                           backend **out) GRAIL_MUST_CHECK;
 void backend_close(backend *b); /* NULL is allowed */
 
+/** Whether it is what backend_open gives for the name and precision, without a device in options.
+ */
+bool backend_is(const backend *b, const char *name, const char *precision);
+
 /** The instances of `cpu` and of `ref` that the whole program shares; never closed. */
 backend *backend_host(void);
 backend *backend_reference(void);

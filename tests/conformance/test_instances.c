@@ -96,6 +96,21 @@ TEST(test_a_device_that_does_not_exist_is_refused)
     backend_close(b);
 }
 
+TEST(test_a_name_may_end_with_a_device)
+{
+    backend *b = NULL;
+    assert_refused("distant:2", (backend_options){0}, "has no device 2; the last one is 1");
+    assert_refused("distant:", (backend_options){0}, "unknown backend 'distant:'");
+    assert_ok(backend_open("distant:1", NULL, &b));
+    assert_int_equal(b->device, 1);
+    assert_true(backend_is(b, "distant:1", backend_precision(b)));
+    assert_false(backend_is(b, "distant", backend_precision(b)));
+    assert_false(backend_is(b, "cpu:1", NULL));
+    backend_close(b);
+    assert_true(backend_is(backend_host(), "cpu", "f32"));
+    assert_false(backend_is(backend_host(), "cpu", "bf16"));
+}
+
 TEST(test_negative_threads_are_refused)
 {
     assert_refused("cpu", (backend_options){.threads = -1}, "expected 0 or more threads, found -1");

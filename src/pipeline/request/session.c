@@ -121,16 +121,11 @@ out:
     return status;
 }
 
-static bool computes_so(const backend *b, const char *name, const char *precision)
-{
-    return strcmp(backend_name(b), name) == 0 && strcmp(backend_precision(b), precision) == 0;
-}
-
 static backend *find_backend(const grail_session *s, const backend_options *wanted,
                              const char *name)
 {
     for (int i = 0; i < s->backend_count; i++) {
-        if (computes_so(s->backends[i], name, wanted->precision) &&
+        if (backend_is(s->backends[i], name, wanted->precision) &&
             names_equal(s->scratch[i], wanted->scratch)) {
             return s->backends[i];
         }
