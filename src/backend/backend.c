@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KINDS = 13 };
+enum { MOST_KINDS = 19 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {
@@ -254,6 +254,11 @@ const char *backend_precision(const backend *b)
 grail_dtype backend_type(const backend *b)
 {
     return b->kind->type;
+}
+
+grail_dtype backend_master_type(const backend *b)
+{
+    return element_size(b->kind->type) == 2 ? GRAIL_DTYPE_F32 : b->kind->type;
 }
 
 grail_dtype backend_weight_type(const backend *b)

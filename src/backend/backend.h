@@ -2,8 +2,9 @@
  * a number of threads, and computes on matrices (matrix.h) through operations (operations.h).
  *
  * `cpu` computes values in f32 (BLIS products, oneDNN convolutions, our kernels), `ref` in f64 with
- * plain loops (the reference). Statistics and solves are f64 in every backend. In the precision
- * bf16 values are f32, and products round their operands to bf16 and sum in f32. */
+ * plain loops (the reference), `torch` through PyTorch. Statistics and solves are f64 in every
+ * backend. In the precision bf16 of `cpu` values are f32, and products round their operands to bf16
+ * and sum in f32; in bf16 and f16 of `torch` values are of these types. */
 #ifndef GRAIL_BACKEND_BACKEND_H
 #define GRAIL_BACKEND_BACKEND_H
 
@@ -14,7 +15,8 @@ typedef struct backend_kind backend_kind;
 /** Zeroed: the backend's own precision, its first device, and as many threads as the loops of the
  * calling thread. */
 typedef struct backend_options {
-    const char *precision; /* "f32", "f64", "bf16", "bf16-gram"; NULL: the backend's first one */
+    const char *precision; /* "f32", "f64", "bf16", "f16", "bf16-gram"; NULL: the backend's
+                              first one */
     int device;            /* from 0 */
     const char *scratch;   /* directory whose files hold matrices of 1 MiB and more, for an instance
                               on the host; NULL: memory holds all. Borrowed by the instance */
@@ -40,10 +42,13 @@ backend *backend_reference(void);
 
 /** "cpu" */
 const char *backend_name(const backend *b);
-/** "f32", "f64", "bf16" or "bf16-gram" */
+/** "f32", "f64", "bf16", "f16" or "bf16-gram" */
 const char *backend_precision(const backend *b);
-/** Type of values: GRAIL_DTYPE_F32 or GRAIL_DTYPE_F64. */
+/** Type of values: GRAIL_DTYPE_F64, F32, BF16 or F16. */
 grail_dtype backend_type(const backend *b);
+/** Type of parameters that change, and of gradients of parameters: that of values, or F32 where
+ * those have 16 bits. */
+grail_dtype backend_master_type(const backend *b);
 /** Type in which weights of products are best held: that of values, or GRAIL_DTYPE_BF16 (matrix.h).
  */
 grail_dtype backend_weight_type(const backend *b);
@@ -60,7 +65,7 @@ int64_t backend_bytes(const backend *b);
 const backend_kind *backend_kind_at(int i);
 const char *backend_kind_name(const backend_kind *kind);
 const char *backend_kind_summary(const backend_kind *kind); /* what it is, for help */
-/** "f32", "f64", "bf16" or "bf16-gram" */
+/** "f32", "f64", "bf16", "f16" or "bf16-gram" */
 const char *backend_kind_precision(const backend_kind *kind);
 /** The precision that a backend of this name computes in unless another is named; NULL: there is
  * none of the name. */

@@ -17,7 +17,7 @@ bool matrix_is_packed(matrix m)
 
 bool matrix_is_ordered(matrix m)
 {
-    return m.type == GRAIL_DTYPE_BF16;
+    return m.type == GRAIL_DTYPE_BF16 && m.owner->kind->weights != NULL;
 }
 
 int64_t matrix_count(matrix m)
@@ -42,11 +42,10 @@ static grail_status allocate(backend *b, grail_dtype type, int64_t rows, int64_t
                          "a matrix of %lld rows and %lld columns is too large to address",
                          (long long)rows, (long long)columns);
     }
-    if (type == GRAIL_DTYPE_BF16) {
-        if (b->kind->weights == NULL) {
-            return error_set(GRAIL_ERROR_INTERNAL,
-                             "the backend '%s' holds no weights of BF16 in %s", b->kind->name,
-                             b->kind->precision);
+    if (element_size(type) == 2 && type != b->kind->type) {
+        if (b->kind->weights == NULL || type != GRAIL_DTYPE_BF16) {
+            return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' holds no weights of %s in %s",
+                             b->kind->name, grail_dtype_name(type), b->kind->precision);
         }
         CHECK(b->kind->weights->bytes(rows, columns, &bytes));
     }
@@ -175,14 +174,36 @@ grail_status matrix_download(matrix m, void *values)
     return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->download(m, values);
 }
 
-/* Between f32 and another type of matrices, or f32 and f64. */
+/* Between two types of matrices. */
+static grail_status convert(grail_dtype from, grail_dtype to, int64_t count, const void *in,
+                            void *out);
+
+/* Between f64 and a type of 16 bits, by f32. */
+static grail_status convert_by_f32(grail_dtype from, grail_dtype to, int64_t count, const void *in,
+                                   void *out)
+{
+    enum { PIECE = 256 };
+    float piece[PIECE];
+    for (int64_t begin = 0; begin < count; begin += PIECE) {
+        const int64_t n = begin + PIECE < count ? PIECE : count - begin;
+        const unsigned char *here = (const unsigned char *)in + (size_t)begin * element_size(from);
+        unsigned char *there = (unsigned char *)out + (size_t)begin * element_size(to);
+        CHECK(convert(from, GRAIL_DTYPE_F32, n, here, piece));
+        CHECK(convert(GRAIL_DTYPE_F32, to, n, piece, there));
+    }
+    return GRAIL_OK;
+}
+
 static grail_status convert(grail_dtype from, grail_dtype to, int64_t count, const void *in,
                             void *out)
 {
-    if (from == GRAIL_DTYPE_BF16) {
+    if (element_size(from) + element_size(to) == 10) {
+        return convert_by_f32(from, to, count, in, out);
+    }
+    if (element_size(from) == 2) {
         return convert_to_f32(from, in, count, out);
     }
-    if (to == GRAIL_DTYPE_BF16) {
+    if (element_size(to) == 2) {
         return convert_from_f32(to, in, count, out);
     }
     for (int64_t i = 0; i < count; i++) {

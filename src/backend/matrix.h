@@ -4,9 +4,12 @@
  * and only the operations of its instance (operations.h) follow its address: host code writes and
  * reads a matrix by upload, download, or a host view.
  *
- * An instance with products in bf16 also holds weights as matrices of BF16, in an order of its own.
- * Such an ordered matrix is uploaded, downloaded, copied from and into values and read by
- * matrix_linear; it has no views.
+ * Where values are BF16 or F16, parameters may be F32 as well, and their gradients are: a step of
+ * training is smaller than what a value of 16 bits can tell.
+ *
+ * An instance of F32 values with products in bf16 also holds weights as matrices of BF16, in an
+ * order of its own. Such an ordered matrix is uploaded, downloaded, copied from and into values and
+ * read by matrix_linear; it has no views.
  */
 #ifndef GRAIL_BACKEND_MATRIX_H
 #define GRAIL_BACKEND_MATRIX_H
@@ -18,7 +21,7 @@ typedef struct backend backend;
 typedef struct matrix {
     backend *owner;   /* the instance; NULL: no matrix */
     void *memory;     /* of the first element, in the owner's address space */
-    grail_dtype type; /* GRAIL_DTYPE_F32 or GRAIL_DTYPE_F64; of an ordered weight BF16 */
+    grail_dtype type; /* GRAIL_DTYPE_F64, F32, BF16 or F16; of an ordered weight BF16 */
     int64_t rows;
     int64_t columns;
     int64_t stride;   /* elements from a row to the next one; 0: every row is the same */

@@ -8,7 +8,8 @@
  *
  * `matrices` has one letter for each matrix, in the order of the operation's field m:
  *
- *   v values, packed         e values, any stride     w values, packed, or an ordered weight
+ *   v values, packed         e values, any stride
+ *   m values or a parameter  f the same, any stride   w the same, packed, or an ordered weight
  *   p f64, packed            s f64, any stride
  *   a any but an ordered weight                       c anything
  *
@@ -24,14 +25,14 @@
 /* -- network: values --------------------------------------------------------------------------- */
 
 /** Y[rows, out] = X[rows, in] W[out, in]^T + 1 b[1, out]; the bias may be missing. */
-OPERATION(linear, "vw?vV", (matrix x, matrix weight, matrix bias, matrix y),
+OPERATION(linear, "vw?mM", (matrix x, matrix weight, matrix bias, matrix y),
           x.columns == weight.columns && x.rows == y.rows && weight.rows == y.columns &&
               has_columns(bias, y.columns),
           .m = {x, weight, bias, y})
 
 /** Y = weight * x / sqrt(mean(x^2) + epsilon) over groups of as many features as weight[1, .] has,
  * which all groups of a row share. Y may be X. */
-OPERATION(rms_norm, "vvV", (double epsilon, matrix x, matrix weight, matrix y),
+OPERATION(rms_norm, "vmV", (double epsilon, matrix x, matrix weight, matrix y),
           same_shape(x, y) && groups_fit(x, weight), .m = {x, weight, y}, .with.epsilon = epsilon)
 
 /** Rotates pairs (k, k + turned/2) of every head of X[sequences * length, heads * head_dim] in
@@ -44,7 +45,7 @@ OPERATION(rope, "V", (const rope_shape *shape, matrix x), rotation_fits(shape, x
  * length x length matrix. Q[rows, query_heads*head_dim], K[rows, kv_heads*head_dim], V[rows,
  * kv_heads*value_dim]. Each softmax also sums over the head's sink[1, query_heads], a score
  * whose value is 0; it may be missing. */
-OPERATION(attention, "vvvV?v",
+OPERATION(attention, "vvvV?m",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix sinks),
           attention_fits(shape, q, k, v, out) && has_columns(sinks, shape->query_heads),
           .m = {q, k, v, out, sinks}, .with.attention = shape)
@@ -65,9 +66,9 @@ HOST_OPERATION(clamp, "vV", (const clamp_attributes *bounds, matrix x, matrix y)
  * be B, too; or it is spread over Y: each of its rows over as many rows that follow each other as
  * Y has for one, and a single column over all columns. So it may be a row for each sample, one for
  * all, or a column. */
-OPERATION(multiply, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
+OPERATION(multiply, "ffF", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
           .m = {a, b, y})
-OPERATION(add, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
+OPERATION(add, "ffF", (matrix a, matrix b, matrix y), same_shape(a, y) && spreads_to(b, y),
           .m = {a, b, y})
 
 /** Y = A - B elementwise, with any row strides; Y may be A or B. */
@@ -81,7 +82,7 @@ HOST_OPERATION(scale_rows, "peE", (matrix factor, matrix x, matrix y),
 /** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
  * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
  * `first` 0 begins the sums. Logits are finite. */
-OPERATION(cross_entropy, "v",
+OPERATION(cross_entropy, "m",
           (matrix logits, int64_t first, const int32_t *target, entropy_sums *sums), true,
           .m = {logits}, .with = {.begin = first, .target = target, .entropy = sums})
 
@@ -93,7 +94,7 @@ HOST_OPERATION(find_non_finite, "a", (bool lower, matrix x, int64_t *index), !lo
 /** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in * taps]) +
  * bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the residual
  * may be Y. */
-OPERATION(conv2d, "vv?v?vV",
+OPERATION(conv2d, "vm?m?vV",
           (const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
            matrix residual, matrix y),
           convolution_fits(shape, x, weight, y) && has_columns(bias, y.columns) &&
@@ -102,7 +103,7 @@ OPERATION(conv2d, "vv?v?vV",
 
 /** Y[samples * out positions, c] = conv(X[., c], weight[c, taps]) + bias[c], each channel on its
  * own; bias may be missing. */
-OPERATION(depthwise, "vv?vV",
+OPERATION(depthwise, "vm?mV",
           (const conv_shape *shape, matrix x, matrix weight, matrix bias, matrix y),
           kernels_fit(shape, x, weight, y) && has_columns(bias, y.columns),
           .m = {x, weight, bias, y}, .with.conv = shape)
@@ -124,7 +125,7 @@ OPERATION(mean_positions, "vV", (matrix x, matrix y),
 
 /** Y = (x - mean) / sqrt(variance + epsilon) * weight + bias per column; weight and bias may be
  * missing; Y may be X. */
-OPERATION(batch_norm, "vvv?v?vV",
+OPERATION(batch_norm, "vmm?m?mV",
           (double epsilon, matrix x, matrix mean, matrix variance, matrix weight, matrix bias,
            matrix y),
           same_shape(x, y) && is_row(mean, x.columns) && is_row(variance, x.columns) &&
@@ -132,7 +133,7 @@ OPERATION(batch_norm, "vvv?v?vV",
           .m = {x, mean, variance, weight, bias, y}, .with.epsilon = epsilon)
 
 /** The same with each row's own mean and variance (biased). */
-OPERATION(layer_norm, "v?v?vV", (double epsilon, matrix x, matrix weight, matrix bias, matrix y),
+OPERATION(layer_norm, "v?m?mV", (double epsilon, matrix x, matrix weight, matrix bias, matrix y),
           same_shape(x, y) && has_columns(weight, x.columns) && has_columns(bias, x.columns),
           .m = {x, weight, bias, y}, .with.epsilon = epsilon)
 
@@ -158,14 +159,14 @@ HOST_OPERATION(windows, "vV", (const position_shape *shape, matrix x, matrix y),
 
 /** C[m, n] = op(A) op(B) + beta C, op is transposition when the flag is set. For Y = X W^T + 1 b:
  * dX = dY W, dW += dY^T X. */
-OPERATION(product, "vvV",
+OPERATION(product, "vmM",
           (bool transpose_a, bool transpose_b, matrix a, matrix b, double beta, matrix c),
           product_fits(transpose_a, transpose_b, a, b, c), .m = {a, b, c},
           .with = {.transpose_a = transpose_a, .transpose_b = transpose_b, .beta = beta})
 
 /** With s = sqrt(mean(x^2) + epsilon) of each group: dX = weight dy / s - x sum(weight dy x) /
  * (group s^3), dweight += sum over groups of dy x / s. dX may be dY. */
-OPERATION(rms_norm_gradient, "vvvV?V",
+OPERATION(rms_norm_gradient, "vmvV?M",
           (double epsilon, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight),
           same_shape(x, dy) && same_shape(x, dx) && groups_fit(x, weight) &&
               has_columns(dweight, weight.columns),
@@ -174,7 +175,7 @@ OPERATION(rms_norm_gradient, "vvvV?V",
 /** With xn = (x - mean) / s and g = weight dy of a row: dX = (g - mean(g) - xn mean(g xn)) / s,
  * dweight += sum over rows of dy xn, dbias += sum over rows of dy. weight may be missing; dX may be
  * dY. */
-OPERATION(layer_norm_gradient, "v?vvV?V?V",
+OPERATION(layer_norm_gradient, "v?mvV?M?M",
           (double epsilon, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight,
            matrix dbias),
           same_shape(x, dy) && same_shape(x, dx) && has_columns(weight, x.columns) &&
@@ -184,7 +185,7 @@ OPERATION(layer_norm_gradient, "v?vvV?V?V",
 /** With fixed mean and variance, s = sqrt(variance + epsilon): dX = weight dy / s, dweight += sum
  * over rows of dy (x - mean) / s, dbias += sum over rows of dy. weight may be missing; dX may be
  * dY. */
-OPERATION(batch_norm_gradient, "vvv?vv?V?V?V",
+OPERATION(batch_norm_gradient, "vmm?mv?V?M?M",
           (double epsilon, matrix x, matrix mean, matrix variance, matrix weight, matrix dy,
            matrix dx, matrix dweight, matrix dbias),
           same_shape(x, dy) && has_shape(dx, x) && is_row(mean, x.columns) &&
@@ -201,7 +202,7 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
  * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV
  * sum over the query heads that share a key/value head. With the sink's weight p of each row
  * dsinks += sum over rows of -p D; dsinks may be missing. `out` is what matrix_attention made. */
-OPERATION(attention_gradient, "vvvvvVVV?v?V",
+OPERATION(attention_gradient, "vvvvvVVV?m?M",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
            matrix dq, matrix dk, matrix dv, matrix sinks, matrix dsinks),
           attention_fits(shape, q, k, v, out) && same_shape(out, dout) && same_shape(q, dq) &&
@@ -224,11 +225,11 @@ HOST_OPERATION(clamp_gradient, "vvV",
 
 /** For Y = A * B, or without A for Y = A + B: dB = what B was spread over, summed of dY * A or of
  * dY, in f64. (dA is dY * B, or dY.) */
-OPERATION(spread_gradient, "e?eE", (matrix a, matrix dy, matrix db),
+OPERATION(spread_gradient, "e?eF", (matrix a, matrix dy, matrix db),
           has_shape(a, dy) && spreads_to(db, dy), .m = {dy, a, db})
 
 /** The gradients of Y = conv(X, weight) + bias. All three gradients may be missing. */
-OPERATION(conv2d_gradient, "vvv?V?V?V",
+OPERATION(conv2d_gradient, "vmv?V?M?M",
           (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight,
            matrix dbias),
           convolution_fits(shape, x, weight, dy) && has_shape(dx, x) &&
@@ -237,7 +238,7 @@ OPERATION(conv2d_gradient, "vvv?V?V?V",
 
 /** The gradients of Y = depthwise(X, weight) + bias; dbias is that of a sum over rows. Both
  * gradients may be missing. */
-OPERATION(depthwise_gradient, "vvv?V?V",
+OPERATION(depthwise_gradient, "vmv?V?M",
           (const conv_shape *shape, matrix x, matrix weight, matrix dy, matrix dx, matrix dweight),
           kernels_fit(shape, x, weight, dy) && has_shape(dx, x) && has_shape(dweight, weight),
           .m = {x, weight, dy, dx, dweight}, .with.conv = shape)
@@ -252,7 +253,7 @@ HOST_OPERATION(shortcut_gradient, "vV", (const position_shape *shape, matrix dy,
 
 /** divergence[i] = KL(p || q) of row i in f64, on the host, with p = softmax(target), q =
  * softmax(logits); gradient = scale (q - p), which may be `logits` or missing. */
-OPERATION(divergence, "vv?V",
+OPERATION(divergence, "mm?M",
           (matrix target, matrix logits, double scale, matrix gradient, double *divergence),
           same_shape(target, logits) && has_shape(gradient, logits),
           .m = {target, logits, gradient}, .with = {.alpha = scale, .divergence = divergence})
@@ -260,7 +261,7 @@ OPERATION(divergence, "vv?V",
 /** m = first_decay m + (1 - first_decay) g, v = second_decay v + (1 - second_decay) g^2,
  * w -= rate (m / first_share) / (sqrt(v / second_share) + epsilon). All have one shape. Without
  * `first` first_decay is 0. */
-OPERATION(descend, "v?VVV",
+OPERATION(descend, "m?MMM",
           (const descent *step, matrix gradient, matrix first, matrix second, matrix weight),
           same_shape(gradient, weight) && same_shape(second, weight) && has_shape(first, weight) &&
               (matrix_exists(first) || step->first_decay == 0.0),

@@ -48,17 +48,22 @@ static argument argument_at(operation_slot slot, int index)
 static bool fits(argument a, matrix m, const backend *b)
 {
     const bool packed = matrix_is_packed(m);
+    const bool parameter = m.type == b->kind->type || m.type == backend_master_type(b);
     switch (a.kind) {
     case 'v':
         return m.type == b->kind->type && packed;
     case 'e':
         return m.type == b->kind->type;
+    case 'm':
+        return parameter && packed;
+    case 'f':
+        return parameter;
     case 's':
         return m.type == GRAIL_DTYPE_F64;
     case 'p':
         return m.type == GRAIL_DTYPE_F64 && packed;
     case 'w':
-        return (m.type == b->kind->type && packed) || matrix_is_ordered(m);
+        return (parameter && packed) || matrix_is_ordered(m);
     case 'c':
         return true;
     default:
@@ -141,6 +146,10 @@ grail_status operation_run(const operation *o)
         }
     }
     const slot_function own = kind_slot(b->kind, o->slot);
+    if (own == NULL && element_size(b->kind->type) == 2) {
+        return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' has no '%s' in %s", b->kind->name,
+                         operation_name((int)o->slot), b->kind->precision);
+    }
     return run_on(b, own == NULL ? run_on_host : own, o);
 }
 

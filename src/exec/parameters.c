@@ -62,16 +62,17 @@ static bool is_written_otherwise(const parameter_store *store, int index)
     return store->written != NULL && store->written[index] != GRAIL_DTYPE_COUNT;
 }
 
-/* Weights that a checkpoint holds in bf16 stay so where the backend multiplies them so. What other
- * nodes read is held as values. */
+/* What a checkpoint holds in the type of values stays so, and weights that it holds in bf16 do
+ * where the backend multiplies them so. All else is held with all its digits. */
 static grail_dtype type_of(const parameter_store *store, int index)
 {
     const grail_dtype type = backend_weight_type(store->backend);
     const graph *g = store->model->graph;
-    const bool stays =
-        store->model->tensors[index]->dtype == type && !is_written_otherwise(store, index) &&
-        !storage_is_affine(&g->parameters[index].map) && graph_is_linear_weight(g, index);
-    return stays ? type : backend_type(store->backend);
+    const bool stays = store->model->tensors[index]->dtype == type &&
+                       !is_written_otherwise(store, index) &&
+                       !storage_is_affine(&g->parameters[index].map) &&
+                       (type == backend_type(store->backend) || graph_is_linear_weight(g, index));
+    return stays ? type : backend_master_type(store->backend);
 }
 
 /* Room for a parameter's values, [rows, the rest], or [1, n] for a vector. */
@@ -102,9 +103,8 @@ out:
     return status;
 }
 
-/* From the mapped file to the order of products, without a copy as values where it is stored
- * plainly. */
-static grail_status load_ordered(const grail_model *model, int index, matrix weight)
+/* From the mapped file as it is stored, without a copy as values where it is stored plainly. */
+static grail_status load_stored(const grail_model *model, int index, matrix weight)
 {
     const void *stored = NULL;
     CHECK(model_parameter_stored(model, index, &stored));
@@ -124,8 +124,8 @@ static grail_status load_entry(parameter_store *store, int index)
     const graph_parameter *p = &store->model->graph->parameters[index];
     const int source = source_of(store, index);
     TRY(new_values(store, index, p->shape, &values));
-    TRY(matrix_is_ordered(values) ? load_ordered(store->model, source, values)
-                                  : load_values(store->model, source, values));
+    TRY(element_size(values.type) == 2 ? load_stored(store->model, source, values)
+                                       : load_values(store->model, source, values));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
     entry->values = values;
     values = (matrix){0};
@@ -241,11 +241,11 @@ grail_status parameter_store_own(parameter_store *store, int index)
     parameter_entry *own = &store->entries[index];
     matrix values = {0};
     TRY(parameter_store_get(store, index, &entry));
-    if (entry == own && !matrix_is_ordered(entry->values)) {
+    const grail_dtype type = backend_master_type(store->backend);
+    if (entry == own && entry->values.type == type) {
         return GRAIL_OK;
     }
-    TRY(matrix_new(store->backend, backend_type(store->backend), entry->values.rows,
-                   entry->values.columns, &values));
+    TRY(matrix_new(store->backend, type, entry->values.rows, entry->values.columns, &values));
     TRY(matrix_copy(entry->values, values));
     if (entry != own) {
         memcpy(own->shape, entry->shape, sizeof own->shape);

@@ -186,7 +186,7 @@ grail_status gradient_store_want(gradient_store *s, parameter_store *parameters,
     const parameter_entry *entry = NULL;
     CHECK(parameter_store_get(parameters, parameter, &entry));
     matrix_free(&s->gradients[parameter]);
-    return matrix_new_zero(s->backend, backend_type(s->backend), entry->values.rows,
+    return matrix_new_zero(s->backend, backend_master_type(s->backend), entry->values.rows,
                            entry->values.columns, &s->gradients[parameter]);
 }
 

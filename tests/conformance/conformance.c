@@ -6,7 +6,10 @@
 
 enum { GUARD = 16 };
 
-static const double guard_value = -12345.0;
+static const double guard_value = -12288.0; /* exact in 16 bits */
+
+/* Type of values of the backend that was opened last. */
+static grail_dtype type_at_hand = GRAIL_DTYPE_F32;
 
 __attribute__((constructor)) static void add_backends(void)
 {
@@ -25,6 +28,7 @@ static backend *open_kind(int i)
             assert_ok(status);
         }
     }
+    type_at_hand = b == NULL ? GRAIL_DTYPE_F32 : backend_type(b);
     return b;
 }
 
@@ -55,7 +59,10 @@ bool has_foreign_memory(const backend *b)
 
 double rounding_of(grail_dtype type)
 {
-    return type == GRAIL_DTYPE_F32 ? 0x1p-24 : 0x1p-53;
+    return type == GRAIL_DTYPE_F64    ? 0x1p-53
+           : type == GRAIL_DTYPE_F32  ? 0x1p-24
+           : type == GRAIL_DTYPE_BF16 ? 0x1p-8
+                                      : 0x1p-11;
 }
 
 double rounding(const backend *b)
@@ -65,7 +72,9 @@ double rounding(const backend *b)
 
 double unit_of_operands(const backend *b)
 {
-    return strncmp(backend_precision(b), "bf16", 4) == 0 ? 0x1p-8 : 0.0;
+    return strncmp(backend_precision(b), "bf16", 4) == 0 ? 0x1p-8
+           : backend_type(b) == GRAIL_DTYPE_F16          ? 0x1p-11
+                                                         : 0.0;
 }
 
 double rounding_of_products(const backend *b, int64_t terms)
@@ -75,22 +84,26 @@ double rounding_of_products(const backend *b, int64_t terms)
                          : 32.0 * rounding(b);
 }
 
-static double rounded_to_bf16(float value)
+static float rounded_to(grail_dtype type, float value)
 {
     uint16_t rounded = 0;
-    assert_ok(convert_from_f32(GRAIL_DTYPE_BF16, &value, 1, &rounded));
-    assert_ok(convert_to_f32(GRAIL_DTYPE_BF16, &rounded, 1, &value));
-    return (double)value;
+    assert_ok(convert_from_f32(type, &value, 1, &rounded));
+    assert_ok(convert_to_f32(type, &rounded, 1, &value));
+    return value;
 }
 
 double as_operand(const backend *b, float value)
 {
-    return unit_of_operands(b) > 0.0 ? rounded_to_bf16(value) : (double)value;
+    const bool is_f16 = backend_type(b) == GRAIL_DTYPE_F16;
+    return unit_of_operands(b) > 0.0
+               ? (double)rounded_to(is_f16 ? GRAIL_DTYPE_F16 : GRAIL_DTYPE_BF16, value)
+               : (double)value;
 }
 
 float as_summed(const backend *b, float value)
 {
-    return strcmp(backend_precision(b), "bf16-gram") == 0 ? (float)rounded_to_bf16(value) : value;
+    return strcmp(backend_precision(b), "bf16-gram") == 0 ? rounded_to(GRAIL_DTYPE_BF16, value)
+                                                          : value;
 }
 
 float *normals(int64_t count, uint64_t seed, double deviation)
@@ -100,6 +113,8 @@ float *normals(int64_t count, uint64_t seed, double deviation)
     support_fill_normal(values, count, seed);
     for (int64_t i = 0; i < count; i++) {
         values[i] = (float)((double)values[i] * deviation);
+        values[i] =
+            element_size(type_at_hand) == 2 ? rounded_to(type_at_hand, values[i]) : values[i];
     }
     return values;
 }

@@ -50,8 +50,8 @@ double as_operand(const backend *b, float value);
 /** A value as the statistics of a backend take it: rounded to bf16 where they do that, too. */
 float as_summed(const backend *b, float value);
 
-/** `count` normals in f32, with the given standard deviation; freed by memory_free, as all below.
- */
+/** `count` normals in f32, with the given standard deviation, and exact in the type of values of
+ * the backend that was opened last where that has 16 bits; freed by memory_free, as all below. */
 float *normals(int64_t count, uint64_t seed, double deviation);
 /** The same normals of deviation 1 as f64. */
 double *normal_doubles(int64_t count, uint64_t seed);

@@ -51,7 +51,7 @@ grail_status torch_run_activate(const operation *o)
     if (values[kind] != NULL) {
         apply(&f, values[kind], x, y);
     } else if (kind == ACTIVATION_QUICK_GELU) {
-        quick_gelu(&f, x, y);
+        quick_gelu(&f, torch_wide(&f, o->m[0]), y);
     } else if (kind == ACTIVATION_RELU6) {
         torch_limit(&f, 0.0, 6.0, x, y);
     } else {
@@ -134,7 +134,7 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
 grail_status torch_run_activate_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    multiply_slope(&f, o->with.activation, torch_matrix(&f, o->m[0]), torch_matrix(&f, o->m[1]),
+    multiply_slope(&f, o->with.activation, torch_wide(&f, o->m[0]), torch_wide(&f, o->m[1]),
                    torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }
@@ -145,17 +145,17 @@ grail_status torch_run_soft_cap(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor y = torch_matrix(&f, o->m[1]);
-    torch_times_into(&f, torch_matrix(&f, o->m[0]), torch_number(&f, 1.0 / o->with.alpha), y);
-    apply(&f, "aten::tanh", y, y);
-    torch_times_into(&f, y, torch_number(&f, o->with.alpha), y);
+    const torch_tensor share = torch_scaled(&f, torch_wide(&f, o->m[0]), 1.0 / o->with.alpha);
+    apply(&f, "aten::tanh", share, share);
+    torch_times_into(&f, share, torch_number(&f, o->with.alpha), y);
     return torch_end(&f);
 }
 
 grail_status torch_run_soft_cap_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor share = torch_scaled(&f, torch_matrix(&f, o->m[0]), 1.0 / o->with.alpha);
-    apply_gradient(&f, "aten::tanh_backward", share, torch_matrix(&f, o->m[1]),
+    const torch_tensor share = torch_scaled(&f, torch_wide(&f, o->m[0]), 1.0 / o->with.alpha);
+    apply_gradient(&f, "aten::tanh_backward", share, torch_wide(&f, o->m[1]),
                    torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }

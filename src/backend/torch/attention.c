@@ -74,7 +74,8 @@ static torch_tensor heads_of(const block *b, part p, matrix m)
 /* The same with a matrix for each key head, which products take. */
 static torch_tensor stack_of(const block *b, part p, matrix m)
 {
-    return torch_call(b->f, "aten::reshape", "", A_TENSOR(heads_of(b, p, m)),
+    return torch_call(b->f, "aten::reshape", "",
+                      A_TENSOR(torch_widened(b->f, m, heads_of(b, p, m))),
                       INTEGERS(b->sequences * b->s->kv_heads, p.heads / b->s->kv_heads * p.rows,
                                m.columns / p.heads));
 }

@@ -83,6 +83,8 @@ int32_t torch_type(grail_dtype type)
         return torch.aoti_torch_dtype_int64();
     case GRAIL_DTYPE_BF16:
         return torch.aoti_torch_dtype_bfloat16();
+    case GRAIL_DTYPE_F16:
+        return torch.aoti_torch_dtype_float16();
     case GRAIL_DTYPE_U8:
         return torch.aoti_torch_dtype_uint8();
     default:
@@ -115,6 +117,21 @@ torch_tensor torch_view(torch_frame *f, matrix m, int rank, const int64_t *shape
 torch_tensor torch_matrix(torch_frame *f, matrix m)
 {
     return torch_view(f, m, 2, (int64_t[]){m.rows, m.columns}, (int64_t[]){m.stride, 1});
+}
+
+bool torch_is_narrow(matrix m)
+{
+    return element_size(m.type) == 2;
+}
+
+torch_tensor torch_widened(torch_frame *f, matrix m, torch_tensor t)
+{
+    return torch_is_narrow(m) ? torch_as(f, GRAIL_DTYPE_F32, t) : t;
+}
+
+torch_tensor torch_wide(torch_frame *f, matrix m)
+{
+    return torch_widened(f, m, torch_matrix(f, m));
 }
 
 torch_tensor torch_reshaped(torch_frame *f, torch_tensor t, int rank, const int64_t *shape,
@@ -343,6 +360,44 @@ void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double al
                         (cuda ? torch.aoti_torch_cuda_addmm_out
                               : torch.aoti_torch_cpu_addmm_out)(c, c, a, b, beta, alpha),
                         "aten::addmm.out");
+    }
+}
+
+/* A processor multiplies f32 where values have 16 bits, which most have no fast products for: the
+ * products of two such values are exact in f32. */
+torch_tensor torch_operand(torch_frame *f, matrix m, torch_tensor t)
+{
+    const grail_dtype type = f->owner->kind->type;
+    const torch_tensor rounded = m.type == type ? t : torch_as(f, type, t);
+    return torch_is_cuda(f->owner) || element_size(type) != 2
+               ? rounded
+               : torch_as(f, GRAIL_DTYPE_F32, rounded);
+}
+
+torch_tensor torch_product_of(torch_frame *f, matrix a, torch_tensor left, matrix b,
+                              torch_tensor right)
+{
+    const torch_tensor x = torch_operand(f, a, left);
+    const torch_tensor y = torch_operand(f, b, right);
+    return torch_is_cuda(f->owner) && element_size(f->owner->kind->type) == 2
+               ? torch_call(f, "aten::mm", "dtype", A_TENSOR(x), A_TENSOR(y),
+                            A_TYPE(GRAIL_DTYPE_F32))
+               : torch_call(f, "aten::mm", "", A_TENSOR(x), A_TENSOR(y));
+}
+
+void torch_multiply(torch_frame *f, matrix a, torch_tensor left, matrix b, torch_tensor right,
+                    double alpha, double beta, matrix c)
+{
+    const bool narrow = element_size(f->owner->kind->type) == 2 && a.type != GRAIL_DTYPE_F64;
+    const torch_tensor out = torch_matrix(f, c);
+    if (!narrow) {
+        torch_add_product(f, left, right, alpha, beta, out);
+    } else if (torch_is_cuda(f->owner) && torch_is_narrow(c)) {
+        torch_add_product(f, torch_operand(f, a, left), torch_operand(f, b, right), alpha, beta,
+                          out);
+    } else {
+        const torch_tensor product = torch_product_of(f, a, left, b, right);
+        torch_copy(f, beta == 0.0 ? product : torch_sum(f, product, out, beta), out);
     }
 }
 

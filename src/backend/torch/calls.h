@@ -32,8 +32,14 @@ void torch_forget(torch_frame *f, int count);
 
 /* -- tensors ----------------------------------------------------------------------------------- */
 
+/** Whether values have 16 bits, so that what is computed in steps is f32 between them. */
+bool torch_is_narrow(matrix m);
 /** A matrix [rows, columns]; NULL for a missing one, as of all functions after a failure. */
 torch_tensor torch_matrix(torch_frame *f, matrix m);
+/** Its values, in f32 where those have 16 bits. */
+torch_tensor torch_wide(torch_frame *f, matrix m);
+/** The same of a tensor with the type of m. */
+torch_tensor torch_widened(torch_frame *f, matrix m, torch_tensor t);
 /** Memory of a matrix from its first element on in another shape; strides in elements. */
 torch_tensor torch_view(torch_frame *f, matrix m, int rank, const int64_t *shape,
                         const int64_t *strides);
@@ -132,6 +138,14 @@ torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double fa
 /** c <- alpha a b + beta c, of one type. */
 void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double alpha, double beta,
                        torch_tensor c);
+/** op(a) op(b) of values, whose operands have the owner's type: a new tensor in f32 at least. */
+torch_tensor torch_product_of(torch_frame *f, matrix a, torch_tensor left, matrix b,
+                              torch_tensor right);
+/** c <- alpha op(a) op(b) + beta c: of f64, or of values with alpha = 1. */
+void torch_multiply(torch_frame *f, matrix a, torch_tensor left, matrix b, torch_tensor right,
+                    double alpha, double beta, matrix c);
+/** A parameter in the type in which the owner multiplies values. */
+torch_tensor torch_operand(torch_frame *f, matrix m, torch_tensor t);
 /** Operators of one or two tensors, as new tensors. */
 torch_tensor torch_unary(torch_frame *f, const char *name, torch_tensor x);
 torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b);

@@ -86,8 +86,9 @@ static torch_tensor shares(torch_frame *f, const operation *o, bool of_columns)
     }
     const torch_tensor all = torch_values(f, GRAIL_DTYPE_F64, units, own);
     memory_free(own);
-    return torch_reshaped(f, torch_as(f, o->m[0].type, all), of_columns ? 2 : 3,
-                          (int64_t[]){units, 1, 1}, (int64_t[]){1, 1, 1}, 0);
+    const grail_dtype type = torch_is_narrow(o->m[0]) ? GRAIL_DTYPE_F32 : o->m[0].type;
+    return torch_reshaped(f, torch_as(f, type, all), of_columns ? 2 : 3, (int64_t[]){units, 1, 1},
+                          (int64_t[]){1, 1, 1}, 0);
 }
 
 static grail_status fold(const operation *o, bool of_columns)
@@ -102,12 +103,16 @@ static grail_status fold(const operation *o, bool of_columns)
         const torch_tensor factors = shares(&f, o, of_columns);
         const torch_tensor parts =
             torch_times(&f, in_units(&f, in, of_columns, units, features), factors);
-        const torch_tensor to = in_units(&f, out, of_columns, folded, features);
+        const torch_tensor own = in_units(&f, out, of_columns, folded, features);
+        const torch_tensor to = torch_widened(&f, out, own);
         const torch_tensor labels = torch_values(&f, GRAIL_DTYPE_I64, units, o->with.labels);
         /* on a GPU the one addition by index whose order is always the same */
         (void)torch_call(&f, "aten::index_put_", "", A_TENSOR(to),
                          TENSORS(of_columns ? NULL : labels, of_columns ? labels : NULL),
                          A_TENSOR(parts), A_TRUTH(true));
+        if (torch_is_narrow(out)) {
+            torch_copy(&f, to, own);
+        }
     }
     return torch_end(&f);
 }

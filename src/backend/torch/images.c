@@ -101,8 +101,9 @@ static torch_tensor kernels_of(torch_frame *f, const conv_shape *s, matrix weigh
 {
     const int64_t height = s->window.kernel_height;
     const int64_t width = s->window.kernel_width;
-    return torch_view(f, weight, 4, (int64_t[]){weight.rows, channels, height, width},
-                      (int64_t[]){weight.columns, height * width, width, 1});
+    return torch_operand(f, weight,
+                         torch_view(f, weight, 4, (int64_t[]){weight.rows, channels, height, width},
+                                    (int64_t[]){weight.columns, height * width, width, 1}));
 }
 
 /* The convolution, or transposed what it does to gradients. On a GPU cuDNN is called by its own
@@ -151,7 +152,7 @@ static torch_tensor convolution_of(torch_frame *f, const conv_shape *s, matrix x
         torch_zero(f, zeros.rows);
         return part(f, &zeros, 0, 0, zeros.size);
     }
-    return convolved(f, &s->window, false, seen_by(f, s, x, 0.0),
+    return convolved(f, &s->window, false, torch_operand(f, x, seen_by(f, s, x, 0.0)),
                      kernels_of(f, s, weight, x.columns / groups), groups);
 }
 
@@ -192,7 +193,7 @@ static void go_back(torch_frame *f, const conv_shape *s, matrix dy, matrix weigh
     torch_zero(f, torch_matrix(f, dx));
     if (!is_empty(dy)) {
         give_back(f, s,
-                  convolved(f, &s->window, true, outputs_of(f, s, dy),
+                  convolved(f, &s->window, true, torch_operand(f, dy, outputs_of(f, s, dy)),
                             kernels_of(f, s, weight, dx.columns / groups), groups),
                   dx);
     }
@@ -227,7 +228,7 @@ static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     const int before = f->count;
     for (int64_t row = 0; row < s->window.kernel_height && f->status == GRAIL_OK; row++) {
         const torch_tensor right = patch_rows(f, s, &p, row, 0, across);
-        const torch_tensor product = torch_call(f, "aten::mm", "", A_TENSOR(left), A_TENSOR(right));
+        const torch_tensor product = torch_product_of(f, dy, left, x, right);
         const torch_tensor own =
             torch_reshaped(f, all, 3, shape, (int64_t[]){dweight.columns, 1, taps}, row * across);
         const torch_tensor made =
@@ -261,7 +262,7 @@ static void add_kernel_gradient(torch_frame *f, const conv_shape *s, matrix x, m
 {
     const pictures p = read_by(f, s, x, 0.0);
     const torch_tensor all = torch_matrix(f, dweight);
-    const torch_tensor given = torch_matrix(f, dy);
+    const torch_tensor given = torch_wide(f, dy);
     const int64_t across = s->window.kernel_width;
     const int before = f->count;
     for (int64_t tap = 0; tap < dweight.columns && f->status == GRAIL_OK; tap++) {

@@ -44,6 +44,7 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(int32_t, aoti_torch_dtype_int32, (void))                                              \
     FUNCTION(int32_t, aoti_torch_dtype_int64, (void))                                              \
     FUNCTION(int32_t, aoti_torch_dtype_bfloat16, (void))                                           \
+    FUNCTION(int32_t, aoti_torch_dtype_float16, (void))                                            \
     FUNCTION(int32_t, aoti_torch_dtype_float32, (void))                                            \
     FUNCTION(int32_t, aoti_torch_dtype_float64, (void))                                            \
     FUNCTION(int32_t, aoti_torch_layout_strided, (void))                                           \

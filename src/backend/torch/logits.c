@@ -70,7 +70,7 @@ grail_status torch_run_cross_entropy(const operation *o)
     const matrix logits = o->m[0];
     torch_frame f = torch_begin(logits.owner);
     if (matrix_count(logits) > 0) {
-        const torch_tensor x = torch_matrix(&f, logits);
+        const torch_tensor x = torch_wide(&f, logits);
         const entropy_columns before = sums_before(&f, o);
         const torch_tensor sums = torch_empty(&f, GRAIL_DTYPE_F64, logits.rows, 3);
         const entropy_columns now = columns_of(&f, sums, logits.rows, 3);
@@ -136,8 +136,8 @@ grail_status torch_run_divergence(const operation *o)
         memset(o->with.divergence, 0, (size_t)logits.rows * sizeof o->with.divergence[0]);
         return torch_end(&f);
     }
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    const torch_tensor z = torch_matrix(&f, logits);
+    const torch_tensor x = torch_wide(&f, o->m[0]);
+    const torch_tensor z = torch_wide(&f, logits);
     const softmax p = softmax_of(&f, x);
     const softmax q = softmax_of(&f, z);
     const int before = f.count;

@@ -40,6 +40,12 @@ grail_status torch_enter(backend *b)
     return !torch_is_cuda(b) || atomic_load(&is_there[b->device]) ? GRAIL_OK : find_device(b);
 }
 
+bool torch_has_gpu(void)
+{
+    backend gpu = {.kind = &backend_torch_cuda};
+    return torch_enter(&gpu) == GRAIL_OK;
+}
+
 grail_status torch_allocate(backend *b, size_t bytes, bool zeroed, void **out)
 {
     torch_frame f = torch_begin(b);

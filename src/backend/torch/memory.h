@@ -12,4 +12,11 @@ void torch_release(backend *b, void *allocation, size_t bytes);
 grail_status torch_upload(matrix m, const void *values) GRAIL_MUST_CHECK;
 grail_status torch_download(matrix m, void *values) GRAIL_MUST_CHECK;
 
+#define TORCH_MEMORY                                                                               \
+    .enter = torch_enter, .allocate = torch_allocate, .address = torch_address,                    \
+    .release = torch_release, .upload = torch_upload, .download = torch_download
+
+/** Whether PyTorch is there and has a GPU. */
+bool torch_has_gpu(void);
+
 #endif

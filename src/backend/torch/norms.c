@@ -49,6 +49,11 @@ static torch_tensor groups_of(torch_frame *f, matrix x, int64_t group)
     return torch_matrix(f, matrix_reshape(x, matrix_count(x) / group, group));
 }
 
+static torch_tensor wide_groups_of(torch_frame *f, matrix x, int64_t group)
+{
+    return torch_widened(f, x, groups_of(f, x, group));
+}
+
 /* 1 / sqrt(mean(x^2) + epsilon) of each row */
 static torch_tensor inverse_root(torch_frame *f, torch_tensor x, int64_t width, double epsilon)
 {
@@ -60,10 +65,11 @@ grail_status torch_run_rms_norm(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const int64_t group = o->m[1].columns;
-    const torch_tensor x = groups_of(&f, o->m[0], group);
+    const torch_tensor x = wide_groups_of(&f, o->m[0], group);
     const torch_tensor y = groups_of(&f, o->m[2], group);
-    torch_times_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), y);
-    torch_times_into(&f, y, first_row(&f, o->m[1]), y);
+    const torch_tensor scaled = torch_is_narrow(o->m[2]) ? x : y;
+    torch_times_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), scaled);
+    torch_times_into(&f, scaled, first_row(&f, o->m[1]), y);
     return torch_end(&f);
 }
 
@@ -71,8 +77,8 @@ grail_status torch_run_rms_norm_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const int64_t group = o->m[1].columns;
-    const torch_tensor x = groups_of(&f, o->m[0], group);
-    const torch_tensor dy = groups_of(&f, o->m[2], group);
+    const torch_tensor x = wide_groups_of(&f, o->m[0], group);
+    const torch_tensor dy = wide_groups_of(&f, o->m[2], group);
     const torch_tensor factor = inverse_root(&f, x, group, o->with.epsilon);
     const torch_tensor scaled = torch_times(&f, x, as_values(&f, factor));
     const torch_tensor product = torch_times(&f, dy, scaled);
@@ -164,11 +170,12 @@ grail_status torch_run_batch_norm(const operation *o)
     const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
     const torch_tensor bias = first_row(&f, o->m[4]);
     const torch_tensor centred =
-        torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
+        torch_sum(&f, torch_wide(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
     const torch_tensor y = torch_matrix(&f, o->m[5]);
-    torch_times_into(&f, centred, weighted(&f, factor, o->m[3]), y);
+    const torch_tensor scaled = torch_is_narrow(o->m[5]) && bias != NULL ? centred : y;
+    torch_times_into(&f, centred, weighted(&f, factor, o->m[3]), scaled);
     if (bias != NULL) {
-        torch_copy(&f, torch_sum(&f, y, bias, 1.0), y);
+        torch_copy(&f, torch_sum(&f, scaled, bias, 1.0), y);
     }
     return torch_end(&f);
 }
@@ -177,10 +184,10 @@ grail_status torch_run_batch_norm_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
-    const torch_tensor dy = torch_matrix(&f, o->m[4]);
+    const torch_tensor dy = torch_wide(&f, o->m[4]);
     if (matrix_exists(o->m[6])) {
         const torch_tensor centred =
-            torch_sum(&f, torch_matrix(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
+            torch_sum(&f, torch_wide(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
         const torch_tensor sums = torch_sums(&f, torch_times(&f, dy, centred), MAYBE_INTEGERS(0));
         add_sums(&f, torch_times(&f, sums, factor), o->m[6]);
     }
@@ -205,7 +212,7 @@ static torch_tensor inverse_length(torch_frame *f, torch_tensor lengths)
 grail_status torch_run_unit_length(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor x = torch_wide(&f, o->m[0]);
     torch_times_into(&f, x, inverse_length(&f, lengths_of(&f, x)), torch_matrix(&f, o->m[1]));
     return torch_end(&f);
 }
@@ -213,8 +220,8 @@ grail_status torch_run_unit_length(const operation *o)
 grail_status torch_run_unit_length_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    const torch_tensor dy = torch_matrix(&f, o->m[1]);
+    const torch_tensor x = torch_wide(&f, o->m[0]);
+    const torch_tensor dy = torch_wide(&f, o->m[1]);
     const torch_tensor lengths = lengths_of(&f, x);
     const torch_tensor factor = inverse_length(&f, lengths);
     const torch_tensor y = torch_times(&f, x, factor);

@@ -15,22 +15,19 @@ grail_status torch_run_linear(const operation *o)
 {
     const matrix bias = o->m[2];
     torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    const torch_tensor w = turned(&f, true, o->m[1]);
-    const torch_tensor y = torch_matrix(&f, o->m[3]);
     if (matrix_exists(bias)) {
-        torch_copy(&f, torch_matrix(&f, bias), y);
+        torch_copy(&f, torch_matrix(&f, bias), torch_matrix(&f, o->m[3]));
     }
-    torch_add_product(&f, x, w, 1.0, matrix_exists(bias) ? 1.0 : 0.0, y);
+    torch_multiply(&f, o->m[0], torch_matrix(&f, o->m[0]), o->m[1], turned(&f, true, o->m[1]), 1.0,
+                   matrix_exists(bias) ? 1.0 : 0.0, o->m[3]);
     return torch_end(&f);
 }
 
 static grail_status run_product(const operation *o, double alpha)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    torch_add_product(&f, turned(&f, o->with.transpose_a, o->m[0]),
-                      turned(&f, o->with.transpose_b, o->m[1]), alpha, o->with.beta,
-                      torch_matrix(&f, o->m[2]));
+    torch_multiply(&f, o->m[0], turned(&f, o->with.transpose_a, o->m[0]), o->m[1],
+                   turned(&f, o->with.transpose_b, o->m[1]), alpha, o->with.beta, o->m[2]);
     return torch_end(&f);
 }
 
@@ -49,10 +46,8 @@ grail_status torch_run_gemm(const operation *o)
 static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
 {
     const int before = f->count;
-    const torch_tensor left = turned(f, true, y);
-    const torch_tensor right = torch_matrix(f, x);
     const torch_tensor into = torch_matrix(f, c);
-    torch_tensor product = torch_call(f, "aten::mm", "", A_TENSOR(left), A_TENSOR(right));
+    torch_tensor product = torch_product_of(f, y, turned(f, true, y), x, torch_matrix(f, x));
     if (lower) {
         product = torch_call(f, "aten::tril", "", A_TENSOR(product), AN_INTEGER(0));
     }

@@ -1,12 +1,10 @@
-/* The backend for torch: its devices. Values are f32, sums of products f64 (docs/numerics.md). */
+/* The backend for torch: its devices, and its types of values. Statistics are f64
+ * (docs/numerics.md). */
 #include "backend/torch/kernels.h"
 #include "backend/torch/memory.h"
 
-#define F32_ROUNDING 0x1p-16 /* as of the backend cpu: products of panels in f32 */
-
-#define MEMORY                                                                                     \
-    .enter = torch_enter, .allocate = torch_allocate, .address = torch_address,                    \
-    .release = torch_release, .upload = torch_upload, .download = torch_download
+#define F32_ROUNDING 0x1p-16  /* as of the backend cpu: products of panels in f32 */
+#define CORE_ROUNDING 0x1p-13 /* what GPUs add of 16 bits is cut off, not rounded */
 
 const backend_kind backend_torch_cpu = {
     .name = "torch:cpu",
@@ -15,7 +13,7 @@ const backend_kind backend_torch_cpu = {
     .type = GRAIL_DTYPE_F32,
     .gram_rounding = F32_ROUNDING,
     .devices = 1,
-    MEMORY,
+    TORCH_MEMORY,
     .slots =
         {
 #define OPERATION(name, ...) [SLOT_##name] = torch_run_##name,
@@ -23,30 +21,62 @@ const backend_kind backend_torch_cpu = {
         },
 };
 
+/* Another device, or type of values, of the same kernels. */
+#define LIKE_IT(bits, is_of, bound)                                                                \
+    .precision = (bits), .type = (is_of), .gram_rounding = (bound), TORCH_MEMORY,                  \
+    .like = &backend_torch_cpu
+
+#define ON_CPU .name = "torch:cpu", .devices = 1
+#define ON_CUDA .name = "torch:cuda", .devices = TORCH_DEVICES
+
+const backend_kind backend_torch_cpu_bf16 = {
+    ON_CPU,
+    LIKE_IT("bf16", GRAIL_DTYPE_BF16, F32_ROUNDING),
+    .summary = "the processor, by PyTorch, with values of bf16",
+};
+
+const backend_kind backend_torch_cpu_f16 = {
+    ON_CPU,
+    LIKE_IT("f16", GRAIL_DTYPE_F16, F32_ROUNDING),
+    .summary = "the processor, by PyTorch, with values of f16",
+};
+
 const backend_kind backend_torch_cuda = {
-    .name = "torch:cuda",
-    .precision = "f32",
+    ON_CUDA,
+    LIKE_IT("f32", GRAIL_DTYPE_F32, F32_ROUNDING),
     .summary = "a GPU, by PyTorch, in f32",
-    .type = GRAIL_DTYPE_F32,
-    .gram_rounding = F32_ROUNDING,
-    .devices = TORCH_DEVICES,
-    MEMORY,
-    .like = &backend_torch_cpu,
 };
 
-/* The first GPU where there is one. */
-static const backend_kind *choose(void)
-{
-    backend gpu = {.kind = &backend_torch_cuda};
-    return torch_enter(&gpu) == GRAIL_OK ? &backend_torch_cuda : &backend_torch_cpu;
-}
-
-const backend_kind backend_torch = {
-    .name = "torch",
-    .precision = "f32",
-    .summary = "PyTorch, on a GPU where there is one, else on the processor",
-    .type = GRAIL_DTYPE_F32,
-    .devices = 1,
-    .choose = choose,
-    .like = &backend_torch_cpu,
+const backend_kind backend_torch_cuda_bf16 = {
+    ON_CUDA,
+    LIKE_IT("bf16", GRAIL_DTYPE_BF16, CORE_ROUNDING),
+    .summary = "a GPU, by PyTorch, with values of bf16",
+    .pays = torch_has_gpu,
 };
+
+const backend_kind backend_torch_cuda_f16 = {
+    ON_CUDA,
+    LIKE_IT("f16", GRAIL_DTYPE_F16, CORE_ROUNDING),
+    .summary = "a GPU, by PyTorch, with values of f16",
+    .pays = torch_has_gpu,
+};
+
+/* The first GPU where there is one, else the processor. */
+#define CHOICE(ending, bits, is_of, what)                                                          \
+    static const backend_kind *choose##ending(void)                                                \
+    {                                                                                              \
+        return torch_has_gpu() ? &backend_torch_cuda##ending : &backend_torch_cpu##ending;         \
+    }                                                                                              \
+    const backend_kind backend_torch##ending = {                                                   \
+        .name = "torch",                                                                           \
+        .precision = (bits),                                                                       \
+        .summary = "PyTorch, on a GPU where there is one, else on the processor, " what,           \
+        .type = (is_of),                                                                           \
+        .devices = 1,                                                                              \
+        .choose = choose##ending,                                                                  \
+        .like = &backend_torch_cpu,                                                                \
+        .pays = torch_has_gpu,                                                                     \
+    };
+CHOICE(, "f32", GRAIL_DTYPE_F32, "in f32")
+CHOICE(_bf16, "bf16", GRAIL_DTYPE_BF16, "with values of bf16")
+CHOICE(_f16, "f16", GRAIL_DTYPE_F16, "with values of f16")
