@@ -119,6 +119,25 @@ float *normals(int64_t count, uint64_t seed, double deviation)
     return values;
 }
 
+float largest_value(const backend *b)
+{
+    return backend_type(b) == GRAIL_DTYPE_F16 ? 65504.0F : 3.38e38F;
+}
+
+float held(const backend *b, float value)
+{
+    const grail_dtype type = backend_type(b);
+    return element_size(type) == 2 ? rounded_to(type, value) : value;
+}
+
+float *held_values(const backend *b, int64_t count, float *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = held(b, values[i]);
+    }
+    return values;
+}
+
 static double *widened(int64_t count, const float *values)
 {
     double *out = doubles(count, 0.0);
@@ -188,6 +207,14 @@ matrix values_of(backend *b, int64_t rows, int64_t columns, const float *values)
     return m;
 }
 
+matrix parameters_of(backend *b, int64_t columns, const float *values)
+{
+    double *wide = widened(columns, values);
+    const matrix m = matrix_of(b, backend_master_type(b), 1, columns, wide);
+    memory_free(wide);
+    return m;
+}
+
 matrix blank_of(backend *b, grail_dtype type, int64_t rows, int64_t columns)
 {
     double *nothing = doubles(rows * columns, NAN);
@@ -243,12 +270,14 @@ void free_matrix_list(matrix *const matrices[], size_t count)
 void assert_all_near(const backend *b, const char *what, int64_t count, const double *actual,
                      const double *expected, const double *scale, double tolerance)
 {
+    const double vanishing = backend_type(b) == GRAIL_DTYPE_F16 ? 0x1p-24 : 0.0;
     for (int64_t i = 0; i < count; i++) {
-        const double allowed = tolerance * (scale == NULL ? 1.0 : scale[i]);
+        const double allowed = tolerance * (scale == NULL ? 1.0 : scale[i]) + vanishing;
         const bool both_nan = isnan(actual[i]) && isnan(expected[i]);
         if (!both_nan && !(fabs(actual[i] - expected[i]) <= allowed)) {
-            fail_msg("%s %s: element %lld is %.17g, expected %.17g within %.3g", backend_name(b),
-                     what, (long long)i, actual[i], expected[i], allowed);
+            fail_msg("%s in %s, %s: element %lld is %.17g, expected %.17g within %.3g",
+                     backend_name(b), backend_precision(b), what, (long long)i, actual[i],
+                     expected[i], allowed);
         }
     }
 }

@@ -50,6 +50,13 @@ double as_operand(const backend *b, float value);
 /** A value as the statistics of a backend take it: rounded to bf16 where they do that, too. */
 float as_summed(const backend *b, float value);
 
+/** A finite value near the largest that matrices of a backend's values hold. */
+float largest_value(const backend *b);
+/** A value as matrices of a backend's values hold it, which may have 16 bits. */
+float held(const backend *b, float value);
+/** The same of many, in place. */
+float *held_values(const backend *b, int64_t count, float *values);
+
 /** `count` normals in f32, with the given standard deviation, and exact in the type of values of
  * the backend that was opened last where that has 16 bits; freed by memory_free, as all below. */
 float *normals(int64_t count, uint64_t seed, double deviation);
@@ -65,6 +72,8 @@ double *copy_of_doubles(int64_t count, const double *values);
 matrix matrix_of(backend *b, grail_dtype type, int64_t rows, int64_t columns, const double *values);
 /** The f32 values in the backend's precision. */
 matrix values_of(backend *b, int64_t rows, int64_t columns, const float *values);
+/** The f32 values as a row of parameters that are trained, or of their gradients. */
+matrix parameters_of(backend *b, int64_t columns, const float *values);
 /** NaN everywhere. */
 matrix blank_of(backend *b, grail_dtype type, int64_t rows, int64_t columns);
 matrix blank_values(backend *b, int64_t rows, int64_t columns);
@@ -82,8 +91,9 @@ double *results_of(matrix m);
 void free_block_list(void *const blocks[], size_t count);
 void free_matrix_list(matrix *const matrices[], size_t count);
 
-/** |actual[i] - expected[i]| <= tolerance * scale[i] for all i; scale may be NULL for 1. NaN fails
- * unless expected. Names the backend, `what` and the index. */
+/** |actual[i] - expected[i]| <= tolerance * scale[i] for all i, and the last place of numbers that
+ * vanish in f16; scale may be NULL for 1. NaN fails unless expected. Names the backend, `what` and
+ * the index. */
 void assert_all_near(const backend *b, const char *what, int64_t count, const double *actual,
                      const double *expected, const double *scale, double tolerance);
 

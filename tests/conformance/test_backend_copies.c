@@ -16,10 +16,11 @@ static double *thirds(int64_t count, uint64_t seed)
 }
 
 /* A value after it was kept in both types. */
-static double as_types(grail_dtype from, grail_dtype to, double value)
+static double as_types(const backend *b, grail_dtype from, grail_dtype to, double value)
 {
     const bool both = from == GRAIL_DTYPE_F64 && to == GRAIL_DTYPE_F64;
-    return both ? value : (double)(float)value;
+    const bool narrow = element_size(from) == 2 || element_size(to) == 2;
+    return both ? value : (double)(narrow ? held(b, (float)value) : (float)value);
 }
 
 /* A matrix that a view is taken of: `border` columns on both sides and rows between its rows. */
@@ -74,19 +75,21 @@ static int64_t listed(const int64_t *list, int64_t i)
 }
 
 /* The output of a gather within its frame, in which `values` stay. */
-static double *naive_gather(const gather_case *c, const double *in, const double *values)
+static double *naive_gather(const backend *b, const gather_case *c, const double *in,
+                            const double *values)
 {
     const int64_t count = frame_count(c->out, c->out_rows, c->out_columns);
     double *out = copy_of_doubles(count, values);
     for (int64_t i = 0; i < count; i++) {
-        out[i] = as_types(c->to, c->to, out[i]);
+        out[i] = as_types(b, c->to, c->to, out[i]);
     }
     for (int64_t at = 0; at < c->out_rows * c->out_columns; at++) {
         const int64_t row = at / c->out_columns;
         const int64_t column = at % c->out_columns;
         const int64_t from =
             frame_index(c->in, c->in_columns, listed(c->rows, row), listed(c->columns, column));
-        out[frame_index(c->out, c->out_columns, row, column)] = as_types(c->from, c->to, in[from]);
+        out[frame_index(c->out, c->out_columns, row, column)] =
+            as_types(b, c->from, c->to, in[from]);
     }
     return out;
 }
@@ -101,7 +104,7 @@ static void check_gather(backend *b, const gather_case *c)
 {
     double *in = thirds(frame_count(c->in, c->in_rows, c->in_columns), 1);
     double *values = normal_doubles(frame_count(c->out, c->out_rows, c->out_columns), 2);
-    double *expected = naive_gather(c, in, values);
+    double *expected = naive_gather(b, c, in, values);
     matrix from = whole_of(b, c->from, c->in, c->in_rows, c->in_columns, in);
     matrix to = whole_of(b, c->to, c->out, c->out_rows, c->out_columns, values);
     assert_ok(matrix_gather(c->rows, c->columns, view_in(from, c->in), view_in(to, c->out)));
@@ -213,7 +216,7 @@ static void check_repeated_copy(backend *b, grail_dtype from, grail_dtype to)
     double *values = thirds(COLUMNS, 3);
     double expected[ROWS * COLUMNS];
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        expected[i] = as_types(from, to, values[i % COLUMNS]);
+        expected[i] = as_types(b, from, to, values[i % COLUMNS]);
     }
     matrix row = matrix_of(b, from, 1, COLUMNS, values);
     matrix out = blank_of(b, to, ROWS, COLUMNS);

@@ -4,7 +4,7 @@
 #include "conformance/slopes.h"
 
 /* What parameters' gradients hold before. */
-static const float held = 2.5F;
+static const float already = 2.5F;
 
 static float *filled(int64_t count, float value)
 {
@@ -27,7 +27,7 @@ static void naive_product(bool transpose_a, bool transpose_b, product_shape s, c
     for (int64_t i = 0; i < s.m * s.n; i++) {
         const int64_t row = i / s.n;
         const int64_t column = i % s.n;
-        expected[i] = beta * (double)held;
+        expected[i] = beta * (double)already;
         scale[i] = fabs(expected[i]);
         for (int64_t p = 0; p < s.k; p++) {
             const double left = (double)a[transpose_a ? p * s.m + row : row * s.k + p];
@@ -61,7 +61,7 @@ static void check_product(backend *b, bool transpose_a, bool transpose_b, produc
     float *w = normals(s.k * s.n, 2, 1.0);
     float *rounded_x = operands(b, rounds, s.m * s.k, 1);
     float *rounded_w = operands(b, rounds, s.k * s.n, 2);
-    float *before = filled(s.m * s.n, held);
+    float *before = filled(s.m * s.n, already);
     double *expected = doubles(s.m * s.n, 0.0);
     double *scale = doubles(s.m * s.n, 0.0);
     naive_product(transpose_a, transpose_b, s, rounded_x, rounded_w, beta, expected, scale);
@@ -201,15 +201,15 @@ static norm_run norm_run_new(backend *b, const norm_case *c, const float *x, con
 {
     float *mean = means(c->width);
     float *variance = variances(c->width);
-    float *before = filled(c->group, held);
+    float *before = filled(c->group, already);
     norm_run r = {.x = values_of(b, c->rows, c->width, x),
                   .weight = c->weight ? values_of(b, 1, c->group, weight) : no_matrix,
                   .mean = values_of(b, 1, c->width, mean),
                   .variance = values_of(b, 1, c->width, variance),
                   .dy = values_of(b, c->rows, c->width, dy),
                   .apart = blank_values(b, c->rows, c->width),
-                  .dweight = c->dweight ? values_of(b, 1, c->group, before) : no_matrix,
-                  .dbias = c->dbias ? values_of(b, 1, c->group, before) : no_matrix};
+                  .dweight = c->dweight ? parameters_of(b, c->group, before) : no_matrix,
+                  .dbias = c->dbias ? parameters_of(b, c->group, before) : no_matrix};
     r.dx = !c->dx ? no_matrix : c->in_place ? r.dy : r.apart;
     free_blocks(mean, variance, before);
     return r;
@@ -246,10 +246,10 @@ static void check_norm(backend *b, const norm_kind *kind, norm_case c)
         assert_slopes(kind->name, &s, 0, 0.0, r.dx, tolerance);
     }
     if (c.dweight) {
-        assert_slopes(kind->name, &s, 1, (double)held, r.dweight, tolerance);
+        assert_slopes(kind->name, &s, 1, (double)already, r.dweight, tolerance);
     }
     if (c.dbias) {
-        assert_slopes(kind->name, &s, 2, (double)held, r.dbias, tolerance);
+        assert_slopes(kind->name, &s, 2, (double)already, r.dbias, tolerance);
     }
     norm_run_free(&r);
     slopes_free(&s);
@@ -329,7 +329,7 @@ BACKEND_TEST(test_unit_length_scales_a_vanishing_row)
     assert_ok(matrix_unit_length_gradient(bx, g, g));
     double expected[4];
     for (int i = 0; i < 4; i++) {
-        expected[i] = (double)dy[i] * 1e12;
+        expected[i] = (double)held(b, dy[i]) * 1e12;
     }
     assert_matrix_near("unit_length", g, expected, 300.0 * 8.0 * rounding(b));
     free_matrices(&bx, &g);
@@ -351,7 +351,7 @@ BACKEND_TEST(test_norms_of_nothing_add_nothing)
 }
 
 /* Sums over so many rows that each part of them is several blocks, and that f32 would not do. */
-TEST(test_parameters_sum_over_very_many_rows)
+BACKEND_TEST(test_parameters_sum_over_very_many_rows)
 {
     enum { ROWS = 400000, WIDTH = 7, COUNT = ROWS * WIDTH };
     const float mean[WIDTH] = {0.0F, 1.0F, 2.0F};
@@ -363,29 +363,25 @@ TEST(test_parameters_sum_over_very_many_rows)
     float *dy = normals(COUNT, 34, 1.0);
     for (int i = 0; i < COUNT; i++) {
         const int c = i % WIDTH;
-        x[i] += 3.0F;
-        dy[i] += 1.0F;
+        x[i] = held(b, x[i] + 3.0F);
+        dy[i] = held(b, dy[i] + 1.0F);
         dweight[c] += (double)dy[i] * ((double)x[i] - (double)mean[c]) / sqrt((double)variance[c]);
         dbias[c] += (double)dy[i];
     }
-    FOR_EACH_BACKEND(b)
-    {
-        matrix bx = values_of(b, ROWS, WIDTH, x);
-        matrix bdy = values_of(b, ROWS, WIDTH, dy);
-        matrix m = values_of(b, 1, WIDTH, mean);
-        matrix v = values_of(b, 1, WIDTH, variance);
-        matrix w = values_of(b, 1, WIDTH, zeros);
-        matrix bias = values_of(b, 1, WIDTH, zeros);
-        assert_ok(matrix_batch_norm_gradient(0.0, bx, m, v, no_matrix, bdy, no_matrix, w, bias));
-        double *sums = results_of(w);
-        double *bias_sums = results_of(bias);
-        const double tolerance = fmax(1e-13, 2.0 * rounding(b));
-        assert_all_near(b, "dweight", WIDTH, sums, dweight, dweight, tolerance);
-        assert_all_near(b, "dbias", WIDTH, bias_sums, dbias, dbias, tolerance);
-        free_blocks(sums, bias_sums);
-        free_matrices(&bx, &bdy, &m, &v, &w, &bias);
-    }
-    free_blocks(x, dy);
+    matrix bx = values_of(b, ROWS, WIDTH, x);
+    matrix bdy = values_of(b, ROWS, WIDTH, dy);
+    matrix m = values_of(b, 1, WIDTH, mean);
+    matrix v = values_of(b, 1, WIDTH, variance);
+    matrix w = parameters_of(b, WIDTH, zeros);
+    matrix bias = parameters_of(b, WIDTH, zeros);
+    assert_ok(matrix_batch_norm_gradient(0.0, bx, m, v, no_matrix, bdy, no_matrix, w, bias));
+    double *sums = results_of(w);
+    double *bias_sums = results_of(bias);
+    const double tolerance = fmax(1e-13, 2.0 * rounding_of(w.type));
+    assert_all_near(b, "dweight", WIDTH, sums, dweight, dweight, tolerance);
+    assert_all_near(b, "dbias", WIDTH, bias_sums, dbias, dbias, tolerance);
+    free_blocks(x, dy, sums, bias_sums);
+    free_matrices(&bx, &bdy, &m, &v, &w, &bias);
 }
 
 typedef struct kernel_run {
@@ -550,9 +546,11 @@ static void check_descent(backend *b, int64_t count, bool has_first)
     double *m = doubles(count, 0.0);
     double *v = doubles(count, 0.0);
     double *w = normal_doubles(count, 12);
-    matrix first = has_first ? matrix_of(b, backend_type(b), 1, count, m) : no_matrix;
-    matrix second = matrix_of(b, backend_type(b), 1, count, v);
-    matrix weight = matrix_of(b, backend_type(b), 1, count, w);
+    const grail_dtype type = backend_master_type(b);
+    const double rounded = rounding_of(type);
+    matrix first = has_first ? matrix_of(b, type, 1, count, m) : no_matrix;
+    matrix second = matrix_of(b, type, 1, count, v);
+    matrix weight = matrix_of(b, type, 1, count, w);
     for (int step = 1; step <= STEPS; step++) {
         float *g = normals(count, 12 + (uint64_t)step, 1e-3);
         d.first_share = has_first ? 1.0 - pow(0.9, step) : 1.0;
@@ -562,16 +560,16 @@ static void check_descent(backend *b, int64_t count, bool has_first)
             v[i] = 0.99 * v[i] + (1.0 - 0.99) * (double)g[i] * (double)g[i];
             w[i] -= 0.01 * m[i] / d.first_share / (sqrt(v[i] / d.second_share) + 1e-8);
         }
-        matrix gradient = values_of(b, 1, count, g);
+        matrix gradient = parameters_of(b, count, g);
         assert_ok(matrix_descend(&d, gradient, first, second, weight));
         memory_free(g);
         matrix_free(&gradient);
     }
     if (has_first) {
-        assert_matrix_near("first moment", first, m, 1e-2 * rounding(b));
+        assert_matrix_near("first moment", first, m, 1e-2 * rounded);
     }
-    assert_matrix_near("second moment", second, v, 1e-4 * rounding(b));
-    assert_matrix_near("descended weight", weight, w, 32.0 * rounding(b));
+    assert_matrix_near("second moment", second, v, 1e-4 * rounded);
+    assert_matrix_near("descended weight", weight, w, 32.0 * rounded);
     free_blocks(m, v, w);
     free_matrices(&first, &second, &weight);
 }

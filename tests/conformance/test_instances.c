@@ -28,9 +28,10 @@ TEST(test_an_instance_is_what_its_kind_says)
 
 TEST(test_kinds_are_listed_in_their_order)
 {
-    static const char *const names[] = {"cpu",      "cpu",       "cpu",        "ref",
-                                        "torch",    "torch:cpu", "torch:cuda", "guarded",
-                                        "recorder", "bare f32",  "bare f64",   "distant"};
+    static const char *const names[] = {
+        "cpu",        "cpu",       "cpu",       "ref",       "torch",      "torch",
+        "torch",      "torch:cpu", "torch:cpu", "torch:cpu", "torch:cuda", "torch:cuda",
+        "torch:cuda", "guarded",   "recorder",  "bare f32",  "bare f64",   "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(backend_kind_name(backend_kind_at(i)), names[i]);
@@ -141,7 +142,7 @@ TEST(test_a_kind_of_a_known_name_is_not_added)
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'ref': there is one of this name");
-    assert_null(backend_kind_at(12));
+    assert_null(backend_kind_at(18));
 }
 
 /* Fills the list of kinds: the last test. */
@@ -155,8 +156,8 @@ TEST(test_kinds_beyond_the_last_place_are_not_added)
     assert_ok(backend_add(&last));
     assert_fails(backend_add(&too_many), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'too many': there are too many");
-    assert_ptr_equal(backend_kind_at(12), &last);
-    assert_null(backend_kind_at(13));
+    assert_ptr_equal(backend_kind_at(18), &last);
+    assert_null(backend_kind_at(19));
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */

@@ -218,11 +218,18 @@ static bool is_fused(const operation *o)
            matrix_count(o->m[0]) > 0;
 }
 
-/* Head g of each key head's. */
+/* Head g of each key head's, in place. */
 static torch_tensor head_of_each(const block *b, part p, matrix m, int64_t g)
 {
     return torch_call(b->f, "aten::select", "int", A_TENSOR(heads_of(b, p, m)), AN_INTEGER(2),
                       AN_INTEGER(g));
+}
+
+/* The same to be read: a processor's products of 16 bits are slow. */
+static torch_tensor read_head(const block *b, part p, matrix m, int64_t g)
+{
+    const torch_tensor head = head_of_each(b, p, m, g);
+    return torch_is_cuda(b->f->owner) ? head : torch_widened(b->f, m, head);
 }
 
 static void attend_fused(block b)
@@ -233,9 +240,9 @@ static void attend_fused(block b)
     b.sequences = b.s->sequences;
     set_rows(&b, 0, b.s->length);
     for (int64_t g = 0; g < b.s->query_heads / b.s->kv_heads && b.f->status == GRAIL_OK; g++) {
-        const torch_argument q = A_TENSOR(head_of_each(&b, b.queries, m[0], g));
-        const torch_argument k = A_TENSOR(head_of_each(&b, b.keys, m[1], 0));
-        const torch_argument v = A_TENSOR(head_of_each(&b, b.keys, m[2], 0));
+        const torch_argument q = A_TENSOR(read_head(&b, b.queries, m[0], g));
+        const torch_argument k = A_TENSOR(read_head(&b, b.keys, m[1], 0));
+        const torch_argument v = A_TENSOR(read_head(&b, b.keys, m[2], 0));
         const torch_argument causal = A_TRUTH(!b.s->bidirectional);
         const torch_argument scale = MAYBE_REAL(b.s->scale);
         const torch_tensor out =
@@ -250,11 +257,91 @@ static void attend_fused(block b)
     }
 }
 
+/* Rows of all sequences as the kernels for 16 bits take them: [sequences, rows, heads, width]. */
+static torch_tensor rows_of(torch_frame *f, const attention_shape *s, int64_t heads, matrix m)
+{
+    const int64_t width = m.columns / heads;
+    return torch_view(f, m, 4, (int64_t[]){s->sequences, s->length, heads, width},
+                      (int64_t[]){s->length * m.columns, m.columns, width, 1});
+}
+
+/* A GPU's own kernel for values of 16 bits, which knows windows and shared key heads. */
+static bool is_flash(const operation *o, matrix sinks)
+{
+    enum { WIDEST = 256, STEP = 8 };
+    const attention_shape *s = o->with.attention;
+    return torch_is_cuda(o->m[0].owner) && torch_is_narrow(o->m[0]) &&
+           s->head_dim == attention_value_dim(s) && s->head_dim <= WIDEST &&
+           s->head_dim % STEP == 0 && !(s->cap > 0.0) && !matrix_exists(sinks) &&
+           matrix_count(o->m[0]) > 0;
+}
+
+enum { FLASH_RESULTS = 5 };
+
+typedef struct flash {
+    torch_tensor q, k, v;
+    torch_argument length, causal, scale, behind, before; /* rows that a query sees on both sides */
+} flash;
+
+static flash flash_of(torch_frame *f, const operation *o)
+{
+    const attention_shape *s = o->with.attention;
+    const bool windowed = reach_of(s) < s->length;
+    const int64_t reach = reach_of(s) - 1;
+    return (flash){.q = rows_of(f, s, s->query_heads, o->m[0]),
+                   .k = rows_of(f, s, s->kv_heads, o->m[1]),
+                   .v = rows_of(f, s, s->kv_heads, o->m[2]),
+                   .length = AN_INTEGER(s->length),
+                   .causal = A_TRUTH(!s->bidirectional),
+                   .scale = MAYBE_REAL(s->scale),
+                   .behind = windowed ? MAYBE_INTEGER(reach) : NOTHING,
+                   .before = windowed ? MAYBE_INTEGER(s->bidirectional ? reach : 0) : NOTHING};
+}
+
+/* The output, the logarithms of the scores' sums, and two that the gradient takes. */
+static void run_flash(torch_frame *f, const flash *a, torch_tensor results[FLASH_RESULTS])
+{
+    (void)torch_call_many(f, "aten::_flash_attention_forward", "", FLASH_RESULTS, results,
+                          A_TENSOR(a->q), A_TENSOR(a->k), A_TENSOR(a->v), NOTHING, NOTHING,
+                          a->length, a->length, A_REAL(0.0), a->causal, A_TRUTH(false), a->scale,
+                          a->behind, a->before);
+}
+
+static void attend_by_flash(torch_frame *f, const operation *o)
+{
+    const attention_shape *s = o->with.attention;
+    torch_tensor results[FLASH_RESULTS];
+    const flash a = flash_of(f, o);
+    run_flash(f, &a, results);
+    torch_copy(f, results[0], rows_of(f, s, s->query_heads, o->m[3]));
+}
+
+/* It is fastest from its own output, which also has the sums that ours does not keep. */
+static void differentiate_by_flash(torch_frame *f, const operation *o)
+{
+    const attention_shape *s = o->with.attention;
+    torch_tensor forward[FLASH_RESULTS];
+    torch_tensor slopes[3];
+    const flash a = flash_of(f, o);
+    run_flash(f, &a, forward);
+    const torch_tensor none = torch_nothing(f);
+    (void)torch_call_many(f, "aten::_flash_attention_backward", "", 3, slopes,
+                          A_TENSOR(rows_of(f, s, s->query_heads, o->m[4])), A_TENSOR(a.q),
+                          A_TENSOR(a.k), A_TENSOR(a.v), A_TENSOR(forward[0]), A_TENSOR(forward[1]),
+                          A_TENSOR(none), A_TENSOR(none), a.length, a.length, A_REAL(0.0), a.causal,
+                          A_TENSOR(forward[2]), A_TENSOR(forward[3]), a.scale, a.behind, a.before);
+    torch_copy(f, slopes[0], rows_of(f, s, s->query_heads, o->m[5]));
+    torch_copy(f, slopes[1], rows_of(f, s, s->kv_heads, o->m[6]));
+    torch_copy(f, slopes[2], rows_of(f, s, s->kv_heads, o->m[7]));
+}
+
 grail_status torch_run_attention(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const block all = {&f, o, o->with.attention, .sinks = o->m[4]};
-    if (is_fused(o)) {
+    if (is_flash(o, o->m[4])) {
+        attend_by_flash(&f, o);
+    } else if (is_fused(o)) {
         attend_fused(all);
     } else {
         over_blocks(all, attend);
@@ -300,8 +387,12 @@ static void differentiate(const block *b)
 grail_status torch_run_attention_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    torch_zero(&f, torch_matrix(&f, o->m[6]));
-    torch_zero(&f, torch_matrix(&f, o->m[7]));
-    over_blocks((block){&f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
+    if (is_flash(o, o->m[8])) {
+        differentiate_by_flash(&f, o);
+    } else {
+        torch_zero(&f, torch_matrix(&f, o->m[6]));
+        torch_zero(&f, torch_matrix(&f, o->m[7]));
+        over_blocks((block){&f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
+    }
     return torch_end(&f);
 }

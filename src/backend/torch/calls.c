@@ -200,6 +200,15 @@ torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, i
                        (int64_t[]){columns, 1});
 }
 
+torch_tensor torch_nothing(torch_frame *f)
+{
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, torch.aoti_torch_new_uninitialized_tensor(&t), "no tensor")
+               ? keep(f, t)
+               : NULL;
+}
+
 torch_tensor torch_number(torch_frame *f, double value)
 {
     torch_tensor t = NULL;

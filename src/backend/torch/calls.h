@@ -15,7 +15,7 @@ bool torch_is_cuda(const backend *b);
 torch_device torch_device_of(const backend *b);
 torch_device torch_device_host(void);
 
-enum { TORCH_MADE_MOST = 64, TORCH_DEVICES = 64 };
+enum { TORCH_MADE_MOST = 96, TORCH_DEVICES = 64 };
 
 typedef struct torch_frame {
     const backend *owner;
@@ -54,6 +54,8 @@ torch_tensor torch_values(torch_frame *f, grail_dtype type, int64_t count, const
 /** Host values[rows, columns] as they lie, which must outlive the frame. */
 torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns,
                                void *values);
+/** A tensor that is none, where an operator has no optional one. */
+torch_tensor torch_nothing(torch_frame *f);
 /** A number without dimensions, which takes the type of what it meets. */
 torch_tensor torch_number(torch_frame *f, double value);
 
@@ -91,11 +93,11 @@ typedef struct torch_argument {
 #define NOTHING ((torch_argument){.kind = TORCH_NONE})
 #define AN_INTEGER(i) ((torch_argument){.kind = TORCH_INTEGER, .is.integer = (i)})
 #define A_TRUTH(b) ((torch_argument){.kind = TORCH_INTEGER, .is.integer = (b) ? 1 : 0})
+#define MAYBE_INTEGER(i) ((torch_argument){.kind = TORCH_OPTIONAL_INTEGER, .is.integer = (i)})
 #define A_REAL(d) ((torch_argument){.kind = TORCH_REAL, .is.real = (d)})
 #define MAYBE_REAL(d) ((torch_argument){.kind = TORCH_OPTIONAL_REAL, .is.real = (d)})
 #define A_TYPE(type) ((torch_argument){.kind = TORCH_INTEGER, .is.integer = torch_type(type)})
-#define MAYBE_TYPE(type)                                                                           \
-    ((torch_argument){.kind = TORCH_OPTIONAL_INTEGER, .is.integer = torch_type(type)})
+#define MAYBE_TYPE(type) MAYBE_INTEGER(torch_type(type))
 #define INTEGERS(...)                                                                              \
     ((torch_argument){.kind = TORCH_INTEGERS,                                                      \
                       .count = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),          \

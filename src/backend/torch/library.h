@@ -17,6 +17,7 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
 #define TORCH_FUNCTIONS(FUNCTION)                                                                  \
     FUNCTION(uint64_t, aoti_torch_abi_version, (void))                                             \
     FUNCTION(int, aoti_torch_call_dispatcher, (const char *, const char *, torch_value *))         \
+    FUNCTION(int, aoti_torch_new_uninitialized_tensor, (torch_tensor *))                           \
     FUNCTION(int, aoti_torch_new_tensor_handle, (torch_tensor, torch_tensor *))                    \
     FUNCTION(int, aoti_torch_delete_tensor_object, (torch_tensor))                                 \
     FUNCTION(                                                                                      \
