@@ -92,18 +92,26 @@ int32_t torch_type(grail_dtype type)
     }
 }
 
+/* A GPU knows no device of an address behind the end of memory, so nothing has memory of its own.
+ */
 static torch_tensor over_memory(torch_frame *f, void *memory, torch_device where, grail_dtype type,
                                 int rank, const int64_t *shape, const int64_t *strides)
 {
     torch_tensor t = NULL;
-    return f->status == GRAIL_OK &&
-                   succeeded(f,
-                             torch.aoti_torch_create_tensor_from_blob_v2(
-                                 memory, rank, shape, strides, 0, torch_type(type), where.type,
-                                 where.index, &t, torch.aoti_torch_layout_strided(), NULL, 0),
-                             "a view of memory")
-               ? keep(f, t)
-               : NULL;
+    bool is_empty = false;
+    for (int i = 0; i < rank; i++) {
+        is_empty = is_empty || shape[i] == 0;
+    }
+    if (f->status != GRAIL_OK) {
+        return NULL;
+    }
+    const int code = is_empty
+                         ? torch.aoti_torch_empty_strided(rank, shape, strides, torch_type(type),
+                                                          where.type, where.index, &t)
+                         : torch.aoti_torch_create_tensor_from_blob_v2(
+                               memory, rank, shape, strides, 0, torch_type(type), where.type,
+                               where.index, &t, torch.aoti_torch_layout_strided(), NULL, 0);
+    return succeeded(f, code, "a view of memory") ? keep(f, t) : NULL;
 }
 
 torch_tensor torch_view(torch_frame *f, matrix m, int rank, const int64_t *shape,
