@@ -238,6 +238,9 @@ out:
 
 void backend_close(backend *b)
 {
+    if (b != NULL) {
+        watches_free(b);
+    }
     memory_free(b);
 }
 

@@ -97,11 +97,15 @@ struct backend_kind {
     const backend_kind *like;
 };
 
+/** What one thread watches on an instance (watch.c). */
+typedef struct watch watch;
+
 struct backend {
     const backend_kind *kind;
     int device;
-    const char *scratch; /* see backend_options */
-    int threads;         /* 0: those of the calling thread */
+    const char *scratch;    /* see backend_options */
+    int threads;            /* 0: those of the calling thread */
+    watch *_Atomic watches; /* a list; NULL on the host */
     _Atomic int64_t bytes;
     _Atomic int64_t fallbacks[SLOT_COUNT];
 };
@@ -113,6 +117,9 @@ slot_function kind_slot(const backend_kind *kind, operation_slot slot);
  * which is due even after a failure. */
 grail_status backend_enter(backend *b, int *threads_before) GRAIL_MUST_CHECK;
 void backend_leave(const backend *b, int threads_before);
+
+/** For backend_close. */
+void watches_free(backend *b);
 
 /** Runs an operation on the instance that owns its matrices, after checking them against the
  * operation's description. */

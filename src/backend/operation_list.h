@@ -91,6 +91,12 @@ OPERATION(cross_entropy, "m",
 HOST_OPERATION(find_non_finite, "a", (bool lower, matrix x, int64_t *index), !lower || is_square(x),
                .m = {x}, .with = {.lower = lower, .index = index})
 
+/** status[1, 1] = max(status, rank - index) with the index that find_non_finite gives; as it was
+ * where all is finite. No value goes to the host. */
+HOST_OPERATION(mark_non_finite, "aP", (bool lower, double rank, matrix x, matrix status),
+               (!lower || is_square(x)) && is_row(status, 1), .m = {x, status},
+               .with = {.lower = lower, .alpha = rank})
+
 /** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in * taps]) +
  * bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the residual
  * may be Y. */

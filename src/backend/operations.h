@@ -13,6 +13,8 @@
 
 static const matrix no_matrix = {0};
 
+enum { WATCH_TEXT = 320 };
+
 /** matrix_cholesky_solve gives the same bits for a run of rows as for all, where it begins at a
  * multiple of these rows, and ends at one or with the last row. */
 enum { SOLVED_ROWS = 128 };
@@ -83,6 +85,19 @@ typedef struct descent {
 #define OPERATION(name, matrices, parameters, ...)                                                 \
     grail_status matrix_##name parameters GRAIL_MUST_CHECK;
 #include "backend/operation_list.h"
+
+/** Looks for NaN and infinity in a product or in rows, without waiting for a device: a fault is
+ * GRAIL_ERROR_NUMERIC, "TEXT at row R, feature F", features counted from `first`. An instance on
+ * the host tells it at once; else backend_settle does. */
+grail_status matrix_watch(matrix x, int64_t first, const char *text) GRAIL_MUST_CHECK;
+/** Ends what the calling thread has watched on the instance since it did that last, by one reading
+ * of the device: returns the first fault where `status` is GRAIL_OK or GRAIL_ERROR_NUMERIC, which
+ * may come of it, else `status`. Due before any result of what was watched is used, and after a
+ * failure. */
+grail_status backend_settle(backend *b, grail_status status) GRAIL_MUST_CHECK;
+/** Until the next call, what this thread watches begins with "TEXT: " where it is told later, as
+ * error_in puts it before what is told at once; NULL: with nothing. Borrowed. */
+void watch_in(const char *text);
 
 /** log(sum_v exp(x[v])) - x[target] of a row whose classes have all been added. */
 double entropy_of(const entropy_sums *sums);

@@ -97,7 +97,8 @@ static grail_status add_positions(forward_pass *f, const head_panel *p, int64_t 
             matrix_exists(p->ordered) ? p->ordered : matrix_rows(p->weight, 0, p->rows),
             matrix_exists(p->bias) ? matrix_columns(p->bias, p->first, p->rows) : no_matrix,
             logits));
-        CHECK(execution_check_finite(f->model->graph, p->head, p->first, logits));
+        CHECK(backend_settle(f->backend,
+                             execution_watch(f->model->graph, p->head, p->first, logits)));
     }
     return matrix_cross_entropy(logits, p == NULL ? 0 : p->first, targets, out);
 }

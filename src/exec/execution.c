@@ -4,6 +4,7 @@
 #include "exec/ops/operator_code.h"
 #include "graph/operators.h"
 
+#include <stdio.h>
 #include <string.h>
 
 batch_shape sequence_batch(int64_t sequences, int64_t length)
@@ -159,21 +160,16 @@ static grail_status make_output(execution *e, int index, node_run *r)
     return GRAIL_OK;
 }
 
-grail_status execution_check_finite(const graph *g, const node *n, int64_t first, matrix y)
+grail_status execution_watch(const graph *g, const node *n, int64_t first, matrix y)
 {
-    int64_t bad = -1;
-    grail_status status = matrix_find_non_finite(false, y, &bad);
-    if (status != GRAIL_OK || bad < 0) {
-        return status;
-    }
-    const char *name = n->weight == GRAPH_NONE ? "attention" : g->parameters[n->weight].name;
-    status = error_set(GRAIL_ERROR_NUMERIC,
-                       "the output of '%s' is NaN or infinite at row %lld, feature %lld", name,
-                       (long long)(bad / y.columns), (long long)(first + bad % y.columns));
+    char text[WATCH_TEXT];
+    char block[32] = "";
     if (n->block >= 0 && n->block < g->block_count) {
-        error_prefix("block %d", n->block);
+        snprintf(block, sizeof block, "block %d: ", n->block);
     }
-    return status;
+    snprintf(text, sizeof text, "%sthe output of '%s' is NaN or infinite", block,
+             n->weight == GRAPH_NONE ? "attention" : g->parameters[n->weight].name);
+    return matrix_watch(y, first, text);
 }
 
 static grail_status get_values(parameter_store *store, int parameter, matrix *out)
@@ -253,7 +249,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     }
     TRY(status);
     if (operator_of(n)->may_overflow) {
-        TRY(execution_check_finite(e->graph, n, 0, e->values[n->output]));
+        TRY(execution_watch(e->graph, n, 0, e->values[n->output]));
     }
     /* a buffer that became the output stays */
     for (int i = 0; i < n->input_count; i++) {
@@ -282,9 +278,10 @@ out:
 
 grail_status execution_run(execution *e, parameter_store *store, int begin, int end)
 {
-    for (int i = begin; i < end; i++) {
-        CHECK(stop_check());
-        CHECK(run_node(e, store, i));
+    grail_status status = GRAIL_OK;
+    for (int i = begin; i < end && status == GRAIL_OK; i++) {
+        status = stop_check();
+        status = status == GRAIL_OK ? run_node(e, store, i) : status;
     }
-    return GRAIL_OK;
+    return e->settles_later ? status : backend_settle(e->backend, status);
 }

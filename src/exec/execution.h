@@ -36,6 +36,7 @@ typedef struct execution {
                                      NULL: as the scores are, as in a missing list. Borrowed */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
                            (tape.h); NULL: none. Borrowed */
+    bool settles_later; /* whoever runs nodes calls backend_settle */
 } execution;
 
 /** *out is owned, even after a failure: execution_free. */
@@ -61,7 +62,8 @@ matrix execution_value(const execution *e, int value);
 /**
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
  * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or
- * Attention is GRAIL_ERROR_NUMERIC naming the block and the parameter.
+ * Attention is GRAIL_ERROR_NUMERIC naming the block and the parameter; a device is read once for
+ * that, behind all nodes.
  */
 grail_status execution_run(execution *e, parameter_store *store, int begin,
                            int end) GRAIL_MUST_CHECK;
@@ -72,8 +74,8 @@ struct node_run;
 grail_status execution_describe(execution *e, parameter_store *store, int index,
                                 struct node_run *out) GRAIL_MUST_CHECK;
 
-/** That check, of features `first` and on of node `n`'s output, in `y`. */
-grail_status execution_check_finite(const graph *g, const node *n, int64_t first,
-                                    matrix y) GRAIL_MUST_CHECK;
+/** Watches (operations.h) features `first` and on of node `n`'s output, in `y`, for that. */
+grail_status execution_watch(const graph *g, const node *n, int64_t first,
+                             matrix y) GRAIL_MUST_CHECK;
 
 #endif

@@ -17,7 +17,7 @@ static grail_status copy_rows(const char *name, int64_t rows, int64_t width, con
     matrix given = no_matrix;
     backend *b = backend_host();
     TRY(matrix_import(b, GRAIL_DTYPE_F32, rows, width, stride, x, &given));
-    TRY(statistics_check_rows(name, given));
+    TRY(statistics_watch_rows(name, given));
     TRY(matrix_new(b, GRAIL_DTYPE_F32, rows, width, out));
     TRY(matrix_copy(given, *out));
 out:

@@ -4,6 +4,7 @@
 #include "stats/row_squares.h"
 
 #include <math.h>
+#include <stdio.h>
 
 void grail_statistics_free(grail_statistics *s)
 {
@@ -97,24 +98,19 @@ static grail_status check_target(const grail_statistics *s, int64_t rows, bool h
     return GRAIL_OK;
 }
 
-grail_status statistics_check_rows(const char *name, matrix x)
+grail_status statistics_watch_rows(const char *name, matrix x)
 {
-    int64_t index = -1;
-    const grail_status status = matrix_find_non_finite(false, x, &index);
-    if (status == GRAIL_OK && index >= 0) {
-        return error_set(GRAIL_ERROR_NUMERIC,
-                         "statistics: the %s is not finite at row %lld, feature %lld", name,
-                         (long long)(index / x.columns), (long long)(index % x.columns));
-    }
-    return status;
+    char text[WATCH_TEXT];
+    snprintf(text, sizeof text, "statistics: the %s is not finite", name);
+    return matrix_watch(x, 0, text);
 }
 
 static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
 {
     CHECK(check_target(s, z.rows, matrix_exists(y)));
-    CHECK(statistics_check_rows("input", z));
+    CHECK(statistics_watch_rows("input", z));
     if (matrix_exists(y)) {
-        CHECK(statistics_check_rows("target", y));
+        CHECK(statistics_watch_rows("target", y));
     }
     return GRAIL_OK;
 }
@@ -407,7 +403,7 @@ grail_status grail_row_roots(int64_t rows, int64_t width, const float *x, int64_
     }
     median = *median_square;
     TRY(matrix_import(backend_host(), GRAIL_DTYPE_F32, rows, width, stride, x, &values));
-    TRY(statistics_check_rows("stream", values));
+    TRY(statistics_watch_rows("stream", values));
     TRY(row_squares(values, rows, roots));
     TRY(roots_of_squares(rows, &median, roots));
     *median_square = median;

@@ -64,8 +64,8 @@ grail_status statistics_add_columns(grail_statistics *s, const grail_statistics 
  *   C <- C - b s^T,  q_o <- q_o - 2 b_o t_o + T b_o^2,  t <- t - T b */
 grail_status statistics_shift_target(grail_statistics *s, const double *bias) GRAIL_MUST_CHECK;
 
-/** GRAIL_ERROR_NUMERIC when one of the rows `name` is NaN or infinite, naming row and feature. */
-grail_status statistics_check_rows(const char *name, matrix x) GRAIL_MUST_CHECK;
+/** Watches the rows `name` (operations.h); so do the sums above. */
+grail_status statistics_watch_rows(const char *name, matrix x) GRAIL_MUST_CHECK;
 
 /** GRAIL_ERROR_NUMERIC when a root of a row's weight is not finite or below 0; NULL is allowed. */
 grail_status statistics_check_roots(int64_t rows, const double *roots) GRAIL_MUST_CHECK;

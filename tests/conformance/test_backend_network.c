@@ -667,3 +667,75 @@ BACKEND_TEST(test_find_non_finite_may_search_the_lower_triangle_alone)
     check_find_in_lower(b, GRAIL_DTYPE_F64, 6, 6);
     check_find_in_lower(b, GRAIL_DTYPE_F64, 5, 8);
 }
+
+/* -- what is watched --------------------------------------------------------------------------- */
+
+/* The status after a mark with rank 5000 of an f64 matrix whose element `at` is infinite, where it
+ * was `before`. */
+static double marked(backend *b, bool lower, int64_t at, double before)
+{
+    enum { N = 9 };
+    double *values = normal_doubles(N * N, 14);
+    double out = 0.0;
+    if (at >= 0) {
+        values[at] = at % 2 == 0 ? INFINITY : NAN;
+    }
+    matrix m = matrix_of(b, GRAIL_DTYPE_F64, N, N, values);
+    matrix status = matrix_of(b, GRAIL_DTYPE_F64, 1, 1, &before);
+    assert_ok(matrix_mark_non_finite(lower, 5000.0, m, status));
+    assert_ok(matrix_download(status, &out));
+    free_matrices(&m, &status);
+    memory_free(values);
+    return out;
+}
+
+BACKEND_TEST(test_a_mark_has_the_largest_rank_less_the_first_index)
+{
+    assert_true(marked(b, false, -1, 0.0) == 0.0 && marked(b, false, -1, 4999.0) == 4999.0);
+    assert_true(marked(b, false, 0, 0.0) == 5000.0 && marked(b, false, 80, 0.0) == 4920.0);
+    assert_true(marked(b, false, 3, 4999.0) == 4999.0 && marked(b, false, 3, 4990.0) == 4997.0);
+    assert_true(marked(b, true, 3, 0.0) == 0.0 && marked(b, true, 27, 0.0) == 4973.0);
+}
+
+/* Watches rows of 5 features, the element `at` of which is NaN. */
+static grail_status watch_rows(backend *b, int64_t at, const char *text)
+{
+    float *x = normals(4 * 5, 15, 1.0);
+    if (at >= 0) {
+        x[at] = NAN;
+    }
+    matrix m = values_of(b, 4, 5, x);
+    const grail_status status = matrix_watch(m, 100, text);
+    matrix_free(&m);
+    memory_free(x);
+    return status;
+}
+
+BACKEND_TEST(test_the_first_fault_is_told_no_later_than_at_the_end)
+{
+    for (int i = 0; i < 3; i++) {
+        assert_ok(watch_rows(b, -1, "nothing"));
+    }
+    grail_status status = watch_rows(b, 13, "the second kind");
+    status = status == GRAIL_OK ? watch_rows(b, 0, "the third kind") : status;
+    assert_fails(backend_settle(b, status), GRAIL_ERROR_NUMERIC,
+                 "the second kind at row 2, feature 103");
+    assert_ok(watch_rows(b, -1, "nothing"));
+    assert_ok(backend_settle(b, GRAIL_OK));
+}
+
+BACKEND_TEST(test_a_failure_that_a_fault_led_to_gives_way_to_it)
+{
+    watch_in("input of 'x'");
+    const grail_status first = watch_rows(b, 4, "the rows have a fault");
+    watch_in(NULL);
+    if (first == GRAIL_OK) { /* a device */
+        assert_fails(backend_settle(b, error_set(GRAIL_ERROR_NUMERIC, "no pivot")),
+                     GRAIL_ERROR_NUMERIC,
+                     "input of 'x': the rows have a fault at row 0, feature 104");
+        assert_ok(watch_rows(b, 4, "the rows have a fault"));
+        assert_fails(backend_settle(b, error_set(GRAIL_ERROR_MEMORY, "no room")),
+                     GRAIL_ERROR_MEMORY, "no room");
+    }
+    assert_ok(backend_settle(b, GRAIL_OK));
+}

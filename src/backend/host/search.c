@@ -61,3 +61,14 @@ grail_status host_find_non_finite(const operation *o)
     }
     return GRAIL_OK;
 }
+
+grail_status host_mark_non_finite(const operation *o)
+{
+    int64_t index = -1;
+    operation found = *o;
+    double *status = o->m[1].memory;
+    found.with.index = &index;
+    CHECK(host_find_non_finite(&found));
+    *status = index < 0 ? *status : fmax(*status, o->with.alpha - (double)index);
+    return GRAIL_OK;
+}

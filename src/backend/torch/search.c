@@ -17,18 +17,41 @@ static torch_tensor first_of(torch_frame *f, torch_tensor marks)
     return torch_call(f, "aten::argmax", "", A_TENSOR(marks), NOTHING, A_TRUTH(false));
 }
 
+/* Where the first one is, if there is one; and NaN where it is there. */
+typedef struct place {
+    torch_tensor row, column, mark;
+} place;
+
+static torch_tensor taken(torch_frame *f, torch_tensor x, torch_tensor row)
+{
+    return torch_call(f, "aten::index_select", "", A_TENSOR(x), AN_INTEGER(0), A_TENSOR(row));
+}
+
+static place place_of(torch_frame *f, torch_tensor x)
+{
+    place p = {NULL};
+    const torch_argument rows = {.kind = TORCH_OPTIONAL_INTEGER, .is.integer = 1};
+    const torch_tensor marks = marks_of(f, x, rows);
+    p.row = first_of(f, marks);
+    p.column = first_of(f, torch_scaled(f, taken(f, x, p.row), 0.0));
+    p.mark = taken(f, marks, p.row);
+    return p;
+}
+
 static int64_t find(torch_frame *f, torch_tensor x, int64_t columns)
 {
     if (!isnan(torch_item(f, marks_of(f, x, NOTHING)))) {
         return -1;
     }
-    const torch_argument rows = {.kind = TORCH_OPTIONAL_INTEGER, .is.integer = 1};
-    const torch_tensor marks = marks_of(f, x, rows);
-    const torch_tensor row = first_of(f, marks);
-    const torch_tensor values =
-        torch_call(f, "aten::index_select", "", A_TENSOR(x), AN_INTEGER(0), A_TENSOR(row));
-    const torch_tensor column = first_of(f, torch_scaled(f, values, 0.0));
-    return (int64_t)torch_item(f, row) * columns + (int64_t)torch_item(f, column);
+    const place p = place_of(f, x);
+    return (int64_t)torch_item(f, p.row) * columns + (int64_t)torch_item(f, p.column);
+}
+
+/* What is searched of a matrix. */
+static torch_tensor searched(torch_frame *f, const operation *o)
+{
+    const torch_tensor x = torch_matrix(f, o->m[0]);
+    return o->with.lower ? torch_call(f, "aten::tril", "", A_TENSOR(x), AN_INTEGER(0)) : x;
 }
 
 grail_status torch_run_find_non_finite(const operation *o)
@@ -37,10 +60,27 @@ grail_status torch_run_find_non_finite(const operation *o)
     torch_frame f = torch_begin(m.owner);
     *o->with.index = -1;
     if (matrix_count(m) > 0) {
-        const torch_tensor x = torch_matrix(&f, m);
-        const torch_tensor lower =
-            o->with.lower ? torch_call(&f, "aten::tril", "", A_TENSOR(x), AN_INTEGER(0)) : x;
-        *o->with.index = find(&f, lower, m.columns);
+        *o->with.index = find(&f, searched(&f, o), m.columns);
     }
+    return torch_end(&f);
+}
+
+grail_status torch_run_mark_non_finite(const operation *o)
+{
+    const matrix m = o->m[0];
+    torch_frame f = torch_begin(m.owner);
+    if (matrix_count(m) == 0) {
+        return GRAIL_OK;
+    }
+    const place p = place_of(&f, searched(&f, o));
+    const torch_tensor index = torch_sum(&f, torch_as(&f, GRAIL_DTYPE_F64, p.column),
+                                         torch_as(&f, GRAIL_DTYPE_F64, p.row), (double)m.columns);
+    const torch_tensor found =
+        torch_sum(&f, torch_scaled(&f, index, -1.0), torch_number(&f, o->with.alpha), 1.0);
+    const torch_tensor code = torch_reshaped(&f, found, 1, (int64_t[]){1}, (int64_t[]){1}, 0);
+    torch_erase(&f, torch_unary(&f, "aten::isfinite", p.mark), code);
+    const torch_tensor status = torch_matrix(&f, o->m[1]);
+    (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(status), A_TENSOR(code),
+                     A_TENSOR(status));
     return torch_end(&f);
 }

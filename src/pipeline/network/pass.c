@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "graph/operators.h"
 
+#include <stdio.h>
+
 /* -- the dense network on the rows that the current one's routers chose ------------------------ */
 
 /* The node's shares where it takes rows, GRAPH_NONE elsewhere. */
@@ -168,8 +170,13 @@ static grail_status visit(passing *k, int index)
     for (int i = 0; i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];
         if (v->node == index) {
-            const grail_status status = v->add(k->own.run->execution, v->user);
-            CHECK(v->map == NULL ? status : error_in(status, "input of '%s'", v->map));
+            const execution *e = k->own.run->execution;
+            char about[WATCH_TEXT] = "";
+            snprintf(about, sizeof about, "input of '%s'", v->map == NULL ? "" : v->map);
+            watch_in(v->map == NULL ? NULL : about);
+            const grail_status status = v->add(e, v->user);
+            watch_in(NULL);
+            CHECK(v->map == NULL ? status : error_in(status, "%s", about));
         }
     }
     return GRAIL_OK;
@@ -338,24 +345,40 @@ static grail_status end_move(const leg *l)
     return execution_begin(l->run->execution, none, (batch_input){0});
 }
 
+static grail_status run_legs(passing *k)
+{
+    const sample_passes *s = k->passes;
+    const int64_t count = calibration_chunk_count(s->samples);
+    CHECK(begin_move(&k->own));
+    CHECK(begin_move(&k->dense));
+    for (int64_t first = 0; first < count; first += comm_size(s->comm)) {
+        const turn t = turn_at(s, first);
+        CHECK(pass_part(k, t, false));
+        CHECK(k->p->in_order ? GRAIL_OK : pass_part(k, t, true));
+    }
+    CHECK(share_sums(k));
+    CHECK(end_move(&k->own));
+    return k->p->run == NULL ? end_move(&k->dense) : GRAIL_OK;
+}
+
+/* The device is read once, for all batches. */
+static void settle_later(const passing *k, bool later)
+{
+    k->own.run->execution->settles_later = later;
+    k->dense.run->execution->settles_later = later;
+}
+
 grail_status pass_run(sample_passes *passes, const pass *p)
 {
     const double begun = clock_seconds();
-    const int64_t count = calibration_chunk_count(passes->samples);
     passing k = plan_passing(passes, p);
     if (!k.own.moves && !k.dense.moves && p->visitor_count == 0) {
         return GRAIL_OK;
     }
-    CHECK(begin_move(&k.own));
-    CHECK(begin_move(&k.dense));
-    for (int64_t first = 0; first < count; first += comm_size(passes->comm)) {
-        const turn t = turn_at(passes, first);
-        CHECK(pass_part(&k, t, false));
-        CHECK(p->in_order ? GRAIL_OK : pass_part(&k, t, true));
-    }
-    CHECK(share_sums(&k));
-    CHECK(end_move(&k.own));
-    CHECK(p->run == NULL ? end_move(&k.dense) : GRAIL_OK);
+    settle_later(&k, true);
+    const grail_status status = run_legs(&k);
+    settle_later(&k, false);
+    CHECK(backend_settle(k.own.run->execution->backend, status));
     passes->calibrate_seconds += clock_seconds() - begun;
     return GRAIL_OK;
 }

@@ -6,6 +6,8 @@
 #include "support/guarded.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* What report.json says of operations that were done on the host; released by the caller. */
 static json_t *read_report(const char *directory)
@@ -88,6 +90,50 @@ VISION_TEST(what_is_left_to_the_host_is_in_the_report)
     assert_true(json_integer_value(json_object_get(counts, "layer_norm")) > 0);
     assert_null(json_object_get(counts, "linear"));
     json_decref(report);
+}
+
+/* Writes a decoder whose tensor of that name has one large element in block 1. */
+static const char *write_overflowing(lab *l, int number, const char *name)
+{
+    lab_model m;
+    const char *path = lab_path_of(l, "model-%d", number);
+    lab_read(&m, lab_golden("llama3"));
+    lab_find(&m, 1, name)->values[3] = 3e38F;
+    lab_write(&m, path, GRAIL_DTYPE_F32);
+    lab_fini(&m);
+    return path;
+}
+
+/* The message of a run that fails, and that nothing was written. */
+static void run_overflows(grail_compress_options *options, char *text, size_t size)
+{
+    assert_int_equal(lab_compress(options), GRAIL_ERROR_NUMERIC);
+    snprintf(text, size, "%s", grail_error_message());
+    assert_false(file_exists(options->output.path));
+}
+
+/* A device is read once a pass, behind what came of the fault. */
+LAB_TEST(a_fault_is_named_as_on_the_host_though_it_is_read_later)
+{
+    static const char *const names[] = {"mlp.gate_proj.weight", "self_attn.v_proj.weight"};
+    static const char *const devices[] = {"guarded", "torch:cpu"};
+    for (int i = 0; i < 4; i++) {
+        char host[2048];
+        char device[2048];
+        const char *model = write_overflowing(l, i, names[i % 2]);
+        grail_compress_options options = lab_options(l, model, lab_path(l, "out"));
+        options.fit.open_loop = i / 2;
+        options.run.backend = "cpu";
+        run_overflows(&options, host, sizeof host);
+        assert_non_null(strstr(host, names[i % 2]));
+        for (int d = 0; d < 2; d++) {
+            options.run.backend = devices[d];
+            if (d == 0 || getenv("GRAIL_TORCH") != NULL) {
+                run_overflows(&options, device, sizeof device);
+                assert_string_equal(device, host);
+            }
+        }
+    }
 }
 
 int main(void)

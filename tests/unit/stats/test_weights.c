@@ -168,8 +168,8 @@ TEST(a_nan_is_named_before_anything_is_added)
     const float bad[] = {1, 2, 3, NAN};
     const double root[] = {0.0, 0.0};
     grail_statistics *s = NULL;
-    matrix z = support_rows(on_cpu, 2, 2, 2, bad);
-    assert_ok(statistics_create(on_cpu, 2, 0, &s));
+    matrix z = support_rows(on_ref, 2, 2, 2, bad);
+    assert_ok(statistics_create(on_ref, 2, 0, &s));
     assert_fails(statistics_accumulate_weighted(s, root, z, no_matrix), GRAIL_ERROR_NUMERIC,
                  "input is not finite at row 1, feature 1");
     assert_true(s->count == 0 && grail_statistics_gram(s, 0, 0) == 0.0);
