@@ -79,6 +79,10 @@ OPERATION(subtract, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && s
 HOST_OPERATION(scale_rows, "peE", (matrix factor, matrix x, matrix y),
                same_shape(x, y) && is_row(factor, x.rows), .m = {factor, x, y})
 
+/** Y = factor X with products in f64, any row strides; Y may be X. */
+HOST_OPERATION(scale, "eE", (double factor, matrix x, matrix y), same_shape(x, y), .m = {x, y},
+               .with.alpha = factor)
+
 /** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
  * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
  * `first` 0 begins the sums. Logits are finite. */
@@ -289,6 +293,13 @@ OPERATION(cross, "eeP", (matrix y, matrix x, matrix c), product_fits(true, false
 OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
           has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
 
+/** sum[1, 1] += the squares of all elements, one after the other. */
+HOST_OPERATION(add_squares, "pP", (matrix x, matrix sum), is_row(sum, 1), .m = {x, sum})
+
+/** Y = 1 / sqrt(min(max(x, low), high)), or 0 where that is no root; Y may be X. */
+HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y), same_shape(x, y),
+               .m = {x, y}, .with = {.alpha = low, .beta = high})
+
 /* -- copies: any type and stride, converted to the output's type ------------------------------- */
 
 HOST_OPERATION(copy, "cC", (matrix in, matrix out), same_shape(in, out), .m = {in, out})
@@ -302,6 +313,12 @@ HOST_OPERATION(gather, "aA", (const int64_t *rows, const int64_t *columns, matri
                indices_fit(rows, out.rows, in.rows) &&
                    indices_fit(columns, out.columns, in.columns),
                .m = {in, out}, .with = {.rows = rows, .columns = columns})
+
+/** out[:, j] = in[:, index[0, j]] of one type, for a list that lies where the matrices do: indices
+ * are whole numbers below in.columns, which nothing checks. */
+HOST_OPERATION(take_columns, "paA", (matrix index, matrix in, matrix out),
+               in.type == out.type && in.rows == out.rows && is_row(index, out.columns),
+               .m = {index, in, out})
 
 /** out[:, labels[j] u + f] += share[labels[j]] in[:, j u + f] for units j = 0 .. units - 1, each of
  * u features; both matrices of one type. */

@@ -175,24 +175,6 @@ double entropy_of(const entropy_sums *sums)
     return log(sums->total) + sums->largest - sums->target;
 }
 
-grail_status matrix_scale(double factor, matrix x, matrix y)
-{
-    grail_status status = GRAIL_OK;
-    matrix factors = no_matrix;
-    host_view v = {0};
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &factors));
-    TRY(host_view_open(factors, GRAIL_DTYPE_F64, HOST_WRITES, &v));
-    for (int64_t i = 0; i < x.rows; i++) {
-        ((double *)v.values)[i] = factor;
-    }
-    TRY(host_view_close(&v));
-    TRY(matrix_scale_rows(factors, x, y));
-out:
-    host_view_drop(&v);
-    matrix_free(&factors);
-    return status;
-}
-
 grail_status matrix_download_diagonal(matrix a, double *diagonal)
 {
     grail_status status = GRAIL_OK;

@@ -101,8 +101,6 @@ void watch_in(const char *text);
 
 /** log(sum_v exp(x[v])) - x[target] of a row whose classes have all been added. */
 double entropy_of(const entropy_sums *sums);
-/** Y = factor X, as matrix_scale_rows. */
-grail_status matrix_scale(double factor, matrix x, matrix y) GRAIL_MUST_CHECK;
 /** diagonal[n] of A[n, n], on the host. */
 grail_status matrix_download_diagonal(matrix a, double *diagonal) GRAIL_MUST_CHECK;
 

@@ -244,12 +244,12 @@ bool sample_stream_holds(const sample_stream *s, int64_t batch)
     return s->live_count == 0 || matrix_exists(s->held[(batch + 1) * s->live_count - 1]);
 }
 
-static grail_status gather_columns(backend *b, int64_t columns, const int64_t *kept, matrix *m)
+static grail_status gather_columns(matrix index, matrix *m)
 {
     grail_status status = GRAIL_OK;
     matrix narrow = {0};
-    TRY(matrix_new(b, m->type, m->rows, columns, &narrow));
-    TRY(matrix_gather(NULL, kept, *m, narrow));
+    TRY(matrix_new(m->owner, m->type, m->rows, index.columns, &narrow));
+    TRY(matrix_take_columns(index, *m, narrow));
     matrix_free(m);
     *m = narrow;
     narrow = (matrix){0};
@@ -258,14 +258,35 @@ out:
     return status;
 }
 
+/* A list of columns on the instance. */
+static grail_status place_list(backend *b, int64_t count, const int64_t *list, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    double *index = NULL;
+    TRY(memory_new_unset(&index, (size_t)count, sizeof index[0]));
+    for (int64_t j = 0; j < count; j++) {
+        index[j] = (double)list[j];
+    }
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, count, out));
+    TRY(matrix_upload(*out, index));
+out:
+    memory_free(index);
+    return status;
+}
+
 grail_status sample_stream_gather(sample_stream *s, int value, int64_t columns, const int64_t *kept)
 {
+    grail_status status = GRAIL_OK;
+    matrix index = {0};
+    TRY(place_list(s->backend, columns, kept, &index));
     for (int64_t i = 0; i < s->batch_count * s->live_count; i++) {
         if (s->live[i % s->live_count] == value && matrix_exists(s->held[i])) {
-            CHECK(gather_columns(s->backend, columns, kept, &s->held[i]));
+            TRY(gather_columns(index, &s->held[i]));
         }
     }
-    return GRAIL_OK;
+out:
+    matrix_free(&index);
+    return status;
 }
 
 void sample_stream_move_end(sample_stream *s)

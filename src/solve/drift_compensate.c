@@ -33,6 +33,7 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     float *mixed = NULL;
     matrix products = no_matrix;
     matrix target = no_matrix;
+    matrix root = no_matrix;
     if (rows <= 0 || outputs <= 0 || local == NULL || y == NULL || local_stride < outputs ||
         y_stride < outputs) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -45,7 +46,10 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     TRY(copy_rows("local target", rows, outputs, local, local_stride, &products));
     TRY(copy_rows("target", rows, outputs, y, y_stride, &target));
     target_gap gap = {0};
-    TRY(target_mix_rows(roots, products, target, &gap));
+    if (roots != NULL) {
+        TRY(matrix_import(backend_host(), GRAIL_DTYPE_F64, 1, rows, rows, roots, &root));
+    }
+    TRY(target_mix_rows(root, products, target, &gap));
     TRY(memory_new_unset(&mixed, (size_t)(rows * outputs), sizeof mixed[0]));
     TRY(matrix_download(target, mixed));
     for (int64_t t = 0; t < rows; t++) {
@@ -56,6 +60,7 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     }
 out:
     memory_free(mixed);
+    matrix_free(&root);
     matrix_free(&products);
     matrix_free(&target);
     return status;

@@ -132,46 +132,30 @@ grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *hel
 }
 
 /* sum_t root_t^2 |x_t|^2 */
-static grail_status square_of(matrix x, const double *root, double *out)
+static grail_status square_of(matrix x, matrix root, double *out)
 {
     grail_status status = GRAIL_OK;
     double *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
+    TRY(memory_new_unset(&values, 2 * (size_t)x.rows, sizeof values[0]));
+    double *roots = values + x.rows;
     TRY(row_squares(x, x.rows, values));
+    TRY(matrix_exists(root) ? matrix_download(root, roots) : GRAIL_OK);
     *out = 0.0;
     for (int64_t i = 0; i < x.rows; i++) {
-        *out += root == NULL ? values[i] : root[i] * root[i] * values[i];
+        *out += matrix_exists(root) ? roots[i] * roots[i] * values[i] : values[i];
     }
 out:
     memory_free(values);
     return status;
 }
 
-/* X *= factor */
-static grail_status scale_all(double factor, matrix x)
-{
-    grail_status status = GRAIL_OK;
-    matrix factors = no_matrix;
-    double *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)x.rows, sizeof values[0]));
-    for (int64_t i = 0; i < x.rows; i++) {
-        values[i] = factor;
-    }
-    TRY(matrix_import(x.owner, GRAIL_DTYPE_F64, 1, x.rows, x.rows, values, &factors));
-    TRY(matrix_scale_rows(factors, x, x));
-out:
-    matrix_free(&factors);
-    memory_free(values);
-    return status;
-}
-
-grail_status target_mix_rows(const double *root, matrix local, matrix y, target_gap *gap)
+grail_status target_mix_rows(matrix root, matrix local, matrix y, target_gap *gap)
 {
     target_gap here = {0};
     CHECK(square_of(y, root, &here.target));
     CHECK(matrix_subtract(y, local, y));
     CHECK(square_of(y, root, &here.gap));
-    CHECK(scale_all(target_gap_share(&here), y));
+    CHECK(matrix_scale(target_gap_share(&here), y, y));
     CHECK(matrix_add(y, local, y));
     gap->gap += here.gap;
     gap->target += here.target;

@@ -43,8 +43,8 @@ grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *hel
                                     const float *consumer, target_gap *gap) GRAIL_MUST_CHECK;
 
 /** Y[rows, O] becomes the mixed target of these rows by their own share, and L = Z W^T of the same
- * shape stays. The rows count as root[t]^2 each; NULL: all alike. Adds to *gap. */
-grail_status target_mix_rows(const double *root, matrix local, matrix y,
-                             target_gap *gap) GRAIL_MUST_CHECK;
+ * shape stays. The rows count as root[t]^2 each, root[1, rows]; missing: all alike. Adds to *gap.
+ */
+grail_status target_mix_rows(matrix root, matrix local, matrix y, target_gap *gap) GRAIL_MUST_CHECK;
 
 #endif

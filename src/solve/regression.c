@@ -487,11 +487,7 @@ grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
     r = (regression){0};
 out:
     regression_fini(&r);
-    matrix_free(&d.sums.gram);
-    matrix_free(&d.sums.sum);
-    matrix_free(&d.sums.cross);
-    matrix_free(&d.sums.target_sum);
-    matrix_free(&d.sums.target_square);
+    statistics_free_sums(&d.sums);
     matrix_free(&d.consumer);
     matrix_free(&d.prior_rows);
     projection_fini(&map);

@@ -23,7 +23,7 @@ void chunk_sums_append_number(chunk_sums *s, double *part, double *total)
 
 chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *total)
 {
-    chunk_sums s = {.part_rows = &part->count, .total_rows = &total->count};
+    chunk_sums s = {.part_rows = &part->count, .total_rows = &total->count, .statistics = total};
     chunk_sums_append_triangle(&s, &part->gram, &total->gram);
     chunk_sums_append_matrix(&s, &part->sum, &total->sum);
     if (total->outputs > 0) {
@@ -32,6 +32,7 @@ chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *to
         chunk_sums_append_matrix(&s, &part->target_square, &total->target_square);
     }
     chunk_sums_append_number(&s, &part->weight, &total->weight);
+    chunk_sums_append_matrix(&s, &part->weights, &total->weights);
     return s;
 }
 
@@ -322,5 +323,8 @@ grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s)
     for (int i = 0; comm_is_shared(c) && *s->total_rows > 0 && i < s->matrices; i++) {
         CHECK(share_matrix(c, *s->total[i], s->lower[i]));
     }
-    return GRAIL_OK;
+    /* Rows that count as one each have their weight by now. */
+    const grail_statistics *of = s->statistics;
+    return of == NULL || of->weight == (double)of->count ? GRAIL_OK
+                                                         : statistics_read_weight(s->statistics);
 }

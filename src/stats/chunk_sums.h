@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "stats/statistics.h"
 
-enum { CHUNK_MATRICES = 6, CHUNK_NUMBERS = 3 };
+enum { CHUNK_MATRICES = 8, CHUNK_NUMBERS = 3 };
 
 /** What is summed of one chunk, and of all before it; everything is borrowed. */
 typedef struct chunk_sums {
@@ -17,6 +17,7 @@ typedef struct chunk_sums {
     double *part_number[CHUNK_NUMBERS], *total_number[CHUNK_NUMBERS];
     int numbers;
     int64_t *part_rows, *total_rows; /* 0: nothing was added, and all sums are 0 */
+    grail_statistics *statistics;    /* whose totals are among them; NULL: none */
 } chunk_sums;
 
 /** The sums of statistics; more may be appended. */
@@ -35,7 +36,8 @@ grail_status chunk_sums_fold(const chunk_sums *s) GRAIL_MUST_CHECK;
 grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks,
                                    const chunk_sums *s) GRAIL_MUST_CHECK;
 
-/** Gives all ranks the rows of the total that each has, after the last chunk. */
+/** Gives all ranks the rows of the total that each has, after the last chunk, and reads the weight
+ * of statistics. */
 grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s) GRAIL_MUST_CHECK;
 
 #endif

@@ -11,12 +11,17 @@
 static const double least_share = 1e-4;
 static const double most_share = 256.0;
 
+grail_status row_squares_make(matrix x, int64_t rows, matrix *out)
+{
+    CHECK(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, rows, out));
+    return matrix_row_dots(x, x, *out);
+}
+
 grail_status row_squares(matrix x, int64_t rows, double *squares)
 {
     grail_status status = GRAIL_OK;
     matrix norms = {0};
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, rows, &norms));
-    TRY(matrix_row_dots(x, x, norms));
+    TRY(row_squares_make(x, rows, &norms));
     TRY(matrix_download(norms, squares));
 out:
     matrix_free(&norms);
@@ -61,20 +66,30 @@ out:
     return status;
 }
 
-double bounded_square(double square, double median)
+static double most_of(double median)
 {
-    const double most = median > 0.0 ? most_share * median : (double)INFINITY;
-    return fmin(fmax(square, least_share * median), most);
+    return median > 0.0 ? most_share * median : (double)INFINITY;
 }
 
-grail_status roots_of_squares(int64_t rows, double *median, double *values)
+double bounded_square(double square, double median)
 {
-    if (*median < 0.0) {
-        CHECK(median_of(rows, values, median));
-    }
-    for (int64_t t = 0; t < rows; t++) {
-        const double square = bounded_square(values[t], *median);
-        values[t] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
-    }
-    return GRAIL_OK;
+    return fmin(fmax(square, least_share * median), most_of(median));
+}
+
+static grail_status read_median(matrix squares, double *median)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)squares.columns, sizeof values[0]));
+    TRY(matrix_download(squares, values));
+    TRY(median_of(squares.columns, values, median));
+out:
+    memory_free(values);
+    return status;
+}
+
+grail_status roots_of_squares(double *median, matrix squares)
+{
+    CHECK(*median < 0.0 ? read_median(squares, median) : GRAIL_OK);
+    return matrix_inverse_roots(least_share * *median, most_of(*median), squares, squares);
 }

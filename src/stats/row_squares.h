@@ -4,6 +4,8 @@
 
 #include "backend/matrix.h"
 
+/** *out[1, rows] = |x_r|^2 in f64, owned even after a failure. */
+grail_status row_squares_make(matrix x, int64_t rows, matrix *out) GRAIL_MUST_CHECK;
 /** squares[rows] = |x_r|^2, on the host. X of another number of rows is GRAIL_ERROR_INTERNAL. */
 grail_status row_squares(matrix x, int64_t rows, double *squares) GRAIL_MUST_CHECK;
 
@@ -20,8 +22,8 @@ grail_status median_of(int64_t count, const double *values, double *out) GRAIL_M
  * length there, which is ten times the length of another token. */
 double bounded_square(double square, double median);
 
-/** values[rows] = |x_r|^2 become 1 / |x_r|, bounded as above, with *median; where that is below 0
- * it is that of these rows first. */
-grail_status roots_of_squares(int64_t rows, double *median, double *values) GRAIL_MUST_CHECK;
+/** squares[1, rows] = |x_r|^2 become 1 / |x_r|, bounded as above, with *median; where that is below
+ * 0 it is that of these rows first, which are read for it. */
+grail_status roots_of_squares(double *median, matrix squares) GRAIL_MUST_CHECK;
 
 #endif

@@ -6,14 +6,20 @@
 #include <math.h>
 #include <stdio.h>
 
+void statistics_free_sums(grail_statistics *s)
+{
+    matrix_free(&s->gram);
+    matrix_free(&s->sum);
+    matrix_free(&s->cross);
+    matrix_free(&s->target_sum);
+    matrix_free(&s->target_square);
+    matrix_free(&s->weights);
+}
+
 void grail_statistics_free(grail_statistics *s)
 {
     if (s != NULL) {
-        matrix_free(&s->gram);
-        matrix_free(&s->sum);
-        matrix_free(&s->cross);
-        matrix_free(&s->target_sum);
-        matrix_free(&s->target_square);
+        statistics_free_sums(s);
         memory_free(s);
     }
 }
@@ -38,6 +44,7 @@ grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail
     s->outputs = outputs;
     TRY(new_sums(s, s->width, s->width, &s->gram));
     TRY(new_sums(s, 1, s->width, &s->sum));
+    TRY(new_sums(s, 1, 1, &s->weights));
     if (s->outputs > 0) {
         TRY(new_sums(s, s->outputs, s->width, &s->cross));
         TRY(new_sums(s, 1, s->outputs, &s->target_sum));
@@ -129,33 +136,32 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
     return GRAIL_OK;
 }
 
-grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
-                                            matrix y)
+grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
 {
-    grail_status status = GRAIL_OK;
-    matrix factor = no_matrix;
-    TRY(check_batch(s, z, y));
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, root, &factor));
+    CHECK(check_batch(s, z, y));
     /* The products of rows that are scaled by the roots of their weights, and then, since the
      * constant 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
-    TRY(matrix_scale_rows(factor, z, z));
-    TRY(matrix_gram(z, s->gram));
+    CHECK(matrix_scale_rows(root, z, z));
+    CHECK(matrix_gram(z, s->gram));
     if (matrix_exists(y)) {
-        TRY(matrix_scale_rows(factor, y, y));
-        TRY(matrix_cross(y, z, s->cross));
-        TRY(matrix_column_sums(y, no_matrix, s->target_square));
-        TRY(matrix_scale_rows(factor, y, y));
-        TRY(matrix_column_sums(y, s->target_sum, no_matrix));
+        CHECK(matrix_scale_rows(root, y, y));
+        CHECK(matrix_cross(y, z, s->cross));
+        CHECK(matrix_column_sums(y, no_matrix, s->target_square));
+        CHECK(matrix_scale_rows(root, y, y));
+        CHECK(matrix_column_sums(y, s->target_sum, no_matrix));
     }
-    TRY(matrix_scale_rows(factor, z, z));
-    TRY(matrix_column_sums(z, s->sum, no_matrix));
+    CHECK(matrix_scale_rows(root, z, z));
+    CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
-    for (int64_t t = 0; t < z.rows; t++) {
-        s->weight += root[t] * root[t];
-    }
-out:
-    matrix_free(&factor);
-    return status;
+    return matrix_add_squares(root, s->weights);
+}
+
+grail_status statistics_read_weight(grail_statistics *s)
+{
+    double weight = 0.0;
+    CHECK(matrix_download(s->weights, &weight));
+    s->weight += weight;
+    return matrix_zero(s->weights);
 }
 
 /* The caller's rows, which are only read; a copy where `writes`. */
@@ -194,6 +200,23 @@ grail_status statistics_check_roots(int64_t rows, const double *roots)
     return GRAIL_OK;
 }
 
+/* The weights are added to those before, one after the other. */
+static grail_status add_weighted_rows(grail_statistics *s, const double *roots, matrix z, matrix y)
+{
+    grail_status status = GRAIL_OK;
+    matrix root = no_matrix;
+    const double before = s->weight;
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, roots, &root));
+    TRY(statistics_accumulate_weighted(s, root, z, y));
+    TRY(matrix_upload(s->weights, &before));
+    TRY(matrix_add_squares(root, s->weights));
+    s->weight = 0.0;
+    TRY(statistics_read_weight(s));
+out:
+    matrix_free(&root);
+    return status;
+}
+
 grail_status grail_statistics_accumulate_weighted(grail_statistics *s, int64_t rows,
                                                   const double *roots, const float *z,
                                                   int64_t z_stride, const float *y,
@@ -213,7 +236,7 @@ grail_status grail_statistics_accumulate_weighted(grail_statistics *s, int64_t r
         TRY(import_rows(s, "target", roots != NULL, rows, s->outputs, y, y_stride, &target));
     }
     TRY(roots == NULL ? statistics_accumulate(s, input, target)
-                      : statistics_accumulate_weighted(s, roots, input, target));
+                      : add_weighted_rows(s, roots, input, target));
 out:
     matrix_free(&input);
     matrix_free(&target);
@@ -391,6 +414,7 @@ grail_status grail_row_roots(int64_t rows, int64_t width, const float *x, int64_
 {
     grail_status status = GRAIL_OK;
     matrix values = no_matrix;
+    matrix squares = no_matrix;
     double median = 0.0;
     CHECK(option_given("median_square", "place for the median", median_square));
     if (rows < 0 || width <= 0 || stride < width || (rows > 0 && (x == NULL || roots == NULL))) {
@@ -404,10 +428,12 @@ grail_status grail_row_roots(int64_t rows, int64_t width, const float *x, int64_
     median = *median_square;
     TRY(matrix_import(backend_host(), GRAIL_DTYPE_F32, rows, width, stride, x, &values));
     TRY(statistics_watch_rows("stream", values));
-    TRY(row_squares(values, rows, roots));
-    TRY(roots_of_squares(rows, &median, roots));
+    TRY(row_squares_make(values, rows, &squares));
+    TRY(roots_of_squares(&median, squares));
+    TRY(matrix_download(squares, roots));
     *median_square = median;
 out:
+    matrix_free(&squares);
     matrix_free(&values);
     return status;
 }

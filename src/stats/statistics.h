@@ -27,6 +27,7 @@ struct grail_statistics {
     int64_t outputs; /* O, or 0 without a target */
     int64_t count;   /* T */
     double weight;
+    matrix weights; /* [1, 1] what is to be added to the weight */
     matrix gram;
     matrix sum;
     matrix cross; /* this and the following do not exist without a target */
@@ -38,13 +39,18 @@ struct grail_statistics {
 grail_status statistics_create(backend *b, int64_t width, int64_t outputs,
                                grail_statistics **out) GRAIL_MUST_CHECK;
 
+/** Frees the matrices alone. */
+void statistics_free_sums(grail_statistics *s);
+
 /** As grail_statistics_accumulate, for Z[rows, H] and Y[rows, O] of the instance's values, with any
  * row stride; y is no_matrix without a target. */
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y) GRAIL_MUST_CHECK;
 
-/** The same with weights w_t = root[t]^2, root[rows] on the host. Overwrites z and y. */
-grail_status statistics_accumulate_weighted(grail_statistics *s, const double *root, matrix z,
+/** The same with weights w_t = root[t]^2, root[1, rows] in f64. Overwrites z and y. The weight of
+ * the rows waits in `weights` for statistics_read_weight. */
+grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z,
                                             matrix y) GRAIL_MUST_CHECK;
+grail_status statistics_read_weight(grail_statistics *s) GRAIL_MUST_CHECK;
 
 /** A copy on the same instance. *out is owned, even after a failure: grail_statistics_free. */
 grail_status statistics_copy(const grail_statistics *s, grail_statistics **out) GRAIL_MUST_CHECK;

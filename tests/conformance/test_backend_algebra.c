@@ -341,6 +341,68 @@ BACKEND_TEST(test_columns_are_divided_each_by_its_own_number)
     for_each_shape(b, check_divide_columns);
 }
 
+static void check_scale(backend *b, int64_t rows, int64_t columns, int64_t stride)
+{
+    float *x = normals(rows * stride, 18, 1.0);
+    double *expected = doubles(rows * stride, NAN);
+    matrix bx = values_of(b, rows, stride, x);
+    matrix y = blank_values(b, rows, stride);
+    assert_ok(matrix_scale(0.3, matrix_columns(bx, 0, columns), matrix_columns(y, 0, columns)));
+    double *actual = results_of(y);
+    for (int64_t i = 0; i < rows * stride; i++) {
+        if (i % stride < columns) {
+            expected[i] = 0.3 * (double)x[i];
+            assert_near(actual[i], expected[i], 1.01 * rounding(b) * fabs(expected[i]));
+        } else {
+            assert_true(isnan(actual[i]));
+        }
+    }
+    free_blocks(x, expected, actual);
+    free_matrices(&bx, &y);
+}
+
+BACKEND_TEST(test_all_elements_are_scaled_alike)
+{
+    for_each_shape(b, check_scale);
+}
+
+BACKEND_TEST(test_squares_are_added_to_a_sum)
+{
+    enum { COUNT = 4001 };
+    double *x = normal_doubles(COUNT, 19);
+    double expected = 5.0;
+    double sum = 0.0;
+    for (int i = 0; i < COUNT; i++) {
+        expected += x[i] * x[i];
+    }
+    matrix bx = f64_of(b, 1, COUNT, x);
+    matrix bs = f64_of(b, 1, 1, &(double){5.0});
+    assert_ok(matrix_add_squares(bx, bs));
+    assert_ok(matrix_download(bs, &sum));
+    assert_near(sum, expected, 1e-11 * expected);
+    memory_free(x);
+    free_matrices(&bx, &bs);
+}
+
+BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
+{
+    const double x[] = {4.0, 0.0, 1e-9, 100.0, 0.25, 3.0};
+    const double bounded[] = {0.5, 0.0, 2.0, 0.2, 2.0, 1.0 / sqrt(3.0)};
+    double y[6];
+    for (int of_nothing = 0; of_nothing < 2; of_nothing++) {
+        matrix m = f64_of(b, 1, 6, x);
+        assert_ok(matrix_inverse_roots(of_nothing != 0 ? 0.0 : 0.25,
+                                       of_nothing != 0 ? INFINITY : 25.0, m, m));
+        assert_ok(matrix_download(m, y));
+        for (int i = 0; i < 6; i++) {
+            const double plain = x[i] > 0.0 ? 1.0 / sqrt(x[i]) : 0.0;
+            const double wanted = of_nothing != 0 ? plain : i == 1 ? 2.0 : bounded[i];
+            assert_near(y[i], wanted, 1e-15 * wanted);
+        }
+        matrix_free(&m);
+    }
+}
+
 /* -- products with a factor -------------------------------------------------------------------- */
 
 /* A lower triangle; what is above or behind it must not be read. */

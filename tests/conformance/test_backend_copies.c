@@ -396,3 +396,22 @@ BACKEND_TEST(test_zero_reaches_the_view_and_nothing_else)
         free_matrices(&whole);
     }
 }
+
+BACKEND_TEST(test_columns_are_taken_by_a_list_of_the_instance)
+{
+    enum { ROWS = 5, WIDE = 9, NARROW = 4 };
+    static const double list[NARROW] = {7, 0, 3, 8};
+    float *x = normals(ROWS * WIDE, 31, 1.0);
+    matrix bx = values_of(b, ROWS, WIDE, x);
+    matrix index = matrix_of(b, GRAIL_DTYPE_F64, 1, NARROW, list);
+    matrix y = blank_values(b, ROWS, NARROW);
+    matrix none = blank_values(b, 0, NARROW);
+    assert_ok(matrix_take_columns(index, bx, y));
+    assert_ok(matrix_take_columns(index, matrix_rows(bx, 0, 0), none));
+    double *actual = results_of(y);
+    for (int i = 0; i < ROWS * NARROW; i++) {
+        assert_true(actual[i] == (double)x[i / NARROW * WIDE + (int)list[i % NARROW]]);
+    }
+    free_blocks(x, actual);
+    free_matrices(&bx, &index, &y, &none);
+}

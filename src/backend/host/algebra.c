@@ -1,6 +1,8 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
+#include <math.h>
+
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;
@@ -155,6 +157,41 @@ static void scale_some_rows(int64_t begin, int64_t end, void *context)
 grail_status host_scale_rows(const operation *o)
 {
     return host_over_rows(o, o->m[2], scale_some_rows);
+}
+
+static void scale_rows_alike(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix y = o->m[1];
+    for (int64_t r = begin; r < end; r++) {
+        scale_row(y.type, y.columns, o->with.alpha, host_row(o->m[0], r), host_row(y, r));
+    }
+}
+
+grail_status host_scale(const operation *o)
+{
+    return host_over_rows(o, o->m[1], scale_rows_alike);
+}
+
+grail_status host_add_squares(const operation *o)
+{
+    const double *x = o->m[0].memory;
+    double *sum = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        *sum += x[i] * x[i];
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_inverse_roots(const operation *o)
+{
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const double square = fmin(fmax(x[i], o->with.alpha), o->with.beta);
+        y[i] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
+    }
+    return GRAIL_OK;
 }
 
 grail_status host_cholesky_multiply(const operation *o)

@@ -1,6 +1,7 @@
 /* Copies, gathers and folds of f32 and f64, converted to the output's type. */
 #include "backend/host/host.h"
 
+#include "base/memory.h"
 #include "base/parallel.h"
 
 #include <string.h>
@@ -58,6 +59,21 @@ grail_status host_gather(const operation *o)
     }
     gather_rows(0, o->m[1].rows, (void *)(uintptr_t)o); /* a thread would overtake another */
     return GRAIL_OK;
+}
+
+grail_status host_take_columns(const operation *o)
+{
+    const double *index = o->m[0].memory;
+    int64_t *columns = NULL;
+    operation gather = {.m = {o->m[1], o->m[2]}};
+    CHECK(memory_new_unset(&columns, (size_t)o->m[2].columns, sizeof columns[0]));
+    for (int64_t j = 0; j < o->m[2].columns; j++) {
+        columns[j] = (int64_t)index[j];
+    }
+    gather.with.columns = columns;
+    const grail_status status = host_gather(&gather);
+    memory_free(columns);
+    return status;
 }
 
 /* From or to a weight that lies in an order of the backend's own. */

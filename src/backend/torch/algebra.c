@@ -71,6 +71,31 @@ grail_status torch_run_row_dots(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_add_squares(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    add_to(&f, torch_matrix(&f, o->m[1]),
+           torch_sums(&f, torch_times(&f, x, x), MAYBE_INTEGERS(0, 1)), 1.0);
+    return torch_end(&f);
+}
+
+/* The inverse of a root that is 0, or of none, is made 0 behind. */
+grail_status torch_run_inverse_roots(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor y = torch_matrix(&f, o->m[1]);
+    torch_limit(&f, o->with.alpha, o->with.beta, torch_matrix(&f, o->m[0]), y);
+    const torch_tensor roots = torch_unary(&f, "aten::sqrt", y);
+    const torch_tensor zeros = torch_scaled(&f, roots, 0.0);
+    const torch_tensor none =
+        torch_unary(&f, "aten::logical_not",
+                    torch_call(&f, "aten::gt", "Tensor", A_TENSOR(roots), A_TENSOR(zeros)));
+    torch_copy(&f, torch_unary(&f, "aten::reciprocal", roots), y);
+    torch_erase(&f, none, y);
+    return torch_end(&f);
+}
+
 /* The strict upper triangle is scratch, so all of the product may be added. */
 grail_status torch_run_add_symmetric(const operation *o)
 {

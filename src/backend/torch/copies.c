@@ -63,6 +63,17 @@ grail_status torch_run_gather(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_take_columns(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    if (matrix_count(o->m[2]) > 0) {
+        const torch_tensor index = torch_as(
+            &f, GRAIL_DTYPE_I64, torch_view(&f, o->m[0], 1, &o->m[0].columns, (int64_t[]){1}));
+        take(&f, o->m[1], NULL, index, o->m[2]);
+    }
+    return torch_end(&f);
+}
+
 /* -- folds ------------------------------------------------------------------------------------- */
 
 /* A matrix whose columns, or rows, are `units` of so many features. */

@@ -53,6 +53,15 @@ grail_status torch_run_scale_rows(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_scale(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor factor =
+        torch_fill(&f, torch_empty(&f, GRAIL_DTYPE_F64, 1, 1), o->with.alpha);
+    torch_times_into(&f, factor, torch_matrix(&f, o->m[0]), torch_matrix(&f, o->m[1]));
+    return torch_end(&f);
+}
+
 grail_status torch_run_spread_gradient(const operation *o)
 {
     const matrix db = o->m[2];

@@ -264,10 +264,10 @@ int observation_dense_end(const observation *o)
 
 /* -- how much rows count ----------------------------------------------------------------------- */
 
-/* squares[rows] = |f_t output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm divides
- * by that before the sum. */
+/* *squares[1, rows] = |f_t output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm
+ * divides by that before the sum. Owned even after a failure. */
 static grail_status square_sums(const execution *dense, const consumer_tail *tail, int consumer,
-                                int64_t rows, double *squares)
+                                int64_t rows, matrix *squares)
 {
     grail_status status = GRAIL_OK;
     const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
@@ -276,7 +276,7 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     matrix sum = {0};
     matrix part = {0};
     if (tail->row_norm != GRAPH_NONE) {
-        return row_squares(output, rows, squares);
+        return row_squares_make(output, rows, squares);
     }
     TRY(row_factors_find(dense, tail, &factors));
     TRY(matrix_pool_take(dense->pool, skip.rows, skip.columns, &sum));
@@ -286,7 +286,7 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     TRY(matrix_copy(output, part));
     TRY(row_factors_multiply(&factors, part));
     TRY(matrix_add(part, sum, sum));
-    TRY(row_squares(sum, rows, squares));
+    TRY(row_squares_make(sum, rows, squares));
 out:
     row_factors_fini(&factors);
     matrix_pool_give(dense->pool, &part);
@@ -294,14 +294,14 @@ out:
     return status;
 }
 
-/* *out[rows] = 1 / |x_t| with the dense sums x_t. */
+/* *out[1, rows] = 1 / |x_t| with the dense sums x_t, owned even after a failure. */
 static grail_status stream_roots(const execution *dense, observation *o, const consumer_tail *tail,
-                                 int64_t rows, double *values)
+                                 int64_t rows, matrix *out)
 {
     const int goal = o->goal.value;
-    CHECK(goal != GRAPH_NONE ? row_squares(execution_value(dense, goal), rows, values)
-                             : square_sums(dense, tail, o->node, rows, values));
-    return roots_of_squares(rows, &o->median_square, values);
+    CHECK(goal != GRAPH_NONE ? row_squares_make(execution_value(dense, goal), rows, out)
+                             : square_sums(dense, tail, o->node, rows, out));
+    return roots_of_squares(&o->median_square, *out);
 }
 
 grail_status row_factor_roots(const execution *e, int consumer, double **out)
@@ -320,41 +320,57 @@ grail_status row_factor_roots(const execution *e, int consumer, double **out)
     return status;
 }
 
-/* The square roots of the weights of the current batch, one for each row of the consumer: factors,
- * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
- * dense one through it where its sums count. *out is owned; NULL where rows count alike. */
-static grail_status row_weight_roots(const execution *dense, const execution *current,
-                                     observation *o, double **out)
+/* *roots[1, count] <- factors, times what is there where it exists. Factors are the host's: those
+ * of experts, and of columns of values. */
+static grail_status put_factors(backend *b, int64_t count, double *factors, matrix *roots)
 {
     grail_status status = GRAIL_OK;
-    double *values = NULL;
+    double *own = NULL;
+    if (matrix_exists(*roots)) {
+        TRY(memory_new_unset(&own, (size_t)count, sizeof own[0]));
+        TRY(matrix_download(*roots, own));
+    } else {
+        TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, count, roots));
+    }
+    for (int64_t t = 0; own != NULL && t < count; t++) {
+        factors[t] *= own[t];
+    }
+    TRY(matrix_upload(*roots, factors));
+out:
+    memory_free(own);
+    return status;
+}
+
+/* The square roots of the weights of the current batch, one for each row of the consumer: factors,
+ * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
+ * dense one through it where its sums count. *out is owned even after a failure; no matrix where
+ * rows count alike. */
+static grail_status row_weight_roots(const execution *dense, const execution *current,
+                                     observation *o, matrix *out)
+{
+    grail_status status = GRAIL_OK;
     double *factors = NULL;
     const graph *g = current->graph;
+    const node *n = &g->nodes[o->node];
     const consumer_tail tail = consumer_tail_of(g, o->node);
     const int goal = o->goal.value;
-    const int output = goal != GRAPH_NONE ? goal : g->nodes[o->node].output;
-    const int64_t rows = o->weighted ? execution_rows(dense, output) : 0;
+    const int64_t rows =
+        o->weighted ? execution_rows(dense, goal != GRAPH_NONE ? goal : n->output) : 0;
     TRY(row_factor_roots(current, o->node, &factors));
     if (rows > 0) {
-        TRY(memory_new_unset(&values, (size_t)rows, sizeof values[0]));
-        TRY(stream_roots(dense, o, &tail, rows, values));
+        TRY(stream_roots(dense, o, &tail, rows, out));
     }
-    for (int64_t t = 0; values != NULL && factors != NULL && t < rows; t++) {
-        values[t] *= factors[t];
+    if (factors != NULL) {
+        TRY(put_factors(current->backend, execution_rows(current, n->output), factors, out));
     }
-    *out = values != NULL ? values : factors;
-    factors = values != NULL ? factors : NULL;
-    values = NULL;
 out:
     memory_free(factors);
-    memory_free(values);
     return status;
 }
 
 /* -- mixed targets ----------------------------------------------------------------------------- */
 
-grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *root, matrix in,
-                             matrix y)
+grail_status mix_target_rows(observation *o, matrix_pool *pool, matrix root, matrix in, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix local = {0};
@@ -383,8 +399,8 @@ static bool mixes_rows(const observation *o)
 }
 
 /* Adds weighted rows, in a copy of the columns; y is overwritten. */
-static grail_status add_weighted_rows(const execution *e, grail_statistics *into,
-                                      const double *root, matrix in, matrix y)
+static grail_status add_weighted_rows(const execution *e, grail_statistics *into, matrix root,
+                                      matrix in, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix z = {0};
@@ -396,17 +412,23 @@ out:
     return status;
 }
 
-static grail_status accumulate(const execution *e, grail_statistics *into, const double *root,
-                               matrix z, matrix y)
+static grail_status accumulate(const execution *e, grail_statistics *into, matrix root, matrix z,
+                               matrix y)
 {
-    return root == NULL ? statistics_accumulate(into, z, y)
-                        : add_weighted_rows(e, into, root, z, y);
+    return matrix_exists(root) ? add_weighted_rows(e, into, root, z, y)
+                               : statistics_accumulate(into, z, y);
+}
+
+/* The roots of some rows. */
+static matrix some_roots(matrix root, int64_t begin, int64_t rows)
+{
+    return matrix_exists(root) ? matrix_columns(root, begin, rows) : no_matrix;
 }
 
 /* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
  * consumer has outputs. */
 static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
-                                         matrix in, matrix source, const double *root)
+                                         matrix in, matrix source, matrix root)
 {
     grail_status status = GRAIL_OK;
     matrix room = {0};
@@ -419,7 +441,7 @@ static grail_status add_rows_with_target(observation *o, const execution *e, gra
         const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
         const matrix y = matrix_rows(room, 0, rows);
         TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
-        const double *own = root == NULL ? NULL : root + begin;
+        const matrix own = some_roots(root, begin, rows);
         if (mixes_rows(o)) {
             TRY(mix_target_rows(o, e->pool, own, matrix_rows(in, begin, rows), y));
         }
@@ -443,10 +465,10 @@ out:
 }
 
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
- * outputs], or if that is missing computed from the columns of `source`. root[rows], unless NULL,
- * are the roots of the weights of rows. */
+ * outputs], or if that is missing computed from the columns of `source`. root[1, rows], unless
+ * missing, has the roots of the weights of rows. */
 static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
-                             matrix y, matrix source, const double *root)
+                             matrix y, matrix source, matrix root)
 {
     if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source, root);
@@ -481,7 +503,7 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
 /* Adds patches in pieces, since all together have kernel^2 times the size of the input. y and root
  * cover the entire batch. */
 static grail_status add_patches(observation *o, const execution *e, grail_statistics *into,
-                                matrix in, matrix y, const double *root)
+                                matrix in, matrix y, matrix root)
 {
     grail_status status = GRAIL_OK;
     matrix room = {0};
@@ -500,7 +522,7 @@ static grail_status add_patches(observation *o, const execution *e, grail_statis
             matrix_exists(y) ? matrix_rows(y, begin * shape.out.width, rows) : no_matrix;
         TRY(matrix_patches(&shape, begin, end, in, patches));
         TRY(add_rows(o, e, into, patches, target, patches,
-                     root == NULL ? NULL : root + begin * shape.out.width));
+                     some_roots(root, begin * shape.out.width, rows)));
     }
 out:
     matrix_pool_give(e->pool, &room);
@@ -523,7 +545,7 @@ static grail_status add_batch(const execution *e, void *user)
     const matrix in = execution_value(e, value);
     grail_statistics *into = o->part;
     matrix y = {0};
-    double *root = NULL;
+    matrix root = {0};
     if (o->target == OBSERVES_DENSE_OUTPUT) {
         TRY(dense_target(&k->from, o->node, o->goal.value, &y));
     }
@@ -536,7 +558,7 @@ static grail_status add_batch(const execution *e, void *user)
         TRY(add_rows(o, e, into, in, y, in, root));
     }
 out:
-    memory_free(root);
+    matrix_free(&root);
     matrix_pool_give(e->pool, &y);
     return status;
 }
@@ -548,7 +570,7 @@ static grail_status begin(void *user)
     grail_status status = GRAIL_OK;
     const observing *k = user;
     observation *o = k->o;
-    double *roots = NULL;
+    matrix roots = {0};
     if (!o->weighted || !comm_is_shared(k->comm)) {
         return GRAIL_OK;
     }
@@ -557,7 +579,7 @@ static grail_status begin(void *user)
     }
     TRY(comm_broadcast(k->comm, 0, &o->median_square, sizeof o->median_square));
 out:
-    memory_free(roots);
+    matrix_free(&roots);
     return status;
 }
 
@@ -598,13 +620,19 @@ static grail_status add_input(const execution *e, void *user)
     grail_status status = GRAIL_OK;
     observation *o = user;
     grail_statistics *into = o->part == NULL ? o->held : o->part;
-    double *root = NULL;
-    const matrix in = execution_value(e, e->graph->nodes[o->node].inputs[0]);
-    TRY(row_factor_roots(e, o->node, &root));
+    double *factors = NULL;
+    matrix root = {0};
+    const node *n = &e->graph->nodes[o->node];
+    const matrix in = execution_value(e, n->inputs[0]);
+    TRY(row_factor_roots(e, o->node, &factors));
+    if (factors != NULL) {
+        TRY(put_factors(e->backend, execution_rows(e, n->output), factors, &root));
+    }
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
                       : add_rows(o, e, into, in, no_matrix, no_matrix, root));
 out:
-    memory_free(root);
+    memory_free(factors);
+    matrix_free(&root);
     return status;
 }
 

@@ -81,8 +81,9 @@ grail_status row_factor_roots(const execution *e, int consumer, double **out) GR
  * merged columns alone, from which W Z^T of the unfolded ones cannot be had, so its targets are
  * mixed row by row: beta is that of the rows of one batch, or of one piece of it.
  * y[rows, outputs] <- l + beta (y - l) with l = in W^T + 1 bias^T, for `in` with all its columns.
- * root[rows], unless NULL, are the roots of the weights of rows. Adds to the observation's gap. */
-grail_status mix_target_rows(observation *o, matrix_pool *pool, const double *root, matrix in,
+ * root[1, rows], unless missing, has the roots of the weights of rows. Adds to the observation's
+ * gap. */
+grail_status mix_target_rows(observation *o, matrix_pool *pool, matrix root, matrix in,
                              matrix y) GRAIL_MUST_CHECK;
 
 /** Carries the sample streams to the consumer and, for a dense target, the dense one to

@@ -76,11 +76,14 @@ static grail_status add_rows(const execution *e, void *user)
     const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
     double *roots = NULL;
     matrix z = {0};
+    matrix root = {0};
     TRY(rounding_weight_roots(e, group->first, x, &roots));
+    TRY(matrix_import(x.owner, GRAIL_DTYPE_F64, 1, x.rows, x.rows, roots, &root));
     TRY(matrix_pool_take(e->pool, x.rows, x.columns, &z));
     TRY(matrix_copy(x, z));
-    TRY(statistics_accumulate_weighted(group->part, roots, z, (matrix){0}));
+    TRY(statistics_accumulate_weighted(group->part, root, z, (matrix){0}));
 out:
+    matrix_free(&root);
     matrix_pool_give(e->pool, &z);
     memory_free(roots);
     return status;

@@ -12,9 +12,9 @@ void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns
                    const int32_t *ids)
 {
     enum { HEADER = 128, PREFIX = 10 };
-    unsigned char file[HEADER + LAB_SAMPLES * LAB_LENGTH * sizeof ids[0]];
+    unsigned char *file = NULL;
     const size_t bytes = (size_t)(rows * columns) * sizeof ids[0];
-    assert_true(HEADER + bytes <= sizeof file);
+    assert_ok(memory_new_unset(&file, HEADER + bytes, 1));
     memset(file, ' ', HEADER);
     memcpy(file, "\x93NUMPY\x01\x00\x76\x00", PREFIX);
     const int length = snprintf((char *)file + PREFIX, HEADER - PREFIX,
@@ -24,6 +24,7 @@ void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns
     file[HEADER - 1] = '\n';
     memcpy(file + HEADER, ids, bytes);
     support_write_file(l->directory, name, file, HEADER + bytes);
+    memory_free(file);
 }
 
 void lab_open(lab *l)

@@ -20,7 +20,7 @@ void lab_open(lab *l);
 void lab_close(lab *l);
 /** LAB_TEST(what_holds) { ... }: a test with a laboratory of its own, `lab *l`. */
 #define LAB_TEST(name) TEST_OF(lab, l, lab_open, lab_close, name)
-/** Writes ids[rows, columns], at most LAB_SAMPLES * LAB_LENGTH, as .npy into the laboratory. */
+/** Writes ids[rows, columns] as .npy into the laboratory. */
 void lab_write_ids(const lab *l, const char *name, int64_t rows, int64_t columns,
                    const int32_t *ids);
 /** Path of a name in the laboratory, until many others are made. */

@@ -209,7 +209,9 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
         const double *roots = weighted != 0 ? root : NULL;
         write_mixed(local, roots, y, &gap, expected);
         assert_true(target_gap_share(&gap) > 0.1 && target_gap_share(&gap) < 0.99);
-        assert_ok(mix_target_rows(&o, pool, roots, x, rows));
+        matrix of = weighted != 0 ? support_matrix(on_cpu, 1, ROWS, root) : no_matrix;
+        assert_ok(mix_target_rows(&o, pool, of, x, rows));
+        matrix_free(&of);
         assert_ok(matrix_download_f32(rows, out));
         for (int i = 0; i < ROWS * OUTPUTS; i++) {
             assert_near((double)out[i], expected[i], 1e-5);

@@ -51,7 +51,10 @@ static regression weighted_regression(const oracle *o, int64_t begin, int64_t en
         root[i - begin] = sqrt((double)times(i));
     }
     assert_ok(statistics_create(on_ref, H, target ? O : 0, &s));
-    assert_ok(statistics_accumulate_weighted(s, root, x, target ? y : no_matrix));
+    matrix of = support_matrix(on_ref, 1, rows, root);
+    assert_ok(statistics_accumulate_weighted(s, of, x, target ? y : no_matrix));
+    assert_ok(statistics_read_weight(s));
+    matrix_free(&of);
     assert_ok(regression_derive(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
     grail_statistics_free(s);
     grail_reducer_free(reducer);

@@ -33,7 +33,10 @@ static void add_weighted(grail_statistics *s, int64_t begin, int64_t rows, const
 {
     matrix z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
     matrix y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
-    assert_ok(statistics_accumulate_weighted(s, root, z, y));
+    matrix of = support_matrix(s->owner, 1, rows, root);
+    assert_ok(statistics_accumulate_weighted(s, of, z, y));
+    assert_ok(statistics_read_weight(s));
+    matrix_free(&of);
     matrix_free(&z);
     matrix_free(&y);
 }
@@ -153,10 +156,12 @@ TEST(without_a_target_only_the_input_is_weighted)
     grail_statistics *s = NULL;
     matrix z = support_rows(on_cpu, ROWS, WIDTH, WIDTH, inputs);
     matrix y = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, targets);
+    matrix root = support_matrix(on_cpu, 1, ROWS, roots);
     assert_ok(statistics_create(on_cpu, WIDTH, 0, &s));
-    assert_fails(statistics_accumulate_weighted(s, roots, z, y), GRAIL_ERROR_ARGUMENT,
+    assert_fails(statistics_accumulate_weighted(s, root, z, y), GRAIL_ERROR_ARGUMENT,
                  "give a target exactly when there are outputs");
-    assert_ok(statistics_accumulate_weighted(s, roots, z, no_matrix));
+    assert_ok(statistics_accumulate_weighted(s, root, z, no_matrix));
+    matrix_free(&root);
     assert_near(grail_statistics_gram(s, 1, 0), product(inputs, WIDTH, inputs + 1, WIDTH), 2e-4);
     grail_statistics_free(s);
     matrix_free(&z);
@@ -166,8 +171,8 @@ TEST(without_a_target_only_the_input_is_weighted)
 TEST(a_nan_is_named_before_anything_is_added)
 {
     const float bad[] = {1, 2, 3, NAN};
-    const double root[] = {0.0, 0.0};
     grail_statistics *s = NULL;
+    matrix root = support_matrix(on_ref, 1, 2, (const double[]){0.0, 0.0});
     matrix z = support_rows(on_ref, 2, 2, 2, bad);
     assert_ok(statistics_create(on_ref, 2, 0, &s));
     assert_fails(statistics_accumulate_weighted(s, root, z, no_matrix), GRAIL_ERROR_NUMERIC,
@@ -175,6 +180,7 @@ TEST(a_nan_is_named_before_anything_is_added)
     assert_true(s->count == 0 && grail_statistics_gram(s, 0, 0) == 0.0);
     grail_statistics_free(s);
     matrix_free(&z);
+    matrix_free(&root);
 }
 
 CMFixtureFunction support_setup = fill, support_teardown = close_backends;

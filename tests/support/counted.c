@@ -1,0 +1,62 @@
+#include "support/counted.h"
+
+#include "backend/kind.h"
+#include "support/support.h"
+
+#include <stdlib.h>
+
+transfers counted;
+
+static backend_kind own, own_torch;
+
+static const backend_kind *original(const backend *b)
+{
+    return b->kind == &own ? &backend_cpu : &backend_torch_cpu;
+}
+
+static grail_status upload(matrix m, const void *values)
+{
+    counted.uploads++;
+    return original(m.owner)->upload(m, values);
+}
+
+static grail_status download(matrix m, void *values)
+{
+    counted.downloads++;
+    return original(m.owner)->download(m, values);
+}
+
+static grail_status run(const operation *o)
+{
+    const operation_settings *w = &o->with;
+    const bool reads = w->index != NULL || w->entropy != NULL || w->divergence != NULL;
+    counted.readings += reads;
+    counted.uploads += (w->rows != NULL) + (w->columns != NULL) + (w->labels != NULL);
+    return kind_slot(original(o->m[0].owner), o->slot)(o);
+}
+
+static backend_kind counting(const backend_kind *of, const char *name)
+{
+    backend_kind kind = *of;
+    kind.name = name;
+    kind.is_host = false;
+    kind.upload = upload;
+    kind.download = download;
+    for (int i = 0; i < SLOT_COUNT; i++) {
+        kind.slots[i] = kind_slot(of, (operation_slot)i) == NULL ? NULL : run;
+    }
+    return kind;
+}
+
+void counted_add(void)
+{
+    own = counting(&backend_cpu, "counted");
+    own_torch = counting(&backend_torch_cpu, "counted torch");
+    assert_ok(backend_add(&own));
+    assert_ok(backend_add(&own_torch));
+}
+
+bool counted_has_torch(void)
+{
+    return getenv("GRAIL_TORCH") != NULL;
+}

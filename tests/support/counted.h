@@ -1,0 +1,22 @@
+/* Kinds of backends that count what passes between their memory and the host's: `counted` has the
+ * kernels of cpu behind memory of its own, `counted torch` those of torch:cpu. */
+#ifndef GRAIL_TESTS_COUNTED_H
+#define GRAIL_TESTS_COUNTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Since the program began. A reading is an operation that gives numbers to the host; an upload one
+ * of a matrix, or of a list of an operation. */
+typedef struct transfers {
+    int64_t uploads, downloads, readings;
+} transfers;
+
+extern transfers counted;
+
+/** Adds the kinds, before any backend is opened. */
+void counted_add(void);
+/** Whether there is a PyTorch for `counted torch`. */
+bool counted_has_torch(void);
+
+#endif
