@@ -82,27 +82,36 @@ static grail_status lower_images(matrix a, matrix d, int64_t begin, matrix image
     return GRAIL_OK;
 }
 
-grail_status quadratic_forms(matrix a, matrix d, double *forms)
+grail_status quadratic_forms_make(matrix a, matrix d, matrix sums)
 {
     grail_status status = GRAIL_OK;
     matrix images = no_matrix; /* [m, panel] */
     matrix scratch = no_matrix;
-    matrix sums = no_matrix;
     const int64_t n = a.rows;
     const int64_t panel = n < FEATURE_PANEL ? n : FEATURE_PANEL;
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, d.rows, panel, &images));
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &scratch));
-    TRY(matrix_new_zero(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &sums));
+    TRY(matrix_zero(sums));
     for (int64_t begin = 0; begin < n; begin += panel) {
         const int64_t count = begin + panel < n ? panel : n - begin;
         const matrix image = matrix_columns(images, 0, count);
         TRY(lower_images(a, d, begin, image));
         TRY(add_row_products(image, matrix_columns(d, begin, count), scratch, sums));
     }
-    TRY(matrix_download(sums, forms));
 out:
     matrix_free(&images);
     matrix_free(&scratch);
+    return status;
+}
+
+grail_status quadratic_forms(matrix a, matrix d, double *forms)
+{
+    grail_status status = GRAIL_OK;
+    matrix sums = no_matrix;
+    TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &sums));
+    TRY(quadratic_forms_make(a, d, sums));
+    TRY(matrix_download(sums, forms));
+out:
     matrix_free(&sums);
     return status;
 }

@@ -35,5 +35,7 @@ grail_status keep_elements(const int64_t *rows, int64_t row_count, const int64_t
 
 /** forms[m]: forms_i = d_i A d_i^T for the rows of D[m, n]; A[n, n] holds both triangles. */
 grail_status quadratic_forms(matrix a, matrix d, double *forms) GRAIL_MUST_CHECK;
+/** The same as a matrix forms[1, m]. */
+grail_status quadratic_forms_make(matrix a, matrix d, matrix forms) GRAIL_MUST_CHECK;
 
 #endif

@@ -300,6 +300,9 @@ HOST_OPERATION(add_squares, "pP", (matrix x, matrix sum), is_row(sum, 1), .m = {
 HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y), same_shape(x, y),
                .m = {x, y}, .with = {.alpha = low, .beta = high})
 
+/** norm[1, 1] = ||x||_2 of all elements, and X /= norm. */
+HOST_OPERATION(normalise, "PP", (matrix x, matrix norm), is_row(norm, 1), .m = {x, norm})
+
 /* -- copies: any type and stride, converted to the output's type ------------------------------- */
 
 HOST_OPERATION(copy, "cC", (matrix in, matrix out), same_shape(in, out), .m = {in, out})

@@ -24,7 +24,7 @@ struct watch {
     int count;
 };
 
-/* Of a thread, by whose address threads are told apart: see watch_in. */
+/* What watch_in was given last; its address tells threads apart. */
 static _Thread_local const char *about;
 
 static watch *find(const backend *b)

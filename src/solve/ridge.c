@@ -25,11 +25,14 @@ typedef struct candidate {
     double *shift; /* d of each row; NULL: d = 0 */
 } candidate;
 
-/* What the error of a change D[m, K] on a part of the rows needs of each of its rows; [m] each. */
+/* What the error of a change D[m, K] on a part of the rows needs of each of its rows; [m] each, of
+ * one block, as they lie on the instance, too, so that they are read at once. */
+enum { CHANGE_PRODUCTS = 3 };
 typedef struct change_products {
     double *forms; /* D_o A D_o^T */
     double *cross; /* D_o E_o */
     double *sum;   /* D_o s */
+    matrix there;  /* [3, m] */
 } change_products;
 
 /* One solve. */
@@ -150,10 +153,12 @@ static grail_status problem_allocate(ridge_problem *p)
     CHECK(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
     CHECK(allocate_candidate(p, &p->tried));
     CHECK(allocate_candidate(p, &p->best));
+    change_products *products = &p->products;
     const size_t count = (size_t)p->measured;
-    CHECK(memory_new_unset(&p->products.forms, count, sizeof *p->products.forms));
-    CHECK(memory_new_unset(&p->products.cross, count, sizeof *p->products.cross));
-    return memory_new_unset(&p->products.sum, count, sizeof *p->products.sum);
+    CHECK(memory_new_unset(&products->forms, CHANGE_PRODUCTS * count, sizeof products->forms[0]));
+    products->cross = products->forms + count;
+    products->sum = products->cross + count;
+    return matrix_new(b, GRAIL_DTYPE_F64, CHANGE_PRODUCTS, p->measured, &products->there);
 }
 
 /* Factors for this alpha, which the options may relate to all features before the cut. */
@@ -229,17 +234,23 @@ static grail_status shift_candidate(const ridge_problem *p, candidate *c)
 static grail_status multiply_change(const ridge_problem *p, const regression *part,
                                     const candidate *c)
 {
+    grail_status status = GRAIL_OK;
     const change_products *products = &p->products;
+    const matrix cross = matrix_every_row(part->cross, p->step);
+    matrix sum = no_matrix;
     if (keeps_weights(c)) {
-        const size_t bytes = (size_t)p->measured * sizeof(double);
-        memset(products->forms, 0, bytes);
-        memset(products->cross, 0, bytes);
-        memset(products->sum, 0, bytes);
+        memset(products->forms, 0, CHANGE_PRODUCTS * (size_t)p->measured * sizeof(double));
         return GRAIL_OK;
     }
-    CHECK(quadratic_forms(part->gram, c->change, products->forms));
-    CHECK(row_products(c->change, matrix_every_row(part->cross, p->step), products->cross));
-    return vector_products(c->change, part->sum, products->sum);
+    TRY(import_row(part->gram.owner, part->width, part->sum, &sum));
+    TRY(quadratic_forms_make(part->gram, c->change, matrix_rows(products->there, 0, 1)));
+    TRY(matrix_row_dots(c->change, cross, matrix_rows(products->there, 1, 1)));
+    TRY(matrix_row_dots(c->change, matrix_repeat_row(sum, p->measured),
+                        matrix_rows(products->there, 2, 1)));
+    TRY(matrix_download(products->there, products->forms));
+out:
+    matrix_free(&sum);
+    return status;
 }
 
 /* The squared error of a candidate on `part`, of the measured outputs that are judged: sum_o
@@ -578,7 +589,6 @@ out:
     candidate_fini(&p.tried);
     candidate_fini(&p.best);
     memory_free(p.products.forms);
-    memory_free(p.products.cross);
-    memory_free(p.products.sum);
+    matrix_free(&p.products.there);
     return status;
 }

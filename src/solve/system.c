@@ -197,39 +197,35 @@ grail_status ridge_system_solve(const ridge_system *s, matrix x)
                                                : matrix_cholesky_solve(s->r->gram, x);
 }
 
-/* x <- x / ||x||, returns ||x|| */
-static double normalise(int64_t n, double *x)
-{
-    double square = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        square += x[i] * x[i];
-    }
-    const double norm = sqrt(square);
-    for (int64_t i = 0; i < n; i++) {
-        x[i] /= norm;
-    }
-    return norm;
-}
-
-/* *norm = ||M x|| of the last step, where every step is x <- M x / ||M x|| from a random direction:
- * M = A_c + lambda S, or its inverse. row[1, n] and x[n] are scratch. */
-static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix row, double *x,
-                            double *norm)
+/* norm[1, 1] = ||M x|| of the last step, where every step is x <- M x / ||M x|| from `start`:
+ * M = A_c + lambda S, or its inverse. x[1, n] is scratch. */
+static grail_status iterate(const ridge_system *s, bool inverse, int steps, matrix start, matrix x,
+                            matrix norm)
 {
     const matrix factor = s->r->gram;
-    random_state random;
-    random_seed(&random, 1, 0);
-    for (int64_t i = 0; i < row.columns; i++) {
-        x[i] = random_normal(&random);
-    }
-    normalise(row.columns, x);
+    CHECK(matrix_copy(start, x));
+    CHECK(matrix_normalise(x, norm));
     for (int i = 0; i < steps; i++) {
-        CHECK(matrix_upload(row, x));
-        CHECK(inverse ? matrix_cholesky_solve(factor, row) : matrix_cholesky_multiply(factor, row));
-        CHECK(matrix_download(row, x));
-        *norm = normalise(row.columns, x);
+        CHECK(inverse ? matrix_cholesky_solve(factor, x) : matrix_cholesky_multiply(factor, x));
+        CHECK(matrix_normalise(x, norm));
     }
     return GRAIL_OK;
+}
+
+static grail_status draw_direction(matrix out)
+{
+    grail_status status = GRAIL_OK;
+    double *x = NULL;
+    random_state random;
+    random_seed(&random, 1, 0);
+    TRY(memory_new_unset(&x, (size_t)out.columns, sizeof *x));
+    for (int64_t i = 0; i < out.columns; i++) {
+        x[i] = random_normal(&random);
+    }
+    TRY(matrix_upload(out, x));
+out:
+    memory_free(x);
+    return status;
 }
 
 static double condition_of_eigenvalues(const ridge_system *s)
@@ -244,22 +240,26 @@ static double condition_of_eigenvalues(const ridge_system *s)
 grail_status ridge_system_condition(const ridge_system *s, double *out)
 {
     grail_status status = GRAIL_OK;
-    matrix row = no_matrix;
-    double *x = NULL;
-    double largest = 1.0;
-    double inverse_least = 1.0;
+    matrix rows = no_matrix; /* where to begin, and scratch */
+    matrix found = no_matrix;
+    double norms[2] = {1.0, 1.0}; /* of the system and its inverse */
     const int64_t n = s->r->width;
+    backend *b = s->r->gram.owner;
     if (s->damped.scale == 0.0 || s->fallback == RIDGE_FALLBACK_EIGEN) {
         *out = s->damped.scale == 0.0 ? 1.0 : condition_of_eigenvalues(s);
         return GRAIL_OK;
     }
-    TRY(matrix_new(s->r->gram.owner, GRAIL_DTYPE_F64, 1, n, &row));
-    TRY(memory_new_unset(&x, (size_t)n, sizeof *x));
-    TRY(iterate(s, false, POWER_STEPS, row, x, &largest));
-    TRY(iterate(s, true, INVERSE_STEPS, row, x, &inverse_least));
-    *out = fmax(1.0, largest * inverse_least);
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, 2, n, &rows));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, 2, &found));
+    const matrix start = matrix_rows(rows, 0, 1);
+    const matrix x = matrix_rows(rows, 1, 1);
+    TRY(draw_direction(start));
+    TRY(iterate(s, false, POWER_STEPS, start, x, matrix_columns(found, 0, 1)));
+    TRY(iterate(s, true, INVERSE_STEPS, start, x, matrix_columns(found, 1, 1)));
+    TRY(matrix_download(found, norms));
+    *out = fmax(1.0, norms[0] * norms[1]);
 out:
-    matrix_free(&row);
-    memory_free(x);
+    matrix_free(&rows);
+    matrix_free(&found);
     return status;
 }

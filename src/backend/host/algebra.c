@@ -183,6 +183,17 @@ grail_status host_add_squares(const operation *o)
     return GRAIL_OK;
 }
 
+grail_status host_normalise(const operation *o)
+{
+    double *x = o->m[0].memory;
+    double *norm = o->m[1].memory;
+    *norm = sqrt(host_dot(matrix_count(o->m[0]), x, x));
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        x[i] /= *norm;
+    }
+    return GRAIL_OK;
+}
+
 grail_status host_inverse_roots(const operation *o)
 {
     const double *x = o->m[0].memory;

@@ -1,6 +1,8 @@
 /* Dense algebra in f64, on the device. */
 #include "backend/torch/kernels.h"
 
+#define NO_PIVOT 0x1p52
+
 enum {
     PANEL = 8192, /* rows that are converted to f64 at once */
     STRIP = 256
@@ -77,6 +79,17 @@ grail_status torch_run_add_squares(const operation *o)
     const torch_tensor x = torch_matrix(&f, o->m[0]);
     add_to(&f, torch_matrix(&f, o->m[1]),
            torch_sums(&f, torch_times(&f, x, x), MAYBE_INTEGERS(0, 1)), 1.0);
+    return torch_end(&f);
+}
+
+grail_status torch_run_normalise(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor square = torch_sums(&f, torch_times(&f, x, x), MAYBE_INTEGERS(0, 1));
+    const torch_tensor norm = torch_unary(&f, "aten::sqrt", square);
+    torch_copy(&f, torch_divided(&f, x, norm), x);
+    torch_copy(&f, norm, torch_matrix(&f, o->m[1]));
     return torch_end(&f);
 }
 
@@ -193,17 +206,26 @@ grail_status torch_run_divide_columns(const operation *o)
 
 /* -- factors ----------------------------------------------------------------------------------- */
 
+/* `place` in f64, or many where the mask is set. */
+static torch_tensor place_unless(torch_frame *f, torch_tensor mask, torch_tensor place)
+{
+    const torch_tensor many = torch_as(f, GRAIL_DTYPE_F64, place);
+    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(many), A_TENSOR(mask),
+                     A_TENSOR(torch_number(f, NO_PIVOT)));
+    return many;
+}
+
 /* The first place of a factor's diagonal that is no number, which the factorisation need not have
- * noticed; -1: none. */
-static int64_t first_non_finite(torch_frame *f, torch_tensor diagonal)
+ * noticed. */
+static torch_tensor first_non_finite(torch_frame *f, torch_tensor diagonal)
 {
     const torch_tensor bad =
         torch_as(f, GRAIL_DTYPE_I64,
                  torch_unary(f, "aten::logical_not", torch_unary(f, "aten::isfinite", diagonal)));
     const torch_tensor first =
         torch_call(f, "aten::argmax", "", A_TENSOR(bad), NOTHING, A_TRUTH(false));
-    return torch_item(f, torch_unary(f, "aten::max", bad)) > 0.0 ? (int64_t)torch_item(f, first)
-                                                                 : -1;
+    const torch_tensor none = torch_unary(f, "aten::logical_not", torch_unary(f, "aten::max", bad));
+    return place_unless(f, none, first);
 }
 
 grail_status torch_run_cholesky(const operation *o)
@@ -219,9 +241,13 @@ grail_status torch_run_cholesky(const operation *o)
     (void)torch_call_many(&f, "aten::linalg_cholesky_ex", "", 2, made, A_TENSOR(a), A_TRUTH(false),
                           A_TRUTH(false));
     torch_copy(&f, torch_sum(&f, made[0], upper_of(&f, a, 1), 1.0), a);
-    *pivot = (int64_t)torch_item(&f, made[1]) - 1;
-    const int64_t bad = first_non_finite(&f, diagonal_of(&f, o->m[0]));
-    *pivot = *pivot < 0 || (bad >= 0 && bad < *pivot) ? bad : *pivot;
+    const torch_tensor failed =
+        torch_sum(&f, place_unless(&f, torch_unary(&f, "aten::logical_not", made[1]), made[1]),
+                  torch_number(&f, 1.0), -1.0);
+    const torch_tensor first = torch_call(&f, "aten::minimum", "", A_TENSOR(failed),
+                                          A_TENSOR(first_non_finite(&f, diagonal_of(&f, o->m[0]))));
+    const double found = torch_item(&f, first); /* one reading for both */
+    *pivot = found < NO_PIVOT - 1.0 ? (int64_t)found : -1;
     return torch_end(&f);
 }
 
