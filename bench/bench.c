@@ -35,6 +35,15 @@ void bench_set_precision(int count, char **arguments)
     }
 }
 
+void bench_set_backend(int count, char **arguments)
+{
+    for (int i = 1; i + 1 < count; i++) {
+        if (strcmp(arguments[i], "--backend") == 0) {
+            bench_check(backend_open(arguments[i + 1], NULL, &instance));
+        }
+    }
+}
+
 void bench_check(grail_status status)
 {
     if (status != GRAIL_OK) {

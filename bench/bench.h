@@ -16,11 +16,14 @@ void bench_set_threads(int count, char **arguments);
  * that of BENCH_SGEMM. */
 void bench_set_precision(int count, char **arguments);
 
+/** With "--backend NAME" matrices lie on an instance of this backend. */
+void bench_set_backend(int count, char **arguments);
+
 /** Ends the program with the library's error text unless `status` is GRAIL_OK. */
 void bench_check(grail_status status);
 
-/** A matrix on that instance, else the host's: unset f64 or f32, or of standard normals in f32.
- * matrix_free. */
+/** A matrix on the instance of these, else the host's: unset f64 or f32, or of standard normals in
+ * f32. matrix_free. */
 matrix bench_matrix(grail_dtype type, int64_t rows, int64_t columns);
 matrix bench_normal_matrix(int64_t rows, int64_t columns, uint64_t seed);
 

@@ -1,7 +1,7 @@
 /* Selection by removal cost at one site: a random Gram matrix of order --width 1024 (condition
  * about 40), units of --features 1, of which --keep 70 percent stay, read by --outputs 512 rows.
  * --selector obs (with a random target), gram-css, slimgpt or ziplm; all four without it. --runs 1
- * --threads N. One report for each, in useful f64 flops:
+ * --threads N, on --backend NAME. One report for each, in useful f64 flops:
  *
  *   costs   n^3 / 3 Cholesky, 2 n^3 / 3 inverse, O n^2 W^T W, 2 O n^2 refit to the target
  *   gains   2 O n^2 W G, O n^2 its square
@@ -59,7 +59,7 @@ static void describe(select_case *c)
     c->view = (site_view){.graph = &c->graph,
                           .site = &c->site,
                           .kept = c->kept,
-                          .backend = backend_host(),
+                          .backend = c->gram.owner,
                           .weights = {borrow_weight, c->weight},
                           .inputs = &c->input,
                           .input_count = 1};
@@ -209,6 +209,7 @@ int main(int count, char **arguments)
 {
     static const char *const names[] = {"obs", "gram-css", "slimgpt", "ziplm"};
     bench_set_threads(count, arguments);
+    bench_set_backend(count, arguments);
     select_case c = {.features = bench_option(count, arguments, "features", 1),
                      .outputs = bench_option(count, arguments, "outputs", 512)};
     c.units = bench_option(count, arguments, "width", 1024) / c.features;

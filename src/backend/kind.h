@@ -20,7 +20,8 @@ enum { OPERATION_MATRICES = 10 };
 typedef struct operation_settings {
     double epsilon, alpha, beta;
     activation_kind activation;
-    bool relu, lower;
+    unit_value value;
+    bool relu, lower, largest;
     bool transpose_a, transpose_b;
     int64_t begin, end;
     int64_t units;

@@ -58,6 +58,12 @@ typedef struct rope_shape {
     const double *frequency;
 } rope_shape;
 
+/** What is taken as the value of a unit with blocks A and M (matrix_unit_values). */
+typedef enum unit_value {
+    VALUE_EXACT,   /* tr(A^-1 M) */
+    VALUE_CHOLESKY /* sum_i M_ii / L_ii^2 with A = L L^T */
+} unit_value;
+
 /** Copies of positions: of X[samples * in positions, c] and Y[samples * out positions, .]. */
 typedef struct position_shape {
     int64_t samples;

@@ -2,6 +2,8 @@
 
 #include "graph/graph.h"
 
+#include <math.h>
+
 bool same_shape(matrix a, matrix b)
 {
     return a.rows == b.rows && a.columns == b.columns;
@@ -136,4 +138,20 @@ bool units_fit(int64_t units, const int64_t *labels, int64_t features, int64_t f
 {
     return units > 0 && features >= units && features % units == 0 &&
            indices_fit(labels, units, folded / (features / units));
+}
+
+bool is_one(matrix m)
+{
+    return m.rows == 1 && m.columns == 1;
+}
+
+int64_t block_features(matrix blocks)
+{
+    return (int64_t)lround(sqrt((double)blocks.columns));
+}
+
+bool blocks_fit(matrix blocks, int64_t columns)
+{
+    const int64_t u = block_features(blocks);
+    return u > 0 && blocks.columns == u * u && columns == blocks.rows * u;
 }

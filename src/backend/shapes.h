@@ -34,5 +34,11 @@ bool windows_fit(const position_shape *s, matrix x, matrix y);
 bool indices_fit(const int64_t *indices, int64_t count, int64_t below);
 /** Whether `features` are those of so many units, each of which has a label among `folded` ones. */
 bool units_fit(int64_t units, const int64_t *labels, int64_t features, int64_t folded);
+/** Whether a matrix has one element. */
+bool is_one(matrix m);
+/** u of blocks [., u u] */
+int64_t block_features(matrix blocks);
+/** Whether blocks are those on the diagonal of a matrix of so many columns. */
+bool blocks_fit(matrix blocks, int64_t columns);
 
 #endif

@@ -22,11 +22,7 @@ const compensation removal_update = {
 
 grail_status removal_values(removal *r, double *values)
 {
-    memset(values, 0, (size_t)r->units * sizeof values[0]);
-    for (int i = 0; i < r->count; i++) {
-        CHECK(elimination_add_values(r->parts[i], values));
-    }
-    return GRAIL_OK;
+    return elimination_values(r->elimination, values);
 }
 
 int64_t batch_of_one(int64_t wanted, int64_t done)
@@ -55,31 +51,6 @@ int64_t batch_shrinking(int64_t wanted, int64_t done)
     }
 }
 
-/* The runs of units from which the same number is taken. */
-typedef struct taking {
-    removal *removal;
-    int64_t per_group; /* units of a group */
-    int64_t *open;     /* [groups]: how many are still to be taken */
-    bool largest;
-} taking;
-
-/* The next unit by value among those whose group is open; -1 when there is none. */
-static int64_t best_unit(const taking *t, const double *values)
-{
-    int64_t best = -1;
-    const bool *taken = t->removal->taken;
-    for (int64_t begin = 0; begin < t->removal->units; begin += t->per_group) {
-        const int64_t end = t->open[begin / t->per_group] > 0 ? begin + t->per_group : begin;
-        for (int64_t j = begin; j < end; j++) {
-            if (!taken[j] &&
-                (best < 0 || (t->largest ? values[j] > values[best] : values[j] < values[best]))) {
-                best = j;
-            }
-        }
-    }
-    return best;
-}
-
 static grail_status check_count(const removal *r, int64_t groups, int64_t count)
 {
     bool fits = groups > 0 && r->units % groups == 0 && count % groups == 0;
@@ -96,47 +67,80 @@ static grail_status check_count(const removal *r, int64_t groups, int64_t count)
                             (long long)count, (long long)r->units, (long long)groups);
 }
 
+/* The runs of units from which the same number is taken. */
+typedef struct taking {
+    removal *removal;
+    int64_t groups, per_group; /* units of a group */
+    int64_t *open;             /* [groups]: how many are still to be taken */
+    bool *allowed;             /* [n]: units of groups that are open */
+} taking;
+
+static grail_status taking_init(removal *r, int64_t groups, int64_t count, taking *t)
+{
+    *t = (taking){.removal = r, .groups = groups, .per_group = r->units / groups};
+    CHECK(memory_new_unset(&t->open, (size_t)groups, sizeof t->open[0]));
+    CHECK(memory_new_unset(&t->allowed, (size_t)r->units, sizeof t->allowed[0]));
+    for (int64_t j = 0; j < r->units; j++) {
+        t->open[j / t->per_group] = count / groups;
+        t->allowed[j] = true;
+    }
+    return groups > 1 ? elimination_allow(r->elimination, t->allowed) : GRAIL_OK;
+}
+
+static void taking_fini(taking *t)
+{
+    memory_free(t->open);
+    memory_free(t->allowed);
+}
+
+/* Settles `count` units. A group from which enough were taken is closed; a single one need not be.
+ */
+static grail_status settle(taking *t, int64_t count, int64_t *units, double *values)
+{
+    bool closed = false;
+    CHECK(elimination_settle(t->removal->elimination, units, values));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t group = units[i] / t->per_group;
+        t->removal->taken[units[i]] = true;
+        closed = --t->open[group] == 0;
+        for (int64_t j = 0; closed && j < t->per_group; j++) {
+            t->allowed[group * t->per_group + j] = false;
+        }
+    }
+    return closed && t->groups > 1 ? elimination_allow(t->removal->elimination, t->allowed)
+                                   : GRAIL_OK;
+}
+
 grail_status removal_take(removal *r, int64_t groups, int64_t count, bool largest, batch_rule batch,
                           double *values_at)
 {
     grail_status status = GRAIL_OK;
+    int64_t *units = NULL;
     double *values = NULL;
-    taking t = {.removal = r, .largest = largest};
+    taking t = {0};
     TRY(check_count(r, groups, count));
-    t.per_group = r->units / groups;
-    TRY(memory_new_unset(&values, (size_t)r->units, sizeof values[0]));
-    TRY(memory_new_unset(&t.open, (size_t)groups, sizeof t.open[0]));
-    for (int64_t g = 0; g < groups; g++) {
-        t.open[g] = count / groups;
+    TRY(taking_init(r, groups, count, &t));
+    TRY(memory_new_unset(&units, (size_t)count, sizeof units[0]));
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    for (int64_t done = 0, settled = 0, valued = 0; done < count;) {
+        if (done == valued) {
+            valued += batch(count, done);
+            TRY(elimination_value(r->elimination));
+        }
+        TRY(elimination_take(r->elimination, largest));
+        done++;
+        if (groups > 1 || done == count || elimination_is_full(r->elimination)) {
+            TRY(settle(&t, done - settled, units + settled, values + settled));
+            settled = done;
+        }
     }
-    for (int64_t done = 0; done < count;) {
-        const int64_t left = count - done;
-        const int64_t size = batch(count, done);
-        TRY(removal_values(r, values));
-        for (int64_t j = 0; j < r->units; j++) {
-            if (!isfinite(values[j])) {
-                FAIL(GRAIL_ERROR_NUMERIC,
-                     "the value of unit %lld is not finite; look for NaN or infinity in the "
-                     "weights and activations",
-                     (long long)j);
-            }
-        }
-        for (int64_t i = 0; i < (size < left ? size : left); i++) {
-            const int64_t unit = best_unit(&t, values);
-            for (int k = 0; k < r->count; k++) {
-                TRY(elimination_take(r->parts[k], unit));
-            }
-            r->taken[unit] = true;
-            t.open[unit / t.per_group]--;
-            if (values_at != NULL) {
-                values_at[done] = values[unit];
-            }
-            done++;
-        }
+    for (int64_t i = 0; values_at != NULL && i < count; i++) {
+        values_at[i] = values[i];
     }
 out:
+    memory_free(units);
     memory_free(values);
-    memory_free(t.open);
+    taking_fini(&t);
     return status;
 }
 
@@ -162,15 +166,18 @@ grail_status removal_losses(removal *r, int64_t groups, double *losses)
     grail_status status = GRAIL_OK;
     double *costs = NULL;
     double sum = 0.0;
-    TRY(memory_new(&costs, (size_t)groups, sizeof costs[0]));
+    const int64_t count = groups > 1 ? groups : r->units; /* at once */
+    TRY(memory_new(&costs, (size_t)count, sizeof costs[0]));
     losses[r->units] = 0.0;
-    for (int64_t kept = r->units - groups; kept >= 0; kept -= groups) {
-        TRY(removal_take(r, groups, groups, false, batch_of_one, costs));
-        for (int64_t g = 0; g < groups; g++) {
-            sum += costs[g];
-        }
-        for (int64_t g = 0; g < groups; g++) {
-            losses[kept + g] = sum;
+    for (int64_t kept = r->units - 1; kept >= 0;) {
+        TRY(removal_take(r, groups, count, false, batch_of_one, costs));
+        for (int64_t i = 0; i < count; i += groups) {
+            for (int64_t g = 0; g < groups; g++) {
+                sum += costs[i + g];
+            }
+            for (int64_t g = 0; g < groups; g++) {
+                losses[kept--] = sum;
+            }
         }
     }
 out:
@@ -378,7 +385,7 @@ out:
     return status;
 }
 
-static grail_status make_part(part_source *s, elimination **out)
+static grail_status add_part(part_source *s, elimination *e)
 {
     grail_status status = GRAIL_OK;
     matrix m = no_matrix;
@@ -391,9 +398,9 @@ static grail_status make_part(part_source *s, elimination **out)
     }
     TRY(matrix_new_zero(gram.owner, GRAIL_DTYPE_F64, gram.rows, gram.rows, &m));
     TRY(add_weights(s, gains, m));
-    TRY(elimination_create(s->view->site->units, gains ? VALUE_EXACT : s->options->kind,
-                           gains ? gain_jitter * s->largest : s->options->jitter, gains,
-                           &s->input->gram, &m, out));
+    TRY(elimination_add(e, gains ? VALUE_EXACT : s->options->kind,
+                        gains ? gain_jitter * s->largest : s->options->jitter, gains,
+                        &s->input->gram, &m));
 out:
     matrix_free(&m);
     return status;
@@ -401,10 +408,7 @@ out:
 
 void removal_fini(removal *r)
 {
-    for (int i = 0; r->parts != NULL && i < r->count; i++) {
-        elimination_free(r->parts[i]);
-    }
-    memory_free(r->parts);
+    elimination_free(r->elimination);
     memory_free(r->taken);
     *r = (removal){0};
 }
@@ -413,12 +417,12 @@ grail_status removal_init(const site_view *v, const removal_options *options, re
 {
     grail_status status = GRAIL_OK;
     part_source source = {0};
-    removal r = {.count = v->input_count, .units = v->site->units};
-    TRY(memory_new(&r.parts, (size_t)r.count, sizeof(r.parts[0])));
+    removal r = {.units = v->site->units};
+    TRY(elimination_create(r.units, v->input_count, &r.elimination));
     TRY(memory_new(&r.taken, (size_t)r.units, sizeof r.taken[0]));
-    for (int k = 0; k < r.count; k++) {
+    for (int k = 0; k < v->input_count; k++) {
         TRY(source_open(v, options, k, &source));
-        TRY(make_part(&source, &r.parts[k]));
+        TRY(add_part(&source, r.elimination));
         source_fini(&source);
     }
     *out = r;

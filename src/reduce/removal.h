@@ -1,4 +1,4 @@
-/* The eliminations of a site's consumers, and the loop that takes unit after unit. */
+/* The elimination from a site's consumers, and the loop that takes unit after unit. */
 #ifndef GRAIL_REDUCE_REMOVAL_H
 #define GRAIL_REDUCE_REMOVAL_H
 
@@ -10,11 +10,10 @@
  * (SlimGPT, ZipLM): W' = W H[:,P] H[P,P]^-1 with H = G + 0.01 mean(diag G) I of all features. */
 extern const struct compensation removal_update;
 
-/** Eliminations of all consumers whose statistics the view has; the value of a unit is the sum over
- * them. */
+/** The elimination from all consumers whose statistics the view has; the value of a unit is the sum
+ * over them. */
 typedef struct removal {
-    elimination **parts; /* [count], owned */
-    int count;
+    elimination *elimination; /* owned */
     int64_t units;
     bool *taken; /* [n] */
 } removal;

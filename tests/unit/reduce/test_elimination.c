@@ -177,24 +177,38 @@ static elimination *start(backend *b, const plain_site *s, unit_value kind)
     double *weights = plain_gram(OUTPUTS, s->width, 0.0, s->w);
     matrix a = lower_matrix(b, s->width, s->hi);
     matrix m = lower_matrix(b, s->width, weights);
-    assert_ok(elimination_create(s->units, kind, s->jitter, false, &a, &m, &e));
+    assert_ok(elimination_create(s->units, 1, &e));
+    assert_ok(elimination_add(e, kind, s->jitter, false, &a, &m));
     assert_false(matrix_exists(a));
     assert_false(matrix_exists(m));
     memory_free(weights);
     return e;
 }
 
+/* Takes this unit, the only one that is allowed. */
+static grail_status take(elimination *e, int64_t units, int64_t unit, double *value)
+{
+    grail_status status = GRAIL_OK;
+    bool *allowed = NULL;
+    int64_t taken = -1;
+    TRY(memory_new(&allowed, (size_t)units, sizeof *allowed));
+    allowed[unit] = true;
+    TRY(elimination_value(e));
+    TRY(elimination_allow(e, allowed));
+    TRY(elimination_take(e, unit % 2 == 0));
+    TRY(elimination_settle(e, &taken, value));
+    assert_int_equal(taken, unit);
+    TRY(elimination_allow(e, NULL));
+out:
+    memory_free(allowed);
+    return status;
+}
+
 static double *values_of(elimination *e, int64_t units)
 {
     double *values = NULL;
     assert_ok(memory_new(&values, (size_t)units, sizeof *values));
-    for (int64_t j = 0; j < units; j++) {
-        values[j] = 0.5; /* values are added to what is there */
-    }
-    assert_ok(elimination_add_values(e, values));
-    for (int64_t j = 0; j < units; j++) {
-        values[j] -= 0.5;
-    }
+    assert_ok(elimination_values(e, values));
     return values;
 }
 
@@ -225,7 +239,9 @@ static void check_site(backend *b, unit_value kind, int64_t units, int64_t featu
     for (int64_t taken = 0; taken < units - 1; taken++) {
         double least = 0.0;
         const int64_t unit = check_values(&s, kind, e, &least);
-        assert_ok(elimination_take(e, unit));
+        double at = 0.0;
+        assert_ok(take(e, units, unit, &at));
+        assert_true(at == least);
         plain_take(&s, unit);
         total += least;
         if (every > 0 && (taken % every == every - 1 || taken == units - 2)) {
@@ -237,54 +253,84 @@ static void check_site(backend *b, unit_value kind, int64_t units, int64_t featu
     free_site(&s);
 }
 
+/* On every instance; that of torch where torch is there. */
+static void on_each(void (*check)(backend *b))
+{
+    backend *torch = NULL;
+    check(on_ref);
+    check(on_cpu);
+    const grail_status status = backend_open("torch:cpu", NULL, &torch);
+    if (status != GRAIL_ERROR_UNSUPPORTED) {
+        assert_ok(status);
+        check(torch);
+        assert_int_equal(backend_bytes(torch), 0);
+        backend_close(torch);
+    }
+}
+
+static void check_costs(backend *b)
+{
+    check_site(b, VALUE_EXACT, 400, 1, 0.0, 37);
+    check_site(b, VALUE_EXACT, 70, 3, 0.0, 1);
+    check_site(b, VALUE_EXACT, 5, 40, 0.0, 1);
+    check_site(b, VALUE_EXACT, 3, 70, 0.0, 1);
+    check_site(b, VALUE_EXACT, 2, 1, 0.0, 1);
+}
+
 /* 400 and 70 units fill the panels several times, and are stored anew several times; so do five
  * units of 40 features. A unit of 70 features fills a panel alone. */
 TEST(values_are_the_costs_of_the_best_refit)
 {
-    backend *const instances[] = {on_ref, on_cpu};
-    for (int i = 0; i < 2; i++) {
-        check_site(instances[i], VALUE_EXACT, 400, 1, 0.0, 37);
-        check_site(instances[i], VALUE_EXACT, 70, 3, 0.0, 1);
-        check_site(instances[i], VALUE_EXACT, 5, 40, 0.0, 1);
-        check_site(instances[i], VALUE_EXACT, 3, 70, 0.0, 1);
-        check_site(instances[i], VALUE_EXACT, 2, 1, 0.0, 1);
-    }
+    on_each(check_costs);
+}
+
+static void check_factor_values(backend *b)
+{
+    check_site(b, VALUE_CHOLESKY, 150, 1, 0.0, 0);
+    check_site(b, VALUE_CHOLESKY, 60, 3, 0.0, 0);
+    check_site(b, VALUE_CHOLESKY, 4, 40, 0.0, 0);
 }
 
 TEST(values_on_the_factor_follow_their_formula)
 {
-    backend *const instances[] = {on_ref, on_cpu};
-    for (int i = 0; i < 2; i++) {
-        check_site(instances[i], VALUE_CHOLESKY, 150, 1, 0.0, 0);
-        check_site(instances[i], VALUE_CHOLESKY, 60, 3, 0.0, 0);
-        check_site(instances[i], VALUE_CHOLESKY, 4, 40, 0.0, 0);
-    }
+    on_each(check_factor_values);
 }
 
 /* [1 2; 2 1] has no factor. */
-TEST(an_indefinite_block_has_no_value)
+static void check_no_value(backend *b)
 {
     const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
     const double ones[] = {1.0, 0.0, 1.0, 1.0};
     for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
         elimination *e = NULL;
         double value = 0.0;
-        matrix a = support_matrix(on_ref, 2, 2, indefinite);
-        matrix m = support_matrix(on_ref, 2, 2, ones);
-        assert_ok(elimination_create(1, (unit_value)kind, 0.0, false, &a, &m, &e));
-        assert_fails(elimination_add_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
+        matrix a = support_matrix(b, 2, 2, indefinite);
+        matrix m = support_matrix(b, 2, 2, ones);
+        assert_ok(elimination_create(1, 1, &e));
+        assert_ok(elimination_add(e, (unit_value)kind, 0.0, false, &a, &m));
+        assert_fails(elimination_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
         elimination_free(e);
     }
 }
 
-/* About the size of the inverse's diagonal. */
-TEST(the_jitter_is_added_wherever_a_block_is_inverted)
+TEST(an_indefinite_block_has_no_value)
+{
+    on_each(check_no_value);
+}
+
+/* A jitter about the size of the inverse's diagonal. */
+static void check_jitter(backend *b)
 {
     const double jitter = 1e-3;
     for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
-        check_site(on_cpu, (unit_value)kind, 150, 1, jitter, 0);
-        check_site(on_cpu, (unit_value)kind, 50, 3, jitter, 0);
+        check_site(b, (unit_value)kind, 150, 1, jitter, 0);
+        check_site(b, (unit_value)kind, 50, 3, jitter, 0);
     }
+}
+
+TEST(the_jitter_is_added_wherever_a_block_is_inverted)
+{
+    on_each(check_jitter);
 }
 
 static double explained(const plain_site *s)
@@ -314,7 +360,8 @@ static elimination *start_gains(backend *b, const plain_site *s)
     double *gains = plain_gram(OUTPUTS, s->width, 0.0, product);
     matrix a = lower_matrix(b, s->width, s->h);
     matrix m = lower_matrix(b, s->width, gains);
-    assert_ok(elimination_create(s->units, VALUE_EXACT, 0.0, false, &a, &m, &e));
+    assert_ok(elimination_create(s->units, 1, &e));
+    assert_ok(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
     memory_free(product);
     memory_free(turned);
     memory_free(gains);
@@ -339,7 +386,9 @@ static void check_gains(backend *b, int64_t units, int64_t features)
             }
         }
         const int64_t next = taken * 7 % units;
-        assert_ok(elimination_take(e, next));
+        double at = 0.0;
+        assert_ok(take(e, units, next, &at));
+        assert_true(at == values[next]);
         set_kept(&s, next, true);
         memory_free(values);
     }
@@ -349,7 +398,7 @@ static void check_gains(backend *b, int64_t units, int64_t features)
 
 /* A Gram matrix of fewer rows than a few units have features: these explain all others. A negative
  * jitter makes sure that what is left is not positive definite. */
-TEST(units_without_anything_left_are_spent)
+static void check_spent(backend *b)
 {
     enum { UNITS = 9, FEATURES = 4, WIDTH = UNITS * FEATURES, ROWS = 10 };
     double *x = plain_normal(ROWS * WIDTH, 8);
@@ -361,17 +410,19 @@ TEST(units_without_anything_left_are_spent)
     double *gains = plain_gram(OUTPUTS, WIDTH, 0.0, product);
     for (int spends = 0; spends < 2; spends++) {
         elimination *e = NULL;
-        matrix a = lower_matrix(on_cpu, WIDTH, g);
-        matrix m = lower_matrix(on_cpu, WIDTH, gains);
-        assert_ok(elimination_create(UNITS, VALUE_EXACT, -1e-9, spends == 1, &a, &m, &e));
+        matrix a = lower_matrix(b, WIDTH, g);
+        matrix m = lower_matrix(b, WIDTH, gains);
+        assert_ok(elimination_create(UNITS, 1, &e));
+        assert_ok(elimination_add(e, VALUE_EXACT, -1e-9, spends == 1, &a, &m));
         grail_status status = GRAIL_OK;
         double first = 0.0;
         for (int64_t j = 0; j < UNITS && status == GRAIL_OK; j++) {
             double values[UNITS] = {0};
-            status = elimination_add_values(e, values);
+            double at = 0.0;
+            status = elimination_values(e, values);
             first = j == 0 ? values[0] : first;
             assert_true(status != GRAIL_OK || j < 3 || fabs(values[j]) < 1e-5 * first);
-            status = status == GRAIL_OK ? elimination_take(e, j) : status;
+            status = status == GRAIL_OK ? take(e, UNITS, j, &at) : status;
         }
         assert_int_equal(status, spends == 1 ? GRAIL_OK : GRAIL_ERROR_NUMERIC);
         elimination_free(e);
@@ -383,22 +434,30 @@ TEST(units_without_anything_left_are_spent)
     memory_free(gains);
 }
 
+TEST(units_without_anything_left_are_spent)
+{
+    on_each(check_spent);
+}
+
+static void check_all_gains(backend *b)
+{
+    check_gains(b, 20, 1);
+    check_gains(b, 8, 3);
+}
+
 TEST(from_a_gram_matrix_values_are_gains_of_keeping)
 {
-    backend *const instances[] = {on_ref, on_cpu};
-    for (int i = 0; i < 2; i++) {
-        check_gains(instances[i], 20, 1);
-        check_gains(instances[i], 8, 3);
-    }
+    on_each(check_all_gains);
 }
 
 /* The last unit fills a panel and leaves nothing to update. */
-TEST(all_units_can_be_taken)
+static void check_all_taken(backend *b)
 {
     plain_site s = site_of(128, 1, 0.0);
-    elimination *e = start(on_cpu, &s, VALUE_EXACT);
+    elimination *e = start(b, &s, VALUE_EXACT);
     for (int64_t j = 0; j < s.units; j++) {
-        assert_ok(elimination_take(e, j));
+        double at = 0.0;
+        assert_ok(take(e, s.units, j, &at));
     }
     double *values = values_of(e, s.units);
     for (int64_t j = 0; j < s.units; j++) {
@@ -409,8 +468,13 @@ TEST(all_units_can_be_taken)
     free_site(&s);
 }
 
+TEST(all_units_can_be_taken)
+{
+    on_each(check_all_taken);
+}
+
 /* Unit 2 has an indefinite block. */
-TEST(an_indefinite_block_names_its_unit)
+static void check_indefinite(backend *b)
 {
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
@@ -418,30 +482,38 @@ TEST(an_indefinite_block_names_its_unit)
         double values[4] = {0.0};
         const int64_t last = 3 * features[i] - 1;
         s.hi[last * s.width + last] = -1.0;
-        elimination *e = start(on_cpu, &s, VALUE_EXACT);
-        assert_fails(elimination_add_values(e, values), GRAIL_ERROR_NUMERIC,
-                     "unit 2 is not positive definite");
-        assert_fails(elimination_take(e, 2), GRAIL_ERROR_NUMERIC,
+        elimination *e = start(b, &s, VALUE_EXACT);
+        assert_fails(elimination_values(e, values), GRAIL_ERROR_NUMERIC,
                      "unit 2 is not positive definite");
         elimination_free(e);
         free_site(&s);
     }
 }
 
+TEST(an_indefinite_block_names_its_unit)
+{
+    on_each(check_indefinite);
+}
+
 /* Rounding may make a value negative, but what is not a number must be seen. */
-TEST(a_value_that_is_not_a_number_stays_one)
+static void check_not_a_number(backend *b)
 {
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
         plain_site s = site_of(3, features[i], 0.0);
         s.w[s.width - 1] = (double)NAN;
-        elimination *e = start(on_cpu, &s, VALUE_EXACT);
-        double *values = values_of(e, s.units);
-        assert_true(isnan(values[2]));
-        memory_free(values);
+        elimination *e = start(b, &s, VALUE_EXACT);
+        double values[3] = {0.0};
+        assert_fails(elimination_values(e, values), GRAIL_ERROR_NUMERIC,
+                     "the value of unit 2 is not finite");
         elimination_free(e);
         free_site(&s);
     }
+}
+
+TEST(a_value_that_is_not_a_number_is_refused)
+{
+    on_each(check_not_a_number);
 }
 
 typedef struct walk {
@@ -465,13 +537,13 @@ static grail_status take_all_but_one(void *context)
     elimination *e = NULL;
     matrix a = no_matrix;
     matrix m = no_matrix;
-    double values[8] = {0.0};
+    double value = 0.0;
     TRY(identity(w->on, w->units * w->features, &a));
     TRY(identity(w->on, w->units * w->features, &m));
-    TRY(elimination_create(w->units, VALUE_EXACT, 0.0, false, &a, &m, &e));
+    TRY(elimination_create(w->units, 1, &e));
+    TRY(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
     for (int64_t j = 0; j + 1 < w->units; j++) {
-        TRY(elimination_add_values(e, values));
-        TRY(elimination_take(e, j));
+        TRY(take(e, w->units, j, &value));
     }
 out:
     elimination_free(e);

@@ -372,7 +372,7 @@ static void check_gram_is_refused(int64_t n, const double *gram, const char *tex
         assert_fails(status, GRAIL_ERROR_NUMERIC, text);
     } else {
         assert_fails(removal_init(&f.view, &exact, &r), GRAIL_ERROR_NUMERIC, text);
-        assert_null(r.parts);
+        assert_null(r.elimination);
     }
     removal_fini(&r);
     forget_inputs(&f);

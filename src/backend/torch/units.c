@@ -1,0 +1,297 @@
+/* Elimination of units, whose numbers stay on the device. Units of one feature are many, so their
+ * blocks are divided and multiplied element by element, by few calls. */
+#include "backend/shapes.h"
+#include "backend/torch/kernels.h"
+
+#include <math.h>
+
+/* 0, 1, ... count - 1 as a row of integers. */
+static torch_tensor counting(torch_frame *f, int64_t count)
+{
+    const torch_device where = torch_device_of(f->owner);
+    const torch_argument device = {.kind = TORCH_OPTIONAL_INTEGER,
+                                   .is.integer = (int64_t)where.type << 32 | (uint32_t)where.index};
+    const torch_tensor pairs =
+        torch_call(f, "aten::tril_indices", "", AN_INTEGER(count), AN_INTEGER(1), AN_INTEGER(0),
+                   NOTHING, NOTHING, device, NOTHING);
+    return torch_reshaped(f, pairs, 2, (int64_t[]){1, count}, (int64_t[]){count, 1}, 0);
+}
+
+/* The numbers of a unit's features, [u]. */
+static torch_tensor features_of(torch_frame *f, matrix unit, int64_t u)
+{
+    const torch_tensor number = torch_view(f, unit, 1, (int64_t[]){1}, (int64_t[]){1});
+    if (u == 1) {
+        return torch_as(f, GRAIL_DTYPE_I64, number);
+    }
+    const torch_tensor all =
+        torch_as(f, GRAIL_DTYPE_I64,
+                 torch_sum(f, torch_as(f, GRAIL_DTYPE_F64, counting(f, u)), number, (double)u));
+    return torch_reshaped(f, all, 1, &u, (int64_t[]){1}, 0);
+}
+
+/* Blocks [n, u, u]. */
+static torch_tensor blocks_of(torch_frame *f, matrix m, int64_t u)
+{
+    return torch_view(f, m, 3, (int64_t[]){m.rows, u, u}, (int64_t[]){u * u, u, 1});
+}
+
+/* Products of blocks, or of single ones. */
+static torch_tensor times(torch_frame *f, int64_t u, torch_tensor a, torch_tensor b)
+{
+    return u == 1 ? torch_times(f, a, b)
+                  : torch_call(f, "aten::matmul", "", A_TENSOR(a), A_TENSOR(b));
+}
+
+static torch_tensor compared(torch_frame *f, const char *name, torch_tensor x)
+{
+    return torch_call(f, name, "Tensor", A_TENSOR(x), A_TENSOR(torch_number(f, 0.0)));
+}
+
+/* t <- value where the mask is set. */
+static void put(torch_frame *f, torch_tensor mask, double value, torch_tensor t)
+{
+    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(t), A_TENSOR(mask),
+                     A_TENSOR(torch_number(f, value)));
+}
+
+grail_status torch_run_unit_blocks(const operation *o)
+{
+    const matrix a = o->m[0];
+    const int64_t u = block_features(o->m[1]);
+    const int64_t shape[] = {o->m[1].rows, u, u};
+    torch_frame f = torch_begin(a.owner);
+    const int64_t next = u * a.stride + u;
+    const torch_tensor own = torch_view(&f, a, 3, shape, (int64_t[]){next, a.stride, 1});
+    const torch_tensor turned = torch_view(&f, a, 3, shape, (int64_t[]){next, 1, a.stride});
+    const torch_tensor lower = torch_call(&f, "aten::tril", "", A_TENSOR(own), AN_INTEGER(0));
+    const torch_tensor upper = torch_call(&f, "aten::triu", "", A_TENSOR(turned), AN_INTEGER(1));
+    torch_copy(&f, torch_sum(&f, lower, upper, 1.0), blocks_of(&f, o->m[1], u));
+    return torch_end(&f);
+}
+
+/* -- factors of blocks ------------------------------------------------------------------------- */
+
+/* I of u features, or 1. */
+static torch_tensor identity(torch_frame *f, int64_t u)
+{
+    const torch_tensor t = torch_empty(f, GRAIL_DTYPE_F64, u, u);
+    torch_zero(f, t);
+    (void)torch_fill(f, torch_reshaped(f, t, 1, &u, (int64_t[]){u + 1}, 0), 1.0);
+    return t;
+}
+
+/* L of A + jitter I = L L^T for blocks [., u, u] of several features, and which have none. */
+static torch_tensor factor(torch_frame *f, torch_tensor a, double jitter, torch_tensor one,
+                           torch_tensor *failed)
+{
+    torch_tensor made[2];
+    (void)torch_call_many(f, "aten::linalg_cholesky_ex", "", 2, made,
+                          A_TENSOR(torch_sum(f, a, one, jitter)), A_TRUTH(false), A_TRUTH(false));
+    *failed = compared(f, "aten::ne", made[1]);
+    return made[0];
+}
+
+static torch_tensor inverse_of(torch_frame *f, torch_tensor l, torch_tensor one)
+{
+    return torch_call(f, "aten::linalg_solve_triangular", "", A_TENSOR(l), A_TENSOR(one),
+                      A_TRUTH(false), A_TRUTH(true), A_TRUTH(false));
+}
+
+/* A + jitter, of single features. */
+static torch_tensor shifted(torch_frame *f, torch_tensor a, double jitter)
+{
+    return jitter == 0.0 ? a : torch_sum(f, a, torch_number(f, jitter), 1.0);
+}
+
+/* -- values ------------------------------------------------------------------------------------ */
+
+/* M / A; what is divided by infinity or by nothing positive has no value. */
+static torch_tensor divide(torch_frame *f, const operation *o, torch_tensor values)
+{
+    const torch_tensor a =
+        torch_view(f, o->m[0], 2, (int64_t[]){1, o->m[0].rows}, (int64_t[]){o->m[0].rows, 1});
+    const torch_tensor m =
+        torch_view(f, o->m[1], 2, (int64_t[]){1, o->m[1].rows}, (int64_t[]){o->m[1].rows, 1});
+    const torch_tensor inverse = torch_unary(f, "aten::reciprocal", shifted(f, a, o->with.epsilon));
+    torch_times_into(f, m, inverse, values);
+    return compared(f, "aten::le", inverse);
+}
+
+static torch_tensor diagonals(torch_frame *f, torch_tensor blocks)
+{
+    return torch_call(f, "aten::diagonal", "", A_TENSOR(blocks), AN_INTEGER(0), AN_INTEGER(1),
+                      AN_INTEGER(2));
+}
+
+/* The same for blocks of u features. */
+static torch_tensor divide_blocks(torch_frame *f, const operation *o, int64_t u,
+                                  torch_tensor values)
+{
+    torch_tensor failed = NULL;
+    torch_tensor sums = NULL;
+    const torch_tensor one = identity(f, u);
+    const torch_tensor m = blocks_of(f, o->m[1], u);
+    const torch_tensor l = factor(f, blocks_of(f, o->m[0], u), o->with.epsilon, one, &failed);
+    if (o->with.value == VALUE_EXACT) {
+        const torch_tensor t = inverse_of(f, l, one);
+        sums = torch_sums(f, torch_times(f, times(f, u, t, m), t), MAYBE_INTEGERS(1, 2));
+    } else {
+        const torch_tensor pivots = diagonals(f, l);
+        sums = torch_sums(f, torch_divided(f, diagonals(f, m), torch_times(f, pivots, pivots)),
+                          MAYBE_INTEGERS(1));
+    }
+    torch_copy(f, torch_reshaped(f, sums, 2, (int64_t[]){1, o->m[0].rows}, (int64_t[]){1, 1}, 0),
+               values);
+    return failed;
+}
+
+grail_status torch_run_unit_values(const operation *o)
+{
+    const int64_t u = block_features(o->m[0]);
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor values = torch_matrix(&f, o->m[3]);
+    const torch_tensor gone = torch_matrix(&f, o->m[2]);
+    const torch_tensor failed = u == 1 ? divide(&f, o, values) : divide_blocks(&f, o, u, values);
+    (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(values), A_TENSOR(torch_number(&f, 0.0)),
+                     A_TENSOR(values));
+    put(&f, failed, o->with.alpha, values);
+    put(&f, compared(&f, "aten::gt", gone), 0.0, values);
+    return torch_end(&f);
+}
+
+/* torch takes the first of several, and NaN before all others. */
+grail_status torch_run_choose_unit(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor gone = torch_matrix(&f, o->m[1]);
+    const torch_tensor ranks =
+        torch_sum(&f, gone, torch_matrix(&f, o->m[0]), o->with.largest ? -1.0 : 1.0);
+    const torch_tensor least =
+        torch_call(&f, "aten::argmin", "", A_TENSOR(ranks), NOTHING, A_TRUTH(false));
+    (void)torch_call(&f, "aten::index_fill_", "int_Tensor", A_TENSOR(gone), AN_INTEGER(1),
+                     A_TENSOR(least), A_TENSOR(torch_number(&f, (double)INFINITY)));
+    torch_copy(&f, least, torch_matrix(&f, o->m[2]));
+    return torch_end(&f);
+}
+
+/* -- one unit's elimination -------------------------------------------------------------------- */
+
+grail_status torch_run_unit_rows(const operation *o)
+{
+    const matrix rows = o->m[3];
+    const int64_t u = rows.rows / 2;
+    torch_frame f = torch_begin(rows.owner);
+    const torch_tensor own =
+        torch_reshaped(&f, features_of(&f, o->m[0], u), 2, (int64_t[]){u, 1}, (int64_t[]){1, 1}, 0);
+    const torch_tensor all = counting(&f, rows.columns);
+    const torch_tensor row = torch_call(&f, "aten::maximum", "", A_TENSOR(own), A_TENSOR(all));
+    const torch_tensor column = torch_call(&f, "aten::minimum", "", A_TENSOR(own), A_TENSOR(all));
+    for (int i = 0; i < 2; i++) { /* elements of the lower triangle */
+        (void)torch_call(&f, "aten::index", "Tensor_out", A_TENSOR(torch_matrix(&f, o->m[1 + i])),
+                         TENSORS(row, column),
+                         A_TENSOR(torch_matrix(&f, matrix_rows(rows, i * u, u))));
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_unit_factors(const operation *o)
+{
+    const matrix factors = o->m[2];
+    const int64_t u = factors.rows / 2;
+    const int64_t stride = factors.stride;
+    const int64_t count = factors.columns / 2;
+    const int64_t shape[] = {2, u, count};
+    torch_frame f = torch_begin(factors.owner);
+    const torch_tensor taken =
+        torch_call(&f, "aten::index_select", "", A_TENSOR(torch_matrix(&f, o->m[1])), AN_INTEGER(1),
+                   A_TENSOR(features_of(&f, o->m[0], u)));
+    const torch_tensor first = torch_reshaped(&f, taken, 2, shape + 1, (int64_t[]){1, 2 * u}, 0);
+    const torch_tensor second = torch_reshaped(&f, taken, 2, shape + 1, (int64_t[]){1, 2 * u}, u);
+    const torch_tensor to = torch_matrix(&f, factors);
+    /* U among the even columns of A and the odd ones of M, V among M's even ones */
+    torch_copy(&f, first,
+               torch_reshaped(&f, to, 3, shape, (int64_t[]){u * stride + 1, stride, 2}, 0));
+    torch_zero(&f, torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){stride, 2}, 1));
+    torch_copy(&f, second,
+               torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){stride, 2}, u * stride));
+    return torch_end(&f);
+}
+
+/* T = L^-1 of the block A [1, u, u] */
+static torch_tensor inverse_factor(torch_frame *f, const operation *o, int64_t u, torch_tensor a)
+{
+    torch_tensor failed = NULL;
+    if (u == 1) {
+        const torch_tensor t = torch_unary(f, "aten::rsqrt", shifted(f, a, o->with.epsilon));
+        return isnan(o->with.alpha)
+                   ? t
+                   : torch_call(f, "aten::nan_to_num", "", A_TENSOR(t), MAYBE_REAL(o->with.alpha),
+                                MAYBE_REAL(o->with.alpha), NOTHING);
+    }
+    const torch_tensor one = identity(f, u);
+    const torch_tensor t = inverse_of(f, factor(f, a, o->with.epsilon, one, &failed), one);
+    put(f, failed, o->with.alpha, t);
+    return t;
+}
+
+static torch_tensor block_at(torch_frame *f, matrix blocks, int64_t u, torch_tensor unit)
+{
+    const torch_tensor block =
+        torch_call(f, "aten::index_select", "", A_TENSOR(torch_matrix(f, blocks)), AN_INTEGER(0),
+                   A_TENSOR(unit));
+    return torch_reshaped(f, block, 3, (int64_t[]){1, u, u}, (int64_t[]){u * u, u, 1}, 0);
+}
+
+static torch_tensor turned(torch_frame *f, int64_t u, torch_tensor block)
+{
+    return u == 1 ? block
+                  : torch_call(f, "aten::transpose", "int", A_TENSOR(block), AN_INTEGER(1),
+                               AN_INTEGER(2));
+}
+
+grail_status torch_run_unit_transform(const operation *o)
+{
+    const matrix transform = o->m[3];
+    const int64_t u = transform.columns / 2;
+    const int64_t next = 2 * transform.stride;
+    const int64_t shape[] = {2, u, u};
+    torch_frame f = torch_begin(transform.owner);
+    const torch_tensor unit = features_of(&f, o->m[0], 1);
+    const torch_tensor t = inverse_factor(&f, o, u, block_at(&f, o->m[1], u, unit));
+    const torch_tensor product = times(&f, u, t, block_at(&f, o->m[2], u, unit));
+    const torch_tensor mixed = times(&f, u, product, times(&f, u, turned(&f, u, t), t));
+    const torch_tensor to = torch_matrix(&f, transform);
+    torch_copy(&f, t,
+               torch_reshaped(&f, to, 3, shape, (int64_t[]){transform.stride + u, next, 1}, 0));
+    torch_zero(&f, torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){next, 1}, u));
+    torch_copy(
+        &f, torch_scaled(&f, mixed, -0.5),
+        torch_reshaped(&f, to, 3, (int64_t[]){1, u, u}, (int64_t[]){0, next, 1}, transform.stride));
+    return torch_end(&f);
+}
+
+/* blocks -= factor X^T Y for rows of each unit, [u, u] */
+static void subtract(torch_frame *f, int64_t u, double factor, torch_tensor x, torch_tensor y,
+                     torch_tensor blocks)
+{
+    torch_copy(f, torch_sum(f, blocks, times(f, u, turned(f, u, x), y), -factor), blocks);
+}
+
+grail_status torch_run_subtract_pairs(const operation *o)
+{
+    const matrix pairs = o->m[0];
+    const int64_t u = pairs.rows / 2;
+    const int64_t shape[] = {pairs.columns / u, u, u};
+    const int64_t strides[] = {u, 2 * pairs.columns, 1};
+    torch_frame f = torch_begin(pairs.owner);
+    const torch_tensor x = torch_view(&f, pairs, 3, shape, strides);
+    const torch_tensor y = torch_view(&f, matrix_rows(pairs, 1, 2 * u - 1), 3, shape, strides);
+    const torch_tensor m = blocks_of(&f, o->m[2], u);
+    subtract(&f, u, 1.0, x, x, blocks_of(&f, o->m[1], u));
+    subtract(&f, u, u == 1 ? 2.0 : 1.0, x, y, m);
+    if (u > 1) {
+        subtract(&f, u, 1.0, y, x, m);
+    }
+    return torch_end(&f);
+}
