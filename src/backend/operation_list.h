@@ -409,23 +409,24 @@ OPERATION(eigen, "PP", (matrix a, matrix values), is_square(a) && is_row(values,
 /* -- elimination of units: f64 (reduce/elimination.h) --------------------------------------------
  *
  * A and M are symmetric matrices [n u, n u] of n units of u features, whose lower triangles are
- * read; their blocks [n, u u] are those on the diagonals. `unit`[1, 1] is the number of a unit,
- * which the host need not know. Pairs of rows are U in the even rows and V in the odd ones. What
- * is computed of a block A_j takes A_j + jitter I = L L^T, or gives `missing` where that is not
- * positive definite. */
+ * read. Their blocks [2 n, u u] are those on the diagonal of A, then those of M. `unit`[1, 1] is
+ * the number of a unit, which the host need not know. Pairs of rows are U in the even rows and V in
+ * the odd ones. What is computed of a block A_j takes A_j + jitter I = L L^T, or gives `missing`
+ * where that is not positive definite. */
 
-/** The blocks of A, both triangles of each. */
-HOST_OPERATION(unit_blocks, "sP", (matrix a, matrix blocks),
-               is_square(a) && blocks_fit(blocks, a.columns), .m = {a, blocks})
+/** The blocks of A and M, both triangles of each. */
+HOST_OPERATION(unit_blocks, "ssP", (matrix a, matrix m, matrix blocks),
+               is_square(a) && same_shape(a, m) && blocks_fit(blocks, a.columns),
+               .m = {a, m, blocks})
 
 /** values[0, j] = tr(A_j^-1 M_j), or sum_i (M_j)_ii / L_ii^2; no less than 0, and 0 where gone[0,
- * j] is not. */
-HOST_OPERATION(unit_values, "pppP",
-               (unit_value kind, double jitter, double missing, matrix a, matrix m, matrix gone,
+ * j] is infinite instead of 0. */
+HOST_OPERATION(unit_values, "ppP",
+               (unit_value kind, double jitter, double missing, matrix blocks, matrix gone,
                 matrix values),
-               blocks_fit(a, a.rows *block_features(a)) && same_shape(a, m) &&
-                   is_row(gone, a.rows) && same_shape(gone, values),
-               .m = {a, m, gone, values},
+               blocks_fit(blocks, values.columns *block_features(blocks)) && values.rows == 1 &&
+                   same_shape(gone, values),
+               .m = {blocks, gone, values},
                .with = {.value = kind, .epsilon = jitter, .alpha = missing})
 
 /** unit = j of the least value, or with `largest` of the largest, among those with gone[0, j] = 0,
@@ -434,32 +435,28 @@ HOST_OPERATION(choose_unit, "pPP", (bool largest, matrix values, matrix gone, ma
                same_shape(values, gone) && values.rows == 1 && is_one(unit),
                .m = {values, gone, unit}, .with.largest = largest)
 
-/** rows[2 u, n u] = the rows of A at a unit, and those of M. */
-HOST_OPERATION(unit_rows, "pssP", (matrix unit, matrix a, matrix m, matrix rows),
-               is_one(unit) && is_square(a) && same_shape(a, m) && rows.columns == a.columns &&
-                   rows.rows % 2 == 0,
-               .m = {unit, a, m, rows})
-
-/** factors[2 u, 2 p], by which these rows lose what p pairs of rows [2 p, n u] took: A_j: loses
- * sum U[., j]^T U, and M_j: sum U[., j]^T V + V[., j]^T U. */
-HOST_OPERATION(unit_factors, "psS", (matrix unit, matrix pairs, matrix factors),
-               is_one(unit) && factors.columns == pairs.rows && pairs.rows % 2 == 0 &&
-                   factors.rows % 2 == 0,
-               .m = {unit, pairs, factors})
-
-/** transform[2 u, 2 u], from these rows to the pairs by which their elimination changes A and M:
- * with T = L^-1 the rows U are T A_j:, and V are T M_j: - T M_j T^T T A_j: / 2. */
-HOST_OPERATION(unit_transform, "pppS",
-               (double jitter, double missing, matrix unit, matrix a, matrix m, matrix transform),
-               is_one(unit) && same_shape(a, m) && is_square(transform) &&
-                   transform.rows == 2 * block_features(a),
-               .m = {unit, a, m, transform}, .with = {.epsilon = jitter, .alpha = missing})
+/** What the elimination of a unit j takes:
+ *
+ *   rows[2 u, n u]       the rows A_j:, then M_j:
+ *   factors[2 u, 2 p]    by which these lose what p pairs of rows [2 p, n u] took, where there are
+ *                        some: A_j: loses sum U[., j]^T U, M_j: sum U[., j]^T V + V[., j]^T U
+ *   transform[2 u, 2 u]  from the rows to the pairs by which the elimination changes A and M: with
+ *                        T = L^-1 the rows U are T A_j:, and V are T M_j: - T M_j T^T T A_j: / 2
+ */
+HOST_OPERATION(read_unit, "pssp?pP?PP",
+               (double jitter, double missing, matrix unit, matrix a, matrix m, matrix blocks,
+                matrix pairs, matrix rows, matrix factors, matrix transform),
+               is_one(unit) && is_square(a) && same_shape(a, m) && blocks_fit(blocks, a.columns) &&
+                   rows.columns == a.columns && rows.rows == 2 * block_features(blocks) &&
+                   is_square(transform) && transform.rows == rows.rows &&
+                   factors_fit(factors, rows, pairs),
+               .m = {unit, a, m, blocks, pairs, rows, factors, transform},
+               .with = {.epsilon = jitter, .alpha = missing})
 
 /** A_j -= U_j^T U_j, M_j -= U_j^T V_j + V_j^T U_j for u pairs of rows [2 u, n u]. */
-HOST_OPERATION(subtract_pairs, "pPP", (matrix pairs, matrix a, matrix m),
-               same_shape(a, m) && blocks_fit(a, pairs.columns) &&
-                   pairs.rows == 2 * block_features(a),
-               .m = {pairs, a, m})
+HOST_OPERATION(subtract_pairs, "pP", (matrix pairs, matrix blocks),
+               blocks_fit(blocks, pairs.columns) && pairs.rows == 2 * block_features(blocks),
+               .m = {pairs, blocks})
 
 #undef OPERATION
 #undef HOST_OPERATION

@@ -153,5 +153,12 @@ int64_t block_features(matrix blocks)
 bool blocks_fit(matrix blocks, int64_t columns)
 {
     const int64_t u = block_features(blocks);
-    return u > 0 && blocks.columns == u * u && columns == blocks.rows * u;
+    return u > 0 && blocks.columns == u * u && blocks.rows * u == 2 * columns;
+}
+
+bool factors_fit(matrix factors, matrix rows, matrix pairs)
+{
+    return matrix_exists(factors) == matrix_exists(pairs) &&
+           (!matrix_exists(pairs) ||
+            (pairs.rows % 2 == 0 && product_fits(false, false, factors, pairs, rows)));
 }

@@ -38,7 +38,9 @@ bool units_fit(int64_t units, const int64_t *labels, int64_t features, int64_t f
 bool is_one(matrix m);
 /** u of blocks [., u u] */
 int64_t block_features(matrix blocks);
-/** Whether blocks are those on the diagonal of a matrix of so many columns. */
+/** Whether blocks are those on the diagonals of two matrices of so many columns. */
 bool blocks_fit(matrix blocks, int64_t columns);
+/** Whether factors lead from pairs of rows to rows; true where both are missing. */
+bool factors_fit(matrix factors, matrix rows, matrix pairs);
 
 #endif

@@ -15,9 +15,9 @@ typedef struct pair {
     int64_t features; /* u */
     unit_value kind;
     double jitter;
-    bool can_be_spent;         /* blocks that are not positive definite are worth nothing */
-    matrix a, m;               /* [stored u, stored u], lower triangles */
-    matrix a_blocks, m_blocks; /* [stored, u u], up to date */
+    bool can_be_spent; /* blocks that are not positive definite are worth nothing */
+    matrix a, m;       /* [stored u, stored u], lower triangles */
+    matrix blocks;     /* [2 stored, u u] of both, up to date */
     /* Pairs of rows that are not yet subtracted from the matrices: U in the even rows, V in the odd
      * ones, A' = A - U^T U, M' = M - U^T V - V^T U. */
     matrix panel; /* room for [2 most, stored u] */
@@ -66,8 +66,7 @@ static void free_pair(pair *p)
 {
     matrix_free(&p->a);
     matrix_free(&p->m);
-    matrix_free(&p->a_blocks);
-    matrix_free(&p->m_blocks);
+    matrix_free(&p->blocks);
     matrix_free(&p->panel);
     matrix_free(&p->rows);
     matrix_free(&p->factors);
@@ -129,15 +128,8 @@ static grail_status allocate(const elimination *e, pair *p)
     CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * u, width_of(e, p), &p->rows));
     CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * u, 2 * p->most, &p->factors));
     CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * p->most, 2 * u, &p->transforms));
-    CHECK(matrix_new(b, GRAIL_DTYPE_F64, e->units, u * u, &p->a_blocks));
-    CHECK(matrix_new(b, GRAIL_DTYPE_F64, e->units, u * u, &p->m_blocks));
+    CHECK(matrix_new(b, GRAIL_DTYPE_F64, 2 * e->units, u * u, &p->blocks));
     return memory_new_unset(&p->order, (size_t)(2 * p->most), sizeof p->order[0]);
-}
-
-static grail_status read_blocks(const pair *p)
-{
-    CHECK(matrix_unit_blocks(p->a, p->a_blocks));
-    return matrix_unit_blocks(p->m, p->m_blocks);
 }
 
 grail_status elimination_add(elimination *e, unit_value kind, double jitter, bool can_be_spent,
@@ -161,7 +153,7 @@ grail_status elimination_add(elimination *e, unit_value kind, double jitter, boo
     for (int64_t i = 0; i < 2 * p->most; i++) {
         p->order[i] = i % 2 == 0 ? i + 1 : i - 1;
     }
-    return read_blocks(p);
+    return matrix_unit_blocks(p->a, p->m, p->blocks);
 }
 
 /* A matrix that is indefinite from the beginning is an error in any case. */
@@ -177,7 +169,7 @@ grail_status elimination_value(elimination *e)
     for (int i = 0; i < e->count; i++) {
         const pair *p = &e->pairs[i];
         const double missing = can_be_spent(e, p) ? 0.0 : -(double)INFINITY;
-        CHECK(matrix_unit_values(p->kind, p->jitter, missing, p->a_blocks, p->m_blocks, e->gone,
+        CHECK(matrix_unit_values(p->kind, p->jitter, missing, p->blocks, e->gone,
                                  i == 0 ? row : others));
         if (i > 0) {
             CHECK(matrix_add_scaled(1.0, others, row));
@@ -200,38 +192,31 @@ static grail_status flush(const elimination *e, pair *p)
     TRY(matrix_add_symmetric(-1.0, u, u, p->a));
     TRY(matrix_add_symmetric(-1.0, pairs, exchanged, p->m));
     p->pending = 0;
-    TRY(read_blocks(p));
+    TRY(matrix_unit_blocks(p->a, p->m, p->blocks));
 out:
     matrix_free(&exchanged);
     return status;
 }
 
-/* The rows of A and M at a unit, up to date. */
-static grail_status read_rows(const elimination *e, const pair *p, matrix unit, matrix rows)
-{
-    const matrix pairs = panel_rows(e, p, 2 * p->pending);
-    const matrix factors = matrix_reshape(p->factors, rows.rows, pairs.rows);
-    CHECK(matrix_unit_rows(unit, p->a, p->m, rows));
-    if (p->pending == 0) {
-        return GRAIL_OK;
-    }
-    CHECK(matrix_unit_factors(unit, pairs, factors));
-    return matrix_gemm(false, false, -1.0, factors, pairs, 1.0, rows);
-}
-
 static grail_status eliminate(const elimination *e, pair *p, matrix unit)
 {
     const int64_t count = 2 * p->features;
-    const matrix rows = matrix_reshape(p->rows, count, width_of(e, p));
+    const bool waits = p->pending > 0;
+    const matrix taken = panel_rows(e, p, 2 * p->pending);
     const matrix pairs = matrix_rows(panel_rows(e, p, 2 * p->most), 2 * p->pending, count);
+    const matrix rows = matrix_reshape(p->rows, count, width_of(e, p));
+    const matrix factors = matrix_reshape(p->factors, count, 2 * p->pending);
     const matrix transform = matrix_rows(p->transforms, e->steps * count, count);
     const double missing = can_be_spent(e, p) ? 0.0 : (double)NAN;
-    CHECK(matrix_unit_transform(p->jitter, missing, unit, p->a_blocks, p->m_blocks, transform));
-    CHECK(read_rows(e, p, unit, rows));
+    CHECK(matrix_read_unit(p->jitter, missing, unit, p->a, p->m, p->blocks,
+                           waits ? taken : no_matrix, rows, waits ? factors : no_matrix,
+                           transform));
+    if (waits) {
+        CHECK(matrix_gemm(false, false, -1.0, factors, taken, 1.0, rows));
+    }
     CHECK(matrix_gemm(false, false, 1.0, transform, rows, 0.0, pairs));
     p->pending += p->features;
-    return p->pending == p->most ? flush(e, p)
-                                 : matrix_subtract_pairs(pairs, p->a_blocks, p->m_blocks);
+    return p->pending == p->most ? flush(e, p) : matrix_subtract_pairs(pairs, p->blocks);
 }
 
 grail_status elimination_take(elimination *e, bool largest)
@@ -320,22 +305,27 @@ static grail_status compact_pair(const elimination *e, const int64_t *kept, pair
 {
     grail_status status = GRAIL_OK;
     int64_t *features = NULL;
+    int64_t *blocks = NULL;
     const int64_t u = p->features;
     const int64_t width = e->left * u;
     const matrix pairs = panel_rows(e, p, 2 * p->pending);
     TRY(memory_new_unset(&features, (size_t)width, sizeof features[0]));
+    TRY(memory_new_unset(&blocks, (size_t)(2 * e->left), sizeof blocks[0]));
     for (int64_t i = 0; i < width; i++) {
         features[i] = kept[i / u] * u + i % u;
     }
+    for (int64_t i = 0; i < 2 * e->left; i++) {
+        blocks[i] = kept[i % e->left] + i / e->left * e->stored;
+    }
     TRY(keep_elements(features, width, features, width, &p->a));
     TRY(keep_elements(features, width, features, width, &p->m));
-    TRY(keep_elements(kept, e->left, NULL, u * u, &p->a_blocks));
-    TRY(keep_elements(kept, e->left, NULL, u * u, &p->m_blocks));
+    TRY(keep_elements(blocks, 2 * e->left, NULL, u * u, &p->blocks));
     if (p->pending > 0) {
         TRY(matrix_gather(NULL, features, pairs, matrix_reshape(p->panel, pairs.rows, width)));
     }
 out:
     memory_free(features);
+    memory_free(blocks);
     return status;
 }
 

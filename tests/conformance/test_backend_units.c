@@ -15,11 +15,6 @@ static void for_each_size(backend *b, void (*check)(backend *b, int64_t u))
     }
 }
 
-static matrix number_of(backend *b, double number)
-{
-    return matrix_of(b, GRAIL_DTYPE_F64, 1, 1, &number);
-}
-
 /* X^T X / u + I / 4 in each of `count` blocks [u, u]. */
 static double *definite_blocks(int64_t count, int64_t u, uint64_t seed)
 {
@@ -93,21 +88,35 @@ static double element_of(int64_t n, const double *a, int64_t i, int64_t j)
     return i < j ? a[j * (n + PADDING) + i] : a[i * (n + PADDING) + j];
 }
 
+/* Blocks of A, then of M. */
+static matrix blocks_of(backend *b, int64_t u, const double *a, const double *m)
+{
+    const int64_t count = UNITS * u * u;
+    double *both = doubles(2 * count, 0.0);
+    memcpy(both, a, (size_t)count * sizeof *both);
+    memcpy(both + count, m, (size_t)count * sizeof *both);
+    const matrix blocks = matrix_of(b, GRAIL_DTYPE_F64, 2 * UNITS, u * u, both);
+    memory_free(both);
+    return blocks;
+}
+
 static void check_blocks(backend *b, int64_t u)
 {
     const int64_t n = UNITS * u;
     double *a = lower_of(n, 3);
-    double *expected = doubles(UNITS * u * u, 0.0);
-    for (int64_t at = 0; at < UNITS * u * u; at++) {
-        const int64_t first = at / (u * u) * u;
-        expected[at] = element_of(n, a, first + at / u % u, first + at % u);
+    double *m = lower_of(n, 4);
+    double *expected = doubles(2 * n * u, 0.0);
+    for (int64_t at = 0; at < 2 * n * u; at++) {
+        const int64_t first = at / (u * u) % UNITS * u;
+        expected[at] = element_of(n, at < n * u ? a : m, first + at / u % u, first + at % u);
     }
-    matrix of = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, a);
-    matrix blocks = blank_of(b, GRAIL_DTYPE_F64, UNITS, u * u);
-    assert_ok(matrix_unit_blocks(matrix_columns(of, 0, n), blocks));
+    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, a);
+    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, m);
+    matrix blocks = blank_of(b, GRAIL_DTYPE_F64, 2 * UNITS, u * u);
+    assert_ok(matrix_unit_blocks(matrix_columns(ba, 0, n), matrix_columns(bm, 0, n), blocks));
     assert_matrix_near("unit_blocks", blocks, expected, 0.0);
-    free_blocks(a, expected);
-    free_matrices(&of, &blocks);
+    free_blocks(a, m, expected);
+    free_matrices(&ba, &bm, &blocks);
 }
 
 BACKEND_TEST(test_blocks_are_those_on_the_diagonal)
@@ -140,7 +149,7 @@ static void check_values_of(backend *b, int64_t u, unit_value kind, double jitte
     double *a = definite_blocks(UNITS, u, 4);
     double *m = definite_blocks(UNITS, u, 5);
     double *expected = doubles(UNITS, 0.0);
-    a[u * u] = (double)NAN;
+    a[u * u] = -1.0;
     a[3 * u * u - 1] = -1.0;
     for (int64_t i = 3 * u * u; i < 4 * u * u; i++) {
         m[i] = -m[i];
@@ -150,18 +159,17 @@ static void check_values_of(backend *b, int64_t u, unit_value kind, double jitte
                       : j == 2 ? missing
                                : naive_value(u, kind, jitter, a + j * u * u, m + j * u * u);
     }
-    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, a);
-    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, m);
+    matrix blocks = blocks_of(b, u, a, m);
     matrix bg = matrix_of(b, GRAIL_DTYPE_F64, 1, UNITS, gone);
     matrix values = blank_of(b, GRAIL_DTYPE_F64, 1, UNITS);
-    assert_ok(matrix_unit_values(kind, jitter, missing, ba, bm, bg, values));
+    assert_ok(matrix_unit_values(kind, jitter, missing, blocks, bg, values));
     double *actual = results_of(values);
     assert_true(actual[2] == missing);
     actual[2] = expected[2] = 0.0;
     assert_all_near(b, "unit_values", UNITS, actual, expected, NULL,
                     1e3 * DBL_EPSILON * (double)(u * u));
     free_blocks(a, m, expected, actual);
-    free_matrices(&ba, &bm, &bg, &values);
+    free_matrices(&blocks, &bg, &values);
 }
 
 static void check_values(backend *b, int64_t u)
@@ -185,18 +193,17 @@ static void check_bad_values(backend *b, int64_t u)
     double *m = definite_blocks(UNITS, u, 5);
     a[0] = (double)NAN;
     m[2 * u * u - 1] = (double)NAN;
-    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, a);
-    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, m);
+    matrix blocks = blocks_of(b, u, a, m);
     matrix bg = matrix_of(b, GRAIL_DTYPE_F64, 1, UNITS, gone);
     matrix values = blank_of(b, GRAIL_DTYPE_F64, 1, UNITS);
-    assert_ok(matrix_unit_values(VALUE_EXACT, 0.0, -(double)INFINITY, ba, bm, bg, values));
+    assert_ok(matrix_unit_values(VALUE_EXACT, 0.0, -(double)INFINITY, blocks, bg, values));
     double *actual = results_of(values);
     for (int64_t j = 0; j < UNITS; j++) {
         assert_int_equal(isfinite(actual[j]) != 0, j > 1);
     }
     assert_true(isnan(actual[1]));
     free_blocks(a, m, actual);
-    free_matrices(&ba, &bm, &bg, &values);
+    free_matrices(&blocks, &bg, &values);
 }
 
 BACKEND_TEST(test_a_value_that_is_no_number_stays_one)
@@ -232,23 +239,66 @@ BACKEND_TEST(test_the_first_of_the_best_units_is_chosen_and_gone)
 
 /* -- one unit's elimination -------------------------------------------------------------------- */
 
+/* What is read of a unit of two matrices. */
+typedef struct reading {
+    double *a, *m; /* [n u, n u], as lower_of */
+    double *blocks_a, *blocks_m;
+    double *pairs; /* [2 PAIRS, n u] */
+    matrix in_a, in_m, blocks, in_pairs, unit;
+    matrix rows, factors, transform;
+} reading;
+
+enum { PAIRS = 5 };
+
+static reading reading_of(backend *b, int64_t u, int64_t unit, bool definite)
+{
+    const int64_t n = UNITS * u;
+    const double number = (double)unit;
+    reading r = {.a = lower_of(n, 6),
+                 .m = lower_of(n, 7),
+                 .blocks_a = definite_blocks(UNITS, u, 9),
+                 .blocks_m = definite_blocks(UNITS, u, 10),
+                 .pairs = normal_doubles(2 * PAIRS * n, 8)};
+    r.blocks_a[(unit + 1) * u * u - 1] *= definite ? 1.0 : -1.0;
+    r.in_a = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, r.a);
+    r.in_m = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, r.m);
+    r.blocks = blocks_of(b, u, r.blocks_a, r.blocks_m);
+    r.in_pairs = matrix_of(b, GRAIL_DTYPE_F64, 2 * PAIRS, n, r.pairs);
+    r.unit = matrix_of(b, GRAIL_DTYPE_F64, 1, 1, &number);
+    r.rows = blank_of(b, GRAIL_DTYPE_F64, 2 * u, n);
+    r.factors = blank_of(b, GRAIL_DTYPE_F64, 2 * u, 2 * PAIRS);
+    r.transform = blank_of(b, GRAIL_DTYPE_F64, 2 * u, 2 * u);
+    return r;
+}
+
+static void free_reading(reading *r)
+{
+    free_blocks(r->a, r->m, r->blocks_a, r->blocks_m, r->pairs);
+    free_matrices(&r->in_a, &r->in_m, &r->blocks, &r->in_pairs, &r->unit, &r->rows, &r->factors,
+                  &r->transform);
+}
+
+static void read_unit(double jitter, double missing, bool waits, int64_t u, const reading *r)
+{
+    const int64_t n = UNITS * u;
+    assert_ok(matrix_read_unit(jitter, missing, r->unit, matrix_columns(r->in_a, 0, n),
+                               matrix_columns(r->in_m, 0, n), r->blocks,
+                               waits ? r->in_pairs : no_matrix, r->rows,
+                               waits ? r->factors : no_matrix, r->transform));
+}
+
 static void check_rows_of(backend *b, int64_t u, int64_t unit)
 {
     const int64_t n = UNITS * u;
-    double *a = lower_of(n, 6);
-    double *m = lower_of(n, 7);
+    reading r = reading_of(b, u, unit, true);
     double *expected = doubles(2 * u * n, 0.0);
     for (int64_t at = 0; at < 2 * u * n; at++) {
-        expected[at] = element_of(n, at < u * n ? a : m, unit * u + at / n % u, at % n);
+        expected[at] = element_of(n, at < u * n ? r.a : r.m, unit * u + at / n % u, at % n);
     }
-    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, a);
-    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, n, n + PADDING, m);
-    matrix number = number_of(b, (double)unit);
-    matrix rows = blank_of(b, GRAIL_DTYPE_F64, 2 * u, n);
-    assert_ok(matrix_unit_rows(number, matrix_columns(ba, 0, n), matrix_columns(bm, 0, n), rows));
-    assert_matrix_near("unit_rows", rows, expected, 0.0);
-    free_blocks(a, m, expected);
-    free_matrices(&ba, &bm, &number, &rows);
+    read_unit(0.0, 0.0, false, u, &r);
+    assert_matrix_near("rows", r.rows, expected, 0.0);
+    memory_free(expected);
+    free_reading(&r);
 }
 
 static void check_rows(backend *b, int64_t u)
@@ -265,24 +315,19 @@ BACKEND_TEST(test_rows_of_a_unit_are_read_from_both_sides_of_the_diagonal)
 
 static void check_factors(backend *b, int64_t u)
 {
-    enum { PAIRS = 5 };
     const int64_t n = UNITS * u;
-    double *pairs = normal_doubles(2 * PAIRS * n, 8);
-    double *expected = doubles(2 * u * (2 * PAIRS + PADDING), (double)NAN);
+    reading r = reading_of(b, u, UNIT, true);
+    double *expected = doubles(2 * u * 2 * PAIRS, 0.0);
     for (int64_t at = 0; at < 2 * u * 2 * PAIRS; at++) {
         const int64_t row = at / (2 * PAIRS);
         const int64_t i = at % (2 * PAIRS);
         const int64_t from = row < u ? i : i + 1 - i % 2 * 2;
-        expected[row * (2 * PAIRS + PADDING) + i] =
-            row < u && i % 2 == 1 ? 0.0 : pairs[from * n + UNIT * u + row % u];
+        expected[at] = row < u && i % 2 == 1 ? 0.0 : r.pairs[from * n + UNIT * u + row % u];
     }
-    matrix bp = matrix_of(b, GRAIL_DTYPE_F64, 2 * PAIRS, n, pairs);
-    matrix number = number_of(b, UNIT);
-    matrix factors = blank_of(b, GRAIL_DTYPE_F64, 2 * u, 2 * PAIRS + PADDING);
-    assert_ok(matrix_unit_factors(number, bp, matrix_columns(factors, 0, 2 * PAIRS)));
-    assert_matrix_near("unit_factors", factors, expected, 0.0);
-    free_blocks(pairs, expected);
-    free_matrices(&bp, &number, &factors);
+    read_unit(0.0, 0.0, true, u, &r);
+    assert_matrix_near("factors", r.factors, expected, 0.0);
+    memory_free(expected);
+    free_reading(&r);
 }
 
 BACKEND_TEST(test_factors_are_columns_of_the_pairs)
@@ -306,36 +351,39 @@ static double *naive_transform(int64_t u, double jitter, const double *a, const 
     return transform;
 }
 
-static void check_transform_of(backend *b, int64_t u, double jitter, bool definite, double missing)
+static void check_transform_of(backend *b, int64_t u, double jitter)
 {
-    double *a = definite_blocks(UNITS, u, 9);
-    double *m = definite_blocks(UNITS, u, 10);
-    a[(UNIT + 1) * u * u - 1] = definite ? a[(UNIT + 1) * u * u - 1] : -1.0;
-    double *expected = definite ? naive_transform(u, jitter, a + UNIT * u * u, m + UNIT * u * u)
-                                : doubles(4 * u * u, missing);
-    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, a);
-    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, m);
-    matrix number = number_of(b, UNIT);
-    matrix transform = blank_of(b, GRAIL_DTYPE_F64, 2 * u, 2 * u);
-    assert_ok(matrix_unit_transform(jitter, missing, number, ba, bm, transform));
-    if (definite || missing == 0.0) {
-        assert_matrix_near("unit_transform", transform, expected,
-                           1e3 * DBL_EPSILON * (double)(u * u));
-    } else {
-        int64_t bad = -1;
-        assert_ok(matrix_find_non_finite(false, transform, &bad));
-        assert_true(bad >= 0);
+    reading r = reading_of(b, u, UNIT, true);
+    const int64_t at = UNIT * u * u;
+    double *expected = naive_transform(u, jitter, r.blocks_a + at, r.blocks_m + at);
+    read_unit(jitter, 0.0, true, u, &r);
+    assert_matrix_near("transform", r.transform, expected, 1e3 * DBL_EPSILON * (double)(u * u));
+    memory_free(expected);
+    free_reading(&r);
+}
+
+/* Nothing, or something that is no number. */
+static void check_missing(backend *b, int64_t u, double missing)
+{
+    int64_t bad = -1;
+    reading r = reading_of(b, u, UNIT, false);
+    double *expected = doubles(4 * u * u, 0.0);
+    read_unit(0.0, missing, true, u, &r);
+    assert_ok(matrix_find_non_finite(false, r.transform, &bad));
+    assert_int_equal(bad >= 0, isnan(missing) != 0);
+    if (missing == 0.0) {
+        assert_matrix_near("transform of an indefinite block", r.transform, expected, 0.0);
     }
-    free_blocks(a, m, expected);
-    free_matrices(&ba, &bm, &number, &transform);
+    memory_free(expected);
+    free_reading(&r);
 }
 
 static void check_transform(backend *b, int64_t u)
 {
-    check_transform_of(b, u, 0.0, true, (double)NAN);
-    check_transform_of(b, u, 0.125, true, 0.0);
-    check_transform_of(b, u, 0.0, false, (double)NAN);
-    check_transform_of(b, u, 0.0, false, 0.0);
+    check_transform_of(b, u, 0.0);
+    check_transform_of(b, u, 0.125);
+    check_missing(b, u, 0.0);
+    check_missing(b, u, (double)NAN);
 }
 
 BACKEND_TEST(test_a_transform_leads_from_rows_to_pairs)
@@ -347,24 +395,21 @@ static void check_subtract(backend *b, int64_t u)
 {
     const int64_t n = UNITS * u;
     double *pairs = normal_doubles(2 * u * n, 11);
-    double *a = normal_doubles(UNITS * u * u, 12);
-    double *m = normal_doubles(UNITS * u * u, 13);
+    double *blocks = normal_doubles(2 * n * u, 12);
     matrix bp = matrix_of(b, GRAIL_DTYPE_F64, 2 * u, n, pairs);
-    matrix ba = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, a);
-    matrix bm = matrix_of(b, GRAIL_DTYPE_F64, UNITS, u * u, m);
-    for (int64_t at = 0; at < UNITS * u * u; at++) {
+    matrix bb = matrix_of(b, GRAIL_DTYPE_F64, 2 * UNITS, u * u, blocks);
+    for (int64_t at = 0; at < n * u; at++) {
         const int64_t i = at / (u * u) * u + at / u % u;
         const int64_t j = at / (u * u) * u + at % u;
         for (int64_t k = 0; k < 2 * u * n; k += 2 * n) {
-            a[at] -= pairs[k + i] * pairs[k + j];
-            m[at] -= pairs[k + i] * pairs[k + n + j] + pairs[k + n + i] * pairs[k + j];
+            blocks[at] -= pairs[k + i] * pairs[k + j];
+            blocks[n * u + at] -= pairs[k + i] * pairs[k + n + j] + pairs[k + n + i] * pairs[k + j];
         }
     }
-    assert_ok(matrix_subtract_pairs(bp, ba, bm));
-    assert_matrix_near("blocks of A less pairs", ba, a, 100.0 * DBL_EPSILON * (double)u);
-    assert_matrix_near("blocks of M less pairs", bm, m, 100.0 * DBL_EPSILON * (double)u);
-    free_blocks(pairs, a, m);
-    free_matrices(&bp, &ba, &bm);
+    assert_ok(matrix_subtract_pairs(bp, bb));
+    assert_matrix_near("subtract_pairs", bb, blocks, 100.0 * DBL_EPSILON * (double)u);
+    free_blocks(pairs, blocks);
+    free_matrices(&bp, &bb);
 }
 
 BACKEND_TEST(test_blocks_lose_what_pairs_take)
@@ -375,14 +420,16 @@ BACKEND_TEST(test_blocks_lose_what_pairs_take)
 BACKEND_TEST(test_blocks_of_another_size_are_refused)
 {
     matrix a = blank_of(b, GRAIL_DTYPE_F64, 6, 6);
-    matrix blocks = blank_of(b, GRAIL_DTYPE_F64, 3, 4);
-    matrix others = blank_of(b, GRAIL_DTYPE_F64, 3, 3);
-    matrix row = blank_of(b, GRAIL_DTYPE_F64, 1, 3);
-    assert_fails(matrix_unit_blocks(a, others), GRAIL_ERROR_INTERNAL, "unit_blocks");
-    assert_fails(matrix_unit_values(VALUE_EXACT, 0.0, 0.0, others, others, row, row),
-                 GRAIL_ERROR_INTERNAL, "unit_values");
-    assert_fails(matrix_unit_transform(0.0, 0.0, matrix_columns(row, 0, 1), blocks, blocks, a),
-                 GRAIL_ERROR_INTERNAL, "unit_transform");
-    assert_fails(matrix_subtract_pairs(a, blocks, blocks), GRAIL_ERROR_INTERNAL, "subtract_pairs");
+    matrix blocks = blank_of(b, GRAIL_DTYPE_F64, 6, 4);
+    matrix others = blank_of(b, GRAIL_DTYPE_F64, 6, 3);
+    matrix row = blank_of(b, GRAIL_DTYPE_F64, 1, 6);
+    const matrix rows = matrix_rows(a, 0, 4);
+    const matrix unit = matrix_columns(row, 0, 1);
+    assert_fails(matrix_unit_blocks(a, a, others), GRAIL_ERROR_INTERNAL, "unit_blocks");
+    assert_fails(matrix_unit_values(VALUE_EXACT, 0.0, 0.0, blocks, row, row), GRAIL_ERROR_INTERNAL,
+                 "unit_values");
+    assert_fails(matrix_read_unit(0.0, 0.0, unit, a, a, blocks, rows, rows, no_matrix, blocks),
+                 GRAIL_ERROR_INTERNAL, "read_unit");
+    assert_fails(matrix_subtract_pairs(a, blocks), GRAIL_ERROR_INTERNAL, "subtract_pairs");
     free_matrices(&a, &blocks, &others, &row);
 }

@@ -36,15 +36,22 @@ static void copy_symmetric_row(matrix a, int64_t i, int64_t begin, int64_t end, 
 
 grail_status host_unit_blocks(const operation *o)
 {
-    const matrix blocks = o->m[1];
+    const matrix blocks = o->m[2];
     const int64_t u = block_features(blocks);
-    for (int64_t j = 0; j < blocks.rows; j++) {
-        const matrix own = matrix_columns(matrix_rows(o->m[0], j * u, u), j * u, u);
-        for (int64_t i = 0; i < u; i++) {
-            copy_symmetric_row(own, i, 0, u, host_element(blocks, j, i * u));
-        }
+    const int64_t n = blocks.rows / 2;
+    for (int64_t at = 0; at < 2 * n * u; at++) {
+        const int64_t first = at / u % n * u;
+        const matrix of = matrix_columns(matrix_rows(o->m[at / (n * u)], first, u), first, u);
+        copy_symmetric_row(of, at % u, 0, u, host_element(blocks, at / u, at % u * u));
     }
     return GRAIL_OK;
+}
+
+/* The blocks of A and of M, [n, u u]. */
+static matrix blocks_of(matrix blocks, bool second)
+{
+    const int64_t n = blocks.rows / 2;
+    return matrix_rows(blocks, second ? n : 0, n);
 }
 
 /* -- values ------------------------------------------------------------------------------------ */
@@ -118,10 +125,11 @@ static double value_of(const values_job *job, int64_t unit)
 {
     const operation_settings *with = &job->o->with;
     const int64_t u = job->features;
-    const double *m = host_row(job->o->m[1], unit);
+    const matrix blocks = job->o->m[0];
+    const double *m = host_row(blocks_of(blocks, true), unit);
     double *t = job->scratch + unit * (u + 1) * u;
     double value = 0.0;
-    if (!cholesky(u, with->epsilon, host_row(job->o->m[0], unit), t)) {
+    if (!cholesky(u, with->epsilon, host_row(blocks, unit), t)) {
         return with->alpha;
     }
     if (with->value == VALUE_EXACT) {
@@ -138,8 +146,8 @@ static double value_of(const values_job *job, int64_t unit)
 static void make_values(int64_t begin, int64_t end, void *context)
 {
     const values_job *job = context;
-    const double *gone = job->o->m[2].memory;
-    double *values = job->o->m[3].memory;
+    const double *gone = job->o->m[1].memory;
+    double *values = job->o->m[2].memory;
     for (int64_t j = begin; j < end; j++) {
         values[j] = gone[j] > 0.0 ? 0.0 : value_of(job, j);
     }
@@ -149,10 +157,10 @@ static void make_values(int64_t begin, int64_t end, void *context)
 static void divide(const operation *o)
 {
     const double *a = o->m[0].memory;
-    const double *m = o->m[1].memory;
-    const double *gone = o->m[2].memory;
-    double *values = o->m[3].memory;
-    for (int64_t j = 0; j < o->m[3].columns; j++) {
+    const double *m = a + o->m[2].columns;
+    const double *gone = o->m[1].memory;
+    double *values = o->m[2].memory;
+    for (int64_t j = 0; j < o->m[2].columns; j++) {
         const double divisor = a[j] + o->with.epsilon;
         const double value = m[j] / divisor;
         const bool definite = divisor > 0.0 && divisor < (double)INFINITY;
@@ -163,7 +171,7 @@ static void divide(const operation *o)
 
 grail_status host_unit_values(const operation *o)
 {
-    const int64_t count = o->m[0].rows;
+    const int64_t count = o->m[2].columns;
     values_job job = {.o = o, .features = block_features(o->m[0])};
     const int64_t u = job.features;
     if (u == 1) {
@@ -198,7 +206,7 @@ grail_status host_choose_unit(const operation *o)
 static void read_columns(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;
-    const matrix rows = o->m[3];
+    const matrix rows = o->m[5];
     const int64_t u = rows.rows / 2;
     const int64_t first = number_in(o->m[0]) * u;
     for (int64_t f = 0; f < 2 * u; f++) {
@@ -206,28 +214,18 @@ static void read_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-grail_status host_unit_rows(const operation *o)
+static void make_factors(int64_t first, matrix pairs, matrix factors)
 {
-    enum { COLUMNS = 512 };
-    parallel_for(o->m[3].columns, COLUMNS, read_columns, (void *)(uintptr_t)o);
-    return GRAIL_OK;
-}
-
-grail_status host_unit_factors(const operation *o)
-{
-    const matrix factors = o->m[2];
     const int64_t u = factors.rows / 2;
-    const int64_t first = number_in(o->m[0]) * u;
     for (int64_t f = 0; f < u; f++) {
         double *of_a = host_row(factors, f);
         double *of_m = host_row(factors, u + f);
         for (int64_t i = 0; i < factors.columns; i += 2) {
-            of_a[i] = of_m[i + 1] = *(const double *)host_element(o->m[1], i, first + f);
+            of_a[i] = of_m[i + 1] = *(const double *)host_element(pairs, i, first + f);
             of_a[i + 1] = 0.0;
-            of_m[i] = *(const double *)host_element(o->m[1], i + 1, first + f);
+            of_m[i] = *(const double *)host_element(pairs, i + 1, first + f);
         }
     }
-    return GRAIL_OK;
 }
 
 /* C[u, u] = A B, or A^T B */
@@ -269,22 +267,28 @@ static void make_transform(int64_t u, const double *m, double *small, matrix tra
     }
 }
 
-grail_status host_unit_transform(const operation *o)
+grail_status host_read_unit(const operation *o)
 {
-    const matrix transform = o->m[3];
+    enum { COLUMNS = 512 };
+    const matrix blocks = o->m[3];
+    const matrix transform = o->m[7];
     const int64_t u = transform.columns / 2;
     const int64_t unit = number_in(o->m[0]);
     double *small = NULL;
     CHECK(memory_new_unset(&small, (size_t)(4 * u), (size_t)u * sizeof small[0]));
-    if (cholesky(u, o->with.epsilon, host_row(o->m[1], unit), small)) {
+    if (cholesky(u, o->with.epsilon, host_row(blocks, unit), small)) {
         invert(u, small);
-        make_transform(u, host_row(o->m[2], unit), small, transform);
+        make_transform(u, host_row(blocks_of(blocks, true), unit), small, transform);
     } else {
         for (int64_t i = 0; i < 4 * u * u; i++) {
-            *(double *)host_element(transform, i / (2 * u), i % (2 * u)) = o->with.alpha;
+            ((double *)transform.memory)[i] = o->with.alpha;
         }
     }
     memory_free(small);
+    parallel_for(o->m[5].columns, COLUMNS, read_columns, (void *)(uintptr_t)o);
+    if (matrix_exists(o->m[4])) {
+        make_factors(unit * u, o->m[4], o->m[6]);
+    }
     return GRAIL_OK;
 }
 
@@ -308,7 +312,7 @@ static void subtract_units(int64_t begin, int64_t end, void *context)
         for (int64_t f = 0; f < u; f++) {
             subtract_pair(u, host_element(pairs, 2 * f, j * u),
                           host_element(pairs, 2 * f + 1, j * u), host_row(o->m[1], j),
-                          host_row(o->m[2], j));
+                          host_row(blocks_of(o->m[1], true), j));
         }
     }
 }
@@ -328,9 +332,9 @@ grail_status host_subtract_pairs(const operation *o)
     const int64_t u = pairs.rows / 2;
     if (u == 1) {
         subtract_products(pairs.columns, host_row(pairs, 0), host_row(pairs, 1), o->m[1].memory,
-                          o->m[2].memory);
+                          blocks_of(o->m[1], true).memory);
     } else {
-        parallel_for(o->m[1].rows, units_grain(u), subtract_units, (void *)(uintptr_t)o);
+        parallel_for(pairs.columns / u, units_grain(u), subtract_units, (void *)(uintptr_t)o);
     }
     return GRAIL_OK;
 }

@@ -257,7 +257,9 @@ static torch_value list_of(torch_frame *f, const torch_argument *a)
     }
     for (int i = 0; i < a->count && f->status == GRAIL_OK; i++) {
         torch_value value = 0;
-        if (a->kind != TORCH_TENSORS) {
+        if (a->kind == TORCH_WHOLE_TENSORS) {
+            value = handle_of(f, a->is.tensors[i]);
+        } else if (a->kind != TORCH_TENSORS) {
             value = (torch_value)a->is.integers[i];
         } else if (a->is.tensors[i] != NULL) {
             value = boxed(f, handle_of(f, a->is.tensors[i]));
@@ -298,6 +300,7 @@ static torch_value value_of(torch_frame *f, const torch_argument *a)
         return boxed(f, bits_of(a->is.real));
     case TORCH_INTEGERS:
     case TORCH_TENSORS:
+    case TORCH_WHOLE_TENSORS:
         return list_of(f, a);
     case TORCH_OPTIONAL_INTEGERS:
         return boxed(f, list_of(f, a));

@@ -71,7 +71,8 @@ typedef enum torch_argument_kind {
     TORCH_OPTIONAL_REAL,
     TORCH_INTEGERS,
     TORCH_OPTIONAL_INTEGERS,
-    TORCH_TENSORS, /* optional ones; NULL: none */
+    TORCH_TENSORS,       /* optional ones; NULL: none */
+    TORCH_WHOLE_TENSORS, /* none of which is missing */
     TORCH_TEXT
 } torch_argument_kind;
 
@@ -108,6 +109,11 @@ typedef struct torch_argument {
                       .is.integers = (int64_t[]){__VA_ARGS__}})
 #define TENSORS(...)                                                                               \
     ((torch_argument){.kind = TORCH_TENSORS,                                                       \
+                      .count =                                                                     \
+                          (int)(sizeof((torch_tensor[]){__VA_ARGS__}) / sizeof(torch_tensor)),     \
+                      .is.tensors = (torch_tensor[]){__VA_ARGS__}})
+#define WHOLE_TENSORS(...)                                                                         \
+    ((torch_argument){.kind = TORCH_WHOLE_TENSORS,                                                 \
                       .count =                                                                     \
                           (int)(sizeof((torch_tensor[]){__VA_ARGS__}) / sizeof(torch_tensor)),     \
                       .is.tensors = (torch_tensor[]){__VA_ARGS__}})

@@ -30,10 +30,12 @@ static torch_tensor features_of(torch_frame *f, matrix unit, int64_t u)
     return torch_reshaped(f, all, 1, &u, (int64_t[]){1}, 0);
 }
 
-/* Blocks [n, u, u]. */
-static torch_tensor blocks_of(torch_frame *f, matrix m, int64_t u)
+/* Those of A or of M among the blocks, [n, u, u]. */
+static torch_tensor blocks_of(torch_frame *f, matrix blocks, int64_t u, bool second)
 {
-    return torch_view(f, m, 3, (int64_t[]){m.rows, u, u}, (int64_t[]){u * u, u, 1});
+    const int64_t n = blocks.rows / 2;
+    return torch_view(f, matrix_rows(blocks, second ? n : 0, n), 3, (int64_t[]){n, u, u},
+                      (int64_t[]){u * u, u, 1});
 }
 
 /* Products of blocks, or of single ones. */
@@ -57,16 +59,19 @@ static void put(torch_frame *f, torch_tensor mask, double value, torch_tensor t)
 
 grail_status torch_run_unit_blocks(const operation *o)
 {
-    const matrix a = o->m[0];
-    const int64_t u = block_features(o->m[1]);
-    const int64_t shape[] = {o->m[1].rows, u, u};
-    torch_frame f = torch_begin(a.owner);
-    const int64_t next = u * a.stride + u;
-    const torch_tensor own = torch_view(&f, a, 3, shape, (int64_t[]){next, a.stride, 1});
-    const torch_tensor turned = torch_view(&f, a, 3, shape, (int64_t[]){next, 1, a.stride});
-    const torch_tensor lower = torch_call(&f, "aten::tril", "", A_TENSOR(own), AN_INTEGER(0));
-    const torch_tensor upper = torch_call(&f, "aten::triu", "", A_TENSOR(turned), AN_INTEGER(1));
-    torch_copy(&f, torch_sum(&f, lower, upper, 1.0), blocks_of(&f, o->m[1], u));
+    const matrix blocks = o->m[2];
+    const int64_t u = block_features(blocks);
+    const int64_t shape[] = {blocks.rows / 2, u, u};
+    torch_frame f = torch_begin(blocks.owner);
+    for (int i = 0; i < 2; i++) {
+        const matrix a = o->m[i];
+        const int64_t next = u * a.stride + u;
+        const torch_tensor own = torch_view(&f, a, 3, shape, (int64_t[]){next, a.stride, 1});
+        const torch_tensor other = torch_view(&f, a, 3, shape, (int64_t[]){next, 1, a.stride});
+        const torch_tensor lower = torch_call(&f, "aten::tril", "", A_TENSOR(own), AN_INTEGER(0));
+        const torch_tensor upper = torch_call(&f, "aten::triu", "", A_TENSOR(other), AN_INTEGER(1));
+        torch_copy(&f, torch_sum(&f, lower, upper, 1.0), blocks_of(&f, blocks, u, i == 1));
+    }
     return torch_end(&f);
 }
 
@@ -106,16 +111,21 @@ static torch_tensor shifted(torch_frame *f, torch_tensor a, double jitter)
 
 /* -- values ------------------------------------------------------------------------------------ */
 
-/* M / A; what is divided by infinity or by nothing positive has no value. */
+/* A row of the numbers that are blocks of one feature. */
+static torch_tensor numbers_of(torch_frame *f, matrix blocks, bool second)
+{
+    return torch_matrix(f, matrix_rows(matrix_reshape(blocks, 2, blocks.rows / 2), second, 1));
+}
+
+/* M / A, and which A are not positive; units that are gone are divided by infinity. */
 static torch_tensor divide(torch_frame *f, const operation *o, torch_tensor values)
 {
-    const torch_tensor a =
-        torch_view(f, o->m[0], 2, (int64_t[]){1, o->m[0].rows}, (int64_t[]){o->m[0].rows, 1});
-    const torch_tensor m =
-        torch_view(f, o->m[1], 2, (int64_t[]){1, o->m[1].rows}, (int64_t[]){o->m[1].rows, 1});
-    const torch_tensor inverse = torch_unary(f, "aten::reciprocal", shifted(f, a, o->with.epsilon));
-    torch_times_into(f, m, inverse, values);
-    return compared(f, "aten::le", inverse);
+    const torch_tensor a = shifted(f, numbers_of(f, o->m[0], false), o->with.epsilon);
+    const torch_tensor divisors =
+        torch_call(f, "aten::maximum", "", A_TENSOR(a), A_TENSOR(torch_matrix(f, o->m[1])));
+    (void)torch_call(f, "aten::div", "out", A_TENSOR(numbers_of(f, o->m[0], true)),
+                     A_TENSOR(divisors), A_TENSOR(values));
+    return compared(f, "aten::le", divisors);
 }
 
 static torch_tensor diagonals(torch_frame *f, torch_tensor blocks)
@@ -131,8 +141,9 @@ static torch_tensor divide_blocks(torch_frame *f, const operation *o, int64_t u,
     torch_tensor failed = NULL;
     torch_tensor sums = NULL;
     const torch_tensor one = identity(f, u);
-    const torch_tensor m = blocks_of(f, o->m[1], u);
-    const torch_tensor l = factor(f, blocks_of(f, o->m[0], u), o->with.epsilon, one, &failed);
+    const torch_tensor m = blocks_of(f, o->m[0], u, true);
+    const torch_tensor l =
+        factor(f, blocks_of(f, o->m[0], u, false), o->with.epsilon, one, &failed);
     if (o->with.value == VALUE_EXACT) {
         const torch_tensor t = inverse_of(f, l, one);
         sums = torch_sums(f, torch_times(f, times(f, u, t, m), t), MAYBE_INTEGERS(1, 2));
@@ -141,7 +152,7 @@ static torch_tensor divide_blocks(torch_frame *f, const operation *o, int64_t u,
         sums = torch_sums(f, torch_divided(f, diagonals(f, m), torch_times(f, pivots, pivots)),
                           MAYBE_INTEGERS(1));
     }
-    torch_copy(f, torch_reshaped(f, sums, 2, (int64_t[]){1, o->m[0].rows}, (int64_t[]){1, 1}, 0),
+    torch_copy(f, torch_reshaped(f, sums, 2, (int64_t[]){1, o->m[2].columns}, (int64_t[]){1, 1}, 0),
                values);
     return failed;
 }
@@ -150,13 +161,14 @@ grail_status torch_run_unit_values(const operation *o)
 {
     const int64_t u = block_features(o->m[0]);
     torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor values = torch_matrix(&f, o->m[3]);
-    const torch_tensor gone = torch_matrix(&f, o->m[2]);
+    const torch_tensor values = torch_matrix(&f, o->m[2]);
     const torch_tensor failed = u == 1 ? divide(&f, o, values) : divide_blocks(&f, o, u, values);
     (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(values), A_TENSOR(torch_number(&f, 0.0)),
                      A_TENSOR(values));
     put(&f, failed, o->with.alpha, values);
-    put(&f, compared(&f, "aten::gt", gone), 0.0, values);
+    if (u > 1) {
+        put(&f, compared(&f, "aten::gt", torch_matrix(&f, o->m[1])), 0.0, values);
+    }
     return torch_end(&f);
 }
 
@@ -177,45 +189,36 @@ grail_status torch_run_choose_unit(const operation *o)
 
 /* -- one unit's elimination -------------------------------------------------------------------- */
 
-grail_status torch_run_unit_rows(const operation *o)
+/* The rows of A and M at the features `own`, [u], of elements of the lower triangle. */
+static void copy_rows(torch_frame *f, const operation *o, int64_t u, torch_tensor own)
 {
-    const matrix rows = o->m[3];
-    const int64_t u = rows.rows / 2;
-    torch_frame f = torch_begin(rows.owner);
-    const torch_tensor own =
-        torch_reshaped(&f, features_of(&f, o->m[0], u), 2, (int64_t[]){u, 1}, (int64_t[]){1, 1}, 0);
-    const torch_tensor all = counting(&f, rows.columns);
-    const torch_tensor row = torch_call(&f, "aten::maximum", "", A_TENSOR(own), A_TENSOR(all));
-    const torch_tensor column = torch_call(&f, "aten::minimum", "", A_TENSOR(own), A_TENSOR(all));
-    for (int i = 0; i < 2; i++) { /* elements of the lower triangle */
-        (void)torch_call(&f, "aten::index", "Tensor_out", A_TENSOR(torch_matrix(&f, o->m[1 + i])),
-                         TENSORS(row, column),
-                         A_TENSOR(torch_matrix(&f, matrix_rows(rows, i * u, u))));
+    const matrix rows = o->m[5];
+    const torch_tensor column = torch_reshaped(f, own, 2, (int64_t[]){u, 1}, (int64_t[]){1, 1}, 0);
+    const torch_tensor all = counting(f, rows.columns);
+    const torch_tensor last = torch_call(f, "aten::maximum", "", A_TENSOR(column), A_TENSOR(all));
+    const torch_tensor first = torch_call(f, "aten::minimum", "", A_TENSOR(column), A_TENSOR(all));
+    for (int i = 0; i < 2; i++) {
+        (void)torch_call(f, "aten::index", "Tensor_out", A_TENSOR(torch_matrix(f, o->m[1 + i])),
+                         TENSORS(last, first),
+                         A_TENSOR(torch_matrix(f, matrix_rows(rows, i * u, u))));
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_unit_factors(const operation *o)
+/* U among the even columns of A and the odd ones of M, V among M's even ones. */
+static void make_factors(torch_frame *f, int64_t u, torch_tensor own, matrix pairs, matrix factors)
 {
-    const matrix factors = o->m[2];
-    const int64_t u = factors.rows / 2;
-    const int64_t stride = factors.stride;
-    const int64_t count = factors.columns / 2;
-    const int64_t shape[] = {2, u, count};
-    torch_frame f = torch_begin(factors.owner);
+    const int64_t width = pairs.rows;
+    const int64_t shape[] = {2, u, width / 2};
+    const int64_t turned[] = {1, 2 * u};
     const torch_tensor taken =
-        torch_call(&f, "aten::index_select", "", A_TENSOR(torch_matrix(&f, o->m[1])), AN_INTEGER(1),
-                   A_TENSOR(features_of(&f, o->m[0], u)));
-    const torch_tensor first = torch_reshaped(&f, taken, 2, shape + 1, (int64_t[]){1, 2 * u}, 0);
-    const torch_tensor second = torch_reshaped(&f, taken, 2, shape + 1, (int64_t[]){1, 2 * u}, u);
-    const torch_tensor to = torch_matrix(&f, factors);
-    /* U among the even columns of A and the odd ones of M, V among M's even ones */
-    torch_copy(&f, first,
-               torch_reshaped(&f, to, 3, shape, (int64_t[]){u * stride + 1, stride, 2}, 0));
-    torch_zero(&f, torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){stride, 2}, 1));
-    torch_copy(&f, second,
-               torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){stride, 2}, u * stride));
-    return torch_end(&f);
+        torch_call(f, "aten::index_select", "", A_TENSOR(torch_matrix(f, pairs)), AN_INTEGER(1),
+                   A_TENSOR(own));
+    const torch_tensor to = torch_matrix(f, factors);
+    torch_copy(f, torch_reshaped(f, taken, 2, shape + 1, turned, 0),
+               torch_reshaped(f, to, 3, shape, (int64_t[]){u * width + 1, width, 2}, 0));
+    torch_copy(f, torch_reshaped(f, taken, 2, shape + 1, turned, u),
+               torch_reshaped(f, to, 2, shape + 1, (int64_t[]){width, 2}, u * width));
+    torch_zero(f, torch_reshaped(f, to, 2, shape + 1, (int64_t[]){width, 2}, 1));
 }
 
 /* T = L^-1 of the block A [1, u, u] */
@@ -235,14 +238,6 @@ static torch_tensor inverse_factor(torch_frame *f, const operation *o, int64_t u
     return t;
 }
 
-static torch_tensor block_at(torch_frame *f, matrix blocks, int64_t u, torch_tensor unit)
-{
-    const torch_tensor block =
-        torch_call(f, "aten::index_select", "", A_TENSOR(torch_matrix(f, blocks)), AN_INTEGER(0),
-                   A_TENSOR(unit));
-    return torch_reshaped(f, block, 3, (int64_t[]){1, u, u}, (int64_t[]){u * u, u, 1}, 0);
-}
-
 static torch_tensor turned(torch_frame *f, int64_t u, torch_tensor block)
 {
     return u == 1 ? block
@@ -250,48 +245,78 @@ static torch_tensor turned(torch_frame *f, int64_t u, torch_tensor block)
                                AN_INTEGER(2));
 }
 
-grail_status torch_run_unit_transform(const operation *o)
+static void make_transform(torch_frame *f, const operation *o, int64_t u, torch_tensor unit)
 {
-    const matrix transform = o->m[3];
-    const int64_t u = transform.columns / 2;
-    const int64_t next = 2 * transform.stride;
+    const matrix blocks = o->m[3];
+    const int64_t size = u * u;
     const int64_t shape[] = {2, u, u};
-    torch_frame f = torch_begin(transform.owner);
-    const torch_tensor unit = features_of(&f, o->m[0], 1);
-    const torch_tensor t = inverse_factor(&f, o, u, block_at(&f, o->m[1], u, unit));
-    const torch_tensor product = times(&f, u, t, block_at(&f, o->m[2], u, unit));
-    const torch_tensor mixed = times(&f, u, product, times(&f, u, turned(&f, u, t), t));
-    const torch_tensor to = torch_matrix(&f, transform);
-    torch_copy(&f, t,
-               torch_reshaped(&f, to, 3, shape, (int64_t[]){transform.stride + u, next, 1}, 0));
-    torch_zero(&f, torch_reshaped(&f, to, 2, shape + 1, (int64_t[]){next, 1}, u));
-    torch_copy(
-        &f, torch_scaled(&f, mixed, -0.5),
-        torch_reshaped(&f, to, 3, (int64_t[]){1, u, u}, (int64_t[]){0, next, 1}, transform.stride));
+    const int64_t strides[] = {2 * size, u, 1};
+    const torch_tensor each = torch_view(f, blocks, 3, (int64_t[]){2, blocks.rows / 2, size},
+                                         (int64_t[]){blocks.rows / 2 * size, size, 1});
+    const torch_tensor own =
+        torch_call(f, "aten::index_select", "", A_TENSOR(each), AN_INTEGER(1), A_TENSOR(unit));
+    const torch_tensor a = torch_reshaped(f, own, 3, (int64_t[]){1, u, u}, strides, 0);
+    const torch_tensor m = torch_reshaped(f, own, 3, (int64_t[]){1, u, u}, strides, size);
+    const torch_tensor t = inverse_factor(f, o, u, a);
+    const torch_tensor half = torch_scaled(f, times(f, u, turned(f, u, t), t), -0.5);
+    const torch_tensor mixed = times(f, u, times(f, u, t, m), half);
+    const torch_tensor to = torch_matrix(f, o->m[7]);
+    torch_copy(f, t, torch_reshaped(f, to, 3, shape, (int64_t[]){3 * u, 4 * u, 1}, 0));
+    torch_copy(f, mixed,
+               torch_reshaped(f, to, 3, (int64_t[]){1, u, u}, (int64_t[]){0, 4 * u, 1}, 2 * u));
+    torch_zero(f, torch_reshaped(f, to, 2, shape + 1, (int64_t[]){4 * u, 1}, u));
+}
+
+grail_status torch_run_read_unit(const operation *o)
+{
+    const matrix unit = o->m[0];
+    const int64_t u = o->m[7].rows / 2;
+    torch_frame f = torch_begin(unit.owner);
+    const torch_tensor features = features_of(&f, unit, u);
+    copy_rows(&f, o, u, features);
+    if (matrix_exists(o->m[4])) {
+        make_factors(&f, u, features, o->m[4], o->m[6]);
+    }
+    make_transform(&f, o, u, u == 1 ? features : features_of(&f, unit, 1));
     return torch_end(&f);
 }
 
-/* blocks -= factor X^T Y for rows of each unit, [u, u] */
-static void subtract(torch_frame *f, int64_t u, double factor, torch_tensor x, torch_tensor y,
-                     torch_tensor blocks)
+/* blocks -= X^T Y for rows of each unit, [n, u, u] */
+static void subtract(torch_frame *f, int64_t u, torch_tensor x, torch_tensor y, torch_tensor blocks)
 {
-    torch_copy(f, torch_sum(f, blocks, times(f, u, turned(f, u, x), y), -factor), blocks);
+    torch_copy(f, torch_sum(f, blocks, times(f, u, turned(f, u, x), y), -1.0), blocks);
+}
+
+/* Single features lose x x, and 2 x y. */
+static void subtract_products(torch_frame *f, matrix pairs, matrix blocks)
+{
+    double factors[] = {-1.0, -2.0};
+    const torch_tensor x = torch_matrix(f, matrix_rows(pairs, 0, 1));
+    const torch_tensor y = torch_matrix(f, matrix_rows(pairs, 1, 1));
+    const torch_tensor weights =
+        torch_reshaped(f, torch_host_values(f, GRAIL_DTYPE_F64, 1, 2, factors), 1, (int64_t[]){2},
+                       (int64_t[]){1}, 0);
+    (void)torch_call_many(f, "aten::_foreach_addcmul_", "Tensor", 0, NULL,
+                          WHOLE_TENSORS(numbers_of(f, blocks, false), numbers_of(f, blocks, true)),
+                          WHOLE_TENSORS(x, x), WHOLE_TENSORS(x, y), A_TENSOR(weights));
 }
 
 grail_status torch_run_subtract_pairs(const operation *o)
 {
     const matrix pairs = o->m[0];
+    const matrix blocks = o->m[1];
     const int64_t u = pairs.rows / 2;
     const int64_t shape[] = {pairs.columns / u, u, u};
     const int64_t strides[] = {u, 2 * pairs.columns, 1};
     torch_frame f = torch_begin(pairs.owner);
+    if (u == 1) {
+        subtract_products(&f, pairs, blocks);
+        return torch_end(&f);
+    }
     const torch_tensor x = torch_view(&f, pairs, 3, shape, strides);
     const torch_tensor y = torch_view(&f, matrix_rows(pairs, 1, 2 * u - 1), 3, shape, strides);
-    const torch_tensor m = blocks_of(&f, o->m[2], u);
-    subtract(&f, u, 1.0, x, x, blocks_of(&f, o->m[1], u));
-    subtract(&f, u, u == 1 ? 2.0 : 1.0, x, y, m);
-    if (u > 1) {
-        subtract(&f, u, 1.0, y, x, m);
-    }
+    subtract(&f, u, x, x, blocks_of(&f, blocks, u, false));
+    subtract(&f, u, x, y, blocks_of(&f, blocks, u, true));
+    subtract(&f, u, y, x, blocks_of(&f, blocks, u, true));
     return torch_end(&f);
 }
