@@ -7,8 +7,8 @@ It makes a checkpoint of a few blocks with random weights, and measures in parts
 
     peak    the rate of one large product in PyTorch
     grail   `grail compress` with the paper's choice and repair (wanda, grail), 30 %
-    full    the same with the defaults (obs, full)
     paper   the paper's steps for one block in plain PyTorch: windows one by one from pageable memory of the host
+    full    `grail compress` with its defaults (obs, full)
     heal    `grail heal` of what grail or full made
     plain   healing in plain PyTorch: a block towards the dense one, and four layers by the KL divergence of logits
 
@@ -20,6 +20,7 @@ Needs torch, numpy and safetensors, and transformers for the part "paper".
 from __future__ import annotations
 
 import argparse
+import ctypes
 import dataclasses
 import json
 import math
@@ -37,8 +38,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PARTS = ("peak", "grail", "full", "paper", "heal", "plain")
-LIMITS = {"checkpoint": 60, "peak": 40, "grail": 60, "full": 75, "paper": 60, "heal": 60, "plain": 50}  # seconds
+PARTS = ("peak", "grail", "paper", "full", "heal", "plain")
+LIMITS = {"checkpoint": 50, "peak": 25, "grail": 50, "paper": 45, "full": 60, "heal": 60, "plain": 45}  # seconds
+SHOWN = (  # figures of the table that is printed
+    "product_rate", "block", "all_blocks", "rate", "share_of_peak", "paper_over_this", "device_peak", "host_peak",
+    "blocks_rate", "network_rate", "block_one_window", "block_eight_windows", "four_layers_one_window", "four_layers_four_windows",
+)  # fmt: skip
 REMOVED = 0.3
 START = time.monotonic()
 
@@ -107,50 +112,59 @@ def operations(shape: Shape, tokens: int, context: int, kept: dict[str, int]) ->
 # Processes under a limit
 
 
+class DeviceMemory:
+    """Bytes in use on the first GPU, by NVML: this process starts no CUDA."""
+
+    class Info(ctypes.Structure):
+        _fields_ = (("total", ctypes.c_uint64), ("free", ctypes.c_uint64), ("used", ctypes.c_uint64))
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libnvidia-ml.so.1")
+        self._handle = ctypes.c_void_p()
+        if self._library.nvmlInit_v2() or self._library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self._handle)):
+            raise OSError("NVML has no device 0")
+
+    def used(self) -> int:
+        info = self.Info()
+        return 0 if self._library.nvmlDeviceGetMemoryInfo(self._handle, ctypes.byref(info)) else int(info.used)
+
+
 class Watch:
-    """Peaks of a process and of the device, read five times a second while the block runs."""
+    """Peaks of a process and of the device, read every 50 ms while the block runs."""
 
     def __init__(self, pid: int, cuda: bool) -> None:
         self.host = self.anonymous = 0
-        self.device: int | None = None
         self.before: int | None = None
+        self.device: int | None = None
         self._pid, self._stop = pid, threading.Event()
-        self._smi = None
-        self._threads = [threading.Thread(target=self._read_host, daemon=True)]
-        if cuda and shutil.which("nvidia-smi"):
-            command = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-lms", "100"]
-            self._smi = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-            self._threads.append(threading.Thread(target=self._read_device, daemon=True))
+        try:
+            self._memory = DeviceMemory() if cuda else None
+        except OSError as error:
+            say(f"no peaks of the device: {error}")
+            self._memory = None
+        if self._memory:
+            self.before = self.device = self._memory.used()
+        self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> Watch:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._smi:
-            self._smi.terminate()
-            self._smi.wait()
+        self._thread.join()
 
-    def _read_host(self) -> None:
-        while not self._stop.wait(0.2):
+    def _read(self) -> None:
+        while not self._stop.wait(0.05):
+            if self._memory:
+                self.device = max(self.device or 0, self._memory.used())
             try:
                 status = Path(f"/proc/{self._pid}/status").read_text()
             except OSError:
-                return
-            for name, value in re.findall(r"^(VmHWM|RssAnon):\s+(\d+) kB", status, re.M):
-                if name == "VmHWM":
-                    self.host = max(self.host, int(value) * 1024)
-                else:
-                    self.anonymous = max(self.anonymous, int(value) * 1024)
-
-    def _read_device(self) -> None:
-        for line in self._smi.stdout:
-            if line.strip().isdigit():
-                used = int(line) << 20
-                self.before = used if self.before is None else self.before
-                self.device = max(self.device or 0, used)
+                continue
+            sizes = {name: int(kib) << 10 for name, kib in re.findall(r"^(VmHWM|RssAnon):\s+(\d+) kB", status, re.M)}
+            self.host = max(self.host, sizes.get("VmHWM", 0))
+            self.anonymous = max(self.anonymous, sizes.get("RssAnon", 0))
 
 
 @dataclasses.dataclass
@@ -162,10 +176,12 @@ class Ran:
     figures: dict[str, Any]
 
 
+def program_environment(libraries: str | None) -> dict[str, str]:
+    return {**os.environ, **({"LD_LIBRARY_PATH": libraries} if libraries else {})}
+
+
 def run_program(command: list[str], limit: float, cuda: bool, libraries: str | None) -> Ran:
-    environment = dict(os.environ)
-    if libraries:
-        environment["LD_LIBRARY_PATH"] = libraries
+    environment = program_environment(libraries)
     say("$ " + " ".join(command))
     start = time.monotonic()
     process = subprocess.Popen(
@@ -221,25 +237,18 @@ def run_function(function: Callable[..., dict[str, Any]], limit: float, *argumen
         process = multiprocessing.get_context("fork").Process(target=child)
         process.start()
         sender.close()
-        result = None
         try:
             if receiver.poll(limit):
-                result = receiver.recv()
-        except EOFError:
-            pass
-        if result is None and process.is_alive() and not receiver.closed:
-            process.join(0.5)
-        expired = process.is_alive() and result is None
-        if process.is_alive() and result is not None:
-            process.join(20)
-        if process.is_alive():
+                return receiver.recv()
+            what = f"ended after its limit of {limit:.0f} s"
+        except EOFError:  # it ended without figures
+            process.join()
+            what = f"exit status {process.exitcode}"
+        finally:
             process.kill()
-        process.join()
-        if result is None:
-            errors.seek(0)
-            tail = errors.read().decode(errors="replace")[-3000:]
-            raise PartFailed(f"ended after its limit of {limit:.0f} s" if expired else f"exit status {process.exitcode}", tail)
-        return result
+            process.join()
+        errors.seek(0)
+        raise PartFailed(what, errors.read().decode(errors="replace")[-3000:])
 
 
 # What runs in torch
@@ -362,19 +371,22 @@ def narrow_consumer(layer: Any, name: str, inputs: Inputs, shape: Shape) -> Any:
     threshold = score.sort()[0][int(REMOVED * score.numel())]
     units = (score >= threshold).nonzero().flatten()
     width = consumer.weight.shape[1] // score.numel()
-    expand = lambda each: (units[:, None] * each + each_range(each, units)).flatten()  # noqa: E731
-    features = expand(width)
-    attention = layer.self_attn
-    rows = [(attention.q_proj, features), (attention.k_proj, expand(shape.head)), (attention.v_proj, expand(shape.head))]
-    for producer, kept in rows if heads else [(layer.mlp.gate_proj, features), (layer.mlp.up_proj, features)]:
-        producer.weight.data = producer.weight.data[kept]
-    return consumer, features
+    features = features_of(units, width)
+    if heads:
+        attention, kv = layer.self_attn, features_of(units, shape.head)
+        producers = [(attention.q_proj, features), (attention.k_proj, kv), (attention.v_proj, kv)]
+    else:
+        producers = [(layer.mlp.gate_proj, features), (layer.mlp.up_proj, features)]
+    for producer, rows in producers:
+        producer.weight.data = producer.weight.data[rows]
+    consumer.weight.data = consumer.weight.data[:, features]
+    return features
 
 
-def each_range(count: int, like: Any) -> Any:
+def features_of(units: Any, width: int) -> Any:
     import torch
 
-    return torch.arange(count, device=like.device)
+    return (units[:, None] * width + torch.arange(width, device=units.device)).flatten()
 
 
 def repair_consumer(consumer: Any, dense: Any, features: Any, gram: Any) -> None:
@@ -432,11 +444,7 @@ def paper_block(shape: Shape, inputs: Any, outputs: Any, device: str) -> dict[st
         hook.remove()
     lap("dense_pass")
     dense = {name: consumer.weight.data.clone() for name, consumer in consumers.items()}
-    narrowed = {}
-    for name in consumers:
-        consumer, features = narrow_consumer(layer, name, kept[name], shape)
-        consumer.weight.data = consumer.weight.data[:, features]
-        narrowed[name] = features
+    narrowed = {name: narrow_consumer(layer, name, kept[name], shape) for name in consumers}
     lap("select")
     for name, consumer in consumers.items():
         repair_consumer(consumer, dense[name], narrowed[name], kept[name].gram)
@@ -454,8 +462,9 @@ def measure_paper(shape: Shape, windows: int, tokens: int, device: str) -> dict[
 
     torch.manual_seed(0)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    inputs = torch.randn(windows, tokens, shape.hidden, dtype=dtype)
-    outputs = torch.zeros_like(inputs)
+    inputs, outputs = (torch.zeros(windows, tokens, shape.hidden, dtype=dtype) for _ in range(2))
+    for window in inputs:
+        window.copy_(torch.randn(tokens, shape.hidden, device=device))
     with torch.no_grad():
         first = paper_block(shape, inputs, outputs, device)
         second = paper_block(shape, outputs, inputs, device)
@@ -644,22 +653,38 @@ class Bench:
         model = next((self.directory / p for p in ("grail", "full") if (self.directory / p / "report.json").exists()), None)
         if model is None:
             raise PartFailed("there is no narrowed model: the parts grail and full gave none", "")
-        out = self.directory / "healed"
-        command = [a.grail, "heal", str(model), "--teacher", str(self.directory / "dense"), "-o", str(out), "--heal", "block,model"]
-        samples = min(a.windows, a.heal_steps + 8)
-        command += ["--heal-steps", str(a.heal_steps), "--samples", str(samples), *self.common(), *a.heal_options.split()]
-        ran = run_program(command, limit, self.cuda, a.libraries)
-        report = json.loads((out / "report.json").read_text())
-        windows = min(8, max(1, 2048 // a.tokens))
-        figures: dict[str, Any] = {**ran.figures, "command": command, "windows_per_step": windows}
-        for name, whole in (("blocks", False), ("network", True)):
-            trainings = [t for t in report["healed"] if (t["block"] is None) == whole]
-            seconds = sum(t["seconds"] for t in trainings)
-            if seconds > 0:
-                tokens = sum(t["steps"] for t in trainings) * windows * a.tokens
-                figures[f"{name}_with_judgements"] = figure(tokens / seconds, "tokens/s")
-        figures["trainings"] = report["healed"]
+        figures: dict[str, Any] = {}
+        short, long = (self.heal_once(model, steps, limit / 2, figures) for steps in (a.heal_steps, 3 * a.heal_steps))
+        for name in ("blocks", "network"):
+            steps, seconds = (l - s for l, s in zip(long[name], short[name]))
+            if steps > 0 and seconds > 0:
+                figures[f"{name}_rate"] = figure(steps * figures["tokens_per_step"]["value"] / seconds, "tokens/s")
         return figures
+
+    def heal_once(self, model: Path, steps: int, limit: float, figures: dict[str, Any]) -> dict[str, tuple[int, float]]:
+        """Steps and seconds, set-up and judgements included, of the trainings of blocks and of that of the network."""
+        a = self.arguments
+        out = self.directory / f"healed-{steps}"
+        command = [a.grail, "heal", str(model), "--teacher", str(self.directory / "dense"), "-o", str(out), "--heal", "block,model"]
+        command += ["--heal-steps", str(steps), "--heal-time", f"{max(1, int(0.7 * limit))}s"]
+        command += ["--samples", str(min(a.windows, a.heal_steps + 8)), *self.common(), *a.heal_options.split()]
+        try:
+            ran = run_program(command, limit, self.cuda, a.libraries)
+        except PartFailed as failure:
+            failure.figures = {**figures, **failure.figures}
+            raise
+        trainings = json.loads((out / "report.json").read_text())["healed"]
+        per_step = min(8, max(1, 2048 // a.tokens)) * a.tokens
+        figures.update(ran.figures, command=command, tokens_per_step=figure(per_step, "tokens", "computed"))
+        figures[f"trainings_of_{steps}_steps"] = trainings
+        done = {}
+        for name, whole in (("blocks", False), ("network", True)):
+            these = [t for t in trainings if (t["block"] is None) == whole]
+            done[name] = sum(t["steps"] for t in these), sum(t["seconds"] for t in these)
+            if done[name][1] > 0:
+                rate = done[name][0] * per_step / done[name][1]
+                figures[f"{name}_rate_with_set_up_of_{steps}_steps"] = figure(rate, "tokens/s")
+        return done
 
     def run_part(self, part: str, limit: float) -> dict[str, Any]:
         a = self.arguments
@@ -695,18 +720,20 @@ class Bench:
         say(f"{part}: " + (f"failed, {figures['failure']}\n{figures['tail']}" if "failure" in figures else "done"))
 
 
+def shown(name: str, entry: dict[str, Any]) -> str:
+    value, unit = entry["value"], entry["unit"]
+    if unit == "bytes":
+        value, unit = value / 1e9, "GB"
+    computed = " (computed)" if entry["how"] == "computed" else ""
+    return f"    {name.replace('_', ' '):26} {value:10.4g} {unit if unit != '1' else ''}{computed}"
+
+
 def summary(result: dict[str, Any]) -> str:
-    """A line for each figure that a page shows, in the order of the parts."""
+    """The main figures of each part."""
     rows = []
     for part, figures in result["parts"].items():
-        if "failure" in figures:
-            rows.append(f"{part:8} failed: {figures['failure']}")
-        for name, entry in figures.items():
-            if isinstance(entry, dict) and isinstance(entry.get("value"), (int, float)) and name != "part_seconds":
-                value, unit = entry["value"], entry["unit"]
-                if unit == "bytes":
-                    value, unit = value / 1e9, "GB"
-                rows.append(f"{part:8} {name:32} {value:14.4g} {unit:9} {entry['how']}")
+        rows.append(part + (f" failed: {figures['failure']}" if "failure" in figures else ""))
+        rows += [shown(name, figures[name]) for name in SHOWN if figures.get(name, {}).get("value") is not None]
     return "\n".join(rows)
 
 
@@ -737,7 +764,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--blocks", type=int, help="blocks of the checkpoint (4; 2 of 70b and tiny)")
     parser.add_argument("--windows", type=int, help="windows of calibration (128; tiny 16)")
     parser.add_argument("--tokens", type=int, help="tokens of a window (2048; tiny 32)")
-    parser.add_argument("--heal-steps", type=int, help="steps of each training (32; tiny 4)")
+    parser.add_argument("--heal-steps", type=int, help="steps of each training (32; tiny 2), and three times as many in a second run")
     parser.add_argument("--parts", default=",".join(PARTS), help="those to measure, separated by commas")
     parser.add_argument("--limit", type=float, default=200, help="seconds for everything")
     parser.add_argument("--torch", help="directory of the package torch for grail (that of this Python)")
@@ -750,7 +777,7 @@ def read_arguments() -> argparse.Namespace:
     tiny = a.shape == "tiny"
     a.blocks = a.blocks or (2 if a.shape in ("tiny", "70b") else 4)
     a.windows, a.tokens = a.windows or (16 if tiny else 128), a.tokens or (32 if tiny else 2048)
-    a.heal_steps = a.heal_steps or (4 if tiny else 32)
+    a.heal_steps = a.heal_steps or (2 if tiny else 32)
     if unknown := set(a.parts.split(",")) - set(PARTS):
         parser.error(f"unknown part {sorted(unknown)[0]}; there are {', '.join(PARTS)}")
     return a
@@ -764,8 +791,9 @@ def main() -> int:
     shape = SHAPES[arguments.shape]
     weights = arguments.blocks * sum(r * c for r, c in shape.matrices().values()) + 2 * shape.vocabulary * shape.hidden
     settings = {k: v for k, v in vars(arguments).items() if k not in ("out", "directory")}
+    version = subprocess.run([arguments.grail, "--version"], env=program_environment(arguments.libraries), capture_output=True, text=True)
     result: dict[str, Any] = {
-        "torch": torch.__version__, "shape": dataclasses.asdict(shape), "settings": settings,
+        "torch": torch.__version__, "grail": version.stdout.strip() or version.stderr.strip(), "cores": len(os.sched_getaffinity(0)), "shape": dataclasses.asdict(shape), "settings": settings,
         "date": time.strftime("%Y-%m-%d"), "parts": {},
     }  # fmt: skip
     directory = make_directory(arguments.directory, 10.0 * weights)
