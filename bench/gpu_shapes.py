@@ -266,12 +266,15 @@ class Bench:
         method = ["--selector", "wanda", "--compensate", "grail"] if part == "grail" else []
         command = [self.arguments.grail, "compress", str(self.directory / "dense"), "-o", str(out), "--sparsity", str(REMOVED)]
         command += ["--samples", str(self.arguments.windows), *method, *self.common(), *self.arguments.options.split()]
-        ran = run_program(command, limit, self.cuda, self.arguments.libraries)
+        try:
+            ran = run_program(command, limit, self.cuda, self.arguments.libraries)
+        except PartFailed as failure:  # the blocks that it finished still tell
+            self.derive(part, failure.figures)
+            raise
         report = json.loads((out / "report.json").read_text())
-        times = block_times(ran.lines)
-        figures = {**ran.figures, **times, **self.site_times(report), "command": command}
-        if "block" in times:
-            self.derive(part, figures, times["block"]["value"], report)
+        self.result["kept"] = {s["kind"]: s["narrow_width"] for s in report["sites"]}
+        figures = {**ran.figures, **block_times(ran.lines), **self.site_times(report), "command": command}
+        self.derive(part, figures)
         return figures
 
     def site_times(self, report: dict[str, Any]) -> dict[str, Any]:
@@ -287,10 +290,13 @@ class Bench:
             figures["refits_seconds_per_block"] = figure(sum(refits) / max(1, self.arguments.blocks - 1), "s")
         return figures
 
-    def derive(self, part: str, figures: dict[str, Any], block: float, report: dict[str, Any]) -> None:
-        kept = {s["kind"]: s["narrow_width"] for s in report["sites"]}
-        self.result["kept"] = kept
-        count = operations(self.shape, self.arguments.windows * self.arguments.tokens, self.arguments.tokens, kept)[part]
+    def derive(self, part: str, figures: dict[str, Any]) -> None:
+        """Adds what follows from the time of a block, where it is known."""
+        if "block" not in figures:
+            return
+        block = figures["block"]["value"]
+        tokens = self.arguments.tokens
+        count = operations(self.shape, self.arguments.windows * tokens, tokens, self.kept())[part]
         figures["all_blocks"] = figure(block * self.shape.layers, "s", "computed")
         figures["operations_per_block"] = figure(count / 1e12, "TFLOP", "computed")
         figures["rate"] = figure(count / block / 1e12, "TFLOP/s", "computed")
