@@ -382,6 +382,7 @@ class Bench:
             figures = {"failure": f"{type(error).__name__}: {error}", "tail": ""}
         figures["part_seconds"] = figure(time.monotonic() - start, "s")
         self.result["parts"][part] = figures
+        ratio(self.result)
         if self.arguments.out:
             Path(self.arguments.out).write_text(json.dumps(self.result, indent=1) + "\n")
         say(f"{part}: " + (f"failed, {figures['failure']}\n{figures['tail']}" if "failure" in figures else "done"))
@@ -471,9 +472,6 @@ def main() -> int:
             bench.measure("checkpoint")
         for part in wanted:
             bench.measure(part)
-        ratio(result)
-        if arguments.out:
-            Path(arguments.out).write_text(json.dumps(result, indent=1) + "\n")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     print(summary(result), flush=True)
