@@ -495,6 +495,32 @@ TEST(an_indefinite_block_names_its_unit)
     on_each(check_indefinite);
 }
 
+/* [1 2; 2 1] as two units: what the first one leaves of the second is negative, and both are taken
+ * by their first values. */
+static void check_spoilt(backend *b)
+{
+    const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
+    const double weights[] = {1.0, 0.0, 0.0, 2.0};
+    int64_t units[2] = {0};
+    double values[2] = {0.0};
+    elimination *e = NULL;
+    matrix a = support_matrix(b, 2, 2, indefinite);
+    matrix m = support_matrix(b, 2, 2, weights);
+    assert_ok(elimination_create(2, 1, &e));
+    assert_ok(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
+    assert_ok(elimination_value(e));
+    assert_ok(elimination_take(e, false));
+    assert_ok(elimination_take(e, false));
+    assert_fails(elimination_settle(e, units, values), GRAIL_ERROR_NUMERIC,
+                 "unit 1 is not positive definite");
+    elimination_free(e);
+}
+
+TEST(a_block_that_others_spoil_names_its_unit)
+{
+    on_each(check_spoilt);
+}
+
 /* Rounding may make a value negative, but what is not a number must be seen. */
 static void check_not_a_number(backend *b)
 {
