@@ -101,6 +101,10 @@ grail_status matrix_watch(matrix x, int64_t first, const char *text) GRAIL_MUST_
  * may come of it, else `status`. Due before any result of what was watched is used, and after a
  * failure. */
 grail_status backend_settle(backend *b, grail_status status) GRAIL_MUST_CHECK;
+/** The same, which also reads numbers[count], matrices of one f64, to values[count]; both have room
+ * for one more. */
+grail_status backend_settle_reading(backend *b, grail_status status, int count, matrix *numbers,
+                                    double *values) GRAIL_MUST_CHECK;
 /** Until the next call, what this thread watches begins with "TEXT: " where it is told later, as
  * error_in puts it before what is told at once; NULL: with nothing. Borrowed. */
 void watch_in(const char *text);

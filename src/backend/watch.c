@@ -118,21 +118,53 @@ void watch_in(const char *text)
     about = text;
 }
 
-grail_status backend_settle(backend *b, grail_status status)
+/* values[count] = numbers, of one element each, in one download. */
+static grail_status read_numbers(backend *b, int count, const matrix *numbers, double *values)
 {
-    double found = 0.0;
-    watch *w = find(b);
-    if (w == NULL || w->count == 0) {
-        return status;
+    grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
+    if (count < 2) {
+        return count == 0 ? GRAIL_OK : matrix_download(numbers[0], values);
     }
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, count, &row));
+    for (int i = 0; i < count; i++) {
+        TRY(matrix_copy(numbers[i], matrix_columns(row, i, 1)));
+    }
+    TRY(matrix_download(row, values));
+out:
+    matrix_free(&row);
+    return status;
+}
+
+static grail_status told(const watch *w, double found)
+{
+    const double rank = ceil(found / rank_step);
+    return fault(&w->of[MOST_WATCHED - (int)rank], (int64_t)(rank * rank_step - found));
+}
+
+grail_status backend_settle_reading(backend *b, grail_status status, int count, matrix *numbers,
+                                    double *values)
+{
+    watch *w = find(b);
+    const bool has_watched = w != NULL && w->count > 0;
+    numbers[count] = has_watched ? w->status : no_matrix;
+    values[count] = 0.0;
     if (status == GRAIL_OK || status == GRAIL_ERROR_NUMERIC) {
-        const grail_status read = matrix_download(w->status, &found);
+        const grail_status read = read_numbers(b, count + (has_watched ? 1 : 0), numbers, values);
         status = read == GRAIL_OK ? status : read;
     }
-    if (found > 0.0) {
-        const double rank = ceil(found / rank_step);
-        status = fault(&w->of[MOST_WATCHED - (int)rank], (int64_t)(rank * rank_step - found));
+    if (values[count] > 0.0) {
+        status = told(w, values[count]);
     }
-    forget(w);
+    if (has_watched) {
+        forget(w);
+    }
     return status;
+}
+
+grail_status backend_settle(backend *b, grail_status status)
+{
+    matrix number[1];
+    double value[1];
+    return backend_settle_reading(b, status, 0, number, value);
 }

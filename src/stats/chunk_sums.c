@@ -323,8 +323,42 @@ grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s)
     for (int i = 0; comm_is_shared(c) && *s->total_rows > 0 && i < s->matrices; i++) {
         CHECK(share_matrix(c, *s->total[i], s->lower[i]));
     }
-    /* Rows that count as one each have their weight by now. */
-    const grail_statistics *of = s->statistics;
-    return of == NULL || of->weight == (double)of->count ? GRAIL_OK
-                                                         : statistics_read_weight(s->statistics);
+    return GRAIL_OK;
+}
+
+/* Rows that count as one each have their weight by now. */
+static bool waits(const grail_statistics *s)
+{
+    return s->weight != (double)s->count;
+}
+
+grail_status chunk_sums_settle(backend *b, grail_status so_far, int count,
+                               grail_statistics *const *of)
+{
+    grail_status status = so_far;
+    matrix *numbers = NULL;
+    double *values = NULL;
+    int waiting = 0;
+    if (status == GRAIL_OK) {
+        status = memory_new(&numbers, (size_t)count + 1, sizeof numbers[0]);
+    }
+    if (status == GRAIL_OK) {
+        status = memory_new(&values, (size_t)count + 1, sizeof values[0]);
+    }
+    for (int i = 0; i < count && status == GRAIL_OK; i++) {
+        if (waits(of[i])) {
+            numbers[waiting++] = of[i]->weights;
+        }
+    }
+    status = status == GRAIL_OK ? backend_settle_reading(b, status, waiting, numbers, values)
+                                : backend_settle(b, status);
+    for (int i = 0, k = 0; i < count && status == GRAIL_OK; i++) {
+        if (waits(of[i])) {
+            of[i]->weight += values[k++];
+            status = matrix_zero(of[i]->weights);
+        }
+    }
+    memory_free(numbers);
+    memory_free(values);
+    return status;
 }

@@ -36,8 +36,11 @@ grail_status chunk_sums_fold(const chunk_sums *s) GRAIL_MUST_CHECK;
 grail_status chunk_sums_fold_ranks(const grail_comm *c, int ranks,
                                    const chunk_sums *s) GRAIL_MUST_CHECK;
 
-/** Gives all ranks the rows of the total that each has, after the last chunk, and reads the weight
- * of statistics. */
+/** backend_settle, which by the same reading does statistics_read_weight of `count` statistics. */
+grail_status chunk_sums_settle(backend *b, grail_status so_far, int count,
+                               grail_statistics *const *of) GRAIL_MUST_CHECK;
+
+/** Gives all ranks the rows of the total that each has, after the last chunk. */
 grail_status chunk_sums_share(const grail_comm *c, const chunk_sums *s) GRAIL_MUST_CHECK;
 
 #endif

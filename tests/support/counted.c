@@ -3,8 +3,6 @@
 #include "backend/kind.h"
 #include "support/support.h"
 
-#include <stdlib.h>
-
 transfers counted;
 
 static backend_kind own, own_torch;
@@ -54,9 +52,4 @@ void counted_add(void)
     own_torch = counting(&backend_torch_cpu, "counted torch");
     assert_ok(backend_add(&own));
     assert_ok(backend_add(&own_torch));
-}
-
-bool counted_has_torch(void)
-{
-    return getenv("GRAIL_TORCH") != NULL;
 }

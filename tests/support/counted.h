@@ -3,7 +3,6 @@
 #ifndef GRAIL_TESTS_COUNTED_H
 #define GRAIL_TESTS_COUNTED_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /** Since the program began. A reading is an operation that gives numbers to the host; an upload one
@@ -16,7 +15,5 @@ extern transfers counted;
 
 /** Adds the kinds, before any backend is opened. */
 void counted_add(void);
-/** Whether there is a PyTorch for `counted torch`. */
-bool counted_has_torch(void);
 
 #endif

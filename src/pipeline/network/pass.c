@@ -146,7 +146,9 @@ typedef struct passing {
     sample_passes *passes;
     leg own, dense;
     bool runs_dense;
-    bool begun;   /* the visitors' begin was called */
+    bool begun;                    /* the visitors' begin was called */
+    grail_statistics **statistics; /* [statistics_count] that were summed, owned */
+    int statistics_count;
     int64_t done; /* batches */
 } passing;
 
@@ -285,10 +287,19 @@ static grail_status pass_part(passing *k, turn t, bool held_out)
     return GRAIL_OK;
 }
 
+/* Notes sums of which the weight is to be read. */
+static void note_sums(passing *k, const chunk_sums *s)
+{
+    if (s->statistics != NULL) {
+        k->statistics[k->statistics_count++] = s->statistics;
+    }
+}
+
 /* Sums that do not tell held-out batches apart are shared once. */
-static grail_status share_sums(const passing *k)
+static grail_status share_sums(passing *k)
 {
     const grail_comm *comm = k->passes->comm;
+    CHECK(memory_new(&k->statistics, 2 * (size_t)k->p->visitor_count + 1, sizeof k->statistics[0]));
     for (int i = 0; i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];
         if (v->sums == NULL) {
@@ -297,8 +308,10 @@ static grail_status share_sums(const passing *k)
         const chunk_sums fitted = v->sums(v->user, false);
         const chunk_sums held = v->sums(v->user, true);
         CHECK(chunk_sums_share(comm, &fitted));
+        note_sums(k, &fitted);
         if (held.total_rows != fitted.total_rows) {
             CHECK(chunk_sums_share(comm, &held));
+            note_sums(k, &held);
         }
     }
     return GRAIL_OK;
@@ -376,9 +389,12 @@ grail_status pass_run(sample_passes *passes, const pass *p)
         return GRAIL_OK;
     }
     settle_later(&k, true);
-    const grail_status status = run_legs(&k);
+    grail_status status = run_legs(&k);
     settle_later(&k, false);
-    CHECK(backend_settle(k.own.run->execution->backend, status));
+    status =
+        chunk_sums_settle(k.own.run->execution->backend, status, k.statistics_count, k.statistics);
+    memory_free(k.statistics);
+    CHECK(status);
     passes->calibrate_seconds += clock_seconds() - begun;
     return GRAIL_OK;
 }
