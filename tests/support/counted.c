@@ -1,6 +1,7 @@
 #include "support/counted.h"
 
 #include "backend/kind.h"
+#include "backend/torch/calls.h"
 #include "support/support.h"
 
 transfers counted;
@@ -24,12 +25,24 @@ static grail_status download(matrix m, void *values)
     return original(m.owner)->download(m, values);
 }
 
+/* Lists on PyTorch, which the program is linked to call in place of torch_values. */
+torch_tensor __real_torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *v);
+torch_tensor __wrap_torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *v);
+
+torch_tensor __wrap_torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *v)
+{
+    counted.uploads++;
+    return __real_torch_values(f, type, count, v);
+}
+
 static grail_status run(const operation *o)
 {
     const operation_settings *w = &o->with;
     const bool reads = w->index != NULL || w->entropy != NULL || w->divergence != NULL;
     counted.readings += reads;
-    counted.uploads += (w->rows != NULL) + (w->columns != NULL) + (w->labels != NULL);
+    if (o->m[0].owner->kind == &own) {
+        counted.uploads += (w->rows != NULL) + (w->columns != NULL) + (w->labels != NULL);
+    }
     return kind_slot(original(o->m[0].owner), o->slot)(o);
 }
 

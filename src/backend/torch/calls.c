@@ -348,6 +348,12 @@ torch_tensor torch_take(torch_frame *f, torch_tensor t)
                : NULL;
 }
 
+torch_tensor torch_shared(torch_frame *f, torch_tensor t)
+{
+    const torch_tensor own = torch_take(f, t);
+    return own == NULL ? NULL : keep(f, own);
+}
+
 void torch_zero(torch_frame *f, torch_tensor t)
 {
     if (f->status == GRAIL_OK) {

@@ -51,6 +51,8 @@ torch_tensor torch_transposed(torch_frame *f, torch_tensor t); /* of two dimensi
 torch_tensor torch_empty(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns);
 /** Host values as a tensor of the device, copied; of GRAIL_DTYPE_F64, I32 or I64. */
 torch_tensor torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *values);
+/** The same, which is not written: it may be a copy that was made before. */
+torch_tensor torch_list(torch_frame *f, grail_dtype type, int64_t count, const void *values);
 /** Host values[rows, columns] as they lie, which must outlive the frame. */
 torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns,
                                void *values);
@@ -138,6 +140,8 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
 
 /** A handle of the caller's: aoti_torch_delete_tensor_object. */
 torch_tensor torch_take(torch_frame *f, torch_tensor t);
+/** The frame's own handle of a tensor. */
+torch_tensor torch_shared(torch_frame *f, torch_tensor t);
 void torch_zero(torch_frame *f, torch_tensor t);
 /** to <- from, converted. */
 void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to);

@@ -22,7 +22,7 @@ grail_status torch_run_zero(const operation *o)
 /* A list on the device; NULL for none. */
 static torch_tensor listed(torch_frame *f, int64_t count, const int64_t *list)
 {
-    return list == NULL ? NULL : torch_values(f, GRAIL_DTYPE_I64, count, list);
+    return list == NULL ? NULL : torch_list(f, GRAIL_DTYPE_I64, count, list);
 }
 
 /* What a gather takes is made aside where it would be written over itself or has another type. */
@@ -95,7 +95,7 @@ static torch_tensor shares(torch_frame *f, const operation *o, bool of_columns)
     for (int64_t j = 0; f->status == GRAIL_OK && j < units; j++) {
         own[j] = o->with.share[o->with.labels[j]];
     }
-    const torch_tensor all = torch_values(f, GRAIL_DTYPE_F64, units, own);
+    const torch_tensor all = torch_list(f, GRAIL_DTYPE_F64, units, own);
     memory_free(own);
     const grail_dtype type = torch_is_narrow(o->m[0]) ? GRAIL_DTYPE_F32 : o->m[0].type;
     return torch_reshaped(f, torch_as(f, type, all), of_columns ? 2 : 3, (int64_t[]){units, 1, 1},
@@ -116,7 +116,7 @@ static grail_status fold(const operation *o, bool of_columns)
             torch_times(&f, in_units(&f, in, of_columns, units, features), factors);
         const torch_tensor own = in_units(&f, out, of_columns, folded, features);
         const torch_tensor to = torch_widened(&f, out, own);
-        const torch_tensor labels = torch_values(&f, GRAIL_DTYPE_I64, units, o->with.labels);
+        const torch_tensor labels = torch_list(&f, GRAIL_DTYPE_I64, units, o->with.labels);
         /* on a GPU the one addition by index whose order is always the same */
         (void)torch_call(&f, "aten::index_put_", "", A_TENSOR(to),
                          TENSORS(of_columns ? NULL : labels, of_columns ? labels : NULL),

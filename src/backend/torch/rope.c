@@ -35,7 +35,7 @@ grail_status torch_run_rope(const operation *o)
     if (matrix_count(o->m[0]) == 0 || s->turned == 0) {
         return torch_end(&f);
     }
-    const torch_tensor frequency = torch_values(&f, GRAIL_DTYPE_F64, s->turned / 2, s->frequency);
+    const torch_tensor frequency = torch_list(&f, GRAIL_DTYPE_F64, s->turned / 2, s->frequency);
     const torch_tensor angles = torch_times(&f, counted(&f, s->length), frequency);
     const torch_tensor cosine = table(&f, s, "aten::cos", angles, s->factor);
     const torch_tensor sine =
