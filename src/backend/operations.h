@@ -109,6 +109,12 @@ grail_status backend_settle_reading(backend *b, grail_status status, int count, 
  * error_in puts it before what is told at once; NULL: with nothing. Borrowed. */
 void watch_in(const char *text);
 
+/** *out: all of these matrices are finite, or their lower triangles, by one reading of a device.
+ * Where one is not, and on the host, where a search waits for nothing, it is false: then each is
+ * searched. Those that do not exist are left out; the first one does. */
+grail_status matrices_are_finite(int count, const matrix *m, const bool *lower,
+                                 bool *out) GRAIL_MUST_CHECK;
+
 /** log(sum_v exp(x[v])) - x[target] of a row whose classes have all been added. */
 double entropy_of(const entropy_sums *sums);
 /** diagonal[n] of A[n, n], on the host. */

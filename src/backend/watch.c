@@ -168,3 +168,25 @@ grail_status backend_settle(backend *b, grail_status status)
     double value[1];
     return backend_settle_reading(b, status, 0, number, value);
 }
+
+grail_status matrices_are_finite(int count, const matrix *m, const bool *lower, bool *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix mark = no_matrix;
+    double found = 0.0;
+    backend *b = m[0].owner;
+    *out = false;
+    if (b->kind->is_host) {
+        return GRAIL_OK;
+    }
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 1, &mark));
+    for (int i = 0; i < count; i++) {
+        TRY(matrix_exists(m[i]) ? matrix_mark_non_finite(lower[i], rank_step, m[i], mark)
+                                : GRAIL_OK);
+    }
+    TRY(matrix_download(mark, &found));
+    *out = found == 0.0;
+out:
+    matrix_free(&mark);
+    return status;
+}

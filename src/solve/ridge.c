@@ -70,9 +70,13 @@ static int64_t first_non_finite(int64_t count, const double *values)
 }
 
 /* An error that names the row of the first element that is NaN or infinite. */
-static grail_status check_matrix(const char *part, const char *what, bool lower, matrix m)
+static grail_status check_matrix(const char *part, const char *what, bool lower, bool finite,
+                                 matrix m)
 {
     int64_t index = -1;
+    if (finite) {
+        return GRAIL_OK;
+    }
     const grail_status status = matrix_find_non_finite(lower, m, &index);
     return status == GRAIL_OK && index >= 0 ? not_finite(part, what, index / m.columns) : status;
 }
@@ -87,9 +91,12 @@ static grail_status check_vector(const char *part, const char *what, int64_t cou
 /* GRAIL_ERROR_NUMERIC naming the first sum that is NaN or infinite. */
 static grail_status check_regression(const char *part, const regression *r)
 {
-    CHECK(check_matrix(part, "the gram sum of feature", true, r->gram));
+    bool finite = false; /* both matrices are, as far as that is known */
+    CHECK(matrices_are_finite(2, (const matrix[]){r->gram, r->cross}, (const bool[]){true, false},
+                              &finite));
+    CHECK(check_matrix(part, "the gram sum of feature", true, finite, r->gram));
     CHECK(check_vector(part, "the sum of feature", r->width, r->sum));
-    CHECK(check_matrix(part, "the residual sum of output", false, r->cross));
+    CHECK(check_matrix(part, "the residual sum of output", false, finite, r->cross));
     CHECK(check_vector(part, "the target sum of output", r->outputs, r->residual_sum));
     CHECK(check_vector(part, "the target sum of output", r->outputs, r->residual_square));
     return check_vector(part, "the target sum of output", r->outputs, r->target_square);

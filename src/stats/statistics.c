@@ -341,7 +341,14 @@ static grail_status check_targets(matrix sums)
 
 grail_status statistics_check_finite(const grail_statistics *s)
 {
+    enum { MATRICES = 5 };
     int64_t index = -1;
+    bool finite = false;
+    const matrix sums[MATRICES] = {s->gram, s->sum, s->cross, s->target_sum, s->target_square};
+    CHECK(matrices_are_finite(MATRICES, sums, (const bool[MATRICES]){true}, &finite));
+    if (finite) {
+        return GRAIL_OK;
+    }
     CHECK(matrix_find_non_finite(true, s->gram, &index));
     if (index >= 0) {
         return not_finite("the gram sum of feature", index / s->width, index % s->width);
