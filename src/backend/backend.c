@@ -197,6 +197,14 @@ static const backend_kind *resolve(const char *name, const char *precision, int 
     return kind == NULL || kind->choose == NULL ? kind : kind->choose();
 }
 
+int64_t backend_batch_rows(const char *name)
+{
+    enum { USUAL_ROWS = 2048 };
+    int device = 0;
+    const backend_kind *kind = resolve(name, NULL, &device);
+    return kind != NULL && kind->batch_rows > 0 ? kind->batch_rows : USUAL_ROWS;
+}
+
 bool backend_is(const backend *b, const char *name, const char *precision)
 {
     int device = 0;

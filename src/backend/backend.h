@@ -73,6 +73,8 @@ const char *backend_first_precision(const char *name);
 /** Whether a backend of this name offers bf16 and is faster in it on this machine. The first call
  * may try that for two seconds; all calls of a process answer the same. */
 bool backend_prefers_bf16(const char *name);
+/** Rows of values that a backend of this name wants at a time. */
+int64_t backend_batch_rows(const char *name);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must
  * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name and precision. One
  * with the name of another follows it. */

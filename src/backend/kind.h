@@ -76,6 +76,7 @@ struct backend_kind {
     /** Whether this precision is faster here than the first one of the name; NULL where it is that.
      * May try it once. */
     bool (*pays)(void);
+    int64_t batch_rows; /* rows of values that are worth a call; 0: a few thousand */
     /** The kind of which an instance is; NULL: this one. */
     const backend_kind *(*choose)(void);
     int devices;

@@ -208,10 +208,11 @@ static void attend(const block *b)
  * a time and counts heads and sequences in 16 bits. */
 static bool is_fused(const operation *o)
 {
-    enum { MOST = 65535, STEP = 4 };
+    enum { MOST = 65535, BYTES = 16 };
     const attention_shape *s = o->with.attention;
+    const int64_t step = BYTES / (int64_t)element_size(o->m[0].type);
     const int64_t width = attention_value_dim(s);
-    const bool fits = torch_is_cuda(o->m[0].owner) ? s->head_dim % STEP == 0 && width % STEP == 0 &&
+    const bool fits = torch_is_cuda(o->m[0].owner) ? s->head_dim % step == 0 && width % step == 0 &&
                                                          s->sequences <= MOST && s->kv_heads <= MOST
                                                    : s->head_dim == width;
     return fits && reach_of(s) == s->length && !(s->cap > 0.0) && !matrix_exists(o->m[4]) &&

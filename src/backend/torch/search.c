@@ -3,6 +3,14 @@
 
 #include <math.h>
 
+/* 0 where a row is finite, else NaN: its sum is not finite then, and sums in f64 do not overflow.
+ */
+static torch_tensor marks_of_rows(torch_frame *f, matrix m, torch_tensor x)
+{
+    const torch_tensor sums = torch_sums(f, x, MAYBE_INTEGERS(1));
+    return torch_scaled(f, torch_reshaped(f, sums, 1, &m.rows, (int64_t[]){1}, 0), 0.0);
+}
+
 /* 0 where all is finite, else NaN: for all elements, or along a dimension. */
 static torch_tensor marks_of(torch_frame *f, torch_tensor x, torch_argument along)
 {
@@ -27,24 +35,24 @@ static torch_tensor taken(torch_frame *f, torch_tensor x, torch_tensor row)
     return torch_call(f, "aten::index_select", "", A_TENSOR(x), AN_INTEGER(0), A_TENSOR(row));
 }
 
-static place place_of(torch_frame *f, torch_tensor x)
+static place place_of(torch_frame *f, matrix m, torch_tensor x)
 {
     place p = {NULL};
-    const torch_argument rows = {.kind = TORCH_OPTIONAL_INTEGER, .is.integer = 1};
-    const torch_tensor marks = marks_of(f, x, rows);
+    const torch_tensor marks =
+        torch_is_narrow(m) ? marks_of_rows(f, m, x) : marks_of(f, x, MAYBE_INTEGER(1));
     p.row = first_of(f, marks);
     p.column = first_of(f, torch_scaled(f, taken(f, x, p.row), 0.0));
     p.mark = taken(f, marks, p.row);
     return p;
 }
 
-static int64_t find(torch_frame *f, torch_tensor x, int64_t columns)
+static int64_t find(torch_frame *f, matrix m, torch_tensor x)
 {
     if (!isnan(torch_item(f, marks_of(f, x, NOTHING)))) {
         return -1;
     }
-    const place p = place_of(f, x);
-    return (int64_t)torch_item(f, p.row) * columns + (int64_t)torch_item(f, p.column);
+    const place p = place_of(f, m, x);
+    return (int64_t)torch_item(f, p.row) * m.columns + (int64_t)torch_item(f, p.column);
 }
 
 /* What is searched of a matrix. */
@@ -60,7 +68,7 @@ grail_status torch_run_find_non_finite(const operation *o)
     torch_frame f = torch_begin(m.owner);
     *o->with.index = -1;
     if (matrix_count(m) > 0) {
-        *o->with.index = find(&f, searched(&f, o), m.columns);
+        *o->with.index = find(&f, m, searched(&f, o));
     }
     return torch_end(&f);
 }
@@ -72,7 +80,7 @@ grail_status torch_run_mark_non_finite(const operation *o)
     if (matrix_count(m) == 0) {
         return GRAIL_OK;
     }
-    const place p = place_of(&f, searched(&f, o));
+    const place p = place_of(&f, m, searched(&f, o));
     const torch_tensor index = torch_sum(&f, torch_as(&f, GRAIL_DTYPE_F64, p.column),
                                          torch_as(&f, GRAIL_DTYPE_F64, p.row), (double)m.columns);
     const torch_tensor found =

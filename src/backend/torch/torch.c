@@ -28,7 +28,8 @@ const backend_kind backend_torch_cpu = {
     .like = &backend_torch_cpu
 
 #define ON_CPU .name = "torch:cpu", .devices = 1
-#define ON_CUDA .name = "torch:cuda", .devices = TORCH_DEVICES
+/* Calls are long beside the time that one takes to reach the device. */
+#define ON_CUDA .name = "torch:cuda", .devices = TORCH_DEVICES, .batch_rows = 1 << 14
 
 const backend_kind backend_torch_cpu_bf16 = {
     ON_CPU,

@@ -13,7 +13,7 @@ static torch_tensor counting(torch_frame *f, int64_t count)
                                    .is.integer = (int64_t)where.type << 32 | (uint32_t)where.index};
     const torch_tensor pairs =
         torch_call(f, "aten::tril_indices", "", AN_INTEGER(count), AN_INTEGER(1), AN_INTEGER(0),
-                   NOTHING, NOTHING, device, NOTHING);
+                   MAYBE_TYPE(GRAIL_DTYPE_I64), NOTHING, device, NOTHING);
     return torch_reshaped(f, pairs, 2, (int64_t[]){1, count}, (int64_t[]){count, 1}, 0);
 }
 

@@ -4,6 +4,7 @@
 #include "arch/model_text.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "exec/compute.h"
 #include "exec/sample_stream.h"
 #include "format/images/cifar.h"
 #include "format/images/image_set.h"
@@ -16,7 +17,6 @@
 #include <string.h>
 
 enum {
-    BATCH_ROWS = 2048,
     BATCH_IMAGES = 32,
 };
 
@@ -176,6 +176,11 @@ static grail_status text_key(const grail_text_source *source, json_t *key)
     return json_push(key, json_boolean(source->window_bos));
 }
 
+static int64_t batch_rows(const grail_compress_options *o)
+{
+    return backend_batch_rows(compute_backend(&(grail_compute){.backend = o->run.backend}));
+}
+
 grail_status calibration_key(const grail_compress_options *o, const network_statistics *statistics,
                              json_t *key)
 {
@@ -185,6 +190,7 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
         CHECK(json_push(key, json_pack("[I,I,I]", (json_int_t)f->size, (json_int_t)f->seconds,
                                        (json_int_t)f->nanoseconds)));
     }
+    CHECK(json_push(key, json_integer(batch_rows(o))));
     CHECK(json_push(key, json_integer(o->read.samples)));
     CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
     CHECK(text_key(&o->read.text, key));
@@ -222,7 +228,7 @@ static grail_status read_text(const grail_model *model, const grail_compress_opt
     CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = windows_mean_size(&c->windows), .width = 1};
-    return plan_batches(c, BATCH_ROWS);
+    return plan_batches(c, batch_rows(o));
 }
 
 static grail_status put_numbers(json_t *object, const char *key, const double *numbers)
