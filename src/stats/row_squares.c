@@ -91,5 +91,7 @@ out:
 grail_status roots_of_squares(double *median, matrix squares)
 {
     CHECK(*median < 0.0 ? read_median(squares, median) : GRAIL_OK);
-    return matrix_inverse_roots(least_share * *median, most_of(*median), squares, squares);
+    CHECK(matrix_inverse_roots(least_share * *median, most_of(*median), squares, squares));
+    return element_size(backend_type(squares.owner)) == 2 ? matrix_nearest_powers(squares)
+                                                          : GRAIL_OK;
 }

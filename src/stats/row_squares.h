@@ -23,7 +23,9 @@ grail_status median_of(int64_t count, const double *values, double *out) GRAIL_M
 double bounded_square(double square, double median);
 
 /** squares[1, rows] = |x_r|^2 become 1 / |x_r|, bounded as above, with *median; where that is below
- * 0 it is that of these rows first, which are read for it. */
+ * 0 it is that of these rows first, which are read for it. For values of 16 bits they are rounded
+ * to powers of two, which scale rows without an error: such a weight is off by a factor of 2 at
+ * most. */
 grail_status roots_of_squares(double *median, matrix squares) GRAIL_MUST_CHECK;
 
 #endif

@@ -421,6 +421,16 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     }
 }
 
+BACKEND_TEST(test_nearest_powers_are_of_two)
+{
+    const double x[] = {0.0, 1.0, 1.4, 1.5, 0.3, 1e-30, 3e8};
+    const double expected[] = {0.0, 1.0, 1.0, 2.0, 0.25, 0x1p-100, 0x1p28};
+    matrix m = f64_of(b, 1, 7, x);
+    assert_ok(matrix_nearest_powers(m));
+    assert_matrix_near("powers", m, expected, 0.0);
+    matrix_free(&m);
+}
+
 /* -- products with a factor -------------------------------------------------------------------- */
 
 /* A lower triangle; what is above or behind it must not be read. */

@@ -205,6 +205,15 @@ grail_status host_inverse_roots(const operation *o)
     return GRAIL_OK;
 }
 
+grail_status host_nearest_powers(const operation *o)
+{
+    double *x = o->m[0].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        x[i] = x[i] > 0.0 ? exp2(rint(log2(x[i]))) : x[i];
+    }
+    return GRAIL_OK;
+}
+
 grail_status host_cholesky_multiply(const operation *o)
 {
     for (int64_t r = 0; r < o->m[1].rows; r++) {

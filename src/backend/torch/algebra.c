@@ -109,6 +109,16 @@ grail_status torch_run_inverse_roots(const operation *o)
     return torch_end(&f);
 }
 
+/* The logarithm of 0 is -inf, and its power 0. */
+grail_status torch_run_nearest_powers(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor exponent = torch_unary(&f, "aten::log2", x);
+    torch_copy(&f, torch_unary(&f, "aten::exp2", torch_unary(&f, "aten::round", exponent)), x);
+    return torch_end(&f);
+}
+
 /* The strict upper triangle is scratch, so all of the product may be added. */
 grail_status torch_run_add_symmetric(const operation *o)
 {
