@@ -171,6 +171,9 @@ static void print_total(const char *what, double before, double after,
 static void print_precision(const grail_compression_totals *t)
 {
     const char *dtype = t->dense.dtype;
+    if (strcmp(t->precision, "f16") == 0) {
+        print_out("precision: values in f16, with f32 sums; what exceeds 65,504 is an error\n");
+    }
     if (strncmp(t->precision, "bf16", 4) != 0) {
         return;
     }

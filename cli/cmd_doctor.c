@@ -18,27 +18,39 @@ static const option table[] = {
     {0},
 };
 
+/* "cpu (f32, bf16" behind `before`, or ", bf16" behind another precision of the name; the caller
+ * closes the bracket. `name` is that of the last one, and becomes this one's. */
+static void print_backend(const grail_backend *b, const char *before, const char **name)
+{
+    const bool goes_on = *name != NULL && strcmp(*name, b->name) == 0;
+    print_out("%s%s%s%s%s", *name != NULL && !goes_on ? ")" : "", goes_on ? ", " : before,
+              goes_on ? "" : b->name, goes_on ? "" : " (", b->precision);
+    *name = b->name;
+}
+
 /* Those that cannot compute here, with the reason behind those that share it. */
 static void print_unusable(void)
 {
     char reason[1024] = "";
+    const char *name = NULL;
     grail_backend b = {0};
     for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
         if (grail_backend_try(i) == GRAIL_OK) {
             continue;
         }
         if (strcmp(reason, grail_error_message()) == 0) {
-            print_out(", %s (%s)", b.name, b.precision);
+            print_backend(&b, ", ", &name);
             continue;
         }
         if (reason[0] != 0) {
-            print_out(": %s\n", reason);
+            print_out("): %s\n", reason);
         }
         snprintf(reason, sizeof reason, "%s", grail_error_message());
-        print_out("           not %s (%s)", b.name, b.precision);
+        name = NULL;
+        print_backend(&b, "           not ", &name);
     }
     if (reason[0] != 0) {
-        print_out(": %s\n", reason);
+        print_out("): %s\n", reason);
     }
 }
 
@@ -46,13 +58,14 @@ static void print_unusable(void)
  * leaves to the host. */
 static void print_backends(void)
 {
+    const char *name = NULL;
     grail_backend b = {0};
     for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
         if (grail_backend_try(i) == GRAIL_OK) {
-            print_out("%s%s (%s)", i == 0 ? "backends   " : ", ", b.name, b.precision);
+            print_backend(&b, i == 0 ? "backends   " : ", ", &name);
         }
     }
-    print_out("\n");
+    print_out(")\n");
     print_unusable();
     for (int i = 0; grail_backend_describe(i, &b) != 0; i++) {
         print_out("%s%s", b.left_out > 0 ? "           done on the host for " : "",

@@ -145,9 +145,9 @@ const char *backend_first_precision(const char *name)
     return kind == NULL ? NULL : backend_kind_precision(kind);
 }
 
-bool backend_prefers_bf16(const char *name)
+bool backend_prefers(const char *name, const char *precision)
 {
-    const backend_kind *kind = find_kind(name, "bf16");
+    const backend_kind *kind = find_kind(name, precision);
     return kind != NULL && kind->pays != NULL && kind->pays();
 }
 

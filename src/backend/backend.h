@@ -70,9 +70,9 @@ const char *backend_kind_precision(const backend_kind *kind);
 /** The precision that a backend of this name computes in unless another is named; NULL: there is
  * none of the name. */
 const char *backend_first_precision(const char *name);
-/** Whether a backend of this name offers bf16 and is faster in it on this machine. The first call
- * may try that for two seconds; all calls of a process answer the same. */
-bool backend_prefers_bf16(const char *name);
+/** Whether a backend of this name offers a precision of 16 bits and is faster in it on this
+ * machine. The first call may try that for two seconds; all calls of a process answer the same. */
+bool backend_prefers(const char *name, const char *precision);
 /** Rows of values that a backend of this name wants at a time. */
 int64_t backend_batch_rows(const char *name);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must

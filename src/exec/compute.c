@@ -12,21 +12,26 @@ const char *compute_backend(const grail_compute *compute)
 }
 
 /* Whether most weights of products are stored in 16 bits, and there are so many that products take
- * the time: in small networks what is around a product of bf16 costs more than it saves. */
-static bool may_gain(const grail_model *model)
+ * the time: in small networks what is around a product of bf16 costs more than it saves.
+ * *most_f16: whether most of those are F16. */
+static bool may_gain(const grail_model *model, bool *most_f16)
 {
     enum { LEAST_ELEMENTS = 1 << 25 };
     const graph *g = model->graph;
     int64_t all = 0;
     int64_t narrow = 0;
+    int64_t of_f16 = 0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         if (node_is_map(n)) {
             const int64_t elements = model_parameter_elements(model, n->weight);
             all += elements;
-            narrow += dtype_bits(model->tensors[n->weight]->dtype) == 16 ? elements : 0;
+            const grail_dtype type = model->tensors[n->weight]->dtype;
+            narrow += dtype_bits(type) == 16 ? elements : 0;
+            of_f16 += type == GRAIL_DTYPE_F16 ? elements : 0;
         }
     }
+    *most_f16 = of_f16 > narrow / 2;
     return narrow > all / 2 && all >= LEAST_ELEMENTS;
 }
 
@@ -35,7 +40,14 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
     if (compute == NULL || compute->precision == NULL || strcmp(compute->precision, "auto") != 0) {
         return compute == NULL ? NULL : compute->precision;
     }
-    return may_gain(model) && backend_prefers_bf16(compute_backend(compute)) ? "bf16" : NULL;
+    const char *name = compute_backend(compute);
+    bool most_f16 = false;
+    if (!may_gain(model, &most_f16)) {
+        return NULL;
+    }
+    return most_f16 && backend_prefers(name, "f16") ? "f16"
+           : backend_prefers(name, "bf16")          ? "bf16"
+                                                    : NULL;
 }
 
 grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)

@@ -21,7 +21,8 @@
 
 typedef struct elimination elimination;
 
-/** Of `units` units from `pairs` pairs of matrices, which elimination_add gives. *out is owned:
+/** An elimination among `units` units of `pairs` pairs of matrices, which elimination_add gives.
+ * *out is owned:
  * elimination_free. */
 grail_status elimination_create(int64_t units, int pairs, elimination **out) GRAIL_MUST_CHECK;
 void elimination_free(elimination *e); /* NULL is allowed */

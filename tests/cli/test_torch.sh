@@ -23,7 +23,7 @@ if command -v cc >/dev/null; then
         "${measure[@]}" --backend torch --torch foreign
 fi
 runs "$grail" doctor --seconds 0 --torch none
-says "not torch (f32), torch:cpu (f32), torch:cuda (f32): 'none' has no libtorch_cpu.so" stdout
+says "not torch (f32, bf16, f16), torch:cpu (f32, bf16, f16), torch:cuda (f32, bf16, f16): 'none' has no libtorch_cpu.so" stdout
 refuses 1 "unknown backend 'torch:tpu'" "${measure[@]}" --backend torch:tpu
 refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend torch:cpu:1
 

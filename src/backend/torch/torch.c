@@ -10,7 +10,7 @@
 const backend_kind backend_torch_cpu = {
     .name = "torch:cpu",
     .precision = "f32",
-    .summary = "the processor, by PyTorch, in f32",
+    .summary = "the processor, by PyTorch, in f32, bf16 or f16",
     .type = GRAIL_DTYPE_F32,
     .gram_rounding = F32_ROUNDING,
     .devices = 1,
@@ -46,7 +46,7 @@ const backend_kind backend_torch_cpu_f16 = {
 const backend_kind backend_torch_cuda = {
     ON_CUDA,
     LIKE_IT("f32", GRAIL_DTYPE_F32, F32_ROUNDING),
-    .summary = "a GPU, by PyTorch, in f32",
+    .summary = "a GPU, by PyTorch, in f32, bf16 or f16",
 };
 
 const backend_kind backend_torch_cuda_bf16 = {
@@ -79,6 +79,6 @@ const backend_kind backend_torch_cuda_f16 = {
         .like = &backend_torch_cpu,                                                                \
         .pays = torch_has_gpu,                                                                     \
     };
-CHOICE(, "f32", GRAIL_DTYPE_F32, "in f32")
+CHOICE(, "f32", GRAIL_DTYPE_F32, "in f32, bf16 or f16")
 CHOICE(_bf16, "bf16", GRAIL_DTYPE_BF16, "with values of bf16")
 CHOICE(_f16, "f16", GRAIL_DTYPE_F16, "with values of f16")

@@ -50,9 +50,9 @@ TEST(large_networks_of_16_bits_take_what_is_faster)
 {
     static const char *const names[] = {"llama3-bf16", "llama3"};
     const grail_compute any = {.precision = "auto"};
-    const bool prefers = backend_prefers_bf16("cpu");
-    assert_false(backend_prefers_bf16("ref"));
-    assert_int_equal(backend_prefers_bf16("cpu"), prefers); /* asked once */
+    const bool prefers = backend_prefers("cpu", "bf16");
+    assert_false(backend_prefers("ref", "bf16"));
+    assert_int_equal(backend_prefers("cpu", "bf16"), prefers); /* asked once */
     for (int i = 0; i < 2; i++) {
         grail_model *model = NULL;
         assert_ok(grail_model_open(lab_golden(names[i]), &model));
