@@ -82,6 +82,12 @@ static grail_status lower_images(matrix a, matrix d, int64_t begin, matrix image
     return GRAIL_OK;
 }
 
+int64_t feature_panel(const backend *b, int64_t features)
+{
+    const int64_t most = backend_panel(b, FEATURE_PANEL);
+    return features < most ? features : most;
+}
+
 grail_status quadratic_forms_make(matrix a, matrix d, matrix sums)
 {
     grail_status status = GRAIL_OK;

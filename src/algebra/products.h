@@ -8,6 +8,11 @@
 /** Features per panel; a fit holds O times as many values beside its matrices. */
 enum { FEATURE_PANEL = 256 };
 
+/** The same, or as many as the instance wants rows at a time, where that is more; at most
+ * `features`.
+ */
+int64_t feature_panel(const backend *b, int64_t features);
+
 /** A row that holds values[n]; on the host it borrows them. It must not be written. matrix_free. */
 grail_status import_row(backend *b, int64_t n, const double *values, matrix *out) GRAIL_MUST_CHECK;
 

@@ -197,6 +197,11 @@ static const backend_kind *resolve(const char *name, const char *precision, int 
     return kind == NULL || kind->choose == NULL ? kind : kind->choose();
 }
 
+int64_t backend_panel(const backend *b, int64_t usual)
+{
+    return b->kind->batch_rows > usual ? b->kind->batch_rows : usual;
+}
+
 int64_t backend_batch_rows(const char *name)
 {
     enum { USUAL_ROWS = 2048 };

@@ -73,6 +73,8 @@ const char *backend_first_precision(const char *name);
 /** Whether a backend of this name offers a precision of 16 bits and is faster in it on this
  * machine. The first call may try that for two seconds; all calls of a process answer the same. */
 bool backend_prefers(const char *name, const char *precision);
+/** `usual`, or the rows that an instance wants at a time where a call costs more than some rows. */
+int64_t backend_panel(const backend *b, int64_t usual);
 /** Rows of values that a backend of this name wants at a time. */
 int64_t backend_batch_rows(const char *name);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must

@@ -1,4 +1,5 @@
 #include "backend/kind.h"
+#include "backend/operations.h"
 
 size_t element_size(grail_dtype type)
 {
@@ -224,11 +225,36 @@ static int64_t rows_at_once(matrix m)
     return rows < 1 ? 1 : rows > m.rows ? m.rows : rows;
 }
 
-/* Copies between packed host values of `type` and a matrix of another type, some rows at a time. */
+/* The same where a device converts, which it does at the speed of its memory. */
+static grail_status transfer_converted(matrix m, grail_dtype type, bool up, void *values)
+{
+    grail_status status = GRAIL_OK;
+    matrix piece = no_matrix;
+    const int64_t step = rows_at_once(m);
+    const size_t row = (size_t)m.columns * element_size(type);
+    TRY(matrix_new(m.owner, type, step, m.columns, &piece));
+    for (int64_t begin = 0; begin < m.rows; begin += step) {
+        const int64_t rows = begin + step < m.rows ? step : m.rows - begin;
+        const matrix part = matrix_rows(m, begin, rows);
+        const matrix there = matrix_rows(piece, 0, rows);
+        unsigned char *here = (unsigned char *)values + (size_t)begin * row;
+        TRY(up ? matrix_upload(there, here) : matrix_copy(part, there));
+        TRY(up ? matrix_copy(there, part) : matrix_download(there, here));
+    }
+out:
+    matrix_free(&piece);
+    return status;
+}
+
+/* Copies between packed host values of `type` and a matrix of another type, some rows at a time.
+ * What comes up into 16 bits is converted here, where a number beyond their range is an error. */
 static grail_status transfer(matrix m, grail_dtype type, bool up, void *values)
 {
     grail_status status = GRAIL_OK;
     void *piece = NULL;
+    if (!m.owner->kind->is_host && element_size(type) > 2 && !(up && element_size(m.type) == 2)) {
+        return transfer_converted(m, type, up, values);
+    }
     const int64_t step = rows_at_once(m);
     const size_t row = (size_t)m.columns * element_size(type);
     TRY(memory_new_unset(&piece, (size_t)(step * m.columns), element_size(m.type)));

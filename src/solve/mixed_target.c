@@ -74,7 +74,7 @@ static grail_status mix_panels(const grail_statistics *s, const float *consumer,
     matrix given = no_matrix;
     matrix weights = no_matrix;
     panel_products p = {0};
-    const int64_t most = s->outputs < FEATURE_PANEL ? s->outputs : FEATURE_PANEL;
+    const int64_t most = feature_panel(s->owner, s->outputs);
     TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
     TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, most, s->width, &weights));
     TRY(memory_new_unset(&p.before, (size_t)most, sizeof *p.before));

@@ -101,11 +101,6 @@ static grail_status new_matrix(const grail_statistics *s, int64_t rows, int64_t 
     return matrix_new(s->owner, GRAIL_DTYPE_F64, rows, columns, out);
 }
 
-static int64_t panel_width(int64_t features)
-{
-    return features < FEATURE_PANEL ? features : FEATURE_PANEL;
-}
-
 /* A panel of removed features; weights[a panel of outputs, of R] is scratch. */
 typedef struct removed_panel {
     const int64_t *removed;
@@ -128,7 +123,7 @@ static grail_status add_own_removed(const grail_statistics *s, const projection 
     grail_status status = GRAIL_OK;
     matrix weights = no_matrix;
     matrix products = no_matrix; /* G[panel of R, P] */
-    const int64_t panel = panel_width(p->removed_count);
+    const int64_t panel = feature_panel(s->owner, p->removed_count);
     TRY(new_matrix(s, consumer.rows < SHARED_PANEL ? consumer.rows : SHARED_PANEL, panel,
                    &weights));
     TRY(new_matrix(s, panel, p->width, &products));
@@ -156,7 +151,7 @@ static grail_status sum_removed(const grail_statistics *s, const projection *p, 
     matrix weights = no_matrix; /* [panel of outputs, R] */
     matrix sums = no_matrix;
     matrix products = no_matrix;
-    const int64_t panel = panel_width(consumer.rows);
+    const int64_t panel = feature_panel(s->owner, consumer.rows);
     TRY(new_matrix(s, panel, p->removed_count, &weights));
     TRY(new_matrix(s, 1, p->removed_count, &sums));
     TRY(new_matrix(s, 1, consumer.rows, &products));
@@ -186,7 +181,7 @@ static grail_status removed_squares(const grail_statistics *s, const projection 
     matrix images = no_matrix;   /* w_R G[R, panel of R] */
     matrix scratch = no_matrix;
     const int64_t all = p->removed_count;
-    const int64_t panel = panel_width(all);
+    const int64_t panel = feature_panel(s->owner, all);
     TRY(new_matrix(s, panel, all, &products));
     TRY(new_matrix(s, weights.rows, panel, &images));
     TRY(new_matrix(s, 1, weights.rows, &scratch));
