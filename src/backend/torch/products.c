@@ -3,7 +3,13 @@
 
 /* Rows whose products are summed in f32 before they are added in f64; and the strips of columns of
  * a lower triangle, whose products save almost half of those of a square. */
-enum { PANEL = 4096, STRIPS = 8, LEAST_STRIP = 128 };
+enum { PANEL = 4096, NARROW_PANEL = 8192, STRIPS = 8, LEAST_STRIP = 128 };
+
+/* Values of 16 bits have larger errors of their own. */
+static int64_t panel_of(matrix x)
+{
+    return torch_is_narrow(x) ? NARROW_PANEL : PANEL;
+}
 
 static torch_tensor turned(torch_frame *f, bool transpose, matrix m)
 {
@@ -58,9 +64,10 @@ static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
 grail_status torch_run_cross(const operation *o)
 {
     const matrix y = o->m[0];
+    const int64_t panel = panel_of(y);
     torch_frame f = torch_begin(y.owner);
-    for (int64_t begin = 0; begin < y.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const int64_t rows = smaller(PANEL, y.rows - begin);
+    for (int64_t begin = 0; begin < y.rows && f.status == GRAIL_OK; begin += panel) {
+        const int64_t rows = smaller(panel, y.rows - begin);
         add_panel(&f, matrix_rows(y, begin, rows), matrix_rows(o->m[1], begin, rows), false,
                   o->m[2]);
     }
@@ -73,9 +80,10 @@ grail_status torch_run_gram(const operation *o)
     const matrix g = o->m[1];
     const int64_t n = x.columns;
     const int64_t strip = n / STRIPS > LEAST_STRIP ? n / STRIPS : LEAST_STRIP;
+    const int64_t rows = panel_of(x);
     torch_frame f = torch_begin(x.owner);
-    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const matrix panel = matrix_rows(x, begin, smaller(PANEL, x.rows - begin));
+    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += rows) {
+        const matrix panel = matrix_rows(x, begin, smaller(rows, x.rows - begin));
         for (int64_t first = 0; first < n; first += strip) {
             const int64_t count = smaller(strip, n - first);
             add_panel(&f, matrix_columns(panel, first, n - first),

@@ -3,11 +3,13 @@
 
 #include <math.h>
 
-/* 0 where a row is finite, else NaN: its sum is not finite then, and sums in f64 do not overflow.
- */
+/* 0 where a row is finite, else NaN: its sum is not finite then. Values whose sum in f32 overflows
+ * are no less broken. */
 static torch_tensor marks_of_rows(torch_frame *f, matrix m, torch_tensor x)
 {
-    const torch_tensor sums = torch_sums(f, x, MAYBE_INTEGERS(1));
+    const torch_tensor sums =
+        torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(1), A_TRUTH(true),
+                   MAYBE_TYPE(GRAIL_DTYPE_F32));
     return torch_scaled(f, torch_reshaped(f, sums, 1, &m.rows, (int64_t[]){1}, 0), 0.0);
 }
 

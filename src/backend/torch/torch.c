@@ -4,8 +4,8 @@
 #include "backend/torch/memory.h"
 
 #define F32_ROUNDING 0x1p-16 /* as of the backend cpu: products of panels in f32 */
-/* Sums of a panel of equal products are off by up to 4096 2^-25, and GPUs cut off what they add. */
-#define NARROW_ROUNDING 0x1p-13
+/* Sums of a panel of equal products are off by up to 8192 2^-25, and GPUs cut off what they add. */
+#define NARROW_ROUNDING 0x1p-12
 
 const backend_kind backend_torch_cpu = {
     .name = "torch:cpu",
