@@ -38,13 +38,16 @@ text=(--calib "$demo/calibration.txt" --context 128 --samples 64)
 ids=(--calib ids.npy)
 images=(--calib "$demo/vision/calibration" --samples 32)
 
+precision=f32 # torch's
 # both NAME COMMAND...: what the command writes to OUT by both backends
 both() {
-    local backend
+    local backend type
     check "$1"
     rm -rf cpu torch
     for backend in cpu torch:cpu; do
-        runs "$grail" "${@:2}" --backend $backend --quiet --threads 2
+        type=f32
+        [[ $backend == cpu ]] || type=$precision
+        runs "$grail" "${@:2}" --backend $backend --precision "$type" --quiet --threads 2
         mv OUT "${backend%:cpu}"
     done
 }
@@ -61,10 +64,12 @@ near() {
 }
 
 # alike DATA...: both results are as good, within 0.3 % of the loss, or 1 % where weights are rounded to four bits: a last
-# bit moves one of them to the next step. With few samples, greedy choices differ by more.
+# bit moves one of them to the next step; 3 % where all values have 16 bits, of weights that are stored in f32. With few
+# samples, greedy choices differ by more.
 alike() {
     local ours theirs most=1.003
     [[ $checking != rounding* ]] || most=1.01
+    [[ $precision == f32 ]] || most=1.03
     runs "$grail" eval cpu --json "$@"
     ours=$(field mean_nll stdout)
     runs "$grail" eval torch --json "$@"
@@ -104,6 +109,12 @@ both "rounding alone" quantize "$demo/model" "${text[@]}" -o OUT --type w4a16
 alike "${held_out[@]}"
 both "a plan by divergence" compress "$demo/model" "${text[@]}" -o OUT --target-ratio 0.8 --budget divergence
 alike "${held_out[@]}"
+
+for precision in bf16 f16; do
+    both "values in $precision, healed" "${narrow[@]}" --heal block,model --heal-steps 8
+    alike "${held_out[@]}"
+done
+precision=f32
 
 test=(--data "$demo/vision/test")
 both "streams with REPAIR" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv,stream --repair
