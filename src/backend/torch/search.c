@@ -39,7 +39,7 @@ static torch_tensor taken(torch_frame *f, torch_tensor x, torch_tensor row)
 
 static place place_of(torch_frame *f, matrix m, torch_tensor x)
 {
-    place p = {NULL};
+    place p = {0};
     const torch_tensor marks =
         torch_is_narrow(m) ? marks_of_rows(f, m, x) : marks_of(f, x, MAYBE_INTEGER(1));
     p.row = first_of(f, marks);
