@@ -200,16 +200,15 @@ grail_status statistics_check_roots(int64_t rows, const double *roots)
     return GRAIL_OK;
 }
 
-/* The weights are added to those before, one after the other. */
+/* The weights are added to those before, one after the other, in `weights`. */
 static grail_status add_weighted_rows(grail_statistics *s, const double *roots, matrix z, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix root = no_matrix;
     const double before = s->weight;
     TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, roots, &root));
-    TRY(statistics_accumulate_weighted(s, root, z, y));
     TRY(matrix_upload(s->weights, &before));
-    TRY(matrix_add_squares(root, s->weights));
+    TRY(statistics_accumulate_weighted(s, root, z, y));
     s->weight = 0.0;
     TRY(statistics_read_weight(s));
 out:

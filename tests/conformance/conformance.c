@@ -94,10 +94,9 @@ static float rounded_to(grail_dtype type, float value)
 
 double as_operand(const backend *b, float value)
 {
-    const bool is_f16 = backend_type(b) == GRAIL_DTYPE_F16;
-    return unit_of_operands(b) > 0.0
-               ? (double)rounded_to(is_f16 ? GRAIL_DTYPE_F16 : GRAIL_DTYPE_BF16, value)
-               : (double)value;
+    const grail_dtype type =
+        backend_type(b) == GRAIL_DTYPE_F16 ? GRAIL_DTYPE_F16 : GRAIL_DTYPE_BF16;
+    return (double)(unit_of_operands(b) > 0.0 ? rounded_to(type, value) : value);
 }
 
 float as_summed(const backend *b, float value)
@@ -128,14 +127,6 @@ float held(const backend *b, float value)
 {
     const grail_dtype type = backend_type(b);
     return element_size(type) == 2 ? rounded_to(type, value) : value;
-}
-
-float *held_values(const backend *b, int64_t count, float *values)
-{
-    for (int64_t i = 0; i < count; i++) {
-        values[i] = held(b, values[i]);
-    }
-    return values;
 }
 
 static double *widened(int64_t count, const float *values)

@@ -54,8 +54,6 @@ float as_summed(const backend *b, float value);
 float largest_value(const backend *b);
 /** A value as matrices of a backend's values hold it, which may have 16 bits. */
 float held(const backend *b, float value);
-/** The same of many, in place. */
-float *held_values(const backend *b, int64_t count, float *values);
 
 /** `count` normals in f32, with the given standard deviation, and exact in the type of values of
  * the backend that was opened last where that has 16 bits; freed by memory_free, as all below. */

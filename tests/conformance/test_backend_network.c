@@ -11,7 +11,10 @@ BACKEND_TEST(test_conversion_is_exact_both_ways)
     float back[COUNT];
     assert_ok(matrix_upload_f32(x, values));
     assert_ok(matrix_download_f32(x, back));
-    assert_memory_equal(back, held_values(b, COUNT, values), sizeof values);
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = held(b, values[i]);
+    }
+    assert_memory_equal(back, values, sizeof values);
     assert_ok(matrix_download_f32(matrix_rows(x, 1, 0), NULL));
     matrix_free(&x);
 }
@@ -722,6 +725,21 @@ BACKEND_TEST(test_the_first_fault_is_told_no_later_than_at_the_end)
                  "the second kind at row 2, feature 103");
     assert_ok(watch_rows(b, -1, "nothing"));
     assert_ok(backend_settle(b, GRAIL_OK));
+}
+
+BACKEND_TEST(test_rows_of_the_largest_values_are_no_fault)
+{
+    float x[4 * 5];
+    for (int i = 0; i < 4 * 5; i++) {
+        x[i] = largest_value(b);
+    }
+    matrix m = values_of(b, 4, 5, x);
+    x[13] = NAN;
+    matrix with_nan = values_of(b, 4, 5, x);
+    assert_ok(matrix_watch(m, 0, "large values"));
+    assert_ok(backend_settle(b, GRAIL_OK));
+    assert_int_equal(found_in(false, with_nan), 13);
+    free_matrices(&m, &with_nan);
 }
 
 BACKEND_TEST(test_a_failure_that_a_fault_led_to_gives_way_to_it)

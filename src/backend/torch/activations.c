@@ -15,11 +15,6 @@ static void apply_gradient(torch_frame *f, const char *name, torch_tensor x, tor
     (void)torch_call(f, name, "grad_input", A_TENSOR(dy), A_TENSOR(x), A_TENSOR(dx));
 }
 
-static torch_tensor compare(torch_frame *f, const char *name, torch_tensor x, double bound)
-{
-    return torch_call(f, name, "Tensor", A_TENSOR(x), A_TENSOR(torch_number(f, bound)));
-}
-
 /* -- activations ------------------------------------------------------------------------------- */
 
 static void gelu(torch_frame *f, const char *kind, torch_tensor x, torch_tensor y)
@@ -89,7 +84,8 @@ static void quick_gelu_gradient(torch_frame *f, torch_tensor x, torch_tensor dy,
 
 static torch_tensor relu6_slope(torch_frame *f, torch_tensor x)
 {
-    return torch_times(f, compare(f, "aten::gt", x, 0.0), compare(f, "aten::lt", x, 6.0));
+    return torch_times(f, torch_compared(f, "aten::gt", x, 0.0),
+                       torch_compared(f, "aten::lt", x, 6.0));
 }
 
 /* sigmoid(x) sigmoid(-x), which keeps its digits where sigmoid(x) is next to 1. */
@@ -115,7 +111,7 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
         apply_gradient(f, "aten::hardsigmoid_backward", x, dy, dx);
         break;
     case ACTIVATION_RELU:
-        torch_times_into(f, dy, compare(f, "aten::gt", x, 0.0), dx);
+        torch_times_into(f, dy, torch_compared(f, "aten::gt", x, 0.0), dx);
         break;
     case ACTIVATION_RELU6:
         torch_times_into(f, dy, relu6_slope(f, x), dx);
@@ -179,10 +175,10 @@ grail_status torch_run_clamp_gradient(const operation *o)
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor x = torch_matrix(&f, o->m[0]);
     const torch_tensor outside =
-        torch_call(&f, "aten::logical_or", "", A_TENSOR(compare(&f, "aten::lt", x, c->low)),
-                   A_TENSOR(compare(&f, "aten::gt", x, c->high)));
+        torch_call(&f, "aten::logical_or", "", A_TENSOR(torch_compared(&f, "aten::lt", x, c->low)),
+                   A_TENSOR(torch_compared(&f, "aten::gt", x, c->high)));
     const torch_tensor dx = torch_matrix(&f, o->m[2]);
     torch_copy(&f, torch_matrix(&f, o->m[1]), dx);
-    torch_erase(&f, outside, dx);
+    torch_put(&f, outside, 0.0, dx);
     return torch_end(&f);
 }

@@ -100,12 +100,10 @@ grail_status torch_run_inverse_roots(const operation *o)
     const torch_tensor y = torch_matrix(&f, o->m[1]);
     torch_limit(&f, o->with.alpha, o->with.beta, torch_matrix(&f, o->m[0]), y);
     const torch_tensor roots = torch_unary(&f, "aten::sqrt", y);
-    const torch_tensor zeros = torch_scaled(&f, roots, 0.0);
     const torch_tensor none =
-        torch_unary(&f, "aten::logical_not",
-                    torch_call(&f, "aten::gt", "Tensor", A_TENSOR(roots), A_TENSOR(zeros)));
+        torch_unary(&f, "aten::logical_not", torch_compared(&f, "aten::gt", roots, 0.0));
     torch_copy(&f, torch_unary(&f, "aten::reciprocal", roots), y);
-    torch_erase(&f, none, y);
+    torch_put(&f, none, 0.0, y);
     return torch_end(&f);
 }
 
@@ -220,8 +218,7 @@ grail_status torch_run_divide_columns(const operation *o)
 static torch_tensor place_unless(torch_frame *f, torch_tensor mask, torch_tensor place)
 {
     const torch_tensor many = torch_as(f, GRAIL_DTYPE_F64, place);
-    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(many), A_TENSOR(mask),
-                     A_TENSOR(torch_number(f, NO_PIVOT)));
+    torch_put(f, mask, NO_PIVOT, many);
     return many;
 }
 

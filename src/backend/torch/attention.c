@@ -146,9 +146,8 @@ static void hide_unseen(const block *b, torch_tensor scores)
     const torch_tensor near = triangle(b, "aten::triu", ones, shift - reach + 1);
     const torch_tensor seen =
         triangle(b, "aten::tril", near, shift + (b->s->bidirectional ? reach - 1 : 0));
-    (void)torch_call(
-        f, "aten::masked_fill_", "Tensor", A_TENSOR(parted(b, b->queries, scores, b->keys.rows)),
-        A_TENSOR(torch_unary(f, "aten::logical_not", seen)), A_TENSOR(torch_number(f, -HUGE_VAL)));
+    torch_put(f, torch_unary(f, "aten::logical_not", seen), -HUGE_VAL,
+              parted(b, b->queries, scores, b->keys.rows));
 }
 
 static torch_tensor sigmoid_of_difference(const block *b, torch_tensor x, torch_tensor y)

@@ -450,10 +450,15 @@ void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_
                      A_TENSOR(out));
 }
 
-void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t)
+void torch_put(torch_frame *f, torch_tensor mask, double value, torch_tensor t)
 {
     (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(t), A_TENSOR(mask),
-                     A_TENSOR(torch_number(f, 0.0)));
+                     A_TENSOR(torch_number(f, value)));
+}
+
+torch_tensor torch_compared(torch_frame *f, const char *name, torch_tensor x, double bound)
+{
+    return torch_call(f, name, "Tensor", A_TENSOR(x), A_TENSOR(torch_number(f, bound)));
 }
 
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor)

@@ -167,8 +167,10 @@ void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tens
 /** out <- min(max(x, low), high), NaN where x is; `out` may be x. (aten::clamp takes no numbers of
  * the host for a device.) */
 void torch_limit(torch_frame *f, double low, double high, torch_tensor x, torch_tensor out);
-/** t <- 0 where the mask is set. (aten::where would wait for a number to reach a device.) */
-void torch_erase(torch_frame *f, torch_tensor mask, torch_tensor t);
+/** t <- value where the mask is set. (aten::where would wait for a number to reach a device.) */
+void torch_put(torch_frame *f, torch_tensor mask, double value, torch_tensor t);
+/** Whether elements are above or below a bound, or like it: "aten::gt" and its kind. */
+torch_tensor torch_compared(torch_frame *f, const char *name, torch_tensor x, double bound);
 torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b);
 /** Sums over `dimensions`, MAYBE_INTEGERS, which stay with length 1, in f64. */
 torch_tensor torch_sums(torch_frame *f, torch_tensor x, torch_argument dimensions);

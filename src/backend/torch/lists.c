@@ -35,10 +35,14 @@ static const kept_list *find(torch_device where, grail_dtype type, size_t bytes,
 
 static void keep(torch_frame *f, kept_list list, const void *values, torch_tensor t)
 {
+    list.tensor = torch_take(f, t);
+    if (list.tensor == NULL) {
+        return;
+    }
     if (memory_new_unset(&list.values, list.bytes, 1) != GRAIL_OK) {
+        (void)torch.aoti_torch_delete_tensor_object(list.tensor);
         return; /* then it is copied again */
     }
-    list.tensor = torch_take(f, t);
     memcpy(list.values, values, list.bytes);
     if (kept[next].values != NULL) {
         memory_free(kept[next].values);

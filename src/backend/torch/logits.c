@@ -116,7 +116,7 @@ static torch_tensor divergence_of(torch_frame *f, torch_tensor x, const softmax 
     const torch_tensor is_empty =
         torch_call(f, "aten::eq", "Tensor", A_TENSOR(p->e), A_TENSOR(torch_number(f, 0.0)));
     torch_times_into(f, terms, p->e, terms);
-    torch_erase(f, is_empty, terms);
+    torch_put(f, is_empty, 0.0, terms);
     const torch_tensor mean = torch_divided(f, torch_sums(f, terms, MAYBE_INTEGERS(1)), p->total);
     return torch_sum(f, mean, torch_sum(f, p->log_sum, q->log_sum, -1.0), -1.0);
 }

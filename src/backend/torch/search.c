@@ -3,13 +3,11 @@
 
 #include <math.h>
 
-/* 0 where a row is finite, else NaN: its sum is not finite then. Values whose sum in f32 overflows
- * are no less broken. */
+/* 0 where a row is finite, else NaN: its sum is not finite then, and sums in f64 do not overflow.
+ */
 static torch_tensor marks_of_rows(torch_frame *f, matrix m, torch_tensor x)
 {
-    const torch_tensor sums =
-        torch_call(f, "aten::sum", "dim_IntList", A_TENSOR(x), MAYBE_INTEGERS(1), A_TRUTH(true),
-                   MAYBE_TYPE(GRAIL_DTYPE_F32));
+    const torch_tensor sums = torch_sums(f, x, MAYBE_INTEGERS(1));
     return torch_scaled(f, torch_reshaped(f, sums, 1, &m.rows, (int64_t[]){1}, 0), 0.0);
 }
 
@@ -88,7 +86,7 @@ grail_status torch_run_mark_non_finite(const operation *o)
     const torch_tensor found =
         torch_sum(&f, torch_scaled(&f, index, -1.0), torch_number(&f, o->with.alpha), 1.0);
     const torch_tensor code = torch_reshaped(&f, found, 1, (int64_t[]){1}, (int64_t[]){1}, 0);
-    torch_erase(&f, torch_unary(&f, "aten::isfinite", p.mark), code);
+    torch_put(&f, torch_unary(&f, "aten::isfinite", p.mark), 0.0, code);
     const torch_tensor status = torch_matrix(&f, o->m[1]);
     (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(status), A_TENSOR(code),
                      A_TENSOR(status));

@@ -45,18 +45,6 @@ static torch_tensor times(torch_frame *f, int64_t u, torch_tensor a, torch_tenso
                   : torch_call(f, "aten::matmul", "", A_TENSOR(a), A_TENSOR(b));
 }
 
-static torch_tensor compared(torch_frame *f, const char *name, torch_tensor x)
-{
-    return torch_call(f, name, "Tensor", A_TENSOR(x), A_TENSOR(torch_number(f, 0.0)));
-}
-
-/* t <- value where the mask is set. */
-static void put(torch_frame *f, torch_tensor mask, double value, torch_tensor t)
-{
-    (void)torch_call(f, "aten::masked_fill_", "Tensor", A_TENSOR(t), A_TENSOR(mask),
-                     A_TENSOR(torch_number(f, value)));
-}
-
 grail_status torch_run_unit_blocks(const operation *o)
 {
     const matrix blocks = o->m[2];
@@ -93,7 +81,7 @@ static torch_tensor factor(torch_frame *f, torch_tensor a, double jitter, torch_
     torch_tensor made[2];
     (void)torch_call_many(f, "aten::linalg_cholesky_ex", "", 2, made,
                           A_TENSOR(torch_sum(f, a, one, jitter)), A_TRUTH(false), A_TRUTH(false));
-    *failed = compared(f, "aten::ne", made[1]);
+    *failed = torch_compared(f, "aten::ne", made[1], 0.0);
     return made[0];
 }
 
@@ -125,7 +113,7 @@ static torch_tensor divide(torch_frame *f, const operation *o, torch_tensor valu
         torch_call(f, "aten::maximum", "", A_TENSOR(a), A_TENSOR(torch_matrix(f, o->m[1])));
     (void)torch_call(f, "aten::div", "out", A_TENSOR(numbers_of(f, o->m[0], true)),
                      A_TENSOR(divisors), A_TENSOR(values));
-    return compared(f, "aten::le", divisors);
+    return torch_compared(f, "aten::le", divisors, 0.0);
 }
 
 static torch_tensor diagonals(torch_frame *f, torch_tensor blocks)
@@ -165,9 +153,9 @@ grail_status torch_run_unit_values(const operation *o)
     const torch_tensor failed = u == 1 ? divide(&f, o, values) : divide_blocks(&f, o, u, values);
     (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(values), A_TENSOR(torch_number(&f, 0.0)),
                      A_TENSOR(values));
-    put(&f, failed, o->with.alpha, values);
+    torch_put(&f, failed, o->with.alpha, values);
     if (u > 1) {
-        put(&f, compared(&f, "aten::gt", torch_matrix(&f, o->m[1])), 0.0, values);
+        torch_put(&f, torch_compared(&f, "aten::gt", torch_matrix(&f, o->m[1]), 0.0), 0.0, values);
     }
     return torch_end(&f);
 }
@@ -234,7 +222,7 @@ static torch_tensor inverse_factor(torch_frame *f, const operation *o, int64_t u
     }
     const torch_tensor one = identity(f, u);
     const torch_tensor t = inverse_of(f, factor(f, a, o->with.epsilon, one, &failed), one);
-    put(f, failed, o->with.alpha, t);
+    torch_put(f, failed, o->with.alpha, t);
     return t;
 }
 
