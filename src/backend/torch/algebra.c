@@ -4,9 +4,17 @@
 #define NO_PIVOT 0x1p52
 
 enum {
-    PANEL = 8192, /* rows that are converted to f64 at once */
-    STRIP = 256
-}; /* of a triangle */
+    PANEL = 8192,     /* rows that are converted to f64 at once */
+    CACHED = 1 << 16, /* values of them that stay in a processor's cache */
+    STRIP = 256       /* of a triangle */
+};
+
+/* Rows of x to convert to f64 at once. */
+static int64_t panel_of(matrix x)
+{
+    const bool fits = torch_device_of(x.owner).index >= 0 || x.columns * PANEL <= CACHED;
+    return fits ? PANEL : CACHED / x.columns + 1;
+}
 
 /* A[i, i] as a list. */
 static torch_tensor diagonal_of(torch_frame *f, matrix a)
@@ -39,10 +47,11 @@ grail_status torch_run_column_sums(const operation *o)
     const torch_tensor sum = torch_matrix(&f, o->m[1]);
     const torch_tensor square = torch_matrix(&f, o->m[2]);
     const int before = f.count;
-    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += PANEL) {
+    const int64_t step = panel_of(x);
+    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += step) {
         const torch_tensor panel =
             torch_as(&f, GRAIL_DTYPE_F64,
-                     torch_matrix(&f, matrix_rows(x, begin, smaller(PANEL, x.rows - begin))));
+                     torch_matrix(&f, matrix_rows(x, begin, smaller(step, x.rows - begin))));
         if (sum != NULL) {
             add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0)), 1.0);
         }
@@ -58,9 +67,10 @@ grail_status torch_run_column_sums(const operation *o)
 grail_status torch_run_row_dots(const operation *o)
 {
     const matrix a = o->m[0];
+    const int64_t step = panel_of(a);
     torch_frame f = torch_begin(a.owner);
-    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const int64_t rows = smaller(PANEL, a.rows - begin);
+    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += step) {
+        const int64_t rows = smaller(step, a.rows - begin);
         const torch_tensor left =
             torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(a, begin, rows)));
         const torch_tensor right =
@@ -117,12 +127,21 @@ grail_status torch_run_nearest_powers(const operation *o)
     return torch_end(&f);
 }
 
-/* The strict upper triangle is scratch, so all of the product may be added. */
+/* The strict upper triangle is scratch, so whole blocks on the diagonal may be added to. */
 grail_status torch_run_add_symmetric(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_add_product(&f, torch_transposed(&f, torch_matrix(&f, o->m[0])),
-                      torch_matrix(&f, o->m[1]), o->with.alpha, 1.0, torch_matrix(&f, o->m[2]));
+    const matrix a = o->m[2];
+    const int64_t strip = torch_strip(a.columns);
+    torch_frame f = torch_begin(a.owner);
+    for (int64_t first = 0; first < a.columns && f.status == GRAIL_OK; first += strip) {
+        const int64_t count = smaller(strip, a.columns - first);
+        const int64_t rest = a.columns - first;
+        torch_add_product(
+            &f, torch_transposed(&f, torch_matrix(&f, matrix_columns(o->m[0], first, rest))),
+            torch_matrix(&f, matrix_columns(o->m[1], first, count)), o->with.alpha, 1.0,
+            torch_matrix(&f, matrix_columns(matrix_rows(a, first, rest), first, count)));
+        torch_forget(&f, 0);
+    }
     return torch_end(&f);
 }
 
@@ -247,7 +266,9 @@ grail_status torch_run_cholesky(const operation *o)
     const torch_tensor a = torch_matrix(&f, o->m[0]);
     (void)torch_call_many(&f, "aten::linalg_cholesky_ex", "", 2, made, A_TENSOR(a), A_TRUTH(false),
                           A_TRUTH(false));
-    torch_copy(&f, torch_sum(&f, made[0], upper_of(&f, a, 1), 1.0), a);
+    const torch_tensor above = upper_of(&f, a, 1);
+    torch_copy(&f, made[0], a); /* from column to column: a sum of both orders would go slowly */
+    add_to(&f, a, above, 1.0);
     const torch_tensor failed =
         torch_sum(&f, place_unless(&f, torch_unary(&f, "aten::logical_not", made[1]), made[1]),
                   torch_number(&f, 1.0), -1.0);

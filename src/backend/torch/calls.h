@@ -181,6 +181,12 @@ torch_tensor torch_as(torch_frame *f, grail_dtype type, torch_tensor x);
 /** The one element of a tensor, on the host, which waits for it; 0 after a failure. */
 double torch_item(torch_frame *f, torch_tensor t);
 
+/** Columns of a strip of a triangle [n, n] that is computed in strips: an eighth, at least 128. */
+static inline int64_t torch_strip(int64_t n)
+{
+    return n > 8 * 128 ? n / 8 : 128;
+}
+
 static inline int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -45,11 +45,15 @@ grail_status torch_run_subtract(const operation *o)
 }
 
 /* Products are f64 before they are rounded, as the factors are. */
+/* Factors have the type that is computed in: products of mixed types go one by one. */
 grail_status torch_run_scale_rows(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    torch_times_into(&f, torch_matrix(&f, o->m[1]), torch_transposed(&f, torch_matrix(&f, o->m[0])),
-                     torch_matrix(&f, o->m[2]));
+    torch_tensor factors = torch_transposed(&f, torch_matrix(&f, o->m[0]));
+    if (o->m[1].type != GRAIL_DTYPE_F64) {
+        factors = torch_as(&f, GRAIL_DTYPE_F32, factors);
+    }
+    torch_times_into(&f, torch_matrix(&f, o->m[1]), factors, torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }
 

@@ -3,7 +3,7 @@
 
 /* Rows whose products are summed in f32 before they are added in f64; and the strips of columns of
  * a lower triangle, whose products save almost half of those of a square. */
-enum { PANEL = 4096, NARROW_PANEL = 8192, STRIPS = 8, LEAST_STRIP = 128 };
+enum { PANEL = 4096, NARROW_PANEL = 8192 };
 
 /* Values of 16 bits have larger errors of their own. */
 static int64_t panel_of(matrix x)
@@ -79,7 +79,7 @@ grail_status torch_run_gram(const operation *o)
     const matrix x = o->m[0];
     const matrix g = o->m[1];
     const int64_t n = x.columns;
-    const int64_t strip = n / STRIPS > LEAST_STRIP ? n / STRIPS : LEAST_STRIP;
+    const int64_t strip = torch_strip(n);
     const int64_t rows = panel_of(x);
     torch_frame f = torch_begin(x.owner);
     for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += rows) {
