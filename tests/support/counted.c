@@ -13,15 +13,22 @@ static const backend_kind *original(const backend *b)
     return b->kind == &own ? &backend_cpu : &backend_torch_cpu;
 }
 
+static int64_t bytes_of(matrix m)
+{
+    return matrix_count(m) * (int64_t)element_size(m.type);
+}
+
 static grail_status upload(matrix m, const void *values)
 {
     counted.uploads++;
+    counted.bytes_up += bytes_of(m);
     return original(m.owner)->upload(m, values);
 }
 
 static grail_status download(matrix m, void *values)
 {
     counted.downloads++;
+    counted.bytes_down += bytes_of(m);
     return original(m.owner)->download(m, values);
 }
 

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /** Since the program began. A reading is an operation that gives numbers to the host; an upload one
- * of a matrix, or of a list of an operation. */
+ * of a matrix, or of a list of an operation. Bytes are those of matrices. */
 typedef struct transfers {
     int64_t uploads, downloads, readings;
+    int64_t bytes_up, bytes_down;
 } transfers;
 
 extern transfers counted;
