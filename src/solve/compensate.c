@@ -11,7 +11,8 @@ typedef struct given_fit {
     int64_t features;         /* of a unit of that map */
     int64_t outputs, width;   /* of the narrowed consumer */
     given_sums sums;
-    float *prior; /* [outputs, width] owned */
+    float *prior;                /* [outputs, width], owned, ... */
+    matrix consumer, prior_rows; /* ... and both weights where the sums are, owned */
     regression fit, held;
     ridge_options options;
     bool *judged;  /* owned */
@@ -101,10 +102,21 @@ static grail_status make_prior(const grail_reducer *reducer, bool exchangeable, 
     return GRAIL_OK;
 }
 
-static grail_status derive(grail_statistics *s, const float *consumer, given_fit *f,
-                           regression *out)
+static grail_status import_weights(const float *consumer, given_fit *f)
 {
-    return regression_derive(NULL, s, f->map, f->features, f->outputs, consumer, f->prior, out);
+    const grail_statistics *s = f->sums.fit;
+    if (s->outputs == 0) {
+        CHECK(matrix_import(s->owner, GRAIL_DTYPE_F32, f->outputs, s->width, s->width, consumer,
+                            &f->consumer));
+    }
+    return matrix_import(s->owner, GRAIL_DTYPE_F32, f->outputs, f->width, f->width, f->prior,
+                         &f->prior_rows);
+}
+
+static grail_status derive(grail_statistics *s, const given_fit *f, regression *out)
+{
+    return regression_derive(NULL, s, f->map, f->features, f->consumer, f->prior, f->prior_rows,
+                             out);
 }
 
 grail_status grail_compensate(const grail_statistics *fit, const grail_statistics *held,
@@ -127,13 +139,14 @@ grail_status grail_compensate(const grail_statistics *fit, const grail_statistic
     if (f.map != NULL && f.sums.fit->outputs == 0 && reducer_is_identity(reducer)) {
         f.options.ridge = RIDGE_PRIOR; /* it has no error that a ridge could lower */
     }
-    TRY(derive(f.sums.fit, consumer, &f, &f.fit));
-    TRY(derive(f.sums.held, consumer, &f, &f.held));
+    TRY(import_weights(consumer, &f));
+    TRY(derive(f.sums.fit, &f, &f.fit));
+    TRY(derive(f.sums.held, &f, &f.held));
     TRY(matrix_new(f.fit.gram.owner, GRAIL_DTYPE_F64, f.outputs, f.width, &f.weight));
     if (f.options.bias) {
         TRY(memory_new(&f.bias, (size_t)f.outputs, sizeof f.bias[0]));
     }
-    TRY(ridge_solve(&f.fit, &f.held, f.prior, &f.options, f.weight, f.bias, &found));
+    TRY(ridge_solve(&f.fit, &f.held, f.prior_rows, &f.options, f.weight, f.bias, &found));
     TRY(host_view_open(f.weight, GRAIL_DTYPE_F64, HOST_READS, &view));
     const double *values = view.values;
     for (int64_t i = 0; i < matrix_count(f.weight); i++) {
@@ -154,6 +167,8 @@ out:
     host_view_drop(&view);
     given_sums_fini(&f.sums);
     memory_free(f.prior);
+    matrix_free(&f.consumer);
+    matrix_free(&f.prior_rows);
     regression_fini(&f.fit);
     regression_fini(&f.held);
     memory_free(f.judged);

@@ -55,8 +55,8 @@ typedef struct drifted_map {
     const float *weight;
     int64_t step;
     int64_t measured; /* m outputs */
-    matrix rows;      /* their weights [m, H] in f64; owned, as what follows */
-    float *prior;     /* the same on the host */
+    matrix given;     /* the weights in f32; owned, as what follows */
+    matrix rows;      /* those of the measured outputs [m, H] in f64 */
     bool *judged;     /* [m]; NULL = all */
 } drifted_map;
 
@@ -74,20 +74,6 @@ static void measured_part_fini(measured_part *p)
     memory_free(p->gap);
     memory_free(p->own);
     memory_free(p->mixed);
-}
-
-/* Rows first, first + step, ... of W as f64; `out` has as many. */
-static grail_status widen_rows(const drifted_map *m, int64_t first, int64_t step, matrix out)
-{
-    grail_status status = GRAIL_OK;
-    matrix given = no_matrix;
-    const int64_t span = (out.rows - 1) * step + 1;
-    TRY(matrix_import(out.owner, GRAIL_DTYPE_F32, span, m->width, m->width,
-                      m->weight + first * m->width, &given));
-    TRY(matrix_copy(matrix_every_row(given, step), out));
-out:
-    matrix_free(&given);
-    return status;
 }
 
 static void add_gap(const drifted_map *m, const measured_part *p, target_gap *into)
@@ -180,7 +166,7 @@ static grail_status choose_fit(const drifted_map *m, const drift_sums *const par
     if (options->bias) {
         TRY(memory_new_unset(&bias, (size_t)m->measured, sizeof bias[0]));
     }
-    TRY(ridge_solve(&sums[0], &sums[1], m->prior, &own, weight, bias, result));
+    TRY(ridge_solve(&sums[0], &sums[1], m->rows, &own, weight, bias, result));
 out:
     regression_fini(&sums[0]);
     regression_fini(&sums[1]);
@@ -197,16 +183,14 @@ static grail_status fit_input(const drift_sums *const parts[2], double share,
     grail_status status = GRAIL_OK;
     regression all = {0};
     regression held = {0};
-    float *identity = NULL; /* [rows, rows] */
+    matrix identity = no_matrix;
     ridge_result ignored = {0};
     ridge_options own = *options;
     own.judged = NULL;
     own.alpha_count = 0;
     own.alpha = options->keeps_weights ? options->alpha : chosen->alpha;
-    TRY(memory_new(&identity, (size_t)(map.rows * map.rows), sizeof *identity));
-    for (int64_t i = 0; i < map.rows; i++) {
-        identity[i * map.rows + i] = 1.0F;
-    }
+    TRY(matrix_new_zero(map.owner, GRAIL_DTYPE_F64, map.rows, map.rows, &identity));
+    TRY(matrix_shift_diagonal(1.0, identity));
     TRY(input_regression(parts[0], share, &all));
     TRY(input_regression(parts[1], share, &held));
     TRY(regression_add(&all, &held));
@@ -214,7 +198,7 @@ static grail_status fit_input(const drift_sums *const parts[2], double share,
 out:
     regression_fini(&all);
     regression_fini(&held);
-    memory_free(identity);
+    matrix_free(&identity);
     return status;
 }
 
@@ -232,7 +216,7 @@ static grail_status apply_to_panel(int64_t begin, int64_t end, void *context)
     const map_panel *p = context;
     const matrix rows = matrix_rows(p->wide, 0, end - begin);
     const matrix here = matrix_rows(p->product, 0, end - begin);
-    CHECK(widen_rows(p->of, begin, 1, rows));
+    CHECK(matrix_copy(matrix_rows(p->of->given, begin, end - begin), rows));
     CHECK(matrix_gemm(false, false, 1.0, rows, p->map, 0.0, here));
     CHECK(matrix_download_f32(here, p->fitted + begin * p->of->width));
     return p->bias == NULL ? GRAIL_OK : vector_products(rows, p->bias, p->bias_change + begin);
@@ -298,10 +282,10 @@ grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t 
     drifted_map m = {.outputs = outputs, .width = fit->input->width, .weight = weight};
     m.step = regression_measured_stride(m.outputs);
     m.measured = (m.outputs + m.step - 1) / m.step;
-    TRY(matrix_new(fit->input->owner, GRAIL_DTYPE_F64, m.measured, m.width, &m.rows));
-    TRY(widen_rows(&m, 0, m.step, m.rows));
-    TRY(memory_new_unset(&m.prior, (size_t)(m.measured * m.width), sizeof m.prior[0]));
-    TRY(matrix_download_f32(m.rows, m.prior));
+    TRY(matrix_import(fit->input->owner, GRAIL_DTYPE_F32, m.outputs, m.width, m.width, weight,
+                      &m.given));
+    TRY(matrix_new(m.given.owner, GRAIL_DTYPE_F64, m.measured, m.width, &m.rows));
+    TRY(matrix_copy(matrix_every_row(m.given, m.step), m.rows));
     if (options->judged != NULL) {
         TRY(memory_new(&m.judged, (size_t)m.measured, sizeof m.judged[0]));
     }
@@ -331,8 +315,8 @@ grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t 
         TRY(fit_outputs(&m, parts, *share, options, result, fitted, bias_change));
     }
 out:
+    matrix_free(&m.given);
     matrix_free(&m.rows);
-    memory_free(m.prior);
     memory_free(m.judged);
     measured_part_fini(&measured[0]);
     measured_part_fini(&measured[1]);

@@ -10,9 +10,9 @@
 typedef struct derivation {
     grail_statistics sums;  /* taken over */
     const projection *map;  /* NULL: the sums are those of Z */
-    matrix consumer;        /* W[O, n u] in f32, where the target is X W^T */
+    matrix consumer;        /* W[O, n u] in f32, where the target is X W^T; borrowed */
     const float *prior;     /* W0[O, K u] on the host ... */
-    matrix prior_rows;      /* ... and in f32 on the instance of the sums */
+    matrix prior_rows;      /* ... and in f32 on the instance of the sums; borrowed */
     const grail_comm *comm; /* ranks that share out the outputs; NULL: one */
 } derivation;
 
@@ -435,24 +435,20 @@ static grail_status check_statistics(const grail_statistics *s, const grail_redu
     return GRAIL_OK;
 }
 
-static grail_status import_weights(backend *b, int64_t outputs, int64_t width, const float *values,
-                                   matrix *out)
-{
-    return matrix_import(b, GRAIL_DTYPE_F32, outputs, width, width, values, out);
-}
-
 grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
                                const grail_reducer *reducer, int64_t features_per_unit,
-                               int64_t outputs, const float *consumer, const float *prior,
+                               matrix consumer, const float *prior, matrix prior_rows,
                                regression *out)
 {
+    const int64_t outputs = prior_rows.rows;
     grail_status status = check_statistics(s, reducer, features_per_unit, outputs);
     if (status != GRAIL_OK) {
         return status;
     }
     projection map = {0};
     regression r = {0};
-    derivation d = {.sums = *s, .prior = prior, .comm = comm};
+    derivation d = {
+        .sums = *s, .consumer = consumer, .prior = prior, .prior_rows = prior_rows, .comm = comm};
     *s = (grail_statistics){0};
     r = (regression){
         .width = d.sums.width, .outputs = outputs, .count = d.sums.count, .weight = d.sums.weight};
@@ -461,10 +457,6 @@ grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
         d.map = &map;
         r.width = map.width;
     }
-    if (d.sums.outputs == 0) {
-        TRY(import_weights(d.sums.owner, outputs, d.sums.width, consumer, &d.consumer));
-    }
-    TRY(import_weights(d.sums.owner, outputs, r.width, prior, &d.prior_rows));
     /* A folding has only its merged features: its `full_diagonal` is that of A. */
     const bool folds = d.map != NULL && d.map->shares != NULL;
     TRY(memory_new(&r.residual_square, (size_t)r.outputs, sizeof *r.residual_square));
@@ -483,8 +475,6 @@ grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
 out:
     regression_fini(&r);
     statistics_free_sums(&d.sums);
-    matrix_free(&d.consumer);
-    matrix_free(&d.prior_rows);
     projection_fini(&map);
     return status;
 }

@@ -40,8 +40,7 @@ typedef struct ridge_problem {
     const ridge_options *options;
     regression *fit;
     const regression *held; /* NULL without a held-out part */
-    const float *prior;     /* W0[O, K] on the host ... */
-    matrix prior_rows;      /* ... and in f32 on the instance of `fit` */
+    matrix prior;           /* W0[O, K], borrowed */
     ridge_system system;    /* of `fit` */
     int64_t measured;       /* m outputs, every step-th one */
     int64_t step;
@@ -153,11 +152,9 @@ static grail_status allocate_candidate(const ridge_problem *p, candidate *c)
 static grail_status problem_allocate(ridge_problem *p)
 {
     backend *b = p->fit->gram.owner;
-    const int64_t n = p->fit->width;
     p->step = regression_measured_stride(p->fit->outputs);
     p->measured = (p->fit->outputs + p->step - 1) / p->step;
     p->judged = judged_outputs(p);
-    CHECK(matrix_import(b, GRAIL_DTYPE_F32, p->fit->outputs, n, n, p->prior, &p->prior_rows));
     CHECK(allocate_candidate(p, &p->tried));
     CHECK(allocate_candidate(p, &p->best));
     change_products *products = &p->products;
@@ -201,7 +198,7 @@ static grail_status solve_outputs(const ridge_problem *p, int64_t first, int64_t
 {
     const bool to_zero = p->options->ridge == RIDGE_ZERO;
     const int64_t span = p->fit->outputs - first;
-    const matrix prior = matrix_every_row(matrix_rows(p->prior_rows, first, span), step);
+    const matrix prior = matrix_every_row(matrix_rows(p->prior, first, span), step);
     const matrix cross = matrix_every_row(matrix_rows(p->fit->cross, first, span), step);
     CHECK(matrix_copy(matrix_rows(cross, 0, d.rows), d));
     if (p->options->bias) {
@@ -528,31 +525,32 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
     return GRAIL_OK;
 }
 
-/* weight <- W0 + D */
+/* weight <- W0 + D, a panel of outputs at a time. An unchanged weight keeps its bits, the sign of a
+ * zero included: 0 - D has no negative zero, and what it is subtracted from keeps its sign. */
 static grail_status finish(const ridge_problem *p, matrix weight)
 {
     grail_status status = GRAIL_OK;
-    host_view view = {.values = NULL};
-    const int64_t n = p->fit->width;
-    TRY(host_view_open(weight, GRAIL_DTYPE_F64, HOST_UPDATES, &view));
-    for (int64_t o = 0; o < p->fit->outputs; o++) {
-        double *row = (double *)view.values + o * n;
-        /* row <- w0 + row. An unchanged weight keeps its bits, the sign of a zero included. */
-        const float *w0 = p->prior + o * n;
-        for (int64_t k = 0; k < n; k++) {
-            row[k] = row[k] == 0.0 ? (double)w0[k] : (double)w0[k] + row[k];
-        }
-        if (first_non_finite(n, row) >= 0) {
-            TRY(not_finite("ridge", "the fitted weight of output", o));
-        }
+    matrix negated = no_matrix;
+    bool finite = false;
+    const int64_t panel = feature_panel(weight.owner, weight.rows);
+    TRY(matrix_new(weight.owner, GRAIL_DTYPE_F64, panel, weight.columns, &negated));
+    for (int64_t begin = 0; begin < weight.rows; begin += panel) {
+        const int64_t count = begin + panel < weight.rows ? panel : weight.rows - begin;
+        const matrix change = matrix_rows(negated, 0, count);
+        const matrix rows = matrix_rows(weight, begin, count);
+        TRY(matrix_zero(change));
+        TRY(matrix_add_scaled(-1.0, rows, change));
+        TRY(matrix_copy(matrix_rows(p->prior, begin, count), rows));
+        TRY(matrix_add_scaled(-1.0, change, rows));
     }
-    TRY(host_view_close(&view));
+    TRY(matrices_are_finite(1, &weight, (const bool[]){false}, &finite));
+    TRY(check_matrix("ridge", "the fitted weight of output", false, finite, weight));
 out:
-    host_view_drop(&view);
+    matrix_free(&negated);
     return status;
 }
 
-grail_status ridge_solve(regression *fit, regression *held, const float *prior,
+grail_status ridge_solve(regression *fit, regression *held, matrix prior,
                          const ridge_options *options, matrix weight, double *bias_change,
                          ridge_result *result)
 {
@@ -592,7 +590,6 @@ grail_status ridge_solve(regression *fit, regression *held, const float *prior,
 out:
     ridge_system_fini(&p.system);
     shared_trials_fini(&p.trials);
-    matrix_free(&p.prior_rows);
     candidate_fini(&p.tried);
     candidate_fini(&p.best);
     memory_free(p.products.forms);

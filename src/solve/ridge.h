@@ -48,7 +48,9 @@ int64_t regression_measured_stride(int64_t outputs);
  * reducer (algebra/projection.h). A folding whose merged units emit something else than the means
  * has statistics of Z itself, and no reducer (NULL). s->outputs == 0: Y = X W^T, with the consumer
  * W[O, n u]; of a selection E = W_R G[R,P]. s->outputs == O: a target in the sums; the consumer may
- * be NULL. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior`. Takes over the memory
+ * be missing. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior` on the host and as
+ * `prior_rows` on the instance of the statistics, where W is, too, both in f32: other parts of the
+ * rows take the same ones. Takes over the memory
  * of `s` (its arrays are moved or freed, *s is left empty), so that a selection needs no second
  * Gram. The ranks of `comm` (NULL: one) call it with the same sums and share out the outputs; all
  * have the regression. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other
@@ -56,7 +58,7 @@ int64_t regression_measured_stride(int64_t outputs);
  */
 grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
                                const grail_reducer *reducer, int64_t features_per_unit,
-                               int64_t outputs, const float *consumer, const float *prior,
+                               matrix consumer, const float *prior, matrix prior_rows,
                                regression *out) GRAIL_MUST_CHECK;
 
 /** into += other (same W0). */
@@ -109,19 +111,17 @@ typedef struct ridge_result {
  * the fit on `fit` alone, and the answer is refitted on both. With the prior ridge, where W0 does
  * better on the held-out part than all of them, W' = W0: with its limit for alpha = infinity,
  * d = mean(Y) - W0 mean(Z), if moves_prior allows it and this does better there than d = 0.
- * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K] as
- * f32.
- * weight W'[O,K], an f64 matrix of the same instance, and bias_change d[O] on the host (when
- * options->bias) are the outputs.
- * lambda = alpha * mean diag A (with `of_all`: of the uncentred Gram matrix of all features before
- * the cut), at least 1e-8 mean diag A when features are dead. A failing factorisation
- * raises lambda to max(10 lambda, 1e-8 mean diag) up to six times, then eigenvalues are used. With
- * RIDGE_SCALE_DIAGONAL the share of a feature that does not vary is 1.
- * Ranks call it with the same sums, and share out the candidates and the outputs; all have the
- * same answer, of the same bits as one rank alone.
- * NaN in the sums is GRAIL_ERROR_NUMERIC.
+ * Both regressions serve as workspace; their contents are undefined afterwards. prior W0[O,K]
+ * in f32 or f64, and the outputs weight W'[O,K] in f64 are matrices of the same instance; the
+ * bias_change d[O] (when options->bias) is on the host. lambda = alpha * mean diag A (with
+ * `of_all`: of the uncentred Gram matrix of all features before the cut), at least 1e-8 mean diag A
+ * when features are dead. A failing factorisation raises lambda to max(10 lambda, 1e-8 mean diag)
+ * up to six times, then eigenvalues are used. With RIDGE_SCALE_DIAGONAL the share of a feature that
+ * does not vary is 1. Ranks call it with the same sums, and share out the candidates and the
+ * outputs; all have the same answer, of the same bits as one rank alone. NaN in the sums is
+ * GRAIL_ERROR_NUMERIC.
  */
-grail_status ridge_solve(regression *fit, regression *held, const float *prior,
+grail_status ridge_solve(regression *fit, regression *held, matrix prior,
                          const ridge_options *options, matrix weight, double *bias_change,
                          ridge_result *result) GRAIL_MUST_CHECK;
 

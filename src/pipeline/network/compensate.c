@@ -24,14 +24,28 @@ static void fitted_map_fini(fitted_map *m)
     *m = (fitted_map){0};
 }
 
-static grail_status make_regression(const grail_comm *comm, const observation *o,
-                                    const grail_reducer *reducer, grail_statistics *s,
-                                    const float *prior, regression *out)
+/* The regressions of both parts, and W0 where they are; all owned, even after a failure. */
+static grail_status make_regressions(const grail_comm *comm, observation *o,
+                                     const grail_reducer *reducer, const float *prior,
+                                     matrix *prior_rows, regression *fit, regression *held)
 {
+    grail_status status = GRAIL_OK;
+    matrix consumer = no_matrix;
+    backend *b = o->fit->owner;
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    const int64_t width = o->fit->width;
     const grail_reducer *map = o->remade ? NULL : reducer; /* the sums are those of Z already */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
-    return regression_derive(comm, s, map, u, rows, o->weight, prior, out);
+    const int64_t kept = map == NULL ? width : map->kept * u;
+    TRY(matrix_import(b, GRAIL_DTYPE_F32, rows, kept, kept, prior, prior_rows));
+    if (o->fit->outputs == 0) {
+        TRY(matrix_import(b, GRAIL_DTYPE_F32, rows, width, width, o->weight, &consumer));
+    }
+    TRY(regression_derive(comm, o->fit, map, u, consumer, prior, *prior_rows, fit));
+    TRY(regression_derive(comm, o->held, map, u, consumer, prior, *prior_rows, held));
+out:
+    matrix_free(&consumer);
+    return status;
 }
 
 static ridge_options options_of(const cutting *cut, const grail_comm *comm, int consumer)
@@ -89,6 +103,7 @@ static grail_status fit_solve(const cutting *cut, const site_result *results,
     grail_status status = GRAIL_OK;
     regression fit = {0};
     regression held = {0};
+    matrix prior_rows = {0};
     matrix weight = {0};
     backend *b = o->fit->owner;
     bool *judged = NULL;
@@ -96,13 +111,12 @@ static grail_status fit_solve(const cutting *cut, const site_result *results,
     TRY(find_judged(cut, results, o, &judged));
     options.judged = judged;
     options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
-    TRY(make_regression(options.comm, o, reducer, o->fit, prior, &fit));
-    TRY(make_regression(options.comm, o, reducer, o->held, prior, &held));
+    TRY(make_regressions(comm, o, reducer, prior, &prior_rows, &fit, &held));
     TRY(matrix_new(b, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
     }
-    TRY(ridge_solve(&fit, &held, prior, &options, weight, out->bias_change, &out->result));
+    TRY(ridge_solve(&fit, &held, prior_rows, &options, weight, out->bias_change, &out->result));
     regression_fini(&fit);
     regression_fini(&held);
     TRY(memory_new_unset(&out->weight, (size_t)matrix_count(weight), sizeof out->weight[0]));
@@ -112,6 +126,7 @@ out:
     memory_free(judged);
     regression_fini(&fit);
     regression_fini(&held);
+    matrix_free(&prior_rows);
     matrix_free(&weight);
     return status;
 }

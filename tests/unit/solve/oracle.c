@@ -59,6 +59,26 @@ grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, 
     return s;
 }
 
+grail_status oracle_regress(const grail_comm *comm, grail_statistics *s,
+                            const grail_reducer *reducer, int64_t features_per_unit,
+                            int64_t outputs, const float *consumer, const float *prior,
+                            regression *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix wide = no_matrix;
+    matrix narrow = no_matrix;
+    const int64_t width = reducer == NULL ? s->width : reducer->kept * features_per_unit;
+    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, width, width, prior, &narrow));
+    if (consumer != NULL) {
+        TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &wide));
+    }
+    TRY(regression_derive(comm, s, reducer, features_per_unit, wide, prior, narrow, out));
+out:
+    matrix_free(&wide);
+    matrix_free(&narrow);
+    return status;
+}
+
 grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
                            int64_t features_per_unit, int64_t outputs, const float *consumer,
                            regression *out)
@@ -68,7 +88,7 @@ grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
     TRY(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
                          sizeof *prior));
     assert_ok(grail_reducer_merge_columns(reducer, 0, features_per_unit, outputs, consumer, prior));
-    TRY(regression_derive(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out));
+    TRY(oracle_regress(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out));
 out:
     memory_free(prior);
     return status;
@@ -79,7 +99,7 @@ regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t
     regression r = {0};
     grail_statistics *s = oracle_statistics(b, o, begin, end, target);
     grail_reducer *reducer = oracle_reducer();
-    assert_ok(regression_derive(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
+    assert_ok(oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
     grail_reducer_free(reducer);
     grail_statistics_free(s);
     return r;
@@ -115,6 +135,20 @@ out:
     return status;
 }
 
+grail_status oracle_ridge(regression *fit, regression *held, const float *prior,
+                          const ridge_options *options, matrix weight, double *bias,
+                          ridge_result *result)
+{
+    grail_status status = GRAIL_OK;
+    matrix rows = no_matrix;
+    TRY(matrix_import(weight.owner, GRAIL_DTYPE_F32, fit->outputs, fit->width, fit->width, prior,
+                      &rows));
+    TRY(ridge_solve(fit, held, rows, options, weight, bias, result));
+out:
+    matrix_free(&rows);
+    return status;
+}
+
 grail_status oracle_fit(regression *fit, regression *held, const float *prior,
                         const ridge_options *options, double *weight, double *bias,
                         ridge_result *result)
@@ -122,7 +156,7 @@ grail_status oracle_fit(regression *fit, regression *held, const float *prior,
     grail_status status = GRAIL_OK;
     matrix w = no_matrix;
     TRY(matrix_new(fit->gram.owner, GRAIL_DTYPE_F64, fit->outputs, fit->width, &w));
-    TRY(ridge_solve(fit, held, prior, options, w, bias, result));
+    TRY(oracle_ridge(fit, held, prior, options, w, bias, result));
     TRY(matrix_download(w, weight));
 out:
     matrix_free(&w);

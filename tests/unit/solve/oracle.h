@@ -34,7 +34,12 @@ grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, 
 /** The regression of the kept features on those rows. */
 regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target);
 
-/** regression_derive of a selection, with W0 = W[:, P]. */
+/** regression_derive with weights on the host; the consumer may be NULL. */
+grail_status oracle_regress(const grail_comm *comm, grail_statistics *s,
+                            const grail_reducer *reducer, int64_t features_per_unit,
+                            int64_t outputs, const float *consumer, const float *prior,
+                            regression *out) GRAIL_MUST_CHECK;
+/** The same of a selection, with W0 = W[:, P]. */
 grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
                            int64_t features_per_unit, int64_t outputs, const float *consumer,
                            regression *out) GRAIL_MUST_CHECK;
@@ -49,7 +54,11 @@ typedef struct regression_sums {
 /** The regression of these sums on an instance; regression_fini. */
 grail_status oracle_load(backend *b, const regression_sums *sums, regression *out) GRAIL_MUST_CHECK;
 
-/** ridge_solve with its weight[O, K] in an array. */
+/** ridge_solve with W0 in an array. */
+grail_status oracle_ridge(regression *fit, regression *held, const float *prior,
+                          const ridge_options *options, matrix weight, double *bias,
+                          ridge_result *result) GRAIL_MUST_CHECK;
+/** The same with its weight[O, K] in an array. */
 grail_status oracle_fit(regression *fit, regression *held, const float *prior,
                         const ridge_options *options, double *weight, double *bias,
                         ridge_result *result) GRAIL_MUST_CHECK;

@@ -86,12 +86,12 @@ static void solve_outputs(backend *b, const rows *r, int64_t split, bool mixes,
     out->share = mixes ? target_gap_share(&gap) : 1.0;
     for (int i = 0; i < 2; i++) {
         assert_ok(statistics_mix_target(parts[i], r->weight, out->share));
-        assert_ok(regression_derive(NULL, parts[i], NULL, 1, O, NULL, r->weight, &sums[i]));
+        assert_ok(oracle_regress(NULL, parts[i], NULL, 1, O, NULL, r->weight, &sums[i]));
         grail_statistics_free(parts[i]);
     }
     assert_ok(matrix_new(b, GRAIL_DTYPE_F64, O, H, &weight));
-    assert_ok(ridge_solve(&sums[0], &sums[1], r->weight, options, weight,
-                          options->bias ? out->bias : NULL, &out->result));
+    assert_ok(oracle_ridge(&sums[0], &sums[1], r->weight, options, weight,
+                           options->bias ? out->bias : NULL, &out->result));
     assert_ok(matrix_download(weight, out->weight));
     matrix_free(&weight);
     regression_fini(&sums[0]);

@@ -95,7 +95,7 @@ TEST(measured_statistics_of_the_narrow_input_give_the_same_sums)
     matrix y = support_rows(on_ref, T, O, O, o.given);
     assert_ok(statistics_create(on_ref, K, O, &s));
     assert_ok(statistics_accumulate(s, z, y));
-    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.prior, &r));
+    assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, o.prior, &r));
     assert_sums(&o, o.other, &r, 1e-9);
     assert_false(matrix_exists(s->gram));
     matrix_free(&z);
@@ -326,7 +326,7 @@ TEST(many_outputs_of_a_target_are_measured_likewise)
     assert_ok(matrix_upload(s->cross, cross));
     assert_ok(matrix_upload(s->target_sum, sum));
     assert_ok(matrix_upload(s->target_square, square));
-    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, prior, &r));
+    assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, prior, &r));
     for (int64_t i = 0; i < MANY; i++) {
         assert_near(support_element(r.cross, i, 0), (double)(2 * i - 4), 0.0);
         assert_near(r.residual_sum[i], (double)(10 * i), 0.0);
@@ -369,12 +369,12 @@ TEST(shapes_that_do_not_fit_leave_the_statistics_alone)
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
     grail_statistics *own = oracle_statistics(on_ref, &o, 0, T, false);
-    assert_fails(regression_derive(NULL, s, reducer, 2, O, o.consumer, o.prior, &r),
-                 GRAIL_ERROR_SHAPE, "12 features, but the reducer has 12 units of 2");
-    assert_fails(regression_derive(NULL, s, reducer, 1, O - 1, o.consumer, o.prior, &r),
+    assert_fails(oracle_regress(NULL, s, reducer, 2, O, o.consumer, o.x, &r), GRAIL_ERROR_SHAPE,
+                 "12 features, but the reducer has 12 units of 2");
+    assert_fails(oracle_regress(NULL, s, reducer, 1, O - 1, o.consumer, o.prior, &r),
                  GRAIL_ERROR_SHAPE, "4 outputs, but the target has 5");
-    assert_fails(regression_derive(NULL, own, NULL, 1, O, NULL, o.consumer, &r),
-                 GRAIL_ERROR_ARGUMENT, "need a target");
+    assert_fails(oracle_regress(NULL, own, NULL, 1, O, NULL, o.consumer, &r), GRAIL_ERROR_ARGUMENT,
+                 "need a target");
     assert_true(matrix_exists(s->gram));
     assert_true(matrix_exists(own->gram));
     grail_statistics_free(s);

@@ -90,7 +90,7 @@ TEST(every_sum_equals_its_definition_on_the_rows)
         regression r = {0};
         setup(&f, 21);
         grail_statistics *s = oracle_statistics(backends[b], &f.o, 0, T, false);
-        assert_ok(regression_derive(NULL, s, f.reducer, U, O, f.o.consumer, f.prior, &r));
+        assert_ok(oracle_regress(NULL, s, f.reducer, U, O, f.o.consumer, f.prior, &r));
         assert_sums(&f, &r, tolerances[b]);
         regression_fini(&r);
         grail_statistics_free(s);
@@ -112,7 +112,7 @@ TEST(equal_units_leave_no_residual)
     f.o = equal;
     oracle_derive(&f.o);
     grail_statistics *s = oracle_statistics(on_ref, &f.o, 0, T, false);
-    assert_ok(regression_derive(NULL, s, f.reducer, U, O, f.o.consumer, f.prior, &r));
+    assert_ok(oracle_regress(NULL, s, f.reducer, U, O, f.o.consumer, f.prior, &r));
     for (int64_t i = 0; i < O * K; i++) {
         assert_near(support_element(r.cross, i / K, i % K), 0.0,
                     1e-3); /* the prior's sums are rounded to f32 */
@@ -132,7 +132,7 @@ static grail_status fold_once(void *context)
     grail_statistics *s = NULL;
     grail_status status = statistics_create(on_ref, H, 0, &s);
     if (status == GRAIL_OK) {
-        status = regression_derive(NULL, s, f->reducer, U, O, f->o.consumer, f->prior, &r);
+        status = oracle_regress(NULL, s, f->reducer, U, O, f->o.consumer, f->prior, &r);
     }
     regression_fini(&r);
     grail_statistics_free(s);

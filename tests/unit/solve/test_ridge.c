@@ -329,7 +329,7 @@ TEST(a_folding_is_its_own_whole)
     oracle_fill(&o, 36);
     regression r = {0};
     grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
-    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
+    assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
     assert_near(r.full_diagonal, lambda_of_all(&o, T, 1.0), 1e-10);
     regression_fini(&r);
     grail_statistics_free(s);

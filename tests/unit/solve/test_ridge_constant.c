@@ -1,6 +1,6 @@
 /* Features that are constant, in sums that f32 products leave inexact, against the fit of the site
  * that does not have them. */
-#include "solve/ridge.h"
+#include "oracle.h"
 #include "stats/constant_features.h"
 #include "support/matrices.h"
 
@@ -56,9 +56,9 @@ static fitted fit_of(float constant, bool with, ridge_kind kind)
     assert_ok(statistics_create(on_cpu, width, O, &s));
     assert_ok(statistics_accumulate(s, rows, targets));
     assert_ok(statistics_settle_constants(s));
-    assert_ok(regression_derive(NULL, s, NULL, 1, s->outputs, NULL, f.prior, &r));
+    assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, f.prior, &r));
     assert_ok(matrix_new(on_cpu, GRAIL_DTYPE_F64, O, width, &weight));
-    assert_ok(ridge_solve(&r, NULL, f.prior, &options, weight, f.bias, &f.result));
+    assert_ok(oracle_ridge(&r, NULL, f.prior, &options, weight, f.bias, &f.result));
     f.weight = support_values(weight);
     matrix_free(&weight);
     matrix_free(&rows);

@@ -1,4 +1,5 @@
 /* Fits by several ranks: the bits of one alone. */
+#include "oracle.h"
 #include "solve/drift.h"
 
 #include "support/matrices.h"
@@ -86,12 +87,11 @@ static void fit_consumer(const grail_comm *comm, int choice, answer *out)
     observe(choice < 2, 0, FIT_ROWS, &parts[0]);
     observe(choice < 2, FIT_ROWS, ROWS, &parts[1]);
     for (int i = 0; i < 2; i++) {
-        assert_ok(
-            regression_derive(comm, parts[i], reducer, 1, OUTPUTS, consumer, prior, &sums[i]));
+        assert_ok(oracle_regress(comm, parts[i], reducer, 1, OUTPUTS, consumer, prior, &sums[i]));
         grail_statistics_free(parts[i]);
     }
     assert_ok(matrix_new(backend_host(), GRAIL_DTYPE_F64, OUTPUTS, KEPT, &weight));
-    assert_ok(ridge_solve(&sums[0], &sums[1], prior, &options, weight, out->bias, &out->result));
+    assert_ok(oracle_ridge(&sums[0], &sums[1], prior, &options, weight, out->bias, &out->result));
     assert_ok(matrix_download_f32(weight, out->weight));
     matrix_free(&weight);
     regression_fini(&sums[0]);

@@ -362,7 +362,7 @@ static grail_status build_part(const oracle *o, int64_t begin, int64_t end, regr
         status = grail_reducer_from_selection(ORACLE_WIDTH, K, oracle_kept, &reducer);
     }
     if (status == GRAIL_OK) {
-        status = regression_derive(NULL, s, reducer, 1, O, o->consumer, o->prior, out);
+        status = oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, out);
     }
     grail_statistics_free(s);
     grail_reducer_free(reducer);

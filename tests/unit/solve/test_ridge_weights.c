@@ -55,7 +55,7 @@ static regression weighted_regression(const oracle *o, int64_t begin, int64_t en
     assert_ok(statistics_accumulate_weighted(s, of, x, target ? y : no_matrix));
     assert_ok(statistics_read_weight(s));
     matrix_free(&of);
-    assert_ok(regression_derive(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
+    assert_ok(oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
     grail_statistics_free(s);
     grail_reducer_free(reducer);
     matrix_free(&x);
