@@ -258,17 +258,25 @@ out:
     return status;
 }
 
+const int64_t *parameter_store_shape(parameter_store *store, int index)
+{
+    const parameter_store *s = store_of(store, index);
+    return matrix_exists(s->entries[index].values) ? s->entries[index].shape
+                                                   : s->model->graph->parameters[index].shape;
+}
+
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements)
 {
     grail_status status = GRAIL_OK;
-    const parameter_entry *entry = NULL;
+    const parameter_store *s = store_of(store, index);
+    const matrix held = s->entries[index].values;
     float *values = NULL;
     int64_t count = 0;
-    TRY(parameter_store_get(store, index, &entry));
-    TRY(entry_elements(store, index, entry->shape, &count));
+    TRY(entry_elements(store, index, parameter_store_shape(store, index), &count));
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    TRY(matrix_download_f32(entry->values, values));
+    TRY(matrix_exists(held) ? matrix_download_f32(held, values)
+                            : model_parameter_f32(s->model, source_of(s, index), values));
     *out = values;
     *elements = count;
     values = NULL;

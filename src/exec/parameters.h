@@ -59,7 +59,12 @@ grail_status parameter_store_own(parameter_store *store, int index) GRAIL_MUST_C
 grail_status parameter_store_round(const parameter_store *store, int index,
                                    matrix values) GRAIL_MUST_CHECK;
 
-/** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. */
+/** Its shape as seen through `store`, without loading it. Borrowed until it is set or released. */
+const int64_t *parameter_store_shape(parameter_store *store, int index);
+
+/** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. Without
+ * an entry they are read from the checkpoint, and none is made: what is only read passes no device.
+ */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
 

@@ -90,10 +90,8 @@ grail_status wide_values(const cutting *cut, parameter_store *current, int param
 {
     const parameter_cut *axes = &cut->axes[parameter];
     const graph_parameter *dense = &cut->graph->parameters[parameter];
-    const parameter_entry *entry = NULL;
     int64_t count = 0;
-    CHECK(parameter_store_get(current, parameter, &entry));
-    memcpy(shape, entry->shape, sizeof entry->shape);
+    memcpy(shape, parameter_store_shape(current, parameter), PARAMETER_MAX_RANK * sizeof shape[0]);
     CHECK(parameter_store_read_f32(current, parameter, out, &count));
     int64_t width = count / shape[0];
     CHECK(spread_part(cut, &axes->rows, 1, dense->shape[0], width, &shape[0], out));

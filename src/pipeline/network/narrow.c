@@ -155,15 +155,13 @@ grail_status narrow_values(const cutting *cut, const site_result *results, param
 {
     grail_status status = GRAIL_OK;
     const parameter_cut *axes = &cut->axes[parameter];
-    const parameter_entry *entry = NULL;
     kept_features rows = {0};
     kept_features columns = {0};
     float *wide = NULL;
     int64_t count = 0;
-    TRY(parameter_store_get(store, parameter, &entry));
-    memcpy(shape, entry->shape, sizeof entry->shape);
-    const int64_t width = matrix_count(entry->values) / shape[0];
     const graph_parameter *dense = &cut->graph->parameters[parameter];
+    memcpy(shape, parameter_store_shape(store, parameter), PARAMETER_MAX_RANK * sizeof shape[0]);
+    const int64_t width = row_elements(dense->rank, shape);
     TRY(kept_of_axis(cut->plan, results, &axes->rows, dense->shape[0], index, shape[0], &rows));
     TRY(kept_of_axis(cut->plan, results, &axes->columns, row_elements(dense->rank, dense->shape),
                      index, width, &columns));

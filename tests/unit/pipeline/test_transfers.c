@@ -35,7 +35,7 @@ static const char *write_batches(const lab *l, int64_t batches)
 /* Calls of pass_run, the most of what one of them read, and what they read and were given
  * together. */
 typedef struct passes {
-    int64_t count, most, read, given, bytes_given;
+    int64_t count, most, read, given;
 } passes;
 
 static passes passed;
@@ -51,7 +51,6 @@ grail_status __wrap_pass_run(sample_passes *s, const pass *p)
     passed.count += read > 0;
     passed.read += read;
     passed.given += counted.uploads - before.uploads;
-    passed.bytes_given += counted.bytes_up - before.bytes_up;
     passed.most = read > passed.most ? read : passed.most;
     return status;
 }
@@ -67,11 +66,11 @@ static passes pass_batches(const lab *l, grail_compress_options options, int64_t
     options.output.path =
         lab_path_of(l, "%s-%s-%lld", options.run.backend, options.cut.selector, (long long)batches);
     assert_ok(lab_compress(&options));
-    print_message("%s, %s, %lld batches: %lld up (%lld KiB beside passes), %lld down (%lld KiB), "
+    print_message("%s, %s, %lld batches: %lld up (%lld KiB), %lld down (%lld KiB), "
                   "%lld read; in %lld passes %lld up, %lld down or read\n",
                   options.run.backend, options.cut.selector, (long long)batches,
                   (long long)(counted.uploads - before.uploads),
-                  (long long)((counted.bytes_up - before.bytes_up - passed.bytes_given) / 1024),
+                  (long long)((counted.bytes_up - before.bytes_up) / 1024),
                   (long long)(counted.downloads - before.downloads),
                   (long long)((counted.bytes_down - before.bytes_down) / 1024),
                   (long long)(counted.readings - before.readings), (long long)passed.count,
