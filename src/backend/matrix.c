@@ -246,13 +246,14 @@ out:
     return status;
 }
 
-/* Copies between packed host values of `type` and a matrix of another type, some rows at a time.
- * What comes up into 16 bits is converted here, where a number beyond their range is an error. */
+/* Copies between packed host values of `type` and a matrix of another type, some rows at a time. A
+ * device converts where fewer bytes pass then; what comes up into 16 bits is converted here, where
+ * a number beyond their range is an error. */
 static grail_status transfer(matrix m, grail_dtype type, bool up, void *values)
 {
     grail_status status = GRAIL_OK;
     void *piece = NULL;
-    if (!m.owner->kind->is_host && element_size(type) > 2 && !(up && element_size(m.type) == 2)) {
+    if (!m.owner->kind->is_host && element_size(type) < element_size(m.type)) {
         return transfer_converted(m, type, up, values);
     }
     const int64_t step = rows_at_once(m);
