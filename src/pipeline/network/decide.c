@@ -134,6 +134,36 @@ weight_source weights_of_store(parameter_store *store)
     return (weight_source){.borrow = borrow_weight, .context = store};
 }
 
+/* The dense weights, of which those of one parameter may be on the host already; NULL: are not. */
+typedef struct read_weights {
+    parameter_store *dense;
+    int parameter;
+    const float *values;
+} read_weights;
+
+static grail_status borrow_read(void *context, int parameter, const float **out, float **owned)
+{
+    const read_weights *w = context;
+    if (w->values == NULL || parameter != w->parameter) {
+        return parameter_store_borrow_f32(w->dense, parameter, out, owned);
+    }
+    *out = w->values;
+    *owned = NULL;
+    return GRAIL_OK;
+}
+
+/* What an observation has read of its consumer, where that is the dense weight as it is stored. */
+static const float *dense_values(const cutting *cut, const observation *o,
+                                 const sample_passes *passes)
+{
+    const parameter_store *current = passes->current->parameters;
+    const int weight = cut->graph->nodes[o->node].weight;
+    const bool is_dense = current->parent == passes->dense->parameters &&
+                          !matrix_exists(current->entries[weight].values);
+    return is_dense && o->layout.tap_rows == 1 && !cut_site(cut, o->site)->is_part ? o->weight
+                                                                                   : NULL;
+}
+
 grail_status decide_site(const cutting *cut, int index, const site_view *known, grail_reducer **out)
 {
     const plan_site *planned = &cut->plan->sites[index];
@@ -164,13 +194,14 @@ grail_status site_take_decision(site_result *result, site_kind kind, grail_reduc
 
 /* Decides from the dense weights, and from statistics of a consumer's input; NULL: none. */
 static grail_status decide(const cutting *cut, int index, const sample_passes *passes,
-                           const double *input_norms, input_statistics *input, site_result *results)
+                           weight_source weights, const double *input_norms,
+                           input_statistics *input, site_result *results)
 {
     grail_reducer *made = NULL;
     const site_view known = {
         .backend = passes->dense->parameters->backend,
         .comm = passes->comm,
-        .weights = weights_of_store(passes->dense->parameters),
+        .weights = weights,
         .input_norms = input_norms,
         .inputs = input,
         .input_count = input == NULL ? 0 : 1,
@@ -207,7 +238,8 @@ static grail_status decide_here(const cutting *cut, int index, sample_passes *pa
     if ((site_decision_needs(cut->plan, index, s) & NEEDS_INPUT_NORMS) != 0) {
         TRY(measure_input_norms(cut, index, passes, results, &norms));
     }
-    TRY(decide(cut, index, passes, norms, NULL, results));
+    TRY(decide(cut, index, passes, weights_of_store(passes->dense->parameters), norms, NULL,
+               results));
 out:
     memory_free(norms);
     return status;
@@ -237,7 +269,11 @@ grail_status decide_at_consumer(const cutting *cut, const observation *o,
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(input_statistics_take(needs, o->fit, o->held, input));
     input->gradients = regional_gradients_of(gradients, cut->graph->nodes[o->node].weight);
-    TRY(decide(cut, o->site, passes, NULL, input, results));
+    read_weights weights = {.dense = passes->dense->parameters,
+                            .parameter = cut->graph->nodes[o->node].weight,
+                            .values = dense_values(cut, o, passes)};
+    TRY(decide(cut, o->site, passes, (weight_source){.borrow = borrow_read, .context = &weights},
+               NULL, input, results));
 out:
     input_statistics_free(1, input);
     return status;
