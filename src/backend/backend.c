@@ -290,6 +290,11 @@ double backend_gram_rounding(const backend *b, int64_t rows)
     return b->kind->gram_rounding + 16.0 * b->kind->statistics_unit / sqrt(fmax(1.0, (double)rows));
 }
 
+bool backend_is_host(const backend *b)
+{
+    return b->kind->is_host;
+}
+
 size_t backend_value_size(const backend *b)
 {
     return element_size(b->kind->type);

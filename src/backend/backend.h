@@ -55,6 +55,8 @@ grail_dtype backend_weight_type(const backend *b);
 /** The share of its value by which the sum of squares over `rows` rows of a constant feature,
  * weighted or not, may differ from the square of its sum, beside f64 rounding (kind.h). */
 double backend_gram_rounding(const backend *b, int64_t rows);
+/** Whether its memory is the host's, which sees packed matrices without a copy. */
+bool backend_is_host(const backend *b);
 /** Bytes of one value. */
 size_t backend_value_size(const backend *b);
 /** Bytes of the matrices that exist. */

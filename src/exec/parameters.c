@@ -164,19 +164,23 @@ static grail_status entry_elements(const parameter_store *store, int index, cons
     return GRAIL_OK;
 }
 
+static grail_dtype written_dtype(const parameter_store *store, int index)
+{
+    return is_written_otherwise(store, index)
+               ? store->written[index]
+               : model_written_dtype(store->model, store->model->tensors[index]);
+}
+
 /* Rounds f32 values to those that the tensor will give, so that the samples pass through exactly
  * the weights that the finished checkpoint holds. */
 static grail_status round_to_stored(const parameter_store *store, int index, int64_t count,
                                     float *values)
 {
-    const tensor_view *tensor = store->model->tensors[index];
     const storage_map *map = &store->model->graph->parameters[index].map;
-    const grail_dtype dtype = is_written_otherwise(store, index)
-                                  ? store->written[index]
-                                  : model_written_dtype(store->model, tensor);
-    return dtype_block(dtype) > 1
-               ? GRAIL_OK
-               : error_in(storage_round(map, dtype, count, values), "tensor '%s'", tensor->name);
+    const grail_dtype dtype = written_dtype(store, index);
+    return dtype_block(dtype) > 1 ? GRAIL_OK
+                                  : error_in(storage_round(map, dtype, count, values),
+                                             "tensor '%s'", store->model->tensors[index]->name);
 }
 
 grail_status parameter_store_round(const parameter_store *store, int index, matrix values)
@@ -189,6 +193,17 @@ grail_status parameter_store_round(const parameter_store *store, int index, matr
 out:
     host_view_drop(&v);
     return status;
+}
+
+/* Takes the values over. */
+static void put_entry(parameter_store *store, int index, const int64_t shape[], matrix *values)
+{
+    parameter_entry *entry = &store->entries[index];
+    drop_entry(store, index);
+    entry->values = *values;
+    *values = no_matrix;
+    memcpy(entry->shape, shape,
+           (size_t)store->model->graph->parameters[index].rank * sizeof shape[0]);
 }
 
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
@@ -210,10 +225,41 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
     memcpy(v.values, values, (size_t)count * sizeof values[0]);
     TRY(round_to_stored(store, index, count, v.values));
     TRY(host_view_close(&v));
-    drop_entry(store, index);
-    store->entries[index].values = copy;
-    memcpy(store->entries[index].shape, shape, (size_t)p->rank * sizeof shape[0]);
-    copy = (matrix){0};
+    put_entry(store, index, shape, &copy);
+out:
+    host_view_drop(&v);
+    matrix_free(&copy);
+    return status;
+}
+
+/* Whether values of this type are as the tensor will give them. */
+static bool is_rounded(const parameter_store *store, int index, grail_dtype type)
+{
+    const grail_dtype dtype = written_dtype(store, index);
+    return dtype_block(dtype) > 1 ||
+           (dtype == type && !storage_is_affine(&store->model->graph->parameters[index].map));
+}
+
+grail_status parameter_store_set_matrix(parameter_store *store, int index, const int64_t shape[],
+                                        matrix values)
+{
+    grail_status status = GRAIL_OK;
+    matrix copy = {0};
+    host_view v = {0};
+    bool finite = false;
+    if (!backend_is_host(store->backend)) {
+        TRY(new_values(store, index, shape, &copy));
+        TRY(matrix_copy(matrix_reshape(values, copy.rows, copy.columns), copy));
+        TRY(matrices_are_finite(1, &copy, (const bool[]){false}, &finite));
+    }
+    if (finite) {
+        TRY(is_rounded(store, index, copy.type) ? GRAIL_OK
+                                                : parameter_store_round(store, index, copy));
+        put_entry(store, index, shape, &copy);
+    } else { /* which tells of what is not */
+        TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_READS, &v));
+        TRY(parameter_store_set(store, index, shape, v.values));
+    }
 out:
     host_view_drop(&v);
     matrix_free(&copy);

@@ -40,6 +40,10 @@ grail_status parameter_store_get(parameter_store *store, int index,
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],
                                  const float *values) GRAIL_MUST_CHECK;
 
+/** The same from a packed matrix of F32 of the store's backend. A device converts where it lies. */
+grail_status parameter_store_set_matrix(parameter_store *store, int index, const int64_t shape[],
+                                        matrix values) GRAIL_MUST_CHECK;
+
 /** From now on the root `store` takes the values of `source`, which has the same shape, from the
  * checkpoint for `index`. */
 grail_status parameter_store_stand_in(parameter_store *store, int index,

@@ -52,7 +52,6 @@ grail_status drift_sums_settle(drift_sums *s)
 typedef struct drifted_map {
     int64_t outputs; /* O */
     int64_t width;   /* H */
-    const float *weight;
     int64_t step;
     int64_t measured; /* m outputs */
     matrix given;     /* the weights in f32; owned, as what follows */
@@ -207,7 +206,7 @@ typedef struct map_panel {
     const drifted_map *of;
     matrix map, wide, product;
     const double *bias; /* NULL: none */
-    float *fitted;
+    matrix fitted;
     double *bias_change;
 } map_panel;
 
@@ -218,7 +217,7 @@ static grail_status apply_to_panel(int64_t begin, int64_t end, void *context)
     const matrix here = matrix_rows(p->product, 0, end - begin);
     CHECK(matrix_copy(matrix_rows(p->of->given, begin, end - begin), rows));
     CHECK(matrix_gemm(false, false, 1.0, rows, p->map, 0.0, here));
-    CHECK(matrix_download_f32(here, p->fitted + begin * p->of->width));
+    CHECK(matrix_copy(here, matrix_rows(p->fitted, begin, end - begin)));
     return p->bias == NULL ? GRAIL_OK : vector_products(rows, p->bias, p->bias_change + begin);
 }
 
@@ -239,7 +238,7 @@ out:
 /* The fit of all outputs, as it was chosen for those measured. */
 static grail_status fit_outputs(const drifted_map *m, const drift_sums *const parts[2],
                                 double share, const ridge_options *options,
-                                const ridge_result *chosen, float *fitted, double *bias_change)
+                                const ridge_result *chosen, matrix fitted, double *bias_change)
 {
     grail_status status = GRAIL_OK;
     matrix map = no_matrix;
@@ -252,8 +251,7 @@ static grail_status fit_outputs(const drifted_map *m, const drift_sums *const pa
     /* fitted = W T and bias_change = W bias, each rank some of the outputs. */
     map_panel p = {.of = m, .map = map, .bias = bias, .fitted = fitted, .bias_change = bias_change};
     const shared_rows rows = shared_rows_of(options->comm, m->outputs);
-    TRY(shared_rows_gather_bytes(&rows, apply_to_own(&rows, &p), fitted,
-                                 (size_t)m->width * sizeof fitted[0]));
+    TRY(shared_rows_gather(&rows, apply_to_own(&rows, &p), fitted));
     TRY(bias == NULL
             ? GRAIL_OK
             : shared_rows_gather_bytes(&rows, GRAIL_OK, bias_change, sizeof bias_change[0]));
@@ -272,14 +270,14 @@ static double find_share(const drifted_map *m, const measured_part measured[2])
     return target_gap_share(&gap);
 }
 
-grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t outputs,
-                         const float *weight, bool mixes, const ridge_options *options,
-                         float *fitted, double *bias_change, double *share, ridge_result *result)
+grail_status drift_solve(const drift_sums *fit, const drift_sums *held, const float *weight,
+                         bool mixes, const ridge_options *options, matrix fitted,
+                         double *bias_change, double *share, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     const drift_sums *const parts[2] = {fit, held};
     measured_part measured[2] = {0};
-    drifted_map m = {.outputs = outputs, .width = fit->input->width, .weight = weight};
+    drifted_map m = {.outputs = fitted.rows, .width = fit->input->width};
     m.step = regression_measured_stride(m.outputs);
     m.measured = (m.outputs + m.step - 1) / m.step;
     TRY(matrix_import(fit->input->owner, GRAIL_DTYPE_F32, m.outputs, m.width, m.width, weight,
@@ -307,7 +305,7 @@ grail_status drift_solve(const drift_sums *fit, const drift_sums *held, int64_t 
     TRY(choose_fit(&m, parts, measured, *share, options, result));
     if (result->fallback == RIDGE_FALLBACK_PLAIN) {
         /* W as it is. */
-        memcpy(fitted, m.weight, (size_t)(m.outputs * m.width) * sizeof fitted[0]);
+        TRY(matrix_copy(m.given, fitted));
         if (bias_change != NULL) {
             memset(bias_change, 0, (size_t)m.outputs * sizeof bias_change[0]);
         }

@@ -186,7 +186,7 @@ grail_status grail_drift_compensate(const grail_drift *fit, const grail_drift *h
     grail_status status = GRAIL_OK;
     grail_drift *parts[2] = {NULL, NULL};
     bool *judged = NULL;
-    float *fitted = NULL;
+    matrix fitted = {0};
     double *bias = NULL;
     double share = 1.0;
     ridge_options how = {0};
@@ -196,14 +196,14 @@ grail_status grail_drift_compensate(const grail_drift *fit, const grail_drift *h
     TRY(given_options_solve(options, outputs, &judged, &how));
     TRY(settled_copy(fit, fit, &parts[0]));
     TRY(settled_copy(fit, held, &parts[1]));
-    const size_t count = (size_t)(outputs * grail_drift_width(fit));
-    TRY(memory_new_unset(&fitted, count, sizeof fitted[0]));
+    TRY(matrix_new(parts[0]->sums.square.owner, GRAIL_DTYPE_F32, outputs, grail_drift_width(fit),
+                   &fitted));
     if (how.bias) {
         TRY(memory_new(&bias, (size_t)outputs, sizeof bias[0]));
     }
-    TRY(drift_solve(&parts[0]->sums, &parts[1]->sums, outputs, consumer,
-                    options->target == GRAIL_FIT_MIXED, &how, fitted, bias, &share, &found));
-    memcpy(weight, fitted, count * sizeof weight[0]);
+    TRY(drift_solve(&parts[0]->sums, &parts[1]->sums, consumer, options->target == GRAIL_FIT_MIXED,
+                    &how, fitted, bias, &share, &found));
+    TRY(matrix_download(fitted, weight));
     if (bias != NULL) {
         memcpy(bias_change, bias, (size_t)outputs * sizeof bias_change[0]);
     }
@@ -212,7 +212,7 @@ out:
     grail_drift_free(parts[0]);
     grail_drift_free(parts[1]);
     memory_free(judged);
-    memory_free(fitted);
+    matrix_free(&fitted);
     memory_free(bias);
     return status;
 }

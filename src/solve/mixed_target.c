@@ -15,17 +15,15 @@ double target_gap_share(const target_gap *g)
     return g->gap < g->target ? fmin(1.0, 1.0 - g->gap / g->target) : 0.0;
 }
 
-grail_status target_gap_add(const grail_statistics *s, const float *consumer, target_gap *into)
+grail_status target_gap_add(const grail_statistics *s, matrix consumer, target_gap *into)
 {
     grail_status status = GRAIL_OK;
-    matrix given = no_matrix;
     matrix weights = no_matrix; /* of every stride-th output, in f64 */
     double *forms = NULL;       /* w G w^T */
     double *mixed = NULL;       /* C w^T */
     double *squares = NULL;     /* q of all outputs */
     const int64_t stride = regression_measured_stride(s->outputs);
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
-    const matrix rows = matrix_every_row(given, stride);
+    const matrix rows = matrix_every_row(consumer, stride);
     TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, rows.rows, s->width, &weights));
     TRY(matrix_copy(rows, weights));
     TRY(memory_new_unset(&forms, (size_t)weights.rows, sizeof *forms));
@@ -41,7 +39,6 @@ grail_status target_gap_add(const grail_statistics *s, const float *consumer, ta
         into->target += square;
     }
 out:
-    matrix_free(&given);
     matrix_free(&weights);
     memory_free(forms);
     memory_free(mixed);
@@ -67,15 +64,13 @@ static void mix_sums(double share, int64_t count, const panel_products *p, doubl
 }
 
 /* All panels; `feature_sums` s[H], t[O] and q[O] are on the host. */
-static grail_status mix_panels(const grail_statistics *s, const float *consumer, double share,
+static grail_status mix_panels(const grail_statistics *s, matrix consumer, double share,
                                const double *feature_sums, double *sums, double *squares)
 {
     grail_status status = GRAIL_OK;
-    matrix given = no_matrix;
     matrix weights = no_matrix;
     panel_products p = {0};
     const int64_t most = feature_panel(s->owner, s->outputs);
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, s->outputs, s->width, s->width, consumer, &given));
     TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, most, s->width, &weights));
     TRY(memory_new_unset(&p.before, (size_t)most, sizeof *p.before));
     TRY(memory_new_unset(&p.after, (size_t)most, sizeof *p.after));
@@ -83,7 +78,7 @@ static grail_status mix_panels(const grail_statistics *s, const float *consumer,
     for (int64_t first = 0; first < s->outputs; first += most) {
         const int64_t left = s->outputs - first;
         const matrix panel = matrix_rows(weights, 0, left < most ? left : most);
-        TRY(matrix_copy(matrix_rows(given, first, panel.rows), panel));
+        TRY(matrix_copy(matrix_rows(consumer, first, panel.rows), panel));
         /* C <- beta C + (1 - beta) W G for a panel of outputs, W[rows, H] in f64. */
         const matrix cross = matrix_rows(s->cross, first, panel.rows);
         TRY(row_products(cross, panel, p.before));
@@ -93,7 +88,6 @@ static grail_status mix_panels(const grail_statistics *s, const float *consumer,
         mix_sums(share, panel.rows, &p, sums + first, squares + first);
     }
 out:
-    matrix_free(&given);
     matrix_free(&weights);
     memory_free(p.before);
     memory_free(p.after);
@@ -101,7 +95,7 @@ out:
     return status;
 }
 
-grail_status statistics_mix_target(grail_statistics *s, const float *consumer, double share)
+grail_status statistics_mix_target(grail_statistics *s, matrix consumer, double share)
 {
     grail_status status = GRAIL_OK;
     host_view features = {0};
@@ -124,11 +118,18 @@ out:
 grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held,
                                     const float *consumer, target_gap *gap)
 {
-    CHECK(target_gap_add(fit, consumer, gap));
-    CHECK(target_gap_add(held, consumer, gap));
+    grail_status status = GRAIL_OK;
+    matrix weights = no_matrix;
+    TRY(matrix_import(fit->owner, GRAIL_DTYPE_F32, fit->outputs, fit->width, fit->width, consumer,
+                      &weights));
+    TRY(target_gap_add(fit, weights, gap));
+    TRY(target_gap_add(held, weights, gap));
     const double share = target_gap_share(gap);
-    CHECK(statistics_mix_target(fit, consumer, share));
-    return statistics_mix_target(held, consumer, share);
+    TRY(statistics_mix_target(fit, weights, share));
+    TRY(statistics_mix_target(held, weights, share));
+out:
+    matrix_free(&weights);
+    return status;
 }
 
 /* sum_t root_t^2 |x_t|^2 */

@@ -28,17 +28,18 @@ typedef struct target_gap {
 /** beta, from 0 to 1; 1 where the target is zero. */
 double target_gap_share(const target_gap *g);
 
-/** Adds the gap of statistics with a target; consumer W[O, H]. Where there are many outputs,
- * only those are measured that regressions measure (ridge.h). Fills the upper triangle of the Gram
- * matrix. */
-grail_status target_gap_add(const grail_statistics *s, const float *consumer,
+/** Adds the gap of statistics with a target; consumer W[O, H] in f32 on their instance. Where there
+ * are many outputs, only those are measured that regressions measure (ridge.h). Fills the upper
+ * triangle of the Gram matrix. */
+grail_status target_gap_add(const grail_statistics *s, matrix consumer,
                             target_gap *into) GRAIL_MUST_CHECK;
 
-/** The sums of Y become those of Y_m; consumer W[O, H]. The Gram matrix has both triangles. */
-grail_status statistics_mix_target(grail_statistics *s, const float *consumer,
+/** The sums of Y become those of Y_m, with W[O, H] as above. The Gram matrix has both triangles. */
+grail_status statistics_mix_target(grail_statistics *s, matrix consumer,
                                    double share) GRAIL_MUST_CHECK;
 
-/** The same of both parts of the rows, by the share of both, whose gaps are added to *gap. */
+/** The same of both parts of the rows, by the share of both, whose gaps are added to *gap; W is on
+ * the host. */
 grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held,
                                     const float *consumer, target_gap *gap) GRAIL_MUST_CHECK;
 

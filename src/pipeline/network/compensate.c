@@ -11,7 +11,7 @@
 
 /* A fit, computed in f64. */
 typedef struct fitted_map {
-    float *weight;       /* owned, in the shape of the prior; rounded to f32 */
+    matrix weight;       /* owned, in the shape of the prior; rounded to f32 */
     double *bias_change; /* owned; NULL without a bias */
     ridge_result result;
     bool bias;
@@ -19,7 +19,7 @@ typedef struct fitted_map {
 
 static void fitted_map_fini(fitted_map *m)
 {
-    memory_free(m->weight);
+    matrix_free(&m->weight);
     memory_free(m->bias_change);
     *m = (fitted_map){0};
 }
@@ -119,8 +119,8 @@ static grail_status fit_solve(const cutting *cut, const site_result *results,
     TRY(ridge_solve(&fit, &held, prior_rows, &options, weight, out->bias_change, &out->result));
     regression_fini(&fit);
     regression_fini(&held);
-    TRY(memory_new_unset(&out->weight, (size_t)matrix_count(weight), sizeof out->weight[0]));
-    TRY(matrix_download_f32(weight, out->weight));
+    TRY(matrix_new(b, GRAIL_DTYPE_F32, weight.rows, weight.columns, &out->weight));
+    TRY(matrix_copy(weight, out->weight));
     out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
 out:
     memory_free(judged);
@@ -144,13 +144,12 @@ static grail_status fit_solve_drift(const cutting *cut, const site_result *resul
     ridge_options options = options_of(cut, comm, o->node);
     TRY(find_judged(cut, results, o, &judged));
     options.judged = judged;
-    TRY(memory_new_unset(&out->weight, (size_t)(outputs * o->layout.features),
-                         sizeof out->weight[0]));
+    TRY(matrix_new(fit->input->owner, GRAIL_DTYPE_F32, outputs, o->layout.features, &out->weight));
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)outputs, sizeof out->bias_change[0]));
     }
-    TRY(drift_solve(fit, held, outputs, o->weight, o->mixes, &options, out->weight,
-                    out->bias_change, share, &out->result));
+    TRY(drift_solve(fit, held, o->weight, o->mixes, &options, out->weight, out->bias_change, share,
+                    &out->result));
     out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
 out:
     memory_free(judged);
@@ -213,8 +212,8 @@ static grail_status fit_consumer(const cutting *cut, const sample_passes *passes
     grail_status status = GRAIL_OK;
     fitted_map fitted = {0};
     TRY(fit_solve(cut, results, passes->comm, o, results[o->site].reducer, prior, &fitted));
-    TRY(consumer_set(cut, passes->current->parameters, results[o->site].reducer, o->site,
-                     o->consumer, fitted.weight, fitted.bias_change));
+    TRY(consumer_set_matrix(cut, passes->current->parameters, results[o->site].reducer, o->site,
+                            o->consumer, fitted.weight, fitted.bias_change));
     const grail_fit made =
         site_fit_of(site_consumer_name(cut->graph, cut_site(cut, o->site), o->consumer),
                     &fitted.result, dense_share(o), fitted.bias);

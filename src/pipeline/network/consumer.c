@@ -244,6 +244,7 @@ static void sum_taps(int64_t rows, int64_t taps, const double *in, double *out)
     }
 }
 
+/* Nothing without a change. */
 static grail_status change_bias(const cutting *cut, parameter_store *current, int node_index,
                                 const consumer_layout *l, const double *change)
 {
@@ -251,6 +252,9 @@ static grail_status change_bias(const cutting *cut, parameter_store *current, in
     float *bias = NULL;
     double *sums = NULL;
     int64_t count = 0;
+    if (change == NULL) {
+        return GRAIL_OK;
+    }
     const bias_slot slot = consumer_bias_slot(cut->graph, node_index);
     TRY(memory_new(&sums, (size_t)l->rows, sizeof sums[0]));
     sum_taps(l->rows, l->tap_rows, change, sums);
@@ -326,35 +330,59 @@ grail_status consumer_set(const cutting *cut, parameter_store *current,
         natural = turned;
     }
     TRY(consumer_set_stored(cut, current, reducer, index, consumer, natural));
-    if (bias_change != NULL) {
-        TRY(change_bias(cut, current, cut_site(cut, index)->consumers[consumer].node, &l,
-                        bias_change));
-    }
+    TRY(change_bias(cut, current, cut_site(cut, index)->consumers[consumer].node, &l, bias_change));
 out:
     memory_free(turned);
     return status;
 }
 
-grail_status map_set(const cutting *cut, parameter_store *current, int node_index,
-                     const float *weight, const double *bias_change)
+grail_status consumer_set_matrix(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int index, int consumer,
+                                 matrix narrow, const double *bias_change)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    const node *n = consumer_node(cut, index, consumer);
+    const consumer_layout l = consumer_layout_of(cut, index, consumer);
+    int64_t shape[PARAMETER_MAX_RANK] = {0};
+    if (l.tap_rows > 1 || runs_wide(cut, index, consumer)) {
+        TRY(host_view_open(narrow, GRAIL_DTYPE_F32, HOST_READS, &v));
+        TRY(consumer_set(cut, current, reducer, index, consumer, v.values, bias_change));
+    } else {
+        memcpy(shape, cut->graph->parameters[n->weight].shape, sizeof shape);
+        shape[0] = l.rows;
+        shape[1] = narrow.columns / l.taps;
+        TRY(parameter_store_set_matrix(current, n->weight, shape, narrow));
+        TRY(change_bias(cut, current, cut_site(cut, index)->consumers[consumer].node, &l,
+                        bias_change));
+    }
+out:
+    host_view_drop(&v);
+    return status;
+}
+
+grail_status map_set(const cutting *cut, parameter_store *current, int node_index, matrix weight,
+                     const double *bias_change)
 {
     grail_status status = GRAIL_OK;
     const int parameter = cut->graph->nodes[node_index].weight;
     const consumer_layout l = map_layout_of(cut, node_index);
     int64_t shape[PARAMETER_MAX_RANK] = {0};
+    host_view v = {0};
     float *turned = NULL;
     memcpy(shape, cut->graph->parameters[parameter].shape, sizeof shape);
     shape[0] = l.rows;
     if (l.tap_rows > 1) {
         TRY(memory_new_unset(&turned, (size_t)(l.rows * l.tap_rows * l.features),
                              sizeof turned[0]));
-        swap_inner(l.rows, l.tap_rows, l.features, weight, turned);
+        TRY(host_view_open(weight, GRAIL_DTYPE_F32, HOST_READS, &v));
+        swap_inner(l.rows, l.tap_rows, l.features, v.values, turned);
     }
-    TRY(parameter_store_set(current, parameter, shape, turned == NULL ? weight : turned));
-    if (bias_change != NULL) {
-        TRY(change_bias(cut, current, node_index, &l, bias_change));
-    }
+    TRY(turned == NULL ? parameter_store_set_matrix(current, parameter, shape, weight)
+                       : parameter_store_set(current, parameter, shape, turned));
+    TRY(change_bias(cut, current, node_index, &l, bias_change));
 out:
+    host_view_drop(&v);
     memory_free(turned);
     return status;
 }

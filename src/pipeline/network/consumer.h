@@ -46,10 +46,14 @@ grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, in
 grail_status consumer_set(const cutting *cut, parameter_store *current,
                           const grail_reducer *reducer, int site, int consumer, const float *narrow,
                           const double *bias_change) GRAIL_MUST_CHECK;
-/** Sets the weight of a node whose input is not cut from weight[rows * tap_rows, features * taps],
- * and its bias slot as consumer_set does. */
-grail_status map_set(const cutting *cut, parameter_store *current, int node_index,
-                     const float *weight, const double *bias_change) GRAIL_MUST_CHECK;
+/** The same from a matrix of F32, which stays on a device where it is set as it is. */
+grail_status consumer_set_matrix(const cutting *cut, parameter_store *current,
+                                 const grail_reducer *reducer, int site, int consumer,
+                                 matrix narrow, const double *bias_change) GRAIL_MUST_CHECK;
+/** Sets the weight of a node whose input is not cut from weight[rows * tap_rows, features * taps]
+ * in F32, and its bias slot as consumer_set does. */
+grail_status map_set(const cutting *cut, parameter_store *current, int node_index, matrix weight,
+                     const double *bias_change) GRAIL_MUST_CHECK;
 /** As consumer_set, from a narrow weight in the stored form, [rows, K u, taps]. */
 grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
                                  const grail_reducer *reducer, int site, int consumer,

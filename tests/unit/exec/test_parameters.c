@@ -2,9 +2,11 @@
 #include "unit/pipeline/lab_model.h"
 
 #include "exec/parameters.h"
+#include "support/guarded.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct fixture {
@@ -233,6 +235,107 @@ TEST(new_values_must_be_finite_and_fit_the_stored_dtype)
                  "tensor 'model.layers.0.input_layernorm.weight'");
     assert_false(matrix_exists(f.thin->entries[f.norm].values));
     teardown(&f);
+}
+
+/* On the host, on a device's own memory, and on PyTorch in values of F32, BF16 and F16. */
+static backend *open_device(int i)
+{
+    static const char *const names[] = {"cpu",       "ref",       "guarded",
+                                        "torch:cpu", "torch:cpu", "torch:cpu"};
+    static const char *const precisions[] = {NULL, NULL, NULL, "f32", "bf16", "f16"};
+    backend *b = NULL;
+    guarded_add();
+    if (i < 3 || getenv("GRAIL_TORCH") != NULL) {
+        assert_ok(backend_open(names[i], &(backend_options){.precision = precisions[i]}, &b));
+    }
+    return b;
+}
+
+enum { DEVICES = 6 };
+
+TEST(what_no_store_holds_is_read_from_the_checkpoint_alone)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        fixture f;
+        float expected[80 * 64];
+        float *values = NULL;
+        int64_t count = 0;
+        backend *b = open_device(i);
+        if (b == NULL) {
+            continue;
+        }
+        setup(&f, "llama3-bf16", b);
+        assert_ok(model_parameter_f32(f.model, f.up, expected));
+        assert_int_equal(parameter_store_shape(f.thin, f.up)[0], 80);
+        assert_ok(parameter_store_read_f32(f.thin, f.up, &values, &count));
+        assert_int_equal(count, 80 * 64);
+        assert_memory_equal(values, expected, sizeof expected);
+        assert_false(matrix_exists(f.root->entries[f.up].values));
+        assert_int_equal(backend_bytes(b), 0);
+        memory_free(values);
+        assert_ok(parameter_store_set(f.thin, f.up, (const int64_t[]){2, 64}, expected));
+        assert_int_equal(parameter_store_shape(f.thin, f.up)[0], 2);
+        teardown(&f);
+        backend_close(b);
+    }
+}
+
+/* A matrix is set as its values are: the same bits, and the same words of what no tensor can hold.
+ */
+static void check_matrix_of(backend *b, const char *golden)
+{
+    enum { COUNT = 3 * 64 };
+    const int64_t shape[] = {3, 64};
+    const float bad[] = {INFINITY, 3.4e38F, NAN};
+    fixture f;
+    float values[COUNT];
+    float *expected = NULL;
+    float *found = NULL;
+    int64_t count = 0;
+    matrix m = {0};
+    setup(&f, golden, b);
+    support_fill_normal(values, COUNT, 5);
+    for (int i = 0; i < COUNT / 4; i++) {
+        values[i] = ldexpf(values[i], -20); /* subnormal in F16 */
+    }
+    values[9] = -0.0F;
+    assert_ok(parameter_store_set(f.root, f.up, shape, values));
+    assert_ok(matrix_import(b, GRAIL_DTYPE_F32, 3, 64, 64, values, &m));
+    assert_ok(parameter_store_set_matrix(f.thin, f.up, shape, m));
+    matrix_free(&m);
+    assert_int_equal(f.thin->entries[f.up].values.type, f.root->entries[f.up].values.type);
+    assert_int_equal(f.thin->entries[f.up].shape[0], 3);
+    assert_ok(parameter_store_read_f32(f.root, f.up, &expected, &count));
+    assert_ok(parameter_store_read_f32(f.thin, f.up, &found, &count));
+    assert_int_equal(count, COUNT);
+    assert_memory_equal(found, expected, COUNT * sizeof found[0]);
+    for (int i = 0; i < 3; i++) {
+        values[7] = bad[i];
+        char words[256] = "";
+        const grail_status status = parameter_store_set(f.root, f.up, shape, values);
+        snprintf(words, sizeof words, "%s", status == GRAIL_OK ? "" : grail_error_message());
+        assert_ok(matrix_import(b, GRAIL_DTYPE_F32, 3, 64, 64, values, &m));
+        assert_int_equal(parameter_store_set_matrix(f.thin, f.up, shape, m), status);
+        assert_string_equal(status == GRAIL_OK ? "" : grail_error_message(), words);
+        assert_true(status != GRAIL_OK || i == 1); /* F32 holds the second one */
+        matrix_free(&m);
+    }
+    memory_free(expected);
+    memory_free(found);
+    teardown(&f);
+}
+
+TEST(a_matrix_is_set_as_its_values_are)
+{
+    for (int i = 0; i < DEVICES; i++) {
+        backend *b = open_device(i);
+        if (b != NULL) {
+            check_matrix_of(b, "llama3");      /* F32 */
+            check_matrix_of(b, "llama3-bf16"); /* BF16 */
+            check_matrix_of(b, "llama-mha");   /* F16 */
+            backend_close(b);
+        }
+    }
 }
 
 DIRECTORY_TEST(a_damaged_checkpoint_is_named)

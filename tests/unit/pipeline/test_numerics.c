@@ -32,12 +32,13 @@ static void forget(void)
     seen.bias = NULL;
 }
 
-static void note(const float *weight, const double *bias)
+static void note(matrix weight, const double *bias)
 {
     if (seen.watched) {
         forget();
+        assert_int_equal(matrix_count(weight), seen.count);
         assert_ok(memory_new(&seen.weight, (size_t)seen.count, sizeof seen.weight[0]));
-        memcpy(seen.weight, weight, (size_t)seen.count * sizeof weight[0]);
+        assert_ok(matrix_download_f32(weight, seen.weight));
         if (bias != NULL) {
             assert_ok(memory_new(&seen.bias, (size_t)seen.outputs, sizeof seen.bias[0]));
             memcpy(seen.bias, bias, (size_t)seen.outputs * sizeof bias[0]);
@@ -45,26 +46,26 @@ static void note(const float *weight, const double *bias)
     }
 }
 
-grail_status __real_consumer_set(const cutting *cut, parameter_store *current,
-                                 const grail_reducer *reducer, int site, int consumer,
-                                 const float *narrow, const double *bias_change);
-grail_status __wrap_consumer_set(const cutting *cut, parameter_store *current,
-                                 const grail_reducer *reducer, int site, int consumer,
-                                 const float *narrow, const double *bias_change);
-grail_status __wrap_consumer_set(const cutting *cut, parameter_store *current,
-                                 const grail_reducer *reducer, int index, int consumer,
-                                 const float *narrow, const double *bias_change)
+grail_status __real_consumer_set_matrix(const cutting *cut, parameter_store *current,
+                                        const grail_reducer *reducer, int site, int consumer,
+                                        matrix narrow, const double *bias_change);
+grail_status __wrap_consumer_set_matrix(const cutting *cut, parameter_store *current,
+                                        const grail_reducer *reducer, int site, int consumer,
+                                        matrix narrow, const double *bias_change);
+grail_status __wrap_consumer_set_matrix(const cutting *cut, parameter_store *current,
+                                        const grail_reducer *reducer, int index, int consumer,
+                                        matrix narrow, const double *bias_change)
 {
     note(narrow, bias_change);
-    return __real_consumer_set(cut, current, reducer, index, consumer, narrow, bias_change);
+    return __real_consumer_set_matrix(cut, current, reducer, index, consumer, narrow, bias_change);
 }
 
 grail_status __real_map_set(const cutting *cut, parameter_store *current, int node_index,
-                            const float *weight, const double *bias_change);
+                            matrix weight, const double *bias_change);
 grail_status __wrap_map_set(const cutting *cut, parameter_store *current, int node_index,
-                            const float *weight, const double *bias_change);
+                            matrix weight, const double *bias_change);
 grail_status __wrap_map_set(const cutting *cut, parameter_store *current, int node_index,
-                            const float *weight, const double *bias_change)
+                            matrix weight, const double *bias_change)
 {
     note(weight, bias_change);
     return __real_map_set(cut, current, node_index, weight, bias_change);

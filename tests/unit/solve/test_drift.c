@@ -79,13 +79,14 @@ static void solve_outputs(backend *b, const rows *r, int64_t split, bool mixes,
     const int64_t ends[] = {0, split, T};
     grail_statistics *parts[2];
     matrix weight = {0};
+    matrix dense = support_rows(b, O, H, H, r->weight);
     for (int i = 0; i < 2; i++) {
         parts[i] = outputs_of(b, r, ends[i], ends[i + 1]);
-        assert_ok(target_gap_add(parts[i], r->weight, &gap));
+        assert_ok(target_gap_add(parts[i], dense, &gap));
     }
     out->share = mixes ? target_gap_share(&gap) : 1.0;
     for (int i = 0; i < 2; i++) {
-        assert_ok(statistics_mix_target(parts[i], r->weight, out->share));
+        assert_ok(statistics_mix_target(parts[i], dense, out->share));
         assert_ok(oracle_regress(NULL, parts[i], NULL, 1, O, NULL, r->weight, &sums[i]));
         grail_statistics_free(parts[i]);
     }
@@ -93,6 +94,7 @@ static void solve_outputs(backend *b, const rows *r, int64_t split, bool mixes,
     assert_ok(oracle_ridge(&sums[0], &sums[1], r->weight, options, weight,
                            options->bias ? out->bias : NULL, &out->result));
     assert_ok(matrix_download(weight, out->weight));
+    matrix_free(&dense);
     matrix_free(&weight);
     regression_fini(&sums[0]);
     regression_fini(&sums[1]);
@@ -102,10 +104,14 @@ static void solve_drift(backend *b, const rows *r, int64_t split, bool mixes,
                         const ridge_options *options, answer *out)
 {
     static float weight[O * H];
+    matrix fitted = {0};
     drift_sums fit = drift_of(b, r, 0, split);
     drift_sums held = drift_of(b, r, split, T);
-    assert_ok(drift_solve(&fit, &held, O, r->weight, mixes, options, weight,
+    assert_ok(matrix_new(b, GRAIL_DTYPE_F32, O, H, &fitted));
+    assert_ok(drift_solve(&fit, &held, r->weight, mixes, options, fitted,
                           options->bias ? out->bias : NULL, &out->share, &out->result));
+    assert_ok(matrix_download(fitted, weight));
+    matrix_free(&fitted);
     oracle_widen(O * H, weight, out->weight);
     drift_sums_fini(&fit);
     drift_sums_fini(&held);

@@ -54,8 +54,10 @@ TEST(the_gap_equals_its_definition_and_parts_add_up)
     target_gap gap = {0};
     grail_statistics *first = oracle_statistics(on_ref, &o, 0, T / 3, true);
     grail_statistics *second = oracle_statistics(on_ref, &o, T / 3, T, true);
-    assert_ok(target_gap_add(first, o.consumer, &gap));
-    assert_ok(target_gap_add(second, o.consumer, &gap));
+    matrix weights = support_rows(on_ref, O, H, H, o.consumer);
+    assert_ok(target_gap_add(first, weights, &gap));
+    assert_ok(target_gap_add(second, weights, &gap));
+    matrix_free(&weights);
     assert_near(gap.gap, expected.gap, 1e-9 * expected.gap);
     assert_near(gap.target, expected.target, 1e-9 * expected.target);
     grail_statistics_free(first);
@@ -70,7 +72,9 @@ TEST(the_sums_become_those_of_mixed_rows)
         oracle_fill(&o, 4);
         grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
         assert_ok(matrix_fill_upper(s->gram));
-        assert_ok(statistics_mix_target(s, o.consumer, shares[i]));
+        matrix weights = support_rows(on_ref, O, H, H, o.consumer);
+        assert_ok(statistics_mix_target(s, weights, shares[i]));
+        matrix_free(&weights);
         mix(&o, shares[i]);
         assert_sums_of(&o, s);
         grail_statistics_free(s);
@@ -100,7 +104,9 @@ TEST(the_share_of_a_target_without_a_gap_is_never_above_one)
             o.given[i] = (float)o.own[i];
         }
         grail_statistics *s = oracle_statistics(on_cpu, &o, 0, T, true);
-        assert_ok(target_gap_add(s, o.consumer, &gap));
+        matrix weights = support_rows(on_cpu, O, H, H, o.consumer);
+        assert_ok(target_gap_add(s, weights, &gap));
+        matrix_free(&weights);
         above += gap.gap < 0.0;
         assert_true(target_gap_share(&gap) <= 1.0);
         assert_near(target_gap_share(&gap), 1.0, 1e-5);
@@ -126,8 +132,10 @@ TEST(many_outputs_are_mixed_in_panels)
     matrix targets = support_rows(on_ref, ROWS, OUTPUTS, OUTPUTS, y);
     assert_ok(statistics_create(on_ref, WIDTH, OUTPUTS, &s));
     assert_ok(statistics_accumulate(s, rows, targets));
-    assert_ok(target_gap_add(s, consumer, &gap));
-    assert_ok(statistics_mix_target(s, consumer, 0.25));
+    matrix weights = support_rows(on_ref, OUTPUTS, WIDTH, WIDTH, consumer);
+    assert_ok(target_gap_add(s, weights, &gap));
+    assert_ok(statistics_mix_target(s, weights, 0.25));
+    matrix_free(&weights);
     for (int64_t o = 0; o < OUTPUTS; o++) {
         double square = 0.0;
         for (int64_t t = 0; t < ROWS; t++) {

@@ -117,13 +117,17 @@ static void observe_drift(int64_t begin, int64_t end, drift_sums *out)
 
 static void fit_drifted(const grail_comm *comm, answer *out)
 {
+    matrix fitted = no_matrix;
     drift_sums fit = {0};
     drift_sums held = {0};
     const ridge_options options = options_for(comm, 0);
     observe_drift(0, FIT_ROWS, &fit);
     observe_drift(FIT_ROWS, ROWS, &held);
-    assert_ok(drift_solve(&fit, &held, OUTPUTS, consumer, true, &options, out->weight, out->bias,
-                          &out->share, &out->result));
+    assert_ok(matrix_new(backend_host(), GRAIL_DTYPE_F32, OUTPUTS, UNITS, &fitted));
+    assert_ok(drift_solve(&fit, &held, consumer, true, &options, fitted, out->bias, &out->share,
+                          &out->result));
+    assert_ok(matrix_download(fitted, out->weight));
+    matrix_free(&fitted);
     drift_sums_fini(&fit);
     drift_sums_fini(&held);
 }
