@@ -94,7 +94,7 @@ grail_status quadratic_forms_make(matrix a, matrix d, matrix sums)
     matrix images = no_matrix; /* [m, panel] */
     matrix scratch = no_matrix;
     const int64_t n = a.rows;
-    const int64_t panel = n < FEATURE_PANEL ? n : FEATURE_PANEL;
+    const int64_t panel = feature_panel(a.owner, n);
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, d.rows, panel, &images));
     TRY(matrix_new(a.owner, GRAIL_DTYPE_F64, 1, d.rows, &scratch));
     TRY(matrix_zero(sums));

@@ -225,9 +225,8 @@ static grail_status apply_to_own(const shared_rows *rows, map_panel *p)
 {
     grail_status status = GRAIL_OK;
     backend *b = p->map.owner;
-    const int64_t most = rows->rows < SHARED_PANEL ? rows->rows : SHARED_PANEL;
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, most, p->of->width, &p->wide));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, most, p->of->width, &p->product));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, rows->panel, p->of->width, &p->wide));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, rows->panel, p->of->width, &p->product));
     TRY(shared_rows_each(rows, apply_to_panel, p));
 out:
     matrix_free(&p->wide);
@@ -250,7 +249,7 @@ static grail_status fit_outputs(const drifted_map *m, const drift_sums *const pa
     TRY(fit_input(parts, share, options, chosen, map, bias));
     /* fitted = W T and bias_change = W bias, each rank some of the outputs. */
     map_panel p = {.of = m, .map = map, .bias = bias, .fitted = fitted, .bias_change = bias_change};
-    const shared_rows rows = shared_rows_of(options->comm, m->outputs);
+    const shared_rows rows = shared_rows_of(options->comm, map.owner, m->outputs);
     TRY(shared_rows_gather(&rows, apply_to_own(&rows, &p), fitted));
     TRY(bias == NULL
             ? GRAIL_OK

@@ -124,8 +124,7 @@ static grail_status add_own_removed(const grail_statistics *s, const projection 
     matrix weights = no_matrix;
     matrix products = no_matrix; /* G[panel of R, P] */
     const int64_t panel = feature_panel(s->owner, p->removed_count);
-    TRY(new_matrix(s, consumer.rows < SHARED_PANEL ? consumer.rows : SHARED_PANEL, panel,
-                   &weights));
+    TRY(new_matrix(s, rows->panel, panel, &weights));
     TRY(new_matrix(s, panel, p->width, &products));
     for (int64_t begin = 0; begin < p->removed_count; begin += panel) {
         const int64_t left = p->removed_count - begin;
@@ -239,7 +238,7 @@ static grail_status residual_of_removed(derivation *d, regression *r)
     CHECK(matrix_new_zero(s->owner, GRAIL_DTYPE_F64, r->outputs, r->width, &r->cross));
     CHECK(memory_new(&r->residual_sum, outputs, sizeof *r->residual_sum));
     CHECK(memory_new(&r->target_square, outputs, sizeof *r->target_square));
-    const shared_rows rows = shared_rows_of(d->comm, d->consumer.rows);
+    const shared_rows rows = shared_rows_of(d->comm, s->owner, d->consumer.rows);
     CHECK(shared_rows_gather(&rows, add_own_removed(&d->sums, d->map, &rows, d->consumer, r->cross),
                              r->cross));
     CHECK(sum_removed(s, d->map, d->consumer, r->residual_sum));
@@ -348,9 +347,10 @@ out:
     return status;
 }
 
-/* A panel of outputs of the residual; weights[a panel, K] is scratch. */
+/* A panel of outputs of the residual; weights[a panel, K] and products[a panel] are scratch. */
 typedef struct residual_panel {
     matrix prior, weights;
+    double *products;
     regression *r;
 } residual_panel;
 
@@ -358,15 +358,14 @@ typedef struct residual_panel {
 static grail_status subtract_panel(int64_t begin, int64_t end, void *context)
 {
     const residual_panel *p = context;
-    double products[SHARED_PANEL];
     const int64_t count = end - begin;
     const matrix w = matrix_rows(p->weights, 0, count);
     CHECK(matrix_copy(matrix_rows(p->prior, begin, count), w));
     CHECK(matrix_gemm(false, false, -1.0, w, p->r->gram, 1.0,
                       matrix_rows(p->r->cross, begin, count)));
-    CHECK(vector_products(w, p->r->sum, products));
+    CHECK(vector_products(w, p->r->sum, p->products));
     for (int64_t i = 0; i < count; i++) {
-        p->r->residual_sum[begin + i] -= products[i];
+        p->r->residual_sum[begin + i] -= p->products[i];
     }
     return GRAIL_OK;
 }
@@ -387,14 +386,17 @@ static grail_status residual_of_target(derivation *d, regression *r)
     CHECK(subtract_measured(d->prior, r));
     /* cross holds C and residual_sum t before; A has both triangles. */
     residual_panel panel = {.prior = d->prior_rows, .r = r};
-    const shared_rows rows = shared_rows_of(d->comm, r->outputs);
+    const shared_rows rows = shared_rows_of(d->comm, r->gram.owner, r->outputs);
     grail_status status =
-        matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64,
-                   r->outputs < SHARED_PANEL ? r->outputs : SHARED_PANEL, r->width, &panel.weights);
+        matrix_new(r->gram.owner, GRAIL_DTYPE_F64, rows.panel, r->width, &panel.weights);
+    if (status == GRAIL_OK) {
+        status = memory_new_unset(&panel.products, (size_t)rows.panel, sizeof panel.products[0]);
+    }
     if (status == GRAIL_OK) {
         status = shared_rows_each(&rows, subtract_panel, &panel);
     }
     matrix_free(&panel.weights);
+    memory_free(panel.products);
     CHECK(shared_rows_gather(&rows, status, r->cross));
     CHECK(shared_rows_gather_bytes(&rows, GRAIL_OK, r->residual_sum, sizeof r->residual_sum[0]));
     return subtract_measured(d->prior, r);

@@ -505,7 +505,7 @@ static grail_status solve_all(ridge_problem *p, matrix weight, double *bias_chan
     } else {
         CHECK(factor(p, all.alpha));
         /* D of all outputs, each rank some of them. */
-        const shared_rows rows = shared_rows_of(p->options->comm, weight.rows);
+        const shared_rows rows = shared_rows_of(p->options->comm, weight.owner, weight.rows);
         const int64_t count = rows.end - rows.begin;
         CHECK(shared_rows_gather(
             &rows,

@@ -149,7 +149,7 @@ static grail_status solve_by_eigenvalues(const ridge_system *s, matrix x)
     const int64_t first = first_used(s);
     const int64_t used = s->r->width - first;
     const matrix vectors = matrix_rows(s->eigenvectors, first, used);
-    const int64_t panel = x.rows < SHARED_PANEL ? x.rows : SHARED_PANEL;
+    const int64_t panel = shared_panel(x.owner, x.rows);
     TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, panel, used, &parts));
     for (int64_t begin = 0; begin < x.rows; begin += panel) {
         const int64_t count = begin + panel < x.rows ? panel : x.rows - begin;

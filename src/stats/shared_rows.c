@@ -13,15 +13,23 @@ static shared_rows rows_of_rank(const grail_comm *comm, int64_t rows, int rank)
                          .end = end < rows ? end : rows};
 }
 
-shared_rows shared_rows_of(const grail_comm *comm, int64_t rows)
+int64_t shared_panel(const backend *b, int64_t rows)
 {
-    return rows_of_rank(comm, rows, comm_rank(comm));
+    const int64_t most = backend_panel(b, SHARED_PANEL);
+    return rows < most ? rows : most;
+}
+
+shared_rows shared_rows_of(const grail_comm *comm, const backend *b, int64_t rows)
+{
+    shared_rows own = rows_of_rank(comm, rows, comm_rank(comm));
+    own.panel = shared_panel(b, rows);
+    return own;
 }
 
 grail_status shared_rows_each(const shared_rows *s, panel_work work, void *context)
 {
-    for (int64_t begin = s->begin; begin < s->end; begin += SHARED_PANEL) {
-        const int64_t end = begin + SHARED_PANEL < s->end ? begin + SHARED_PANEL : s->end;
+    for (int64_t begin = s->begin; begin < s->end; begin += s->panel) {
+        const int64_t end = begin + s->panel < s->end ? begin + s->panel : s->end;
         CHECK(work(begin, end, context));
     }
     return GRAIL_OK;

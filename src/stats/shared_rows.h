@@ -1,22 +1,27 @@
 /* Rows of a result that ranks compute each in part: panels whose borders follow from the number of
- * rows alone, so that products of panels have the same bits whoever computes them. */
+ * rows alone, so that products of panels have the same bits whoever computes them. A device that
+ * wants more rows at a time has them, as far as its rank's rows go; its bits are of that share. */
 #ifndef GRAIL_STATS_SHARED_ROWS_H
 #define GRAIL_STATS_SHARED_ROWS_H
 
 #include "backend/operations.h"
 #include "comm/comm.h"
 
-/** Rows of a panel: enough for products near the machine's speed, few enough to be dealt out. */
+/** Rows that are dealt out: enough for products near the machine's speed, few enough for all. */
 enum { SHARED_PANEL = SOLVED_ROWS };
 
 typedef struct shared_rows {
     const grail_comm *comm;
     int64_t rows;
     int64_t begin, end; /* those of this rank: whole panels, and the rest behind the last one */
+    int64_t panel;      /* the most rows that are worked on at once */
 } shared_rows;
 
+/** Rows that `b` works on at once, at most `rows`. */
+int64_t shared_panel(const backend *b, int64_t rows);
+
 /** `comm` NULL stands for one rank, which has all rows. */
-shared_rows shared_rows_of(const grail_comm *comm, int64_t rows);
+shared_rows shared_rows_of(const grail_comm *comm, const backend *b, int64_t rows);
 
 /** Work on rows begin .. end - 1, at most a panel. */
 typedef grail_status (*panel_work)(int64_t begin, int64_t end, void *context);

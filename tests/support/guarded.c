@@ -250,6 +250,7 @@ static backend_kind guarded = {
     .precision = "f32",
     .type = GRAIL_DTYPE_F32,
     .devices = 1,
+    .batch_rows = 300, /* panels of more rows than the host's */
     .enter = enter,
     .allocate = allocate,
     .release = release,

@@ -3,7 +3,8 @@
  * Its matrices lie in pages that cannot be read or written except while one of its operations,
  * uploads or downloads runs, so host code that follows a matrix's address crashes, as does a kernel
  * that runs past the end of a matrix. What matrix_new leaves unset is NaN. Results have the bits of
- * cpu. Some operations are left out, so that they are done on the host. */
+ * cpu. Some operations are left out, so that they are done on the host. It wants 300 rows at a
+ * time. */
 #ifndef GRAIL_TESTS_GUARDED_H
 #define GRAIL_TESTS_GUARDED_H
 
