@@ -1,5 +1,6 @@
 #include "pipeline/network/narrow.h"
 
+#include "algebra/products.h"
 #include "pipeline/network/consumer.h"
 
 #include <string.h>
@@ -150,32 +151,76 @@ static void take(const kept_features *rows, const kept_features *columns, int64_
     }
 }
 
+/* What of a parameter's rows and columns stays; *width is that of its rows before. */
+typedef struct narrow_form {
+    kept_features rows, columns;
+    int64_t width;
+} narrow_form;
+
+static void narrow_form_fini(narrow_form *f)
+{
+    memory_free(f->rows.features);
+    memory_free(f->columns.features);
+}
+
+static bool is_narrower(const narrow_form *f)
+{
+    return f->rows.features != NULL || f->columns.features != NULL;
+}
+
+/* *out is owned, even after a failure; shape becomes the narrow one. */
+static grail_status find_form(const cutting *cut, const site_result *results,
+                              parameter_store *store, int parameter, int index,
+                              int64_t shape[PARAMETER_MAX_RANK], narrow_form *out)
+{
+    const parameter_cut *axes = &cut->axes[parameter];
+    const graph_parameter *dense = &cut->graph->parameters[parameter];
+    memcpy(shape, parameter_store_shape(store, parameter), PARAMETER_MAX_RANK * sizeof shape[0]);
+    out->width = row_elements(dense->rank, shape);
+    CHECK(kept_of_axis(cut->plan, results, &axes->rows, dense->shape[0], index, shape[0],
+                       &out->rows));
+    CHECK(kept_of_axis(cut->plan, results, &axes->columns, row_elements(dense->rank, dense->shape),
+                       index, out->width, &out->columns));
+    shape[0] = out->rows.count;
+    shape[1] = shape[1] * out->columns.count / out->width;
+    return GRAIL_OK;
+}
+
 grail_status narrow_values(const cutting *cut, const site_result *results, parameter_store *store,
                            int parameter, int index, int64_t shape[PARAMETER_MAX_RANK], float **out)
 {
     grail_status status = GRAIL_OK;
-    const parameter_cut *axes = &cut->axes[parameter];
-    kept_features rows = {0};
-    kept_features columns = {0};
+    narrow_form form = {0};
     float *wide = NULL;
     int64_t count = 0;
-    const graph_parameter *dense = &cut->graph->parameters[parameter];
-    memcpy(shape, parameter_store_shape(store, parameter), PARAMETER_MAX_RANK * sizeof shape[0]);
-    const int64_t width = row_elements(dense->rank, shape);
-    TRY(kept_of_axis(cut->plan, results, &axes->rows, dense->shape[0], index, shape[0], &rows));
-    TRY(kept_of_axis(cut->plan, results, &axes->columns, row_elements(dense->rank, dense->shape),
-                     index, width, &columns));
-    if (rows.features != NULL || columns.features != NULL) {
+    TRY(find_form(cut, results, store, parameter, index, shape, &form));
+    if (is_narrower(&form)) {
         TRY(parameter_store_read_f32(store, parameter, &wide, &count));
-        TRY(memory_new_unset(out, (size_t)(rows.count * columns.count), sizeof **out));
-        take(&rows, &columns, width, wide, *out);
-        shape[0] = rows.count;
-        shape[1] = shape[1] * columns.count / width;
+        TRY(memory_new_unset(out, (size_t)(form.rows.count * form.columns.count), sizeof **out));
+        take(&form.rows, &form.columns, form.width, wide, *out);
     }
 out:
     memory_free(wide);
-    memory_free(rows.features);
-    memory_free(columns.features);
+    narrow_form_fini(&form);
+    return status;
+}
+
+/* A matrix that the current network has on a device, and its shape. */
+static grail_status narrow_there(const cutting *cut, const site_result *results,
+                                 parameter_store *current, int parameter, int index)
+{
+    narrow_form form = {0};
+    int64_t shape[PARAMETER_MAX_RANK];
+    parameter_entry *own = &current->entries[parameter];
+    grail_status status = find_form(cut, results, current, parameter, index, shape, &form);
+    if (status == GRAIL_OK && is_narrower(&form)) {
+        status = keep_elements(form.rows.features, form.rows.count, form.columns.features,
+                               form.columns.count, &own->values);
+    }
+    if (status == GRAIL_OK) {
+        memcpy(own->shape, shape, sizeof own->shape);
+    }
+    narrow_form_fini(&form);
     return status;
 }
 
@@ -186,6 +231,9 @@ static grail_status narrow_own(const cutting *cut, const site_result *results,
     grail_status status = GRAIL_OK;
     int64_t shape[PARAMETER_MAX_RANK];
     float *narrow = NULL;
+    if (!backend_is_host(current->backend) && current->entries[parameter].values.rows > 1) {
+        return narrow_there(cut, results, current, parameter, index);
+    }
     TRY(narrow_values(cut, results, current, parameter, index, shape, &narrow));
     if (narrow != NULL) {
         TRY(parameter_store_set(current, parameter, shape, narrow));
