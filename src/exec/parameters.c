@@ -331,6 +331,19 @@ out:
     return status;
 }
 
+grail_status parameter_store_copy(parameter_store *store, int index, matrix out)
+{
+    const parameter_entry *entry = NULL;
+    CHECK(parameter_store_get(store, index, &entry));
+    return matrix_copy(entry->values,
+                       matrix_reshape(out, entry->values.rows, entry->values.columns));
+}
+
+bool parameter_store_inherits(const parameter_store *store, const parameter_store *dense, int index)
+{
+    return store->parent == dense && !matrix_exists(store->entries[index].values);
+}
+
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
                                         float **owned)
 {

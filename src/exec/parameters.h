@@ -72,6 +72,13 @@ const int64_t *parameter_store_shape(parameter_store *store, int index);
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
 
+/** Copies the values to a packed matrix of F32 of the store's backend. */
+grail_status parameter_store_copy(parameter_store *store, int index, matrix out) GRAIL_MUST_CHECK;
+
+/** Whether it sees a parameter as `dense`, its parent. */
+bool parameter_store_inherits(const parameter_store *store, const parameter_store *dense,
+                              int index);
+
 /** As parameter_store_read_f32, without a copy where the values lie in host memory as f32: *out is
  * borrowed, or lies in *owned, which the caller frees (NULL otherwise). */
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,

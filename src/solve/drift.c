@@ -54,8 +54,8 @@ typedef struct drifted_map {
     int64_t width;   /* H */
     int64_t step;
     int64_t measured; /* m outputs */
-    matrix given;     /* the weights in f32; owned, as what follows */
-    matrix rows;      /* those of the measured outputs [m, H] in f64 */
+    matrix given;     /* the weights in f32; borrowed */
+    matrix rows;      /* those of the measured outputs [m, H] in f64; owned, as what follows */
     bool *judged;     /* [m]; NULL = all */
 } drifted_map;
 
@@ -269,19 +269,17 @@ static double find_share(const drifted_map *m, const measured_part measured[2])
     return target_gap_share(&gap);
 }
 
-grail_status drift_solve(const drift_sums *fit, const drift_sums *held, const float *weight,
-                         bool mixes, const ridge_options *options, matrix fitted,
-                         double *bias_change, double *share, ridge_result *result)
+grail_status drift_solve(const drift_sums *fit, const drift_sums *held, matrix weight, bool mixes,
+                         const ridge_options *options, matrix fitted, double *bias_change,
+                         double *share, ridge_result *result)
 {
     grail_status status = GRAIL_OK;
     const drift_sums *const parts[2] = {fit, held};
     measured_part measured[2] = {0};
-    drifted_map m = {.outputs = fitted.rows, .width = fit->input->width};
+    drifted_map m = {.outputs = weight.rows, .width = weight.columns, .given = weight};
     m.step = regression_measured_stride(m.outputs);
     m.measured = (m.outputs + m.step - 1) / m.step;
-    TRY(matrix_import(fit->input->owner, GRAIL_DTYPE_F32, m.outputs, m.width, m.width, weight,
-                      &m.given));
-    TRY(matrix_new(m.given.owner, GRAIL_DTYPE_F64, m.measured, m.width, &m.rows));
+    TRY(matrix_new(weight.owner, GRAIL_DTYPE_F64, m.measured, m.width, &m.rows));
     TRY(matrix_copy(matrix_every_row(m.given, m.step), m.rows));
     if (options->judged != NULL) {
         TRY(memory_new(&m.judged, (size_t)m.measured, sizeof m.judged[0]));
@@ -312,7 +310,6 @@ grail_status drift_solve(const drift_sums *fit, const drift_sums *held, const fl
         TRY(fit_outputs(&m, parts, *share, options, result, fitted, bias_change));
     }
 out:
-    matrix_free(&m.given);
     matrix_free(&m.rows);
     memory_free(m.judged);
     measured_part_fini(&measured[0]);

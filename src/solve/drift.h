@@ -46,14 +46,14 @@ chunk_sums drift_chunk_sums(drift_sums *part, drift_sums *total);
 grail_status drift_sums_settle(drift_sums *s) GRAIL_MUST_CHECK;
 
 /**
- * Fits W[O, H] to the dense network's output of its map on both parts, which have been
- * settled and stay as they are; `held` may be without rows. With `mixes` the target is mixed, by
- * the share of both parts. options->judged is by output. fitted[O, H], in f32 on the instance of
- * the sums, bias_change[O] (when options->bias) and *share are the outputs; where *result says that
+ * Fits W[O, H], in f32 on the instance of the sums, to the dense network's output of its map on
+ * both parts, which have been settled and stay as they are; `held` may be without rows. With
+ * `mixes` the target is mixed, by the share of both parts. options->judged is by output. fitted[O,
+ * H], as W, bias_change[O] (when options->bias) and *share are the outputs; where *result says that
  * W stays as it is (RIDGE_FALLBACK_PLAIN), fitted is W.
  */
-grail_status drift_solve(const drift_sums *fit, const drift_sums *held, const float *weight,
-                         bool mixes, const ridge_options *options, matrix fitted,
-                         double *bias_change, double *share, ridge_result *result) GRAIL_MUST_CHECK;
+grail_status drift_solve(const drift_sums *fit, const drift_sums *held, matrix weight, bool mixes,
+                         const ridge_options *options, matrix fitted, double *bias_change,
+                         double *share, ridge_result *result) GRAIL_MUST_CHECK;
 
 #endif

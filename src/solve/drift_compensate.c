@@ -186,7 +186,9 @@ grail_status grail_drift_compensate(const grail_drift *fit, const grail_drift *h
     grail_status status = GRAIL_OK;
     grail_drift *parts[2] = {NULL, NULL};
     bool *judged = NULL;
+    matrix given = {0};
     matrix fitted = {0};
+    backend *b = NULL;
     double *bias = NULL;
     double share = 1.0;
     ridge_options how = {0};
@@ -196,12 +198,14 @@ grail_status grail_drift_compensate(const grail_drift *fit, const grail_drift *h
     TRY(given_options_solve(options, outputs, &judged, &how));
     TRY(settled_copy(fit, fit, &parts[0]));
     TRY(settled_copy(fit, held, &parts[1]));
-    TRY(matrix_new(parts[0]->sums.square.owner, GRAIL_DTYPE_F32, outputs, grail_drift_width(fit),
-                   &fitted));
+    const int64_t width = grail_drift_width(fit);
+    b = parts[0]->sums.square.owner;
+    TRY(matrix_import(b, GRAIL_DTYPE_F32, outputs, width, width, consumer, &given));
+    TRY(matrix_new(b, GRAIL_DTYPE_F32, outputs, width, &fitted));
     if (how.bias) {
         TRY(memory_new(&bias, (size_t)outputs, sizeof bias[0]));
     }
-    TRY(drift_solve(&parts[0]->sums, &parts[1]->sums, consumer, options->target == GRAIL_FIT_MIXED,
+    TRY(drift_solve(&parts[0]->sums, &parts[1]->sums, given, options->target == GRAIL_FIT_MIXED,
                     &how, fitted, bias, &share, &found));
     TRY(matrix_download(fitted, weight));
     if (bias != NULL) {
@@ -212,6 +216,7 @@ out:
     grail_drift_free(parts[0]);
     grail_drift_free(parts[1]);
     memory_free(judged);
+    matrix_free(&given);
     matrix_free(&fitted);
     memory_free(bias);
     return status;

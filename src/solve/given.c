@@ -202,7 +202,12 @@ grail_status given_sums_take(const grail_statistics *fit, const grail_statistics
     CHECK(copy_part(fit, held, keeps, &out->held));
     out->dense_share = keeps ? 1.0 : 0.0;
     if (keeps && target == GRAIL_FIT_MIXED) {
-        CHECK(statistics_mix_targets(out->fit, out->held, consumer, &gap));
+        matrix weights = {0};
+        CHECK(matrix_import(out->fit->owner, GRAIL_DTYPE_F32, outputs, out->fit->width,
+                            out->fit->width, consumer, &weights));
+        const grail_status status = statistics_mix_targets(out->fit, out->held, weights, &gap);
+        matrix_free(&weights);
+        CHECK(status);
         out->dense_share = target_gap_share(&gap);
     }
     return GRAIL_OK;

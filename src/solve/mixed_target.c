@@ -115,21 +115,14 @@ out:
     return status;
 }
 
-grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held,
-                                    const float *consumer, target_gap *gap)
+grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held, matrix consumer,
+                                    target_gap *gap)
 {
-    grail_status status = GRAIL_OK;
-    matrix weights = no_matrix;
-    TRY(matrix_import(fit->owner, GRAIL_DTYPE_F32, fit->outputs, fit->width, fit->width, consumer,
-                      &weights));
-    TRY(target_gap_add(fit, weights, gap));
-    TRY(target_gap_add(held, weights, gap));
+    CHECK(target_gap_add(fit, consumer, gap));
+    CHECK(target_gap_add(held, consumer, gap));
     const double share = target_gap_share(gap);
-    TRY(statistics_mix_target(fit, weights, share));
-    TRY(statistics_mix_target(held, weights, share));
-out:
-    matrix_free(&weights);
-    return status;
+    CHECK(statistics_mix_target(fit, consumer, share));
+    return statistics_mix_target(held, consumer, share);
 }
 
 /* sum_t root_t^2 |x_t|^2 */

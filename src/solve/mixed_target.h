@@ -38,10 +38,9 @@ grail_status target_gap_add(const grail_statistics *s, matrix consumer,
 grail_status statistics_mix_target(grail_statistics *s, matrix consumer,
                                    double share) GRAIL_MUST_CHECK;
 
-/** The same of both parts of the rows, by the share of both, whose gaps are added to *gap; W is on
- * the host. */
-grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held,
-                                    const float *consumer, target_gap *gap) GRAIL_MUST_CHECK;
+/** The same of both parts of the rows, by the share of both, whose gaps are added to *gap. */
+grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held, matrix consumer,
+                                    target_gap *gap) GRAIL_MUST_CHECK;
 
 /** Y[rows, O] becomes the mixed target of these rows by their own share, and L = Z W^T of the same
  * shape stays. The rows count as root[t]^2 each, root[1, rows]; missing: all alike. Adds to *gap.

@@ -24,28 +24,42 @@ static void fitted_map_fini(fitted_map *m)
     *m = (fitted_map){0};
 }
 
+/* W0 where the sums are: of a map that was not cut a view of W, of a selection on a device its
+ * columns of W, else `prior`. Owned, even after a failure. */
+static grail_status place_prior(const observation *o, const grail_reducer *map, int64_t u,
+                                const float *prior, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    backend *b = o->fit->owner;
+    int64_t *columns = NULL;
+    const int64_t rows = o->layout.rows * o->layout.tap_rows;
+    const int64_t kept = map == NULL ? o->fit->width : map->kept * u;
+    if (map == NULL && matrix_exists(o->weight_rows)) {
+        *out = matrix_rows(o->weight_rows, 0, rows);
+        return GRAIL_OK;
+    }
+    if (map == NULL || map->folds || backend_is_host(b)) {
+        return matrix_import(b, GRAIL_DTYPE_F32, rows, kept, kept, prior, out);
+    }
+    TRY(memory_new_unset(&columns, (size_t)kept, sizeof columns[0]));
+    reducer_kept_features(map, u, columns);
+    TRY(matrix_new(b, GRAIL_DTYPE_F32, rows, kept, out));
+    TRY(matrix_gather(NULL, columns, o->weight_rows, *out));
+out:
+    memory_free(columns);
+    return status;
+}
+
 /* The regressions of both parts, and W0 where they are; all owned, even after a failure. */
 static grail_status make_regressions(const grail_comm *comm, observation *o,
                                      const grail_reducer *reducer, const float *prior,
                                      matrix *prior_rows, regression *fit, regression *held)
 {
-    grail_status status = GRAIL_OK;
-    matrix consumer = no_matrix;
-    backend *b = o->fit->owner;
-    const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    const int64_t width = o->fit->width;
     const grail_reducer *map = o->remade ? NULL : reducer; /* the sums are those of Z already */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
-    const int64_t kept = map == NULL ? width : map->kept * u;
-    TRY(matrix_import(b, GRAIL_DTYPE_F32, rows, kept, kept, prior, prior_rows));
-    if (o->fit->outputs == 0) {
-        TRY(matrix_import(b, GRAIL_DTYPE_F32, rows, width, width, o->weight, &consumer));
-    }
-    TRY(regression_derive(comm, o->fit, map, u, consumer, prior, *prior_rows, fit));
-    TRY(regression_derive(comm, o->held, map, u, consumer, prior, *prior_rows, held));
-out:
-    matrix_free(&consumer);
-    return status;
+    CHECK(place_prior(o, map, u, prior, prior_rows));
+    CHECK(regression_derive(comm, o->fit, map, u, o->weight_rows, prior, *prior_rows, fit));
+    return regression_derive(comm, o->held, map, u, o->weight_rows, prior, *prior_rows, held);
 }
 
 static ridge_options options_of(const cutting *cut, const grail_comm *comm, int consumer)
@@ -148,8 +162,8 @@ static grail_status fit_solve_drift(const cutting *cut, const site_result *resul
     if (options.bias) {
         TRY(memory_new(&out->bias_change, (size_t)outputs, sizeof out->bias_change[0]));
     }
-    TRY(drift_solve(fit, held, o->weight, o->mixes, &options, out->weight, out->bias_change, share,
-                    &out->result));
+    TRY(drift_solve(fit, held, o->weight_rows, o->mixes, &options, out->weight, out->bias_change,
+                    share, &out->result));
     out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
 out:
     memory_free(judged);
@@ -188,7 +202,7 @@ static grail_status mix_targets(observation *o)
     if (!o->mixes || o->remade) {
         return GRAIL_OK;
     }
-    return statistics_mix_targets(o->fit, o->held, o->weight, &o->gap);
+    return statistics_mix_targets(o->fit, o->held, o->weight_rows, &o->gap);
 }
 
 /* The share of the dense network's output in the target. */
@@ -234,12 +248,16 @@ static void release_dense_before(const cutting *cut, int consumer, parameter_sto
 }
 
 /* What the fit and the selectors take is finite, exact where features are constant, and has the
- * target of the fit. */
-static grail_status settle_sums(const network_run *current, observation *o)
+ * target of the fit, whose weights are where the sums are. */
+static grail_status settle_sums(const cutting *cut, const network_run *current, observation *o)
 {
     CHECK(statistics_settle(o->fit));
     CHECK(statistics_settle(o->held));
     CHECK(shift_targets(current, o));
+    if (cut->plan->compensation.enabled && !o->remade) {
+        CHECK(weight_place(current->parameters, current->graph->nodes[o->node].weight, &o->layout,
+                           o->weight, &o->weight_rows));
+    }
     return mix_targets(o);
 }
 
@@ -268,7 +286,7 @@ grail_status compensate_consumer(const cutting *cut, observation *o, sample_pass
     grail_status status = GRAIL_OK;
     float *prior = NULL;
     const double begun = clock_seconds();
-    TRY(settle_sums(passes->current, o));
+    TRY(settle_sums(cut, passes->current, o));
     if (results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(cut, o, passes, gradients, results));
     }
@@ -325,7 +343,7 @@ grail_status compensate_map(const cutting *cut, observation *o, sample_passes *p
     if (has_no_rows(o)) {
         return GRAIL_OK;
     }
-    TRY(settle_sums(passes->current, o));
+    TRY(settle_sums(cut, passes->current, o));
     TRY(fit_solve(cut, results, passes->comm, o, NULL, o->weight, &fitted));
     TRY(keep_fit_of_map(cut, passes, o->node, &fitted, dense_share(o), refits));
     passes->compensate_seconds += clock_seconds() - begun;
@@ -346,7 +364,13 @@ grail_status compensate_drifted_map(const cutting *cut, int node_index, const dr
     if (fit->input->count + held->input->count == 0) {
         return GRAIL_OK;
     }
-    TRY(observation_read_map(cut, passes->current->parameters, node_index, &o));
+    parameter_store *current = passes->current->parameters;
+    const int weight = cut->graph->nodes[node_index].weight;
+    o = observation_of_map(cut, node_index);
+    TRY(weight_is_placed(current, weight, &o.layout)
+            ? GRAIL_OK
+            : map_read(cut, current, node_index, &o.weight));
+    TRY(weight_place(current, weight, &o.layout, o.weight, &o.weight_rows));
     TRY(fit_solve_drift(cut, results, passes->comm, &o, fit, held, &share, &fitted));
     TRY(keep_fit_of_map(cut, passes, node_index, &fitted, share, refits));
     passes->compensate_seconds += clock_seconds() - begun;

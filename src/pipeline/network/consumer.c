@@ -199,6 +199,27 @@ grail_status map_read(const cutting *cut, parameter_store *current, int node_ind
                        map_layout_of(cut, node_index), out);
 }
 
+bool weight_is_placed(parameter_store *current, int weight, const consumer_layout *l)
+{
+    int64_t count = 0;
+    const int rank = current->model->graph->parameters[weight].rank;
+    return !backend_is_host(current->backend) && l->tap_rows == 1 &&
+           shape_elements(rank, parameter_store_shape(current, weight), &count) &&
+           count == l->rows * l->features * l->taps;
+}
+
+grail_status weight_place(parameter_store *current, int weight, const consumer_layout *l,
+                          const float *values, matrix *out)
+{
+    const int64_t rows = l->rows * l->tap_rows;
+    const int64_t columns = l->features * l->taps;
+    if (weight_is_placed(current, weight, l)) {
+        CHECK(matrix_new(current->backend, GRAIL_DTYPE_F32, rows, columns, out));
+        return parameter_store_copy(current, weight, *out);
+    }
+    return matrix_import(current->backend, GRAIL_DTYPE_F32, rows, columns, columns, values, out);
+}
+
 grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, int index,
                             int consumer, const float *weight, float **out)
 {

@@ -36,6 +36,12 @@ int64_t consumer_first(const cutting *cut, int site, int consumer);
 /** W of a node whose input is not cut, as consumer_read gives it. */
 grail_status map_read(const cutting *cut, parameter_store *current, int node_index,
                       float **out) GRAIL_MUST_CHECK;
+/** Whether a device has the weight of a node in this form. */
+bool weight_is_placed(parameter_store *current, int weight, const consumer_layout *l);
+/** *out is W in this form as F32 on the store's backend: a copy of what a device has, else
+ * values[rows * tap_rows, features * taps], which must outlive it. matrix_free. */
+grail_status weight_place(parameter_store *current, int weight, const consumer_layout *l,
+                          const float *values, matrix *out) GRAIL_MUST_CHECK;
 /** W0[rows * tap_rows, K u taps], the consumer narrowed by a reducer without data; *out is owned.
  */
 grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, int site,

@@ -156,10 +156,8 @@ static grail_status borrow_read(void *context, int parameter, const float **out,
 static const float *dense_values(const cutting *cut, const observation *o,
                                  const sample_passes *passes)
 {
-    const parameter_store *current = passes->current->parameters;
-    const int weight = cut->graph->nodes[o->node].weight;
-    const bool is_dense = current->parent == passes->dense->parameters &&
-                          !matrix_exists(current->entries[weight].values);
+    const bool is_dense = parameter_store_inherits(
+        passes->current->parameters, passes->dense->parameters, cut->graph->nodes[o->node].weight);
     return is_dense && o->layout.tap_rows == 1 && !cut_site(cut, o->site)->is_part ? o->weight
                                                                                    : NULL;
 }

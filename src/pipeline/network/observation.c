@@ -17,6 +17,7 @@ void observation_fini(observation *o)
     grail_statistics_free(o->held);
     grail_statistics_free(o->part);
     memory_free(o->weight);
+    matrix_free(&o->weight_rows);
     matrix_free(&o->target_weight);
     matrix_free(&o->others);
     matrix_free(&o->local_weight);
@@ -205,13 +206,11 @@ grail_status observation_init(const cutting *cut, parameter_store *current, int 
     return create_statistics(current->backend, o->remade ? reduced_width : dense_width, outputs, o);
 }
 
-grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
-                                  observation *o)
+observation observation_of_map(const cutting *cut, int node_index)
 {
     const node *n = &cut->graph->nodes[node_index];
     const consumer_layout layout = map_layout_of(cut, node_index);
-    const int64_t width = layout.features * layout.taps;
-    *o = (observation){
+    observation o = {
         .site = GRAPH_NONE,
         .consumer = GRAPH_NONE,
         .node = node_index,
@@ -219,12 +218,19 @@ grail_status observation_read_map(const cutting *cut, parameter_store *current, 
         .target = target_of(cut, node_index, &layout, false),
         .layout = layout,
     };
-    o->goal = goal_of(cut, node_index, o->target);
-    o->mixes = is_mixed(cut->plan, o->target);
+    o.goal = goal_of(cut, node_index, o.target);
+    o.mixes = is_mixed(cut->plan, o.target);
+    return o;
+}
+
+grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
+                                  observation *o)
+{
+    *o = observation_of_map(cut, node_index);
+    const input_columns all = {.all = o->layout.features * o->layout.taps};
     CHECK(map_read(cut, current, node_index, &o->weight));
     return o->target == OBSERVES_DENSE_PRODUCT
-               ? make_target_weight(current->backend, o, (input_columns){.all = width},
-                                    &o->target_weight)
+               ? make_target_weight(current->backend, o, all, &o->target_weight)
                : GRAIL_OK;
 }
 

@@ -37,6 +37,7 @@ typedef struct observation {
     int64_t first;                /* of the input's features, where the site's begin; with */
     int64_t unreduced;            /* this many features in front of the remade ones */
     float *weight;                /* W in the form of `layout`, owned */
+    matrix weight_rows;           /* the same in F32 on the backend, while it is fitted; owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
     matrix others;                /* of a part, whose target is what the others leave of the dense
                                      output: W with zeros for the part; owned */
@@ -56,8 +57,10 @@ typedef struct observation {
  * observation_fini, after this function and the next ones, even after a failure. */
 grail_status observation_init(const cutting *cut, parameter_store *current, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
-/** Reads the weight of a node whose input is not cut, for the dense network's output as the target;
- * without statistics. */
+/** Of a node whose input is not cut, for the dense network's output as the target; without its
+ * weight and statistics. */
+observation observation_of_map(const cutting *cut, int node_index);
+/** The same with its weight. */
 grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
                                   observation *o) GRAIL_MUST_CHECK;
 /** The same with statistics. */

@@ -21,17 +21,21 @@ typedef struct drifted_value {
     drift_sums part; /* of the chunk whose batches are being added */
 } drifted_value;
 
-static grail_status has_dense_weight(const observation *o, int weight, parameter_store *store,
-                                     bool *out)
+static grail_status has_dense_weight(const sample_passes *passes, int weight, bool *out)
 {
     grail_status status = GRAIL_OK;
-    float *dense = NULL;
-    int64_t count = 0;
-    TRY(parameter_store_read_f32(store, weight, &dense, &count));
-    *out = count == o->layout.rows * o->layout.features &&
-           memcmp(dense, o->weight, (size_t)count * sizeof dense[0]) == 0;
+    parameter_store *stores[2] = {passes->current->parameters, passes->dense->parameters};
+    float *values[2] = {NULL, NULL};
+    int64_t counts[2] = {0};
+    *out = parameter_store_inherits(stores[0], stores[1], weight);
+    for (int i = 0; !*out && i < 2; i++) {
+        TRY(parameter_store_read_f32(stores[i], weight, &values[i], &counts[i]));
+    }
+    *out = *out || (counts[0] == counts[1] &&
+                    memcmp(values[0], values[1], (size_t)counts[0] * sizeof(float)) == 0);
 out:
-    memory_free(dense);
+    memory_free(values[0]);
+    memory_free(values[1]);
     return status;
 }
 
@@ -39,23 +43,18 @@ out:
 static grail_status map_serves(const cutting *cut, const sample_passes *passes, int node_index,
                                int64_t *outputs, int64_t *width, bool *out)
 {
-    grail_status status = GRAIL_OK;
-    observation o = {0};
     const graph *g = cut->graph;
     *out = false;
     if (!node_is_linear(&g->nodes[node_index]) ||
         consumer_tail_of(g, node_index).skip != GRAPH_NONE) {
         return GRAIL_OK;
     }
-    TRY(observation_read_map(cut, passes->current->parameters, node_index, &o));
+    const observation o = observation_of_map(cut, node_index);
     *outputs += o.layout.rows;
     *width = o.layout.features;
-    if (o.target == OBSERVES_DENSE_OUTPUT && o.goal.value == GRAPH_NONE) {
-        TRY(has_dense_weight(&o, g->nodes[node_index].weight, passes->dense->parameters, out));
-    }
-out:
-    observation_fini(&o);
-    return status;
+    return o.target == OBSERVES_DENSE_OUTPUT && o.goal.value == GRAPH_NONE
+               ? has_dense_weight(passes, g->nodes[node_index].weight, out)
+               : GRAIL_OK;
 }
 
 /* Sums over rows take O H products for a target of O outputs, and 1.5 H^2 for the drift, of whose

@@ -104,13 +104,16 @@ static void solve_drift(backend *b, const rows *r, int64_t split, bool mixes,
                         const ridge_options *options, answer *out)
 {
     static float weight[O * H];
+    matrix given = {0};
     matrix fitted = {0};
     drift_sums fit = drift_of(b, r, 0, split);
     drift_sums held = drift_of(b, r, split, T);
+    assert_ok(matrix_import(b, GRAIL_DTYPE_F32, O, H, H, r->weight, &given));
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, O, H, &fitted));
-    assert_ok(drift_solve(&fit, &held, r->weight, mixes, options, fitted,
+    assert_ok(drift_solve(&fit, &held, given, mixes, options, fitted,
                           options->bias ? out->bias : NULL, &out->share, &out->result));
     assert_ok(matrix_download(fitted, weight));
+    matrix_free(&given);
     matrix_free(&fitted);
     oracle_widen(O * H, weight, out->weight);
     drift_sums_fini(&fit);

@@ -117,16 +117,20 @@ static void observe_drift(int64_t begin, int64_t end, drift_sums *out)
 
 static void fit_drifted(const grail_comm *comm, answer *out)
 {
+    matrix given = no_matrix;
     matrix fitted = no_matrix;
     drift_sums fit = {0};
     drift_sums held = {0};
     const ridge_options options = options_for(comm, 0);
     observe_drift(0, FIT_ROWS, &fit);
     observe_drift(FIT_ROWS, ROWS, &held);
+    assert_ok(
+        matrix_import(backend_host(), GRAIL_DTYPE_F32, OUTPUTS, UNITS, UNITS, consumer, &given));
     assert_ok(matrix_new(backend_host(), GRAIL_DTYPE_F32, OUTPUTS, UNITS, &fitted));
-    assert_ok(drift_solve(&fit, &held, consumer, true, &options, fitted, out->bias, &out->share,
+    assert_ok(drift_solve(&fit, &held, given, true, &options, fitted, out->bias, &out->share,
                           &out->result));
     assert_ok(matrix_download(fitted, out->weight));
+    matrix_free(&given);
     matrix_free(&fitted);
     drift_sums_fini(&fit);
     drift_sums_fini(&held);
