@@ -115,8 +115,7 @@ static grail_status import_weights(const float *consumer, given_fit *f)
 
 static grail_status derive(grail_statistics *s, const given_fit *f, regression *out)
 {
-    return regression_derive(NULL, s, f->map, f->features, f->consumer, f->prior, f->prior_rows,
-                             out);
+    return regression_derive(NULL, s, f->map, f->features, f->consumer, f->prior_rows, out);
 }
 
 grail_status grail_compensate(const grail_statistics *fit, const grail_statistics *held,

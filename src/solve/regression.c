@@ -11,8 +11,7 @@ typedef struct derivation {
     grail_statistics sums;  /* taken over */
     const projection *map;  /* NULL: the sums are those of Z */
     matrix consumer;        /* W[O, n u] in f32, where the target is X W^T; borrowed */
-    const float *prior;     /* W0[O, K u] on the host ... */
-    matrix prior_rows;      /* ... and in f32 on the instance of the sums; borrowed */
+    matrix prior;           /* W0[O, K u] in f32; borrowed */
     const grail_comm *comm; /* ranks that share out the outputs; NULL: one */
 } derivation;
 
@@ -250,9 +249,9 @@ static grail_status residual_of_removed(derivation *d, regression *r)
     matrix weights = no_matrix; /* [m, K] */
     double *forms = NULL;       /* [m] */
     double *mixed = NULL;       /* [m] */
-    const matrix measured = measured_rows(d->prior_rows);
-    const int64_t step = regression_measured_stride(d->prior_rows.rows);
-    TRY(matrix_new(d->prior_rows.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    const matrix measured = measured_rows(d->prior);
+    const int64_t step = regression_measured_stride(d->prior.rows);
+    TRY(matrix_new(d->prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
     TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
     TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
     TRY(matrix_copy(measured, weights));
@@ -314,36 +313,48 @@ out:
     return status;
 }
 
-/* residual_square_o -= w0_o cross_o for `count` measured outputs from the first-th on. */
-static void subtract_rows(const float *prior, int64_t first, int64_t count, const double *cross,
-                          regression *r)
+/* What subtract_measured does, on the host: one weight after the other. */
+static grail_status subtract_in_order(matrix prior, regression *r)
 {
-    const int64_t step = regression_measured_stride(r->outputs);
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t o = (first + i) * step;
-        const float *weights = prior + o * r->width;
+    grail_status status = GRAIL_OK;
+    host_view weights = {.values = NULL};
+    host_view cross = {.values = NULL};
+    TRY(host_view_open(prior, GRAIL_DTYPE_F32, HOST_READS, &weights));
+    TRY(host_view_open(r->cross, GRAIL_DTYPE_F64, HOST_READS, &cross));
+    for (int64_t o = 0; o < r->outputs; o += regression_measured_stride(r->outputs)) {
+        const float *w0 = (const float *)weights.values + o * r->width;
+        const double *sums = (const double *)cross.values + o * r->width;
         for (int64_t c = 0; c < r->width; c++) {
-            r->residual_square[o] -= (double)weights[c] * cross[i * r->width + c];
+            r->residual_square[o] -= (double)w0[c] * sums[c];
         }
     }
+out:
+    host_view_drop(&weights);
+    host_view_drop(&cross);
+    return status;
 }
 
 /* residual_square_o -= w0_o cross_o for measured outputs: with cross = C before and E = C - W0 A
  * after the subtraction this is q_o - w0 C - w0 E = q_o - 2 w0 C + w0 A w0^T. */
-static grail_status subtract_measured(const float *prior, regression *r)
+static grail_status subtract_measured(matrix prior, regression *r)
 {
-    enum { ROWS = 64 };
     grail_status status = GRAIL_OK;
-    host_view view = {.values = NULL};
-    const matrix cross = measured_rows(r->cross);
-    for (int64_t begin = 0; begin < cross.rows; begin += ROWS) {
-        const int64_t count = begin + ROWS < cross.rows ? ROWS : cross.rows - begin;
-        TRY(host_view_open(matrix_rows(cross, begin, count), GRAIL_DTYPE_F64, HOST_READS, &view));
-        subtract_rows(prior, begin, count, view.values, r);
-        TRY(host_view_close(&view));
+    matrix weights = no_matrix;
+    double *products = NULL;
+    const matrix measured = measured_rows(prior);
+    if (backend_is_host(prior.owner)) {
+        return subtract_in_order(prior, r);
+    }
+    TRY(matrix_new(prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    TRY(memory_new_unset(&products, (size_t)measured.rows, sizeof *products));
+    TRY(matrix_copy(measured, weights));
+    TRY(row_products(measured_rows(r->cross), weights, products));
+    for (int64_t i = 0; i < measured.rows; i++) {
+        r->residual_square[i * regression_measured_stride(r->outputs)] -= products[i];
     }
 out:
-    host_view_drop(&view);
+    matrix_free(&weights);
+    memory_free(products);
     return status;
 }
 
@@ -385,7 +396,7 @@ static grail_status residual_of_target(derivation *d, regression *r)
     memcpy(r->residual_square, r->target_square, (size_t)r->outputs * sizeof *r->target_square);
     CHECK(subtract_measured(d->prior, r));
     /* cross holds C and residual_sum t before; A has both triangles. */
-    residual_panel panel = {.prior = d->prior_rows, .r = r};
+    residual_panel panel = {.prior = d->prior, .r = r};
     const shared_rows rows = shared_rows_of(d->comm, r->gram.owner, r->outputs);
     grail_status status =
         matrix_new(r->gram.owner, GRAIL_DTYPE_F64, rows.panel, r->width, &panel.weights);
@@ -439,18 +450,16 @@ static grail_status check_statistics(const grail_statistics *s, const grail_redu
 
 grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
                                const grail_reducer *reducer, int64_t features_per_unit,
-                               matrix consumer, const float *prior, matrix prior_rows,
-                               regression *out)
+                               matrix consumer, matrix prior, regression *out)
 {
-    const int64_t outputs = prior_rows.rows;
+    const int64_t outputs = prior.rows;
     grail_status status = check_statistics(s, reducer, features_per_unit, outputs);
     if (status != GRAIL_OK) {
         return status;
     }
     projection map = {0};
     regression r = {0};
-    derivation d = {
-        .sums = *s, .consumer = consumer, .prior = prior, .prior_rows = prior_rows, .comm = comm};
+    derivation d = {.sums = *s, .consumer = consumer, .prior = prior, .comm = comm};
     *s = (grail_statistics){0};
     r = (regression){
         .width = d.sums.width, .outputs = outputs, .count = d.sums.count, .weight = d.sums.weight};

@@ -48,18 +48,16 @@ int64_t regression_measured_stride(int64_t outputs);
  * reducer (algebra/projection.h). A folding whose merged units emit something else than the means
  * has statistics of Z itself, and no reducer (NULL). s->outputs == 0: Y = X W^T, with the consumer
  * W[O, n u]; of a selection E = W_R G[R,P]. s->outputs == O: a target in the sums; the consumer may
- * be missing. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior` on the host and as
- * `prior_rows` on the instance of the statistics, where W is, too, both in f32: other parts of the
- * rows take the same ones. Takes over the memory
- * of `s` (its arrays are moved or freed, *s is left empty), so that a selection needs no second
- * Gram. The ranks of `comm` (NULL: one) call it with the same sums and share out the outputs; all
- * have the regression. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is unchanged, after other
- * errors it is empty too. *out is owned: regression_fini.
+ * be missing. E = C M - W0 A, with the narrowed consumer W0[O, K u] as `prior`. Both weights
+ * are f32 on the instance of the statistics: other parts of the rows take the same ones. Takes over
+ * the memory of `s` (its arrays are moved or freed, *s is left empty), so that a selection needs no
+ * second Gram. The ranks of `comm` (NULL: one) call it with the same sums and share out the
+ * outputs; all have the regression. After GRAIL_ERROR_ARGUMENT or GRAIL_ERROR_SHAPE *s is
+ * unchanged, after other errors it is empty too. *out is owned: regression_fini.
  */
 grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
                                const grail_reducer *reducer, int64_t features_per_unit,
-                               matrix consumer, const float *prior, matrix prior_rows,
-                               regression *out) GRAIL_MUST_CHECK;
+                               matrix consumer, matrix prior, regression *out) GRAIL_MUST_CHECK;
 
 /** into += other (same W0). */
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;

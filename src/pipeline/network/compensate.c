@@ -58,8 +58,8 @@ static grail_status make_regressions(const grail_comm *comm, observation *o,
     const grail_reducer *map = o->remade ? NULL : reducer; /* the sums are those of Z already */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
     CHECK(place_prior(o, map, u, prior, prior_rows));
-    CHECK(regression_derive(comm, o->fit, map, u, o->weight_rows, prior, *prior_rows, fit));
-    return regression_derive(comm, o->held, map, u, o->weight_rows, prior, *prior_rows, held);
+    CHECK(regression_derive(comm, o->fit, map, u, o->weight_rows, *prior_rows, fit));
+    return regression_derive(comm, o->held, map, u, o->weight_rows, *prior_rows, held);
 }
 
 static ridge_options options_of(const cutting *cut, const grail_comm *comm, int consumer)

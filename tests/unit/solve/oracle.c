@@ -72,7 +72,7 @@ grail_status oracle_regress(const grail_comm *comm, grail_statistics *s,
     if (consumer != NULL) {
         TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &wide));
     }
-    TRY(regression_derive(comm, s, reducer, features_per_unit, wide, prior, narrow, out));
+    TRY(regression_derive(comm, s, reducer, features_per_unit, wide, narrow, out));
 out:
     matrix_free(&wide);
     matrix_free(&narrow);
