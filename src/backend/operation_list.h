@@ -300,6 +300,10 @@ HOST_OPERATION(add_squares, "pP", (matrix x, matrix sum), is_row(sum, 1), .m = {
 HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y), same_shape(x, y),
                .m = {x, y}, .with = {.alpha = low, .beta = high})
 
+/** Y = sqrt(x / divisor + added); Y may be X. */
+HOST_OPERATION(roots, "pP", (double divisor, double added, matrix x, matrix y), same_shape(x, y),
+               .m = {x, y}, .with = {.alpha = divisor, .beta = added})
+
 /** X = 2^round(log2(x)), and 0 stays: factors that lose no bit of values of 16 bits. */
 HOST_OPERATION(nearest_powers, "P", (matrix x), true, .m = {x})
 

@@ -421,6 +421,20 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     }
 }
 
+BACKEND_TEST(test_roots_are_of_shares_and_a_sum)
+{
+    const double x[] = {4.0, 0.0, 1e-9, 100.0, 3.0};
+    double y[5];
+    matrix m = f64_of(b, 1, 5, x);
+    assert_ok(matrix_roots(3.0, 1e-6, m, m));
+    assert_ok(matrix_download(m, y));
+    for (int i = 0; i < 5; i++) {
+        const double wanted = sqrt(x[i] / 3.0 + 1e-6);
+        assert_near(y[i], wanted, 4e-16 * wanted);
+    }
+    matrix_free(&m);
+}
+
 BACKEND_TEST(test_nearest_powers_are_of_two)
 {
     const double x[] = {0.0, 1.0, 1.4, 1.5, 0.3, 1e-30, 3e8};

@@ -117,6 +117,16 @@ grail_status torch_run_inverse_roots(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_roots(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor quotient = torch_divided(&f, x, torch_number(&f, o->with.alpha));
+    const torch_tensor sum = torch_sum(&f, quotient, torch_number(&f, o->with.beta), 1.0);
+    torch_copy(&f, torch_unary(&f, "aten::sqrt", sum), torch_matrix(&f, o->m[1]));
+    return torch_end(&f);
+}
+
 /* The logarithm of 0 is -inf, and its power 0. */
 grail_status torch_run_nearest_powers(const operation *o)
 {

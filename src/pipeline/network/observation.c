@@ -22,6 +22,7 @@ void observation_fini(observation *o)
     matrix_free(&o->others);
     matrix_free(&o->local_weight);
     matrix_free(&o->local_bias);
+    matrix_free(&o->drift_scale);
     *o = (observation){0};
 }
 
@@ -180,6 +181,13 @@ out:
     return status;
 }
 
+static grail_status make_drift_scale(const cutting *cut, parameter_store *current, observation *o)
+{
+    return o->target == OBSERVES_DENSE_OUTPUT
+               ? drift_scale_make(cut->graph, current, o->node, &o->drift_scale)
+               : GRAIL_OK;
+}
+
 grail_status observation_init(const cutting *cut, parameter_store *current, int index, int consumer,
                               observation *o)
 {
@@ -203,6 +211,7 @@ grail_status observation_init(const cutting *cut, parameter_store *current, int 
         CHECK(make_local_bias(cut, current, o));
     }
     CHECK(make_others(cut, current, wide.all, o));
+    CHECK(make_drift_scale(cut, current, o));
     return create_statistics(current->backend, o->remade ? reduced_width : dense_width, outputs, o);
 }
 
@@ -229,6 +238,7 @@ grail_status observation_read_map(const cutting *cut, parameter_store *current, 
     *o = observation_of_map(cut, node_index);
     const input_columns all = {.all = o->layout.features * o->layout.taps};
     CHECK(map_read(cut, current, node_index, &o->weight));
+    CHECK(make_drift_scale(cut, current, o));
     return o->target == OBSERVES_DENSE_PRODUCT
                ? make_target_weight(current->backend, o, all, &o->target_weight)
                : GRAIL_OK;
@@ -553,7 +563,7 @@ static grail_status add_batch(const execution *e, void *user)
     matrix y = {0};
     matrix root = {0};
     if (o->target == OBSERVES_DENSE_OUTPUT) {
-        TRY(dense_target(&k->from, o->node, o->goal.value, &y));
+        TRY(dense_target(&k->from, o->node, o->goal.value, o->drift_scale, &y));
     }
     TRY(row_weight_roots(k->from.dense->execution, k->from.current->execution, o, &root));
     if (o->of_patches) {

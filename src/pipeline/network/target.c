@@ -142,63 +142,57 @@ static grail_status copy_with_means(const target_source *source, const cut_axis 
 
 /* For each channel sqrt(variance + epsilon) / weight, or 1 / weight without a variance: the change
  * before a norm that changes its output by 1. Channels with a weight near zero get 0, because their
- * input hardly affects the output. */
-static grail_status inverse_scale(parameter_store *parameters, const node *norm, int64_t width,
-                                  float *out)
+ * input hardly affects the output. *out[*width] is owned. */
+static grail_status inverse_scale(parameter_store *parameters, const node *norm, float **out,
+                                  int64_t *width)
 {
     grail_status status = GRAIL_OK;
     static const double smallest = 1e-4; /* of the largest weight */
     float *weight = NULL;
     float *variance = NULL;
-    int64_t count = 0;
     double largest = 0.0;
-    TRY(parameter_store_read_f32(parameters, norm->weight, &weight, &count));
+    TRY(parameter_store_read_f32(parameters, norm->weight, &weight, width));
     if (norm->variance != GRAPH_NONE) {
-        TRY(parameter_store_read_f32(parameters, norm->variance, &variance, &count));
+        TRY(parameter_store_read_f32(parameters, norm->variance, &variance, width));
     }
-    for (int64_t k = 0; k < width; k++) {
+    for (int64_t k = 0; k < *width; k++) {
         largest = fmax(largest, fabs((double)weight[k]));
     }
-    for (int64_t k = 0; k < width; k++) {
+    for (int64_t k = 0; k < *width; k++) {
         const bool off = fabs((double)weight[k]) <= smallest * largest;
         const double deviation =
             variance == NULL ? 1.0 : sqrt((double)variance[k] + norm->norm.epsilon);
-        out[k] = off ? 0.0F : (float)(deviation / (double)weight[k]);
+        weight[k] = off ? 0.0F : (float)(deviation / (double)weight[k]);
     }
+    *out = weight;
+    weight = NULL;
 out:
     memory_free(weight);
     memory_free(variance);
     return status;
 }
 
-/* A row of f32 values on the instance. *out belongs to the pool. */
-static grail_status take_row(matrix_pool *pool, int64_t width, const float *values, matrix *out)
+/* GRAPH_NONE where none stands between the consumer and its sum. */
+static int norm_behind(const consumer_tail *tail)
 {
-    const grail_status status = matrix_pool_take(pool, 1, width, out);
-    return status == GRAIL_OK ? matrix_upload_f32(*out, values) : status;
+    return tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
 }
 
-/* X[rows, width] *= 1 scale^T, computed as a BatchNorm of mean 0 and variance 1. */
-static grail_status scale_columns(matrix_pool *pool, const float *scale, matrix x)
+grail_status drift_scale_make(const graph *g, parameter_store *current, int consumer, matrix *out)
 {
     grail_status status = GRAIL_OK;
-    float *plain = NULL;
-    matrix zeros = {0};
-    matrix ones = {0};
-    matrix weight = {0};
-    TRY(memory_new(&plain, (size_t)x.columns, sizeof plain[0]));
-    TRY(take_row(pool, x.columns, plain, &zeros));
-    for (int64_t k = 0; k < x.columns; k++) {
-        plain[k] = 1.0F;
+    const consumer_tail tail = consumer_tail_of(g, consumer);
+    const int norm = norm_behind(&tail);
+    float *scale = NULL;
+    int64_t width = 0;
+    if (tail.skip == GRAPH_NONE || norm == GRAPH_NONE) {
+        return GRAIL_OK;
     }
-    TRY(take_row(pool, x.columns, plain, &ones));
-    TRY(take_row(pool, x.columns, scale, &weight));
-    TRY(matrix_batch_norm(0.0, x, zeros, ones, weight, no_matrix, x));
+    TRY(inverse_scale(current, &g->nodes[norm], &scale, &width));
+    TRY(matrix_new(current->backend, backend_master_type(current->backend), 1, width, out));
+    TRY(matrix_upload_f32(*out, scale));
 out:
-    memory_free(plain);
-    matrix_pool_give(pool, &zeros);
-    matrix_pool_give(pool, &ones);
-    matrix_pool_give(pool, &weight);
+    memory_free(scale);
     return status;
 }
 
@@ -206,19 +200,12 @@ out:
 static grail_status scale_rows_by_norm(const node *norm, matrix y, matrix x)
 {
     grail_status status = GRAIL_OK;
-    double *factor = NULL;
-    matrix row = {0};
-    TRY(memory_new_unset(&factor, (size_t)y.rows, sizeof factor[0]));
-    TRY(row_squares(y, y.rows, factor));
-    for (int64_t t = 0; t < y.rows; t++) {
-        factor[t] = sqrt(factor[t] / (double)y.columns + norm->norm.epsilon);
-    }
-    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, y.rows, &row));
-    TRY(matrix_upload(row, factor));
-    TRY(matrix_scale_rows(row, x, x));
+    matrix lengths = {0};
+    TRY(row_squares_make(y, y.rows, &lengths));
+    TRY(matrix_roots((double)y.columns, norm->norm.epsilon, lengths, lengths));
+    TRY(matrix_scale_rows(lengths, x, x));
 out:
-    matrix_free(&row);
-    memory_free(factor);
+    matrix_free(&lengths);
     return status;
 }
 
@@ -226,35 +213,30 @@ out:
  * norm if one stands between: to first order, where it norms rows. With this target the sum after
  * the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
 static grail_status add_drift(const target_source *from, const cut_axis *rows,
-                              const consumer_tail *tail, const row_factors *factors, matrix y)
+                              const consumer_tail *tail, const row_factors *factors, matrix scale,
+                              matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix drift = {0};
-    float *scale = NULL;
     const matrix compressed = execution_value(from->current->execution, tail->skip);
     TRY(copy_with_means(from, rows, execution_value(from->dense->execution, tail->skip), &drift));
     TRY(matrix_subtract(drift, compressed, drift));
     TRY(row_factors_gather(factors, from->current->execution->pool, &drift));
-    const int norm = tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
-    if (norm != GRAPH_NONE) {
-        TRY(memory_new(&scale, (size_t)compressed.columns, sizeof scale[0]));
-        TRY(inverse_scale(from->current->parameters, &from->cut->graph->nodes[norm],
-                          compressed.columns, scale));
-        TRY(scale_columns(from->current->execution->pool, scale, drift));
+    if (norm_behind(tail) != GRAPH_NONE) {
+        TRY(matrix_multiply(drift, scale, drift));
     }
     if (tail->row_norm != GRAPH_NONE) {
-        TRY(scale_rows_by_norm(&from->cut->graph->nodes[norm], y, drift));
+        TRY(scale_rows_by_norm(&from->cut->graph->nodes[tail->row_norm], y, drift));
     }
     TRY(matrix_add(y, drift, y));
 out:
     matrix_pool_give(from->current->execution->pool, &drift);
-    memory_free(scale);
     return status;
 }
 
 /* From the dense output to what makes the sum that of the dense network. */
 static grail_status aim_at_sum(const target_source *from, const cut_axis *rows,
-                               const consumer_tail *tail, matrix y)
+                               const consumer_tail *tail, matrix scale, matrix y)
 {
     grail_status status = GRAIL_OK;
     row_factors dense = {0};
@@ -262,7 +244,7 @@ static grail_status aim_at_sum(const target_source *from, const cut_axis *rows,
     TRY(row_factors_find(from->dense->execution, tail, &dense));
     TRY(row_factors_find(from->current->execution, tail, &current));
     TRY(row_factors_multiply(&dense, y));
-    TRY(add_drift(from, rows, tail, &current, y));
+    TRY(add_drift(from, rows, tail, &current, scale, y));
     TRY(row_factors_divide(&current, y));
 out:
     row_factors_fini(&dense);
@@ -278,7 +260,8 @@ static grail_status missing_to_goal(const target_source *from, const cut_axis *r
     return matrix_subtract(*out, execution_value(from->current->execution, skip), *out);
 }
 
-grail_status dense_target(const target_source *from, int consumer, int goal, matrix *out)
+grail_status dense_target(const target_source *from, int consumer, int goal, matrix scale,
+                          matrix *out)
 {
     const graph *g = from->cut->graph;
     const node *n = &g->nodes[consumer];
@@ -288,5 +271,5 @@ grail_status dense_target(const target_source *from, int consumer, int goal, mat
         return missing_to_goal(from, rows, tail.skip, goal, out);
     }
     CHECK(copy_with_means(from, rows, execution_value(from->dense->execution, n->output), out));
-    return tail.skip == GRAPH_NONE ? GRAIL_OK : aim_at_sum(from, rows, &tail, *out);
+    return tail.skip == GRAPH_NONE ? GRAIL_OK : aim_at_sum(from, rows, &tail, scale, *out);
 }

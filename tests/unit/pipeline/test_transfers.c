@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH = 256, VOCABULARY = 96, BATCH = 2048 / LENGTH };
+enum { LENGTH = 64, VOCABULARY = 96, BATCH = 2048 / LENGTH };
 
 /* Ids that make as many batches as that. */
 static const char *write_batches(const lab *l, int64_t batches)
@@ -64,12 +64,13 @@ static passes pass_batches(const lab *l, grail_compress_options options, int64_t
     options.read.text.context = LENGTH;
     options.read.samples = batches * BATCH;
     options.output.path =
-        lab_path_of(l, "%s-%s-%lld", options.run.backend, options.cut.selector, (long long)batches);
+        lab_path_of(l, "%s-%s-%s-%lld", options.run.backend, strrchr(options.read.model, '/') + 1,
+                    options.cut.selector, (long long)batches);
     assert_ok(lab_compress(&options));
-    print_message("%s, %s, %lld batches: %lld up (%lld KiB), %lld down (%lld KiB), "
+    print_message("%s, %s, %s, %lld batches: %lld up (%lld KiB), %lld down (%lld KiB), "
                   "%lld read; in %lld passes %lld up, %lld down or read\n",
-                  options.run.backend, options.cut.selector, (long long)batches,
-                  (long long)(counted.uploads - before.uploads),
+                  options.run.backend, strrchr(options.read.model, '/') + 1, options.cut.selector,
+                  (long long)batches, (long long)(counted.uploads - before.uploads),
                   (long long)((counted.bytes_up - before.bytes_up) / 1024),
                   (long long)(counted.downloads - before.downloads),
                   (long long)((counted.bytes_down - before.bytes_down) / 1024),
@@ -91,15 +92,21 @@ static void check_batches(const lab *l, grail_compress_options options)
     assert_true(many.given - few.given <= networks * (MANY - FEW)); /* lists are there by then */
 }
 
-static void check_decoders(const lab *l, const char *kind)
+static grail_compress_options options_of(const char *golden, const char *kind)
 {
     grail_compress_options options;
     grail_compress_options_init(&options);
-    options.read.model = lab_golden("llama3");
+    options.read.model = lab_golden(golden);
     options.amount.sparsity_ffn = 0.5;
-    options.amount.sparsity_heads = 0.5;
     options.cut.align = 1;
     options.run.backend = kind;
+    return options;
+}
+
+static void check_selectors(const lab *l, const char *kind)
+{
+    grail_compress_options options = options_of("llama3", kind);
+    options.amount.sparsity_heads = 0.5;
     check_batches(l, options);
     options.cut.selector = "wanda";
     options.fit.token_weights = "none";
@@ -111,16 +118,23 @@ static void check_decoders(const lab *l, const char *kind)
 
 LAB_TEST(a_pass_reads_two_numbers_whatever_its_batches)
 {
-    check_decoders(l, "counted");
+    check_selectors(l, "counted");
 }
 
-LAB_TEST(a_pass_on_pytorch_reads_two_numbers_whatever_its_batches)
+LAB_TEST(that_holds_with_norms_behind_sublayers)
 {
+    check_batches(l, options_of("olmo2", "counted"));
+}
+
+LAB_TEST(all_that_holds_on_pytorch)
+{
+    static const char *const kind = "counted torch";
     if (getenv("GRAIL_TORCH") == NULL) {
         print_message("skipped: GRAIL_TORCH names no PyTorch\n");
         skip();
     }
-    check_decoders(l, "counted torch");
+    check_selectors(l, kind);
+    check_batches(l, options_of("olmo2", kind));
 }
 
 int main(void)
