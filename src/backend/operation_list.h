@@ -75,9 +75,10 @@ OPERATION(add, "ffF", (matrix a, matrix b, matrix y), same_shape(a, y) && spread
 OPERATION(subtract, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && same_shape(b, y),
           .m = {a, b, y})
 
-/** Y[i, :] = factor[0, i] X[i, :] with f64 factors, any row strides; Y may be X. */
-HOST_OPERATION(scale_rows, "peE", (matrix factor, matrix x, matrix y),
-               same_shape(x, y) && is_row(factor, x.rows), .m = {factor, x, y})
+/** Y[i, :] = factor[0, i] X[i, :] with f64 factors, any row strides, both of one type; Y may be X.
+ */
+HOST_OPERATION(scale_rows, "paA", (matrix factor, matrix x, matrix y),
+               same_shape(x, y) && x.type == y.type && is_row(factor, x.rows), .m = {factor, x, y})
 
 /** Y = factor X with products in f64, any row strides; Y may be X. */
 HOST_OPERATION(scale, "eE", (double factor, matrix x, matrix y), same_shape(x, y), .m = {x, y},
@@ -303,6 +304,9 @@ HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y
 /** Y = sqrt(x / divisor + added); Y may be X. */
 HOST_OPERATION(roots, "pP", (double divisor, double added, matrix x, matrix y), same_shape(x, y),
                .m = {x, y}, .with = {.alpha = divisor, .beta = added})
+
+/** Y = 1 / x, and 0 where x is 0; Y may be X. */
+HOST_OPERATION(inverses, "pP", (matrix x, matrix y), same_shape(x, y), .m = {x, y})
 
 /** X = 2^round(log2(x)), and 0 stays: factors that lose no bit of values of 16 bits. */
 HOST_OPERATION(nearest_powers, "P", (matrix x), true, .m = {x})

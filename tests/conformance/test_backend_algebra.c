@@ -421,6 +421,33 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     }
 }
 
+BACKEND_TEST(test_inverses_leave_zeros)
+{
+    const double x[] = {4.0, 0.0, -0.3, -0.0, 0x1p-100};
+    const double expected[] = {0.25, 0.0, 1.0 / -0.3, 0.0, 0x1p100};
+    matrix m = f64_of(b, 1, 5, x);
+    assert_ok(matrix_inverses(m, m));
+    assert_matrix_near("inverses", m, expected, 0x1p-52);
+    matrix_free(&m);
+}
+
+/* Numbers of f64 whatever values are: as a column, by another row of them. */
+BACKEND_TEST(test_rows_of_numbers_are_multiplied)
+{
+    const double factors[] = {2.0, 0.1, -3.0};
+    const double x[] = {0.3, 1e200, 7.0};
+    double y[3];
+    matrix by = f64_of(b, 1, 3, factors);
+    matrix m = f64_of(b, 1, 3, x);
+    const matrix column = matrix_reshape(m, 3, 1);
+    assert_ok(matrix_scale_rows(by, column, column));
+    assert_ok(matrix_download(m, y));
+    for (int i = 0; i < 3; i++) {
+        assert_true(y[i] == factors[i] * x[i]);
+    }
+    free_matrices(&by, &m);
+}
+
 BACKEND_TEST(test_roots_are_of_shares_and_a_sum)
 {
     const double x[] = {4.0, 0.0, 1e-9, 100.0, 3.0};

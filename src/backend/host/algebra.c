@@ -215,6 +215,16 @@ grail_status host_roots(const operation *o)
     return GRAIL_OK;
 }
 
+grail_status host_inverses(const operation *o)
+{
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        y[i] = x[i] != 0.0 ? 1.0 / x[i] : 0.0;
+    }
+    return GRAIL_OK;
+}
+
 grail_status host_nearest_powers(const operation *o)
 {
     double *x = o->m[0].memory;

@@ -127,6 +127,17 @@ grail_status torch_run_roots(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_inverses(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor y = torch_matrix(&f, o->m[1]);
+    const torch_tensor none = torch_unary(&f, "aten::logical_not", x);
+    torch_copy(&f, torch_unary(&f, "aten::reciprocal", x), y);
+    torch_put(&f, none, 0.0, y);
+    return torch_end(&f);
+}
+
 /* The logarithm of 0 is -inf, and its power 0. */
 grail_status torch_run_nearest_powers(const operation *o)
 {

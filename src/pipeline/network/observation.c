@@ -320,40 +320,20 @@ static grail_status stream_roots(const execution *dense, observation *o, const c
     return roots_of_squares(&o->median_square, *out);
 }
 
-grail_status row_factor_roots(const execution *e, int consumer, double **out)
+/* *roots[1, rows] <- the factors of a consumer's rows, times what is there where it exists: no
+ * matrix where there are neither. A root's sign does not matter. Owned even after a failure. */
+static grail_status put_factors(const execution *e, int consumer, matrix *roots)
 {
     row_factors factors = {0};
     const consumer_tail tail = consumer_tail_of(e->graph, consumer);
-    const grail_status status = row_factors_find(e, &tail, &factors);
-    for (int64_t t = 0; status == GRAIL_OK && t < factors.count; t++) {
-        factors.of[t] = fabs(factors.of[t]);
-    }
-    *out = status == GRAIL_OK ? factors.of : NULL;
-    if (status == GRAIL_OK) {
-        factors.of = NULL;
+    grail_status status = row_factors_find(e, &tail, &factors);
+    if (status == GRAIL_OK && factors.exist && matrix_exists(*roots)) {
+        status = row_factors_multiply(&factors, matrix_reshape(*roots, roots->columns, 1));
+    } else if (status == GRAIL_OK && factors.exist) {
+        *roots = factors.of;
+        factors.of = no_matrix;
     }
     row_factors_fini(&factors);
-    return status;
-}
-
-/* *roots[1, count] <- factors, times what is there where it exists. Factors are the host's: those
- * of experts, and of columns of values. */
-static grail_status put_factors(backend *b, int64_t count, double *factors, matrix *roots)
-{
-    grail_status status = GRAIL_OK;
-    double *own = NULL;
-    if (matrix_exists(*roots)) {
-        TRY(memory_new_unset(&own, (size_t)count, sizeof own[0]));
-        TRY(matrix_download(*roots, own));
-    } else {
-        TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, count, roots));
-    }
-    for (int64_t t = 0; own != NULL && t < count; t++) {
-        factors[t] *= own[t];
-    }
-    TRY(matrix_upload(*roots, factors));
-out:
-    memory_free(own);
     return status;
 }
 
@@ -364,24 +344,14 @@ out:
 static grail_status row_weight_roots(const execution *dense, const execution *current,
                                      observation *o, matrix *out)
 {
-    grail_status status = GRAIL_OK;
-    double *factors = NULL;
     const graph *g = current->graph;
     const node *n = &g->nodes[o->node];
     const consumer_tail tail = consumer_tail_of(g, o->node);
     const int goal = o->goal.value;
     const int64_t rows =
         o->weighted ? execution_rows(dense, goal != GRAPH_NONE ? goal : n->output) : 0;
-    TRY(row_factor_roots(current, o->node, &factors));
-    if (rows > 0) {
-        TRY(stream_roots(dense, o, &tail, rows, out));
-    }
-    if (factors != NULL) {
-        TRY(put_factors(current->backend, execution_rows(current, n->output), factors, out));
-    }
-out:
-    memory_free(factors);
-    return status;
+    CHECK(rows > 0 ? stream_roots(dense, o, &tail, rows, out) : GRAIL_OK);
+    return put_factors(current, o->node, out);
 }
 
 /* -- mixed targets ----------------------------------------------------------------------------- */
@@ -636,18 +606,13 @@ static grail_status add_input(const execution *e, void *user)
     grail_status status = GRAIL_OK;
     observation *o = user;
     grail_statistics *into = o->part == NULL ? o->held : o->part;
-    double *factors = NULL;
     matrix root = {0};
     const node *n = &e->graph->nodes[o->node];
     const matrix in = execution_value(e, n->inputs[0]);
-    TRY(row_factor_roots(e, o->node, &factors));
-    if (factors != NULL) {
-        TRY(put_factors(e->backend, execution_rows(e, n->output), factors, &root));
-    }
+    TRY(put_factors(e, o->node, &root));
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
                       : add_rows(o, e, into, in, no_matrix, no_matrix, root));
 out:
-    memory_free(factors);
     matrix_free(&root);
     return status;
 }

@@ -77,10 +77,6 @@ void observation_fini(observation *o); /* works on a zeroed one */
  * needed. */
 int observation_dense_end(const observation *o);
 
-/** The roots of the weights that factors give the rows of a consumer in the current batch of `e`.
- * *out is owned; NULL where rows count alike. */
-grail_status row_factor_roots(const execution *e, int consumer, double **out) GRAIL_MUST_CHECK;
-
 /** The mixed target of a folding (solve/mixed_target.h). The statistics of a folding are of the
  * merged columns alone, from which W Z^T of the unfolded ones cannot be had, so its targets are
  * mixed row by row: beta is that of the rows of one batch, or of one piece of it.

@@ -14,34 +14,29 @@
 void row_factors_fini(row_factors *f)
 {
     memory_free(f->places);
-    memory_free(f->of);
+    matrix_free(&f->of);
     *f = (row_factors){0};
 }
 
 static grail_status find_shares(const execution *e, int put, row_factors *out)
 {
+    grail_status status = GRAIL_OK;
     routed_rows found = {0};
     const node *n = &e->graph->nodes[put];
-    const grail_status status =
-        routed_rows_find(execution_value(e, n->inputs[1]), n->share, &found);
+    TRY(routed_rows_find(execution_value(e, n->inputs[1]), n->share, &found));
+    TRY(matrix_new(e->backend, GRAIL_DTYPE_F64, 1, found.count, &out->of));
+    TRY(matrix_upload(out->of, found.shares));
     out->places = found.rows;
-    out->of = found.shares;
-    out->count = found.count;
+    found.rows = NULL;
+out:
+    routed_rows_fini(&found);
     return status;
 }
 
-static grail_status read_factors(matrix factor, row_factors *out)
+static grail_status copy_factors(matrix column, row_factors *out)
 {
-    grail_status status = GRAIL_OK;
-    host_view view = {0};
-    out->count = factor.rows;
-    TRY(memory_new_unset(&out->of, (size_t)factor.rows, sizeof out->of[0]));
-    TRY(host_view_open(factor, GRAIL_DTYPE_F64, HOST_READS, &view));
-    memcpy(out->of, view.values, (size_t)factor.rows * sizeof out->of[0]);
-    TRY(host_view_close(&view));
-out:
-    host_view_drop(&view);
-    return status;
+    CHECK(matrix_new(column.owner, GRAIL_DTYPE_F64, 1, column.rows, &out->of));
+    return matrix_copy(column, matrix_reshape(out->of, column.rows, 1));
 }
 
 grail_status row_factors_find(const execution *e, const consumer_tail *tail, row_factors *out)
@@ -51,37 +46,27 @@ grail_status row_factors_find(const execution *e, const consumer_tail *tail, row
         return find_shares(e, tail->put, out);
     }
     return tail->factor == GRAPH_NONE ? GRAIL_OK
-                                      : read_factors(execution_value(e, tail->factor), out);
-}
-
-static grail_status scale(const row_factors *f, bool divides, matrix x)
-{
-    grail_status status = GRAIL_OK;
-    double *by = NULL;
-    matrix factors = {0};
-    if (!f->exist || f->count == 0) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new_unset(&by, (size_t)f->count, sizeof by[0]));
-    for (int64_t t = 0; t < f->count; t++) {
-        by[t] = !divides ? f->of[t] : f->of[t] != 0.0 ? 1.0 / f->of[t] : 0.0;
-    }
-    TRY(matrix_import(x.owner, GRAIL_DTYPE_F64, 1, x.rows, f->count, by, &factors));
-    TRY(matrix_scale_rows(factors, x, x));
-out:
-    matrix_free(&factors);
-    memory_free(by);
-    return status;
+                                      : copy_factors(execution_value(e, tail->factor), out);
 }
 
 grail_status row_factors_multiply(const row_factors *f, matrix x)
 {
-    return scale(f, false, x);
+    return f->exist ? matrix_scale_rows(f->of, x, x) : GRAIL_OK;
 }
 
 grail_status row_factors_divide(const row_factors *f, matrix x)
 {
-    return scale(f, true, x);
+    grail_status status = GRAIL_OK;
+    matrix inverses = {0};
+    if (!f->exist) {
+        return GRAIL_OK;
+    }
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, x.rows, &inverses));
+    TRY(matrix_inverses(f->of, inverses));
+    TRY(matrix_scale_rows(inverses, x, x));
+out:
+    matrix_free(&inverses);
+    return status;
 }
 
 grail_status row_factors_gather(const row_factors *f, matrix_pool *pool, matrix *x)
@@ -90,7 +75,7 @@ grail_status row_factors_gather(const row_factors *f, matrix_pool *pool, matrix 
     if (f->places == NULL) {
         return GRAIL_OK;
     }
-    grail_status status = matrix_pool_take(pool, f->count, x->columns, &rows);
+    grail_status status = matrix_pool_take(pool, f->of.columns, x->columns, &rows);
     if (status == GRAIL_OK) {
         status = matrix_gather(f->places, NULL, *x, rows);
     }

@@ -74,19 +74,30 @@ static matrix scores_of(const probe *p, int consumer)
     return execution_value(p->e, g->nodes[g->value_source[put->inputs[1]]].inputs[0]);
 }
 
+/* root[rows] of a consumer, which has these factors. */
+static void read_factors(const probe *p, int consumer, int64_t rows, double *root)
+{
+    row_factors factors = {0};
+    const consumer_tail tail = consumer_tail_of(p->model->graph, consumer);
+    assert_ok(row_factors_find(p->e, &tail, &factors));
+    assert_true(factors.exist && factors.of.columns == rows);
+    assert_ok(matrix_download(factors.of, root));
+    row_factors_fini(&factors);
+}
+
 /* In the golden mixtral the softmax over two scores is that of their difference. */
 TEST(rows_of_an_expert_count_by_their_shares)
 {
     static bool pinned[4096];
     enum { EXPERTS = 4, ROWS = 16 };
     probe p;
-    double *root = NULL;
+    double root[ROWS];
     double scores[ROWS * EXPERTS];
     const int n =
         probe_open(&p, "mixtral", "model.layers.1.mlp.experts.2.down_proj.weight", pinned);
     const int64_t rows = execution_rows(p.e, p.model->graph->nodes[n].inputs[0]);
     assert_true(rows > 0 && rows < ROWS);
-    assert_ok(row_factor_roots(p.e, n, &root));
+    read_factors(&p, n, rows, root);
     assert_ok(matrix_download(scores_of(&p, n), scores));
     int64_t found = 0;
     for (int r = 0; r < ROWS; r++) {
@@ -103,7 +114,6 @@ TEST(rows_of_an_expert_count_by_their_shares)
         }
     }
     assert_int_equal(found, rows);
-    memory_free(root);
     probe_close(&p);
 }
 
@@ -111,7 +121,7 @@ TEST(rows_of_the_shared_expert_count_by_its_gate)
 {
     static bool pinned[4096];
     probe p;
-    double *root = NULL;
+    double root[16];
     double gate[16];
     const int n =
         probe_open(&p, "qwen2-moe", "model.layers.0.mlp.shared_expert.down_proj.weight", pinned);
@@ -119,13 +129,12 @@ TEST(rows_of_the_shared_expert_count_by_its_gate)
     const consumer_tail tail = consumer_tail_of(g, n);
     assert_int_equal(tail.put, GRAPH_NONE);
     assert_int_equal(tail.skip, g->nodes[graph_sole_reader(g, g->nodes[n + 1].output)].inputs[0]);
-    assert_ok(row_factor_roots(p.e, n, &root));
+    read_factors(&p, n, 16, root);
     const int linear = node_with(g, "model.layers.0.mlp.shared_expert_gate.weight");
     assert_ok(matrix_download(execution_value(p.e, g->nodes[linear].output), gate));
     for (int r = 0; r < 16; r++) {
         assert_near(root[r], 1.0 / (1.0 + exp(-gate[r])), 1e-9);
     }
-    memory_free(root);
     probe_close(&p);
 }
 
