@@ -80,9 +80,9 @@ OPERATION(subtract, "eeE", (matrix a, matrix b, matrix y), same_shape(a, y) && s
 HOST_OPERATION(scale_rows, "paA", (matrix factor, matrix x, matrix y),
                same_shape(x, y) && x.type == y.type && is_row(factor, x.rows), .m = {factor, x, y})
 
-/** Y = factor X with products in f64, any row strides; Y may be X. */
-HOST_OPERATION(scale, "eE", (double factor, matrix x, matrix y), same_shape(x, y), .m = {x, y},
-               .with.alpha = factor)
+/** Y = factor X with products in f64, any row strides, both of one type; Y may be X. */
+HOST_OPERATION(scale, "aA", (double factor, matrix x, matrix y),
+               same_shape(x, y) && x.type == y.type, .m = {x, y}, .with.alpha = factor)
 
 /** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
  * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
@@ -304,6 +304,14 @@ HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y
 /** Y = sqrt(x / divisor + added); Y may be X. */
 HOST_OPERATION(roots, "pP", (double divisor, double added, matrix x, matrix y), same_shape(x, y),
                .m = {x, y}, .with = {.alpha = divisor, .beta = added})
+
+/** Y = sqrt(share m / x) where x is above share m > 0, else 1, for a number m[1, 1]; Y may be X. */
+HOST_OPERATION(limit_roots, "ppP", (double share, matrix m, matrix x, matrix y),
+               is_one(m) && same_shape(x, y), .m = {m, x, y}, .with.alpha = share)
+
+/** out[1, 1] = the upper median of X[1, n], 0 where n is 0. */
+HOST_OPERATION(median, "pP", (matrix x, matrix out), is_row(x, x.columns) && is_one(out),
+               .m = {x, out})
 
 /** Y = 1 / x, and 0 where x is 0; Y may be X. */
 HOST_OPERATION(inverses, "pP", (matrix x, matrix y), same_shape(x, y), .m = {x, y})

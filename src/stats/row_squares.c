@@ -4,8 +4,6 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* of the median squared norm */
 static const double least_share = 1e-4;
@@ -42,27 +40,27 @@ out:
     return status;
 }
 
-static int compare(const void *a, const void *b)
+/* *out = the upper median of a row, which it is read for. */
+static grail_status read_median(matrix row, double *out)
 {
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
+    grail_status status = GRAIL_OK;
+    matrix median = {0};
+    TRY(matrix_new(row.owner, GRAIL_DTYPE_F64, 1, 1, &median));
+    TRY(matrix_median(row, median));
+    TRY(matrix_download(median, out));
+out:
+    matrix_free(&median);
+    return status;
 }
 
 grail_status median_of(int64_t count, const double *values, double *out)
 {
     grail_status status = GRAIL_OK;
-    double *sorted = NULL;
-    *out = 0.0;
-    if (count == 0) {
-        return GRAIL_OK;
-    }
-    TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
-    memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
-    qsort(sorted, (size_t)count, sizeof sorted[0], compare);
-    *out = sorted[count / 2];
+    matrix row = {0};
+    TRY(matrix_import(backend_host(), GRAIL_DTYPE_F64, 1, count, count, values, &row));
+    TRY(read_median(row, out));
 out:
-    memory_free(sorted);
+    matrix_free(&row);
     return status;
 }
 
@@ -74,18 +72,6 @@ static double most_of(double median)
 double bounded_square(double square, double median)
 {
     return fmin(fmax(square, least_share * median), most_of(median));
-}
-
-static grail_status read_median(matrix squares, double *median)
-{
-    grail_status status = GRAIL_OK;
-    double *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)squares.columns, sizeof values[0]));
-    TRY(matrix_download(squares, values));
-    TRY(median_of(squares.columns, values, median));
-out:
-    memory_free(values);
-    return status;
 }
 
 grail_status roots_of_squares(double *median, matrix squares)

@@ -421,6 +421,39 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     }
 }
 
+BACKEND_TEST(test_the_median_is_the_upper_one)
+{
+    const double x[] = {4.0, 7.0, -1.0, 9.0, 4.0, 100.0, 0.0};
+    const double expected[] = {0.0, 4.0, 7.0, 4.0, 7.0, 4.0, 7.0, 4.0};
+    for (int count = 0; count <= 7; count++) {
+        double median = 5.0;
+        matrix row = f64_of(b, 1, 7, x);
+        matrix out = f64_of(b, 1, 1, &median);
+        assert_ok(matrix_median(matrix_columns(row, 0, count), out));
+        assert_ok(matrix_download(out, &median));
+        assert_near(median, expected[count], 0.0);
+        free_matrices(&row, &out);
+    }
+}
+
+BACKEND_TEST(test_limit_roots_are_of_what_is_above_a_share)
+{
+    const double x[] = {4.0, 0.0, 6.0, 100.0, 6.1};
+    for (int of_nothing = 0; of_nothing < 2; of_nothing++) {
+        const double m = of_nothing != 0 ? 0.0 : 2.0;
+        double y[5];
+        matrix of = f64_of(b, 1, 1, &m);
+        matrix row = f64_of(b, 1, 5, x);
+        assert_ok(matrix_limit_roots(3.0, of, row, row));
+        assert_ok(matrix_download(row, y));
+        for (int i = 0; i < 5; i++) {
+            const double wanted = m > 0.0 && x[i] > 6.0 ? sqrt(6.0 / x[i]) : 1.0;
+            assert_near(y[i], wanted, 4e-16);
+        }
+        free_matrices(&of, &row);
+    }
+}
+
 BACKEND_TEST(test_inverses_leave_zeros)
 {
     const double x[] = {4.0, 0.0, -0.3, -0.0, 0x1p-100};

@@ -1,7 +1,11 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
+#include "base/memory.h"
+
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 {
@@ -212,6 +216,40 @@ grail_status host_roots(const operation *o)
     for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
         y[i] = sqrt(x[i] / o->with.alpha + o->with.beta);
     }
+    return GRAIL_OK;
+}
+
+grail_status host_limit_roots(const operation *o)
+{
+    const double most = o->with.alpha * *(const double *)o->m[0].memory;
+    const double *x = o->m[1].memory;
+    double *y = o->m[2].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
+        y[i] = most > 0.0 && x[i] > most ? sqrt(most / x[i]) : 1.0;
+    }
+    return GRAIL_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+grail_status host_median(const operation *o)
+{
+    const size_t count = (size_t)o->m[0].columns;
+    double *out = o->m[1].memory;
+    double *sorted = NULL;
+    *out = 0.0;
+    if (count > 0) {
+        CHECK(memory_new_unset(&sorted, count, sizeof sorted[0]));
+        memcpy(sorted, o->m[0].memory, count * sizeof sorted[0]);
+        qsort(sorted, count, sizeof sorted[0], compare);
+        *out = sorted[count / 2];
+    }
+    memory_free(sorted);
     return GRAIL_OK;
 }
 

@@ -127,6 +127,38 @@ grail_status torch_run_roots(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_limit_roots(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[1]);
+    const torch_tensor y = torch_matrix(&f, o->m[2]);
+    const torch_tensor most = torch_scaled(&f, torch_matrix(&f, o->m[0]), o->with.alpha);
+    const torch_tensor longer = torch_call(&f, "aten::gt", "Tensor", A_TENSOR(x), A_TENSOR(most));
+    const torch_tensor stays = torch_unary(&f, "aten::logical_not", longer);
+    const torch_tensor none =
+        torch_unary(&f, "aten::logical_not", torch_compared(&f, "aten::gt", most, 0.0));
+    torch_copy(&f, torch_unary(&f, "aten::sqrt", torch_divided(&f, most, x)), y);
+    torch_put(&f, stays, 1.0, y);
+    torch_put(&f, none, 1.0, y);
+    return torch_end(&f);
+}
+
+grail_status torch_run_median(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const int64_t count = o->m[0].columns;
+    const torch_tensor out = torch_matrix(&f, o->m[1]);
+    torch_tensor made[2]; /* the number, and where it was */
+    if (count == 0) {
+        torch_zero(&f, out);
+        return torch_end(&f);
+    }
+    (void)torch_call_many(&f, "aten::kthvalue", "", 2, made, A_TENSOR(torch_matrix(&f, o->m[0])),
+                          AN_INTEGER(count / 2 + 1), AN_INTEGER(1), A_TRUTH(true));
+    torch_copy(&f, made[0], out);
+    return torch_end(&f);
+}
+
 grail_status torch_run_inverses(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);

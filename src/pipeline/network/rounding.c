@@ -33,31 +33,23 @@ static bool attention_follows(const graph *g, int first)
     return false;
 }
 
-static double root_of_length(double square, double median)
-{
-    const double most = most_share * median;
-    return most > 0.0 && square > most ? sqrt(most / square) : 1.0;
-}
-
-grail_status rounding_weight_roots(const execution *e, int first, matrix x, double **out)
+grail_status rounding_weight_roots(const execution *e, int first, matrix x, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const int64_t length = e->shape.positions.height * e->shape.positions.width;
     const double weight = fmax(1.0, first_share * (double)length);
-    const bool parks = attention_follows(e->graph, first) && x.rows == e->shape.samples * length;
-    double *roots = NULL;
-    double median = 0.0;
-    TRY(memory_new_unset(&roots, (size_t)x.rows, sizeof roots[0]));
-    TRY(row_squares(x, x.rows, roots));
-    TRY(median_of(x.rows, roots, &median));
-    for (int64_t t = 0; t < x.rows; t++) {
-        const bool is_first = parks && t % length == 0;
-        roots[t] = root_of_length(roots[t], median) * (is_first ? sqrt(weight) : 1.0);
+    matrix median = {0};
+    TRY(row_squares_make(x, x.rows, out));
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, 1, &median));
+    TRY(matrix_median(*out, median));
+    TRY(matrix_limit_roots(most_share, median, *out, *out));
+    if (attention_follows(e->graph, first) && x.rows == e->shape.samples * length) {
+        const matrix windows = matrix_reshape(*out, e->shape.samples, length);
+        const matrix firsts = matrix_columns(windows, 0, 1);
+        TRY(matrix_scale(sqrt(weight), firsts, firsts));
     }
-    *out = roots;
-    roots = NULL;
 out:
-    memory_free(roots);
+    matrix_free(&median);
     return status;
 }
 
@@ -74,18 +66,15 @@ static grail_status add_rows(const execution *e, void *user)
     grail_status status = GRAIL_OK;
     const rounding_group *group = user;
     const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
-    double *roots = NULL;
     matrix z = {0};
     matrix root = {0};
-    TRY(rounding_weight_roots(e, group->first, x, &roots));
-    TRY(matrix_import(x.owner, GRAIL_DTYPE_F64, 1, x.rows, x.rows, roots, &root));
+    TRY(rounding_weight_roots(e, group->first, x, &root));
     TRY(matrix_pool_take(e->pool, x.rows, x.columns, &z));
     TRY(matrix_copy(x, z));
     TRY(statistics_accumulate_weighted(group->part, root, z, (matrix){0}));
 out:
     matrix_free(&root);
     matrix_pool_give(e->pool, &z);
-    memory_free(roots);
     return status;
 }
 

@@ -13,10 +13,10 @@
 #include "pipeline/request/rounded_types.h"
 #include "solve/feedback.h"
 
-/** *out[x.rows], owned: the roots of the weights of the current batch's rows x, which the Linear
- * `first` and those behind it read together. */
+/** *out[1, x.rows], owned even after a failure: the roots of the weights of the current batch's
+ * rows x, which the Linear `first` and those behind it read together. */
 grail_status rounding_weight_roots(const execution *e, int first, matrix x,
-                                   double **out) GRAIL_MUST_CHECK;
+                                   matrix *out) GRAIL_MUST_CHECK;
 
 /** Whether the matrix of a node is rounded in the result. */
 bool node_is_rounded(const rounded_types *types, const node *n);

@@ -126,6 +126,20 @@ LAB_TEST(that_holds_with_norms_behind_sublayers)
     check_batches(l, options_of("olmo2", "counted"));
 }
 
+static grail_compress_options rounding_options(const char *kind)
+{
+    grail_compress_options options = options_of("llama3", kind);
+    options.amount.sparsity_ffn = 0.6; /* leaves whole groups of 32 */
+    options.output.quantize = "w8a16";
+    options.cut.selector = "magnitude-l1"; /* which asks no pass of its own */
+    return options;
+}
+
+LAB_TEST(that_holds_for_rounding_to_stored_types)
+{
+    check_batches(l, rounding_options("counted"));
+}
+
 LAB_TEST(all_that_holds_on_pytorch)
 {
     static const char *const kind = "counted torch";
@@ -135,6 +149,7 @@ LAB_TEST(all_that_holds_on_pytorch)
     }
     check_selectors(l, kind);
     check_batches(l, options_of("olmo2", kind));
+    check_batches(l, rounding_options(kind));
 }
 
 int main(void)
