@@ -18,6 +18,7 @@ grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, exe
     execution *e = *out;
     *e = (execution){.graph = g, .backend = b, .pool = pool};
     CHECK(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
+    CHECK(memory_new(&e->kept, (size_t)g->value_count, sizeof e->kept[0]));
     CHECK(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
     CHECK(memory_new(&e->taken, (size_t)g->value_count, sizeof e->taken[0]));
     return memory_new(&e->extents, (size_t)g->value_count, sizeof e->extents[0]);
@@ -41,7 +42,11 @@ void execution_free(execution *e)
         return;
     }
     drop_values(e);
+    for (int v = 0; e->kept != NULL && v < e->graph->value_count; v++) {
+        matrix_free(&e->kept[v]);
+    }
     memory_free(e->values);
+    memory_free(e->kept);
     memory_free(e->taken);
     memory_free(e->widths);
     memory_free(e->extents);
@@ -190,6 +195,7 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         .samples = e->shape.samples,
         .in = e->extents[n->inputs[0]],
         .out = e->extents[n->output],
+        .kept = &e->kept[n->output],
         .pool = e->pool,
         .store = store,
         .ids = e->input.ids,

@@ -32,6 +32,7 @@ typedef struct execution {
     int64_t *taken;  /* [value_count] rows of the values that were made by taking rows */
     int64_t *widths; /* [value_count] columns of the values that were made in this batch */
     matrix *values;  /* [value_count], of the pool; zeroed where not live */
+    matrix *kept;    /* [value_count] what the nodes that make them keep for all batches, owned */
     const int64_t *const *orders; /* [value_count] of shares: the score that each column is of;
                                      NULL: as the scores are, as in a missing list. Borrowed */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back

@@ -1,43 +1,47 @@
 #include "exec/ops/operator_code.h"
 
-/* The table as values, read as f32, in which trained networks keep it. *out is taken from the
- * pool. */
-static grail_status table_values(const node_run *r, int64_t count, matrix *out)
+/* The table as values, read as f32, in which trained networks keep it; made for the first batch. */
+static grail_status keep_table(const node_run *r)
 {
+    grail_status status = GRAIL_OK;
     host_view v = {0};
-    CHECK(matrix_pool_take(r->pool, 1, count, out));
-    CHECK(host_view_open(*out, GRAIL_DTYPE_F32, HOST_WRITES, &v));
-    for (int64_t i = 0; i < count; i++) {
-        ((float *)v.values)[i] = (float)r->node->positions.table[i];
+    const position_attributes *of = &r->node->positions;
+    const matrix x = r->x[0];
+    if (matrix_exists(*r->kept)) {
+        return GRAIL_OK;
     }
-    return host_view_close(&v);
+    TRY(matrix_new(x.owner, x.type, of->count, x.columns, r->kept));
+    TRY(host_view_open(*r->kept, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    for (int64_t i = 0; i < matrix_count(*r->kept); i++) {
+        ((float *)v.values)[i] = (float)of->table[i];
+    }
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    if (status != GRAIL_OK) {
+        matrix_free(r->kept);
+    }
+    return status;
 }
 
-/* Those of the weight, or its gradient, that are added, as one row. */
-static matrix first_rows(const node_run *r, matrix weight)
+/* Those of the table, or of its gradient, that are added, as one row. */
+static matrix first_rows(const node_run *r, matrix table)
 {
     const int64_t positions = r->in.height * r->in.width;
-    return matrix_reshape(matrix_rows(weight, r->node->positions.first, positions), 1,
-                          positions * weight.columns);
+    return matrix_reshape(matrix_rows(table, r->node->positions.first, positions), 1,
+                          positions * table.columns);
 }
 
 static grail_status run_positions(const node_run *r)
 {
-    grail_status status = GRAIL_OK;
     if (r->node->positions.one_for_all) {
         const matrix row = matrix_rows(r->weight, 0, 1);
         return matrix_add(r->x[0], matrix_repeat_row(row, r->x[0].rows), r->y);
     }
     const matrix x = by_sample(r, r->x[0]);
-    matrix table = {0};
-    if (!matrix_exists(r->weight)) {
-        TRY(table_values(r, x.columns, &table));
-    }
-    const matrix added = matrix_exists(table) ? table : first_rows(r, r->weight);
-    TRY(matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(r, r->y)));
-out:
-    matrix_pool_give(r->pool, &table);
-    return status;
+    CHECK(matrix_exists(r->weight) ? GRAIL_OK : keep_table(r));
+    const matrix added = first_rows(r, matrix_exists(r->weight) ? r->weight : *r->kept);
+    return matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(r, r->y));
 }
 
 static grail_status back_positions(node_back *b)
