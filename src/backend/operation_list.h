@@ -294,8 +294,10 @@ OPERATION(cross, "eeP", (matrix y, matrix x, matrix c), product_fits(true, false
 OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
           has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
 
-/** sum[1, 1] += the squares of all elements, one after the other. */
-HOST_OPERATION(add_squares, "pP", (matrix x, matrix sum), is_row(sum, 1), .m = {x, sum})
+/** sum[1, 1] += A[i, j] B[i, j] of all elements, as row_dots gives those of a row, one row after the
+ * other; A and B of one type, any strides. */
+HOST_OPERATION(add_products, "aaP", (matrix a, matrix b, matrix sum),
+               same_shape(a, b) && a.type == b.type && is_one(sum), .m = {a, b, sum})
 
 /** Y = 1 / sqrt(min(max(x, low), high)), or 0 where that is no root; Y may be X. */
 HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y), same_shape(x, y),

@@ -153,7 +153,8 @@ grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, ma
     CHECK(matrix_scale_rows(root, z, z));
     CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
-    return matrix_add_squares(root, s->weights);
+    const matrix column = matrix_reshape(root, root.columns, 1);
+    return matrix_add_products(column, column, s->weights);
 }
 
 grail_status statistics_read_weight(grail_statistics *s)

@@ -246,11 +246,18 @@ static void check_row_dots_of(backend *b, grail_dtype type, bool repeated, int64
     double *x = normals_of_f32(rows * stride, 13);
     double *y = normals_of_f32(rows * stride + stride, 14);
     double *expected = doubles(rows, 0.0);
+    double sum = 5.0;
+    double scale = 5.0;
+    double found = 0.0;
     for (int64_t at = 0; at < rows * columns; at++) {
         const int64_t i = at / columns;
         const int64_t j = at % columns;
-        expected[i] += x[i * stride + j] * y[(repeated ? 0 : i * stride) + j];
+        const double product = x[i * stride + j] * y[(repeated ? 0 : i * stride) + j];
+        expected[i] += product;
+        sum += product;
+        scale += fabs(product);
     }
+    matrix of_all = f64_of(b, 1, 1, &(double){5.0});
     matrix bx = matrix_of(b, type, rows, stride, x);
     matrix by = matrix_of(b, type, rows + 1, stride, y);
     matrix out = blank_of(b, GRAIL_DTYPE_F64, 1, rows);
@@ -262,8 +269,11 @@ static void check_row_dots_of(backend *b, grail_dtype type, bool repeated, int64
     assert_matrix_near("row_dots", out, expected, tolerance);
     assert_ok(matrix_row_dots(right, left, out));
     assert_matrix_near("row_dots, exchanged", out, expected, tolerance);
+    assert_ok(matrix_add_products(left, right, of_all));
+    assert_ok(matrix_download(of_all, &found));
+    assert_near(found, sum, DBL_EPSILON * (double)(rows + columns) * scale);
     free_blocks(x, y, expected);
-    free_matrices(&bx, &by, &out);
+    free_matrices(&bx, &by, &out, &of_all);
 }
 
 static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t stride)
@@ -274,7 +284,7 @@ static void check_row_dots(backend *b, int64_t rows, int64_t columns, int64_t st
     }
 }
 
-BACKEND_TEST(test_row_dots_are_taken_row_by_row_or_with_one_row)
+BACKEND_TEST(test_row_dots_are_taken_row_by_row_or_with_one_row_and_added)
 {
     for_each_shape(b, check_row_dots);
 }
@@ -365,24 +375,6 @@ static void check_scale(backend *b, int64_t rows, int64_t columns, int64_t strid
 BACKEND_TEST(test_all_elements_are_scaled_alike)
 {
     for_each_shape(b, check_scale);
-}
-
-BACKEND_TEST(test_squares_are_added_to_a_sum)
-{
-    enum { COUNT = 4001 };
-    double *x = normal_doubles(COUNT, 19);
-    double expected = 5.0;
-    double sum = 0.0;
-    for (int i = 0; i < COUNT; i++) {
-        expected += x[i] * x[i];
-    }
-    matrix bx = f64_of(b, 1, COUNT, x);
-    matrix bs = f64_of(b, 1, 1, &(double){5.0});
-    assert_ok(matrix_add_squares(bx, bs));
-    assert_ok(matrix_download(bs, &sum));
-    assert_near(sum, expected, 1e-11 * expected);
-    memory_free(x);
-    free_matrices(&bx, &bs);
 }
 
 BACKEND_TEST(test_a_row_is_divided_by_its_length)

@@ -177,14 +177,19 @@ grail_status host_scale(const operation *o)
     return host_over_rows(o, o->m[1], scale_rows_alike);
 }
 
-grail_status host_add_squares(const operation *o)
+grail_status host_add_products(const operation *o)
 {
-    const double *x = o->m[0].memory;
-    double *sum = o->m[1].memory;
-    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
-        *sum += x[i] * x[i];
+    operation dots = *o;
+    double *sum = o->m[2].memory;
+    double *of_rows = NULL;
+    CHECK(memory_new_unset(&of_rows, (size_t)o->m[0].rows, sizeof of_rows[0]));
+    dots.m[2] = host_matrix(GRAIL_DTYPE_F64, of_rows, 1, o->m[0].rows);
+    const grail_status status = host_row_dots(&dots);
+    for (int64_t r = 0; r < o->m[0].rows && status == GRAIL_OK; r++) {
+        *sum += of_rows[r];
     }
-    return GRAIL_OK;
+    memory_free(of_rows);
+    return status;
 }
 
 grail_status host_normalise(const operation *o)

@@ -64,6 +64,16 @@ grail_status torch_run_column_sums(const operation *o)
     return torch_end(&f);
 }
 
+/* Rows of A times those of B, in f64. */
+static torch_tensor products(torch_frame *f, matrix a, matrix b, int64_t begin, int64_t rows)
+{
+    const torch_tensor left =
+        torch_as(f, GRAIL_DTYPE_F64, torch_matrix(f, matrix_rows(a, begin, rows)));
+    const torch_tensor right =
+        torch_as(f, GRAIL_DTYPE_F64, torch_matrix(f, matrix_rows(b, begin, rows)));
+    return torch_times(f, left, right);
+}
+
 grail_status torch_run_row_dots(const operation *o)
 {
     const matrix a = o->m[0];
@@ -71,24 +81,26 @@ grail_status torch_run_row_dots(const operation *o)
     torch_frame f = torch_begin(a.owner);
     for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += step) {
         const int64_t rows = smaller(step, a.rows - begin);
-        const torch_tensor left =
-            torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(a, begin, rows)));
-        const torch_tensor right =
-            torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, matrix_rows(o->m[1], begin, rows)));
         const torch_tensor out = torch_view(&f, matrix_columns(o->m[2], begin, rows), 2,
                                             (int64_t[]){rows, 1}, (int64_t[]){1, 1});
-        torch_copy(&f, torch_sums(&f, torch_times(&f, left, right), MAYBE_INTEGERS(1)), out);
+        torch_copy(&f, torch_sums(&f, products(&f, a, o->m[1], begin, rows), MAYBE_INTEGERS(1)),
+                   out);
         torch_forget(&f, 0);
     }
     return torch_end(&f);
 }
 
-grail_status torch_run_add_squares(const operation *o)
+grail_status torch_run_add_products(const operation *o)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    add_to(&f, torch_matrix(&f, o->m[1]),
-           torch_sums(&f, torch_times(&f, x, x), MAYBE_INTEGERS(0, 1)), 1.0);
+    const matrix a = o->m[0];
+    torch_frame f = torch_begin(a.owner);
+    const torch_tensor sum = torch_matrix(&f, o->m[2]);
+    const int before = f.count;
+    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += PANEL) {
+        const torch_tensor panel = products(&f, a, o->m[1], begin, smaller(PANEL, a.rows - begin));
+        add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0, 1)), 1.0);
+        torch_forget(&f, before);
+    }
     return torch_end(&f);
 }
 

@@ -1,11 +1,9 @@
 #include "pipeline/network/norms.h"
 
-#include "algebra/products.h"
 #include "backend/operations.h"
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/target.h"
-#include "stats/row_squares.h"
 
 #include <math.h>
 
@@ -75,25 +73,9 @@ typedef struct norm_pass {
     const grail_reducer *reducer;
     int node;
     cut_axis axis;
-    double products, squares;
-    double part_products, part_squares;
+    matrix sums, part; /* [1, 2], owned */
     int64_t rows, part_rows;
 } norm_pass;
-
-/* *sum += sum_rj A[r, j] B[r, j] */
-static grail_status add_products(matrix a, matrix b, double *sum)
-{
-    grail_status status = GRAIL_OK;
-    double *of_rows = NULL;
-    TRY(memory_new_unset(&of_rows, (size_t)a.rows, sizeof of_rows[0]));
-    TRY(row_products(a, b, of_rows));
-    for (int64_t r = 0; r < a.rows; r++) {
-        *sum += of_rows[r];
-    }
-out:
-    memory_free(of_rows);
-    return status;
-}
 
 static grail_status add_batch(const execution *e, void *user)
 {
@@ -106,8 +88,8 @@ static grail_status add_batch(const execution *e, void *user)
     matrix x = {0};
     TRY(matrix_pool_take(e->pool, z.rows, z.columns, &x));
     TRY(reduce_value(r, p->axis.features, matrix_columns(made, 0, dense), x));
-    TRY(add_products(x, z, &p->part_products));
-    TRY(add_row_squares(z, &p->part_squares));
+    TRY(matrix_add_products(x, z, matrix_columns(p->part, 0, 1)));
+    TRY(matrix_add_products(z, z, matrix_columns(p->part, 1, 1)));
     p->part_rows += z.rows;
 out:
     matrix_pool_give(e->pool, &x);
@@ -119,15 +101,14 @@ static chunk_sums sums_of(void *user, bool held_out)
     norm_pass *p = user;
     chunk_sums sums = {.part_rows = &p->part_rows, .total_rows = &p->rows};
     (void)held_out;
-    chunk_sums_append_number(&sums, &p->part_products, &p->products);
-    chunk_sums_append_number(&sums, &p->part_squares, &p->squares);
+    chunk_sums_append_matrix(&sums, &p->part, &p->sums);
     return sums;
 }
 
 /* Where nothing came through, or nothing finite, the weight stays. */
-static float factor_of(const norm_pass *p)
+static float factor_of(double products, double squares)
 {
-    const double factor = p->squares > 0.0 ? p->products / p->squares : 1.0;
+    const double factor = squares > 0.0 ? products / squares : 1.0;
     return isfinite(factor) && factor > 0.0 ? (float)factor : 1.0F;
 }
 
@@ -135,11 +116,13 @@ static grail_status scale_weight(const norm_pass *p, int parameter, parameter_st
 {
     grail_status status = GRAIL_OK;
     float *weight = NULL;
+    double sums[2];
     int64_t count = 0;
     const grail_reducer *r = p->reducer;
+    TRY(matrix_download(p->sums, sums));
     TRY(parameter_store_read_f32(current, parameter, &weight, &count));
     for (int64_t i = r->units * p->axis.features; i < count; i++) {
-        weight[i] *= factor_of(p);
+        weight[i] *= factor_of(sums[0], sums[1]);
     }
     TRY(parameter_store_set(current, parameter, &count, weight));
 out:
@@ -150,12 +133,20 @@ out:
 grail_status rescale_norm(const cut_axis *axis, const grail_reducer *reducer, int node_index,
                           sample_passes *passes)
 {
+    grail_status status = GRAIL_OK;
     const graph *g = passes->current->graph;
     const int weight = g->nodes[node_index].weight;
+    backend *b = passes->current->parameters->backend;
     norm_pass p = {.reducer = reducer, .node = node_index, .axis = *axis};
     const visitor v = {.node = node_index + 1, .add = add_batch, .sums = sums_of, .user = &p};
     const pass made = {.end = v.node, .stays = true, .visitors = &v, .visitor_count = 1};
-    CHECK(pass_run(passes, &made));
-    return error_in(scale_weight(&p, weight, passes->current->parameters), "norm '%s'",
-                    g->parameters[weight].name);
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &p.sums));
+    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &p.part));
+    TRY(pass_run(passes, &made));
+    TRY(error_in(scale_weight(&p, weight, passes->current->parameters), "norm '%s'",
+                 g->parameters[weight].name));
+out:
+    matrix_free(&p.sums);
+    matrix_free(&p.part);
+    return status;
 }
