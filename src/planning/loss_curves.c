@@ -18,9 +18,9 @@ typedef struct dense_pass {
     const compression_request *request;
     observation *observed; /* [node_count]; those without statistics are not observed */
     const loss_curve *curves;
-    double *energies;    /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
-    block_energy energy; /* of this block */
-    visitor *visitors;   /* [visitor_count] of its consumers, and room for one more; owned */
+    double *energies;  /* [block_count + 2] of what leaves the blocks, from a file; or NULL */
+    double energy;     /* of this block */
+    visitor *visitors; /* [visitor_count] of its consumers, and room for one more; owned */
     int visitor_count;
     loss_times times;
 } dense_pass;
@@ -173,8 +173,7 @@ static grail_status finish_site(dense_pass *p, int index)
         TRY(score_site(&view, curve->scores));
     }
     TRY(loss_curve_rule(&request->plan.sites[index])->losses(&view, curve->errors));
-    const double energy =
-        site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy.energy;
+    const double energy = site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy;
     for (int64_t k = 0; k <= s->units; k++) {
         curve->errors[k] = energy > 0.0 ? curve->errors[k] / energy : 0.0;
     }
@@ -201,16 +200,28 @@ static grail_status finish_sites(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
+/* What a pass through nodes up to `end` observes, with the block's energy. */
+static grail_status pass_nodes(dense_pass *p, int end)
+{
+    grail_status status = GRAIL_OK;
+    block_energy energy = {0};
+    TRY(block_energy_init(p->request->backend, end, &energy));
+    p->visitors[p->visitor_count++] = block_energy_visitor(&energy);
+    const pass observed = {.end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
+    TRY(pass_run(&p->network->passes, &observed));
+    TRY(matrix_download(energy.sum, &p->energy));
+out:
+    block_energy_fini(&energy);
+    return status;
+}
+
 /* What a pass through the block's nodes [begin, end) observes; from a file both parts of the
  * samples, as a pass would have counted them. */
 static grail_status observe_block(dense_pass *p, int block, int begin, int end)
 {
-    p->energy = (block_energy){.end = end};
+    p->energy = 0.0;
     if (p->energies == NULL) {
-        p->visitors[p->visitor_count++] = block_energy_visitor(&p->energy);
-        const pass observed = {
-            .end = end, .visitors = p->visitors, .visitor_count = p->visitor_count};
-        return begin < end ? pass_run(&p->network->passes, &observed) : GRAIL_OK;
+        return begin < end ? pass_nodes(p, end) : GRAIL_OK;
     }
     for (int n = begin; n < end; n++) {
         if (p->observed[n].fit != NULL) {
@@ -218,7 +229,7 @@ static grail_status observe_block(dense_pass *p, int block, int begin, int end)
             CHECK(grail_statistics_add(p->observed[n].fit, p->observed[n].held));
         }
     }
-    p->energy.energy = p->energies[block + 1];
+    p->energy = p->energies[block + 1];
     return GRAIL_OK;
 }
 

@@ -53,23 +53,17 @@ visitor column_sums_visitor(column_sums *s, int before)
 
 /* -- energy ------------------------------------------------------------------------------------ */
 
-/* Adds the squares of a value's elements. */
-static grail_status add_energy(matrix x, double *energy)
+grail_status block_energy_init(backend *b, int end, block_energy *out)
 {
-    grail_status status = GRAIL_OK;
-    matrix squares = no_matrix;
-    double *values = NULL;
-    TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &squares));
-    TRY(matrix_column_sums(x, no_matrix, squares));
-    TRY(memory_new_unset(&values, (size_t)x.columns, sizeof values[0]));
-    TRY(matrix_download(squares, values));
-    for (int64_t i = 0; i < x.columns; i++) {
-        *energy += values[i];
-    }
-out:
-    matrix_free(&squares);
-    memory_free(values);
-    return status;
+    *out = (block_energy){.end = end};
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 1, &out->sum));
+    return matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 1, &out->part);
+}
+
+void block_energy_fini(block_energy *e)
+{
+    matrix_free(&e->sum);
+    matrix_free(&e->part);
 }
 
 static grail_status add_energies(const execution *run, void *user)
@@ -80,7 +74,7 @@ static grail_status add_energies(const execution *run, void *user)
     for (int v = 0; v < g->value_count; v++) {
         const matrix x = execution_value(run, v);
         if (matrix_exists(x) && (g->last_use[v] >= e->end || e->end == g->node_count)) {
-            CHECK(add_energy(x, &e->part));
+            CHECK(matrix_add_products(x, x, e->part));
         }
     }
     return GRAIL_OK;
@@ -91,7 +85,7 @@ static chunk_sums energy_sums(void *user, bool held_out)
     block_energy *e = user;
     chunk_sums sums = {.part_rows = &e->part_batches, .total_rows = &e->batches};
     (void)held_out;
-    chunk_sums_append_number(&sums, &e->part, &e->energy);
+    chunk_sums_append_matrix(&sums, &e->part, &e->sum);
     return sums;
 }
 

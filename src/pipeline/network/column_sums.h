@@ -24,12 +24,16 @@ visitor column_sums_visitor(column_sums *s, int before);
 /** The energy of what leaves a block, which errors of cuts in it are relative to: the squares of
  * all values that later nodes read, or of the network's output. */
 typedef struct block_energy {
-    int end; /* the node behind the block */
-    double energy;
+    int end;     /* the node behind the block */
+    matrix sum;  /* [1, 1], owned, as is the part */
+    matrix part; /* of the chunk whose batches are being added */
     int64_t batches;
-    double part; /* of the chunk whose batches are being added */
     int64_t part_batches;
 } block_energy;
+
+/** block_energy_fini frees, also after a failure. */
+grail_status block_energy_init(backend *b, int end, block_energy *out) GRAIL_MUST_CHECK;
+void block_energy_fini(block_energy *e); /* works on a zeroed one */
 
 /** What adds to it at the end of a pass to e->end; `e` is borrowed. */
 visitor block_energy_visitor(block_energy *e);

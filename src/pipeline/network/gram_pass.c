@@ -132,8 +132,8 @@ static grail_status begin_maps(block_pass *b)
     for (int i = 0; i < p->count; i++) {
         CHECK(is_passed(b, &p->maps[i]) ? begin_map(b, &p->maps[i]) : GRAIL_OK);
     }
-    b->energy.end = b->end;
     if (p->full) {
+        CHECK(block_energy_init(b->network->request->backend, b->end, &b->energy));
         b->visitors[b->count++] = block_energy_visitor(&b->energy);
     }
     return GRAIL_OK;
@@ -174,7 +174,8 @@ out:
     return status;
 }
 
-static grail_status count_block(block_pass *b, const gram_sink *sink)
+/* *energy is the block's in a full file, and stays otherwise. */
+static grail_status count_block(block_pass *b, const gram_sink *sink, double *energy)
 {
     gram_pass *p = b->pass;
     CHECK(begin_maps(b));
@@ -186,7 +187,7 @@ static grail_status count_block(block_pass *b, const gram_sink *sink)
             end_map(&p->maps[i]);
         }
     }
-    return GRAIL_OK;
+    return p->full ? matrix_download(b->energy.sum, energy) : GRAIL_OK;
 }
 
 static grail_status pass_block(calibration_network *network, gram_pass *p, int block,
@@ -197,10 +198,10 @@ static grail_status pass_block(calibration_network *network, gram_pass *p, int b
     if (block + 1 < p->done) {
         return b.begin < b.end ? pass_to(&network->passes, b.end, GRAPH_NONE) : GRAIL_OK;
     }
-    const grail_status status = count_block(&b, sink);
+    const grail_status status = count_block(&b, sink, &p->energies[block + 1]);
     memory_free(b.visitors);
+    block_energy_fini(&b.energy);
     CHECK(status);
-    p->energies[block + 1] = b.energy.energy;
     return sink->file == NULL ? GRAIL_OK : sink->finish(sink->user, block);
 }
 

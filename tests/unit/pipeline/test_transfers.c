@@ -7,6 +7,8 @@
 #include "pipeline/network/pass.h"
 #include "support/counted.h"
 
+#include <grail/gram.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,18 +57,33 @@ grail_status __wrap_pass_run(sample_passes *s, const pass *p)
     return status;
 }
 
+typedef grail_status (*run_function)(const grail_compress_options *options);
+
+/* The statistics of a network alone, with whole Gram matrices and the energy of blocks. */
+static grail_status write_statistics(const grail_compress_options *options)
+{
+    grail_gram_options file = {0};
+    grail_compress_options of = *options;
+    file.path = options->output.path;
+    file.full = 1;
+    of.output.path = NULL;
+    of.amount.sparsity_ffn = 0.0;
+    return grail_gram_write(&of, &file, NULL);
+}
+
 /* What the passes of a run of that many batches read, which prints all that the run passes. */
-static passes pass_batches(const lab *l, grail_compress_options options, int64_t batches)
+static passes pass_batches(const lab *l, run_function run, grail_compress_options options,
+                           int64_t batches)
 {
     const transfers before = counted;
     passed = (passes){0};
     options.read.text.path = write_batches(l, batches);
     options.read.text.context = LENGTH;
     options.read.samples = batches * BATCH;
-    options.output.path =
-        lab_path_of(l, "%s-%s-%s-%lld", options.run.backend, strrchr(options.read.model, '/') + 1,
-                    options.cut.selector, (long long)batches);
-    assert_ok(lab_compress(&options));
+    options.output.path = lab_path_of(l, "%s-%s-%s-%lld.%s", options.run.backend,
+                                      strrchr(options.read.model, '/') + 1, options.cut.selector,
+                                      (long long)batches, run == write_statistics ? "gguf" : "out");
+    assert_ok(run(&options));
     print_message("%s, %s, %s, %lld batches: %lld up (%lld KiB), %lld down (%lld KiB), "
                   "%lld read; in %lld passes %lld up, %lld down or read\n",
                   options.run.backend, strrchr(options.read.model, '/') + 1, options.cut.selector,
@@ -81,15 +98,20 @@ static passes pass_batches(const lab *l, grail_compress_options options, int64_t
 
 /* A pass reads its status, and the usual length of a row for the weights of rows. The inputs of
  * batches come from the host, in an upload for each of the two networks. */
-static void check_batches(const lab *l, grail_compress_options options)
+static void check_run(const lab *l, run_function run, grail_compress_options options)
 {
     enum { FEW = 4, MANY = 8 };
-    const passes few = pass_batches(l, options, FEW);
-    const passes many = pass_batches(l, options, MANY);
+    const passes few = pass_batches(l, run, options, FEW);
+    const passes many = pass_batches(l, run, options, MANY);
     assert_true(few.count > 0 && few.most <= 2 && many.most <= 2);
     assert_int_equal(many.read, few.read);
     const int64_t networks = options.fit.open_loop != 0 ? 1 : 2;
     assert_true(many.given - few.given <= networks * (MANY - FEW)); /* lists are there by then */
+}
+
+static void check_batches(const lab *l, grail_compress_options options)
+{
+    check_run(l, lab_compress, options);
 }
 
 static grail_compress_options options_of(const char *golden, const char *kind)
@@ -140,6 +162,11 @@ LAB_TEST(that_holds_for_rounding_to_stored_types)
     check_batches(l, rounding_options("counted"));
 }
 
+LAB_TEST(that_holds_for_a_file_of_all_statistics)
+{
+    check_run(l, write_statistics, options_of("llama3", "counted"));
+}
+
 LAB_TEST(all_that_holds_on_pytorch)
 {
     static const char *const kind = "counted torch";
@@ -150,6 +177,7 @@ LAB_TEST(all_that_holds_on_pytorch)
     check_selectors(l, kind);
     check_batches(l, options_of("olmo2", kind));
     check_batches(l, rounding_options(kind));
+    check_run(l, write_statistics, options_of("llama3", kind));
 }
 
 int main(void)
