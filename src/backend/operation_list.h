@@ -294,8 +294,8 @@ OPERATION(cross, "eeP", (matrix y, matrix x, matrix c), product_fits(true, false
 OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
           has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
 
-/** sum[1, 1] += A[i, j] B[i, j] of all elements, as row_dots gives those of a row, one row after the
- * other; A and B of one type, any strides. */
+/** sum[1, 1] += A[i, j] B[i, j] of all elements, as row_dots gives those of a row, one row after
+ * the other; A and B of one type, any strides. */
 HOST_OPERATION(add_products, "aaP", (matrix a, matrix b, matrix sum),
                same_shape(a, b) && a.type == b.type && is_one(sum), .m = {a, b, sum})
 
@@ -310,6 +310,11 @@ HOST_OPERATION(roots, "pP", (double divisor, double added, matrix x, matrix y), 
 /** Y = sqrt(share m / x) where x is above share m > 0, else 1, for a number m[1, 1]; Y may be X. */
 HOST_OPERATION(limit_roots, "ppP", (double share, matrix m, matrix x, matrix y),
                is_one(m) && same_shape(x, y), .m = {m, x, y}, .with.alpha = share)
+
+/** All of share[1, n] = share_of_gap(gap[1, 1], target[1, 1]). */
+HOST_OPERATION(gap_share, "ppP", (matrix gap, matrix target, matrix share),
+               is_one(gap) && is_one(target) && is_row(share, share.columns),
+               .m = {gap, target, share})
 
 /** out[1, 1] = the upper median of X[1, n], 0 where n is 0. */
 HOST_OPERATION(median, "pP", (matrix x, matrix out), is_row(x, x.columns) && is_one(out),

@@ -170,6 +170,15 @@ static grail_status wrong_shape(operation_slot slot)
     }
 #include "backend/operation_list.h"
 
+double share_of_gap(double gap, double target)
+{
+    if (!(target > 0.0)) {
+        return 1.0;
+    }
+    /* The gap is a difference of sums: rounding can leave less than 0 of it. */
+    return gap < target ? fmin(1.0, 1.0 - gap / target) : 0.0;
+}
+
 double entropy_of(const entropy_sums *sums)
 {
     return log(sums->total) + sums->largest - sums->target;

@@ -115,6 +115,8 @@ void watch_in(const char *text);
 grail_status matrices_are_finite(int count, const matrix *m, const bool *lower,
                                  bool *out) GRAIL_MUST_CHECK;
 
+/** min(1, max(0, 1 - gap / target)), and 1 where the target is 0. */
+double share_of_gap(double gap, double target);
 /** log(sum_v exp(x[v])) - x[target] of a row whose classes have all been added. */
 double entropy_of(const entropy_sums *sums);
 /** diagonal[n] of A[n, n], on the host. */

@@ -34,6 +34,8 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     matrix products = no_matrix;
     matrix target = no_matrix;
     matrix root = no_matrix;
+    matrix sums = no_matrix;
+    target_gap gap = {0};
     if (rows <= 0 || outputs <= 0 || local == NULL || y == NULL || local_stride < outputs ||
         y_stride < outputs) {
         return error_set(GRAIL_ERROR_ARGUMENT,
@@ -45,22 +47,24 @@ grail_status grail_mix_target(int64_t rows, int64_t outputs, const double *roots
     TRY(statistics_check_roots(rows, roots));
     TRY(copy_rows("local target", rows, outputs, local, local_stride, &products));
     TRY(copy_rows("target", rows, outputs, y, y_stride, &target));
-    target_gap gap = {0};
+    TRY(matrix_new_zero(backend_host(), GRAIL_DTYPE_F64, 1, 2, &sums));
     if (roots != NULL) {
         TRY(matrix_import(backend_host(), GRAIL_DTYPE_F64, 1, rows, rows, roots, &root));
     }
-    TRY(target_mix_rows(root, products, target, &gap));
+    TRY(target_mix_rows(root, products, target, sums));
     TRY(memory_new_unset(&mixed, (size_t)(rows * outputs), sizeof mixed[0]));
     TRY(matrix_download(target, mixed));
     for (int64_t t = 0; t < rows; t++) {
         memcpy(y + t * y_stride, mixed + t * outputs, (size_t)outputs * sizeof mixed[0]);
     }
+    TRY(target_gap_read(sums, &gap));
     if (dense_share != NULL) {
         *dense_share = target_gap_share(&gap);
     }
 out:
     memory_free(mixed);
     matrix_free(&root);
+    matrix_free(&sums);
     matrix_free(&products);
     matrix_free(&target);
     return status;

@@ -4,15 +4,9 @@
 #include "solve/ridge.h"
 #include "stats/row_squares.h"
 
-#include <math.h>
-
 double target_gap_share(const target_gap *g)
 {
-    if (!(g->target > 0.0)) {
-        return 1.0;
-    }
-    /* The gap is a difference of sums: rounding can leave less than 0 of it. */
-    return g->gap < g->target ? fmin(1.0, 1.0 - g->gap / g->target) : 0.0;
+    return share_of_gap(g->gap, g->target);
 }
 
 grail_status target_gap_add(const grail_statistics *s, matrix consumer, target_gap *into)
@@ -125,33 +119,52 @@ grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *hel
     return statistics_mix_target(held, consumer, share);
 }
 
-/* sum_t root_t^2 |x_t|^2 */
-static grail_status square_of(matrix x, matrix root, double *out)
+/* sum[1, 1] += sum_t root_t^2 |x_t|^2 */
+static grail_status add_square(matrix x, matrix root, matrix sum)
 {
     grail_status status = GRAIL_OK;
-    double *values = NULL;
-    TRY(memory_new_unset(&values, 2 * (size_t)x.rows, sizeof values[0]));
-    double *roots = values + x.rows;
-    TRY(row_squares(x, x.rows, values));
-    TRY(matrix_exists(root) ? matrix_download(root, roots) : GRAIL_OK);
-    *out = 0.0;
-    for (int64_t i = 0; i < x.rows; i++) {
-        *out += matrix_exists(root) ? roots[i] * roots[i] * values[i] : values[i];
+    matrix squares = no_matrix;
+    matrix weights = no_matrix;
+    if (!matrix_exists(root)) {
+        return matrix_add_products(x, x, sum);
     }
+    TRY(row_squares_make(x, x.rows, &squares));
+    TRY(matrix_new(x.owner, GRAIL_DTYPE_F64, x.rows, 1, &weights));
+    TRY(matrix_scale_rows(root, matrix_reshape(root, x.rows, 1), weights));
+    TRY(matrix_add_products(weights, matrix_reshape(squares, x.rows, 1), sum));
 out:
-    memory_free(values);
+    matrix_free(&squares);
+    matrix_free(&weights);
     return status;
 }
 
-grail_status target_mix_rows(matrix root, matrix local, matrix y, target_gap *gap)
+grail_status target_mix_rows(matrix root, matrix local, matrix y, matrix sums)
 {
-    target_gap here = {0};
-    CHECK(square_of(y, root, &here.target));
-    CHECK(matrix_subtract(y, local, y));
-    CHECK(square_of(y, root, &here.gap));
-    CHECK(matrix_scale(target_gap_share(&here), y, y));
-    CHECK(matrix_add(y, local, y));
-    gap->gap += here.gap;
-    gap->target += here.target;
+    grail_status status = GRAIL_OK;
+    matrix here = no_matrix;
+    matrix share = no_matrix;
+    TRY(matrix_new_zero(y.owner, GRAIL_DTYPE_F64, 1, 2, &here));
+    TRY(matrix_new(y.owner, GRAIL_DTYPE_F64, 1, y.rows, &share));
+    const matrix difference = matrix_columns(here, 0, 1);
+    const matrix target = matrix_columns(here, 1, 1);
+    TRY(add_square(y, root, target));
+    TRY(matrix_subtract(y, local, y));
+    TRY(add_square(y, root, difference));
+    TRY(matrix_gap_share(difference, target, share));
+    TRY(matrix_scale_rows(share, y, y));
+    TRY(matrix_add(y, local, y));
+    TRY(matrix_add_scaled(1.0, here, sums));
+out:
+    matrix_free(&here);
+    matrix_free(&share);
+    return status;
+}
+
+grail_status target_gap_read(matrix sums, target_gap *into)
+{
+    double numbers[2];
+    CHECK(matrix_download(sums, numbers));
+    into->gap += numbers[0];
+    into->target += numbers[1];
     return GRAIL_OK;
 }

@@ -43,8 +43,9 @@ grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *hel
                                     target_gap *gap) GRAIL_MUST_CHECK;
 
 /** Y[rows, O] becomes the mixed target of these rows by their own share, and L = Z W^T of the same
- * shape stays. The rows count as root[t]^2 each, root[1, rows]; missing: all alike. Adds to *gap.
- */
-grail_status target_mix_rows(matrix root, matrix local, matrix y, target_gap *gap) GRAIL_MUST_CHECK;
+ * shape stays. The rows count as root[t]^2 each, root[1, rows]; missing: all alike. Adds to sums[1,
+ * 2], the gap and the target, which target_gap_read adds to numbers on the host. */
+grail_status target_mix_rows(matrix root, matrix local, matrix y, matrix sums) GRAIL_MUST_CHECK;
+grail_status target_gap_read(matrix sums, target_gap *into) GRAIL_MUST_CHECK;
 
 #endif

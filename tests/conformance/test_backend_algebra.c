@@ -413,6 +413,22 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     }
 }
 
+BACKEND_TEST(test_the_share_of_a_gap_lies_between_0_and_1)
+{
+    const double gaps[] = {0.5, 0.0, 2.0, 5.0, 0.0, -1e-6};
+    const double targets[] = {2.0, 2.0, 2.0, 2.0, 0.0, 2.0};
+    const double expected[] = {0.75, 1.0, 0.0, 0.0, 1.0, 1.0};
+    for (int i = 0; i < 6; i++) {
+        const double all[] = {expected[i], expected[i], expected[i]};
+        matrix gap = f64_of(b, 1, 1, &gaps[i]);
+        matrix target = f64_of(b, 1, 1, &targets[i]);
+        matrix share = blank_of(b, GRAIL_DTYPE_F64, 1, 3);
+        assert_ok(matrix_gap_share(gap, target, share));
+        assert_matrix_near("share", share, all, 0.0);
+        free_matrices(&gap, &target, &share);
+    }
+}
+
 BACKEND_TEST(test_the_median_is_the_upper_one)
 {
     const double x[] = {4.0, 7.0, -1.0, 9.0, 4.0, 100.0, 0.0};

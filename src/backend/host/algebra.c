@@ -235,6 +235,15 @@ grail_status host_limit_roots(const operation *o)
     return GRAIL_OK;
 }
 
+grail_status host_gap_share(const operation *o)
+{
+    double *share = o->m[2].memory;
+    for (int64_t i = 0; i < o->m[2].columns; i++) {
+        share[i] = share_of_gap(*(const double *)o->m[0].memory, *(const double *)o->m[1].memory);
+    }
+    return GRAIL_OK;
+}
+
 static int compare(const void *a, const void *b)
 {
     const double left = *(const double *)a;

@@ -155,6 +155,19 @@ grail_status torch_run_limit_roots(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_gap_share(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor target = torch_matrix(&f, o->m[1]);
+    const torch_tensor lost = torch_divided(&f, torch_matrix(&f, o->m[0]), target);
+    const torch_tensor share = torch_sum(&f, torch_number(&f, 1.0), lost, -1.0);
+    torch_limit(&f, 0.0, 1.0, share, share);
+    torch_put(&f, torch_unary(&f, "aten::logical_not", torch_compared(&f, "aten::gt", target, 0.0)),
+              1.0, share);
+    torch_copy(&f, share, torch_matrix(&f, o->m[2]));
+    return torch_end(&f);
+}
+
 grail_status torch_run_median(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);

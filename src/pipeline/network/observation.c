@@ -23,6 +23,8 @@ void observation_fini(observation *o)
     matrix_free(&o->local_weight);
     matrix_free(&o->local_bias);
     matrix_free(&o->drift_scale);
+    matrix_free(&o->gaps);
+    matrix_free(&o->part_gaps);
     *o = (observation){0};
 }
 
@@ -362,7 +364,7 @@ grail_status mix_target_rows(observation *o, matrix_pool *pool, matrix root, mat
     matrix local = {0};
     TRY(matrix_pool_take(pool, y.rows, y.columns, &local));
     TRY(matrix_linear(in, o->local_weight, o->local_bias, local));
-    TRY(target_mix_rows(root, local, y, &o->part_gap));
+    TRY(target_mix_rows(root, local, y, o->part_gaps));
 out:
     matrix_pool_give(pool, &local);
     return status;
@@ -573,14 +575,20 @@ static chunk_sums sums_of(void *user, bool held_out)
 {
     observation *o = ((const observing *)user)->o;
     chunk_sums sums = chunk_sums_of_statistics(o->part, held_out ? o->held : o->fit);
-    chunk_sums_append_number(&sums, &o->part_gap.gap, &o->gap.gap);
-    chunk_sums_append_number(&sums, &o->part_gap.target, &o->gap.target);
+    if (mixes_rows(o)) {
+        chunk_sums_append_matrix(&sums, &o->part_gaps, &o->gaps);
+    }
     return sums;
 }
 
 grail_status observation_create_part(observation *o)
 {
-    return statistics_create(o->fit->owner, o->fit->width, o->fit->outputs, &o->part);
+    backend *b = o->fit->owner;
+    if (mixes_rows(o)) {
+        CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &o->gaps));
+        CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &o->part_gaps));
+    }
+    return statistics_create(b, o->fit->width, o->fit->outputs, &o->part);
 }
 
 grail_status observation_take(sample_passes *passes, const cutting *cut, const site_result *results,
@@ -598,7 +606,7 @@ grail_status observation_take(sample_passes *passes, const cutting *cut, const s
     matrix_pool_clear(passes->pool);
     grail_statistics_free(o->part);
     o->part = NULL;
-    return GRAIL_OK;
+    return mixes_rows(o) ? target_gap_read(o->gaps, &o->gap) : GRAIL_OK;
 }
 
 static grail_status add_input(const execution *e, void *user)

@@ -51,7 +51,7 @@ typedef struct observation {
                                      first batch was met */
     grail_statistics *fit, *held; /* owned */
     grail_statistics *part;       /* while batches are added: of their chunk; owned */
-    target_gap part_gap;          /* its gap */
+    matrix gaps, part_gaps; /* with `mixes` and `remade`: [1, 2] of `gap`, and the part's; owned */
 } observation;
 
 /** Allocates the statistics. The reducer of a folding must already be decided. The caller calls
@@ -81,8 +81,7 @@ int observation_dense_end(const observation *o);
  * merged columns alone, from which W Z^T of the unfolded ones cannot be had, so its targets are
  * mixed row by row: beta is that of the rows of one batch, or of one piece of it.
  * y[rows, outputs] <- l + beta (y - l) with l = in W^T + 1 bias^T, for `in` with all its columns.
- * root[1, rows], unless missing, has the roots of the weights of rows. Adds to the observation's
- * gap. */
+ * root[1, rows], unless missing, has the roots of the weights of rows. Adds to the part's gap. */
 grail_status mix_target_rows(observation *o, matrix_pool *pool, matrix root, matrix in,
                              matrix y) GRAIL_MUST_CHECK;
 

@@ -199,6 +199,8 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
         observation o = {.local_weight =
                              support_rows(on_cpu, OUTPUTS, WIDE + REDUCED, WIDE + REDUCED, weight),
                          .local_bias = support_rows(on_cpu, 1, OUTPUTS, OUTPUTS, bias)};
+        target_gap added = {0};
+        o.part_gaps = support_matrix(on_cpu, 1, 2, (const double[2]){0});
         support_fill_normal(y, ROWS * OUTPUTS, 4);
         for (int i = 0; i < ROWS * OUTPUTS; i++) {
             y[i] = 0.4F * y[i] + (float)local[i];
@@ -216,8 +218,9 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
         for (int i = 0; i < ROWS * OUTPUTS; i++) {
             assert_near((double)out[i], expected[i], 1e-5);
         }
-        assert_near(o.part_gap.gap, gap.gap, 1e-4);
-        assert_near(o.part_gap.target, gap.target, 1e-4);
+        assert_ok(target_gap_read(o.part_gaps, &added));
+        assert_near(added.gap, gap.gap, 1e-4);
+        assert_near(added.target, gap.target, 1e-4);
         matrix_free(&x);
         matrix_free(&rows);
         observation_fini(&o);
