@@ -349,6 +349,27 @@ HOST_OPERATION(take_columns, "paA", (matrix index, matrix in, matrix out),
                in.type == out.type && in.rows == out.rows && is_row(index, out.columns),
                .m = {index, in, out})
 
+/** out[i, :] = in[index[0, i], :], likewise. */
+HOST_OPERATION(take_rows, "paA", (matrix index, matrix in, matrix out),
+               in.type == out.type && in.columns == out.columns && is_row(index, out.rows),
+               .m = {index, in, out})
+
+/** out[index[0, i], :] += share[0, i] in[i, :], likewise, for indices that differ from each other;
+ * all shares are 1 where they are missing. */
+HOST_OPERATION(add_rows, "p?paA", (matrix index, matrix share, matrix in, matrix out),
+               in.type == out.type && in.columns == out.columns && is_row(index, in.rows) &&
+                   has_shape(share, index),
+               .m = {index, share, in, out})
+
+/** The rows that have a share of each output: with n = rows outputs of S[rows, outputs], index[1,
+ * n] has the r with S[r, o] > 0, output after output and ascending, share[1, n] these shares, and
+ * begin[1, outputs + 1] the places where those of each output begin, and the end. Behind it are
+ * zeros. */
+HOST_OPERATION(list_rows, "ePPP", (matrix shares, matrix index, matrix share, matrix begin),
+               is_row(index, matrix_count(shares)) && same_shape(index, share) &&
+                   is_row(begin, shares.columns + 1),
+               .m = {shares, index, share, begin})
+
 /** out[:, labels[j] u + f] += share[labels[j]] in[:, j u + f] for units j = 0 .. units - 1, each of
  * u features; both matrices of one type. */
 HOST_OPERATION(fold_columns, "aA",

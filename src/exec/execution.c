@@ -17,6 +17,7 @@ grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, exe
     CHECK(memory_new(out, 1, sizeof **out));
     execution *e = *out;
     *e = (execution){.graph = g, .backend = b, .pool = pool};
+    CHECK(memory_new(&e->routed, (size_t)g->value_count, sizeof e->routed[0]));
     CHECK(memory_new(&e->values, (size_t)g->value_count, sizeof e->values[0]));
     CHECK(memory_new(&e->kept, (size_t)g->value_count, sizeof e->kept[0]));
     CHECK(memory_new(&e->widths, (size_t)g->value_count, sizeof e->widths[0]));
@@ -26,6 +27,7 @@ grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, exe
 
 static void drop_value(execution *e, int value)
 {
+    routed_lists_fini(&e->routed[value]);
     matrix_pool_give(e->pool, &e->values[value]);
 }
 
@@ -47,6 +49,7 @@ void execution_free(execution *e)
     }
     memory_free(e->values);
     memory_free(e->kept);
+    memory_free(e->routed);
     memory_free(e->taken);
     memory_free(e->widths);
     memory_free(e->extents);
@@ -121,6 +124,21 @@ void execution_take(execution *e, int value, matrix *out)
 {
     *out = e->values[value];
     e->values[value] = no_matrix;
+    drop_value(e, value);
+}
+
+grail_status execution_routed(const execution *e, int shares, int64_t output, routed_rows *out)
+{
+    routed_lists *of = &e->routed[shares];
+    if (of->begin == NULL) {
+        const grail_status status = routed_lists_make(e->values[shares], of);
+        if (status != GRAIL_OK) {
+            routed_lists_fini(of);
+            return status;
+        }
+    }
+    *out = routed_rows_of(of, output);
+    return GRAIL_OK;
 }
 
 /* Whether nothing reads a value after node `index`. */
@@ -206,6 +224,9 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         out->rows[i] = execution_rows(e, n->inputs[i]);
         out->columns[i] = e->widths[n->inputs[i]];
     }
+    if (operator_of(n)->axis == AXIS_ROUTED && matrix_exists(out->x[1])) {
+        CHECK(execution_routed(e, n->inputs[1], n->share, &out->routed));
+    }
     if (operator_of(n)->gathers) {
         out->weight_shape = e->graph->parameters[n->weight].shape;
         return GRAIL_OK;
@@ -224,16 +245,6 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
     return GRAIL_OK;
 }
 
-/* How many rows the node takes, which may be none. */
-static grail_status count_taken(const node_run *r, int64_t *out)
-{
-    routed_rows found = {0};
-    const grail_status status = routed_rows_find(r->x[1], r->node->share, &found);
-    *out = found.count;
-    routed_rows_fini(&found);
-    return status;
-}
-
 static grail_status run_node(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
@@ -246,7 +257,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     }
     TRY(execution_describe(e, store, index, &r));
     if (operator_of(n)->rows == ROWS_TAKEN) {
-        TRY(count_taken(&r, &e->taken[n->output]));
+        e->taken[n->output] = r.routed.count;
     }
     TRY(make_output(e, index, &r));
     status = operator_code_of(n)->run(&r);

@@ -5,6 +5,7 @@
 
 #include "exec/parameters.h"
 #include "exec/pool.h"
+#include "exec/routed_rows.h"
 
 /** Samples with equal positions, one after the other in the rows: sequences of `positions.height`
  * tokens (width 1), or images. */
@@ -29,10 +30,11 @@ typedef struct execution {
     batch_shape shape;
     extent *extents; /* [value_count] positions of every value for this shape */
     batch_input input;
-    int64_t *taken;  /* [value_count] rows of the values that were made by taking rows */
-    int64_t *widths; /* [value_count] columns of the values that were made in this batch */
-    matrix *values;  /* [value_count], of the pool; zeroed where not live */
-    matrix *kept;    /* [value_count] what the nodes that make them keep for all batches, owned */
+    int64_t *taken;       /* [value_count] rows of the values that were made by taking rows */
+    int64_t *widths;      /* [value_count] columns of the values that were made in this batch */
+    matrix *values;       /* [value_count], of the pool; zeroed where not live */
+    routed_lists *routed; /* [value_count] of shares whose rows were asked for, owned */
+    matrix *kept; /* [value_count] what the nodes that make them keep for all batches, owned */
     const int64_t *const *orders; /* [value_count] of shares: the score that each column is of;
                                      NULL: as the scores are, as in a missing list. Borrowed */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
@@ -60,6 +62,10 @@ grail_status execution_put(execution *e, int value, matrix m) GRAIL_MUST_CHECK;
 void execution_take(execution *e, int value, matrix *out);
 /** Borrowed; no matrix when the value is not live. */
 matrix execution_value(const execution *e, int value);
+/** The rows in which `output` has one of these shares, which are live. *out is borrowed until the
+ * value changes. The device is read at the first question about a value. */
+grail_status execution_routed(const execution *e, int shares, int64_t output,
+                              routed_rows *out) GRAIL_MUST_CHECK;
 /**
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
  * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or

@@ -1,33 +1,39 @@
 #include "exec/routed_rows.h"
 
+#include "backend/operations.h"
 #include "base/memory.h"
 
-void routed_rows_fini(routed_rows *r)
+void routed_lists_fini(routed_lists *l)
 {
-    memory_free(r->rows);
-    memory_free(r->shares);
-    *r = (routed_rows){0};
+    matrix_free(&l->rows);
+    matrix_free(&l->shares);
+    memory_free(l->begin);
+    *l = (routed_lists){0};
 }
 
-grail_status routed_rows_find(matrix shares, int64_t output, routed_rows *out)
+grail_status routed_lists_make(matrix shares, routed_lists *out)
 {
     grail_status status = GRAIL_OK;
-    host_view view = {0};
-    TRY(memory_new(&out->rows, (size_t)shares.rows, sizeof out->rows[0]));
-    TRY(memory_new(&out->shares, (size_t)shares.rows, sizeof out->shares[0]));
-    if (output >= shares.columns) {
-        return GRAIL_OK;
-    }
-    TRY(host_view_open(matrix_columns(shares, output, 1), GRAIL_DTYPE_F64, HOST_READS, &view));
-    const double *share = view.values;
-    for (int64_t r = 0; r < shares.rows; r++) {
-        if (share[r] > 0.0) {
-            out->rows[out->count] = r;
-            out->shares[out->count++] = share[r];
-        }
-    }
-    TRY(host_view_close(&view));
+    matrix begin = {0};
+    const int64_t count = matrix_count(shares);
+    out->outputs = shares.columns;
+    TRY(matrix_new(shares.owner, GRAIL_DTYPE_F64, 1, count, &out->rows));
+    TRY(matrix_new(shares.owner, GRAIL_DTYPE_F64, 1, count, &out->shares));
+    TRY(matrix_new(shares.owner, GRAIL_DTYPE_F64, 1, shares.columns + 1, &begin));
+    TRY(matrix_list_rows(shares, out->rows, out->shares, begin));
+    TRY(memory_new_unset(&out->begin, (size_t)begin.columns, sizeof out->begin[0]));
+    TRY(matrix_download(begin, out->begin));
 out:
-    host_view_drop(&view);
+    matrix_free(&begin);
     return status;
+}
+
+routed_rows routed_rows_of(const routed_lists *l, int64_t output)
+{
+    const bool has = output < l->outputs;
+    const int64_t begin = has ? (int64_t)l->begin[output] : 0;
+    const int64_t count = has ? (int64_t)l->begin[output + 1] - begin : 0;
+    return (routed_rows){.count = count,
+                         .rows = matrix_columns(l->rows, begin, count),
+                         .shares = matrix_columns(l->shares, begin, count)};
 }

@@ -397,6 +397,84 @@ BACKEND_TEST(test_zero_reaches_the_view_and_nothing_else)
     }
 }
 
+BACKEND_TEST(test_rows_are_taken_by_a_list_of_the_instance)
+{
+    enum { ROWS = 9, WIDE = 7, FEW = 4 };
+    static const double list[FEW] = {7, 0, 3, 8};
+    float *x = normals(ROWS * WIDE, 31, 1.0);
+    matrix bx = values_of(b, ROWS, WIDE, x);
+    matrix index = matrix_of(b, GRAIL_DTYPE_F64, 1, FEW, list);
+    matrix y = blank_values(b, FEW, WIDE - 2);
+    const matrix in = matrix_columns(bx, 1, WIDE - 2);
+    assert_ok(matrix_take_rows(index, in, y));
+    assert_ok(matrix_take_rows(matrix_columns(index, 1, 0), in, matrix_rows(y, 0, 0)));
+    double *actual = results_of(y);
+    for (int i = 0; i < FEW * (WIDE - 2); i++) {
+        const int row = (int)list[i / (WIDE - 2)];
+        assert_true(actual[i] == (double)x[row * WIDE + 1 + i % (WIDE - 2)]);
+    }
+    free_blocks(x, actual);
+    free_matrices(&bx, &index, &y);
+}
+
+/* Rows that are not in the list keep their values. */
+static void check_added_rows(backend *b, bool has_shares)
+{
+    enum { ROWS = 9, WIDE = 7, FEW = 4 };
+    static const double list[FEW] = {7, 0, 3, 8};
+    static const double shares[FEW] = {0.25, 1.0, 0.5, 0.75};
+    float *x = normals(FEW * WIDE, 31, 1.0);
+    float *y = normals(ROWS * WIDE, 32, 1.0);
+    matrix bx = values_of(b, FEW, WIDE, x);
+    matrix by = values_of(b, ROWS, WIDE, y);
+    matrix index = matrix_of(b, GRAIL_DTYPE_F64, 1, FEW, list);
+    matrix factor = has_shares ? matrix_of(b, GRAIL_DTYPE_F64, 1, FEW, shares) : no_matrix;
+    double *scale = doubles(ROWS * WIDE, 1.0);
+    double *expected = results_of(by);
+    for (int i = 0; i < FEW * WIDE; i++) {
+        expected[(int)list[i / WIDE] * WIDE + i % WIDE] +=
+            (has_shares ? shares[i / WIDE] : 1.0) * (double)x[i];
+    }
+    assert_ok(matrix_add_rows(index, factor, bx, by));
+    assert_ok(matrix_add_rows(matrix_columns(index, 0, 0), no_matrix, matrix_rows(bx, 0, 0), by));
+    double *actual = results_of(by);
+    assert_all_near(b, "add_rows", ROWS * WIDE, actual, expected, scale, 8.0 * rounding(b));
+    free_blocks(x, y, scale, expected, actual);
+    free_matrices(&bx, &by, &index, &factor);
+}
+
+BACKEND_TEST(test_rows_are_added_by_a_list_of_the_instance)
+{
+    check_added_rows(b, true);
+    check_added_rows(b, false);
+}
+
+BACKEND_TEST(test_rows_with_shares_are_listed)
+{
+    enum { ROWS = 4, OUTPUTS = 5, ALL = ROWS * OUTPUTS, CHOSEN = 6 };
+    static const double shares[ALL] = {0, 0.5, 0, 0.5, 0, 0, 0, 0,   0.75, 0.25,
+                                       0, 0,   0, 0,   0, 0, 1, 0.5, 0,    0};
+    static const double rows[CHOSEN] = {0, 3, 3, 0, 1, 1};
+    static const double found[CHOSEN] = {0.5, 1, 0.5, 0.5, 0.75, 0.25};
+    static const double begins[OUTPUTS + 1] = {0, 0, 2, 3, 5, 6};
+    double numbers[2][ALL];
+    double begin[OUTPUTS + 1];
+    matrix s = matrix_of(b, backend_type(b), ROWS, OUTPUTS, shares);
+    matrix index = blank_of(b, GRAIL_DTYPE_F64, 1, ALL);
+    matrix by = blank_of(b, GRAIL_DTYPE_F64, 1, ALL);
+    matrix of = blank_of(b, GRAIL_DTYPE_F64, 1, OUTPUTS + 1);
+    assert_ok(matrix_list_rows(s, index, by, of));
+    assert_ok(matrix_download(index, numbers[0]));
+    assert_ok(matrix_download(by, numbers[1]));
+    assert_ok(matrix_download(of, begin));
+    for (int i = 0; i < ALL; i++) {
+        assert_true(numbers[0][i] == (i < CHOSEN ? rows[i] : 0.0));
+        assert_true(numbers[1][i] == (i < CHOSEN ? found[i] : 0.0));
+    }
+    assert_memory_equal(begin, begins, sizeof begin);
+    free_matrices(&s, &index, &by, &of);
+}
+
 BACKEND_TEST(test_columns_are_taken_by_a_list_of_the_instance)
 {
     enum { ROWS = 5, WIDE = 9, NARROW = 4 };

@@ -125,6 +125,78 @@ static void add_share(grail_dtype type, int64_t count, double share, const void 
     }
 }
 
+/* -- by lists of numbers ------------------------------------------------------------------------
+ */
+
+static int64_t place_in(matrix index, int64_t i)
+{
+    return (int64_t)((const double *)index.memory)[i];
+}
+
+static void take_some_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const matrix out = o->m[2];
+    for (int64_t r = begin; r < end; r++) {
+        memcpy(host_row(out, r), host_row(o->m[1], place_in(o->m[0], r)),
+               (size_t)out.columns * element_size(out.type));
+    }
+}
+
+grail_status host_take_rows(const operation *o)
+{
+    return host_over_rows(o, o->m[2], take_some_rows);
+}
+
+static void add_some_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const double *share = o->m[1].memory;
+    const matrix in = o->m[2];
+    for (int64_t r = begin; r < end; r++) {
+        add_share(in.type, in.columns, share == NULL ? 1.0 : share[r], host_row(in, r),
+                  host_row(o->m[3], place_in(o->m[0], r)));
+    }
+}
+
+grail_status host_add_rows(const operation *o)
+{
+    return host_over_rows(o, o->m[2], add_some_rows);
+}
+
+static double number_at(matrix m, int64_t row, int64_t column)
+{
+    const void *element = host_element(m, row, column);
+    return m.type == GRAIL_DTYPE_F64 ? *(const double *)element : (double)*(const float *)element;
+}
+
+grail_status host_list_rows(const operation *o)
+{
+    const matrix shares = o->m[0];
+    double *index = o->m[1].memory;
+    double *share = o->m[2].memory;
+    double *begin = o->m[3].memory;
+    int64_t count = 0;
+    for (int64_t c = 0; c < shares.columns; c++) {
+        begin[c] = (double)count;
+        for (int64_t r = 0; r < shares.rows; r++) {
+            const double found = number_at(shares, r, c);
+            if (found > 0.0) {
+                index[count] = (double)r;
+                share[count++] = found;
+            }
+        }
+    }
+    begin[shares.columns] = (double)count;
+    for (int64_t i = count; i < o->m[1].columns; i++) {
+        index[i] = share[i] = 0.0;
+    }
+    return GRAIL_OK;
+}
+
+/* -- folds --------------------------------------------------------------------------------------
+ */
+
 static void fold_column_rows(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;

@@ -63,14 +63,114 @@ grail_status torch_run_gather(const operation *o)
     return torch_end(&f);
 }
 
+/* A row of numbers as places. */
+static torch_tensor places(torch_frame *f, matrix index)
+{
+    return torch_as(f, GRAIL_DTYPE_I64, torch_view(f, index, 1, &index.columns, (int64_t[]){1}));
+}
+
 grail_status torch_run_take_columns(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[2]) > 0) {
-        const torch_tensor index = torch_as(
-            &f, GRAIL_DTYPE_I64, torch_view(&f, o->m[0], 1, &o->m[0].columns, (int64_t[]){1}));
-        take(&f, o->m[1], NULL, index, o->m[2]);
+        take(&f, o->m[1], NULL, places(&f, o->m[0]), o->m[2]);
     }
+    return torch_end(&f);
+}
+
+grail_status torch_run_take_rows(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    if (matrix_count(o->m[2]) > 0) {
+        take(&f, o->m[1], places(&f, o->m[0]), NULL, o->m[2]);
+    }
+    return torch_end(&f);
+}
+
+/* The type in which sums of values are made. */
+static grail_dtype type_of_sums(matrix m)
+{
+    return torch_is_narrow(m) ? GRAIL_DTYPE_F32 : m.type;
+}
+
+/* Rows of `out` are made anew, not the entire matrix. */
+grail_status torch_run_add_rows(const operation *o)
+{
+    const matrix in = o->m[2];
+    const matrix share = o->m[1];
+    const matrix out = o->m[3];
+    torch_frame f = torch_begin(in.owner);
+    if (matrix_count(in) == 0) {
+        return torch_end(&f);
+    }
+    const torch_tensor index = places(&f, o->m[0]);
+    const torch_tensor to = torch_matrix(&f, out);
+    const torch_tensor own =
+        torch_call(&f, "aten::index_select", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index));
+    torch_tensor added = torch_wide(&f, in);
+    if (matrix_exists(share)) {
+        const torch_tensor column = torch_transposed(&f, torch_matrix(&f, share));
+        added = torch_times(&f, added, torch_as(&f, type_of_sums(in), column));
+    }
+    const torch_tensor sum = torch_sum(&f, torch_widened(&f, out, own), added, 1.0);
+    (void)torch_call(&f, "aten::index_copy_", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index),
+                     A_TENSOR(torch_as(&f, out.type, sum)));
+    return torch_end(&f);
+}
+
+/* Places of t[outputs, rows], those with a share first and otherwise in order: without a search,
+ * which would wait for its count. */
+static torch_tensor sorted_places(torch_frame *f, torch_tensor has_share, int64_t count,
+                                  torch_tensor *first)
+{
+    torch_tensor made[2]; /* keys, and places */
+    const torch_tensor keys =
+        torch_reshaped(f, torch_as(f, GRAIL_DTYPE_F32, has_share), 1, &count, (int64_t[]){1}, 0);
+    (void)torch_call_many(f, "aten::sort", "stable", 2, made, A_TENSOR(keys), MAYBE_INTEGER(1),
+                          AN_INTEGER(0), A_TRUTH(true));
+    *first = made[0];
+    return made[1];
+}
+
+/* begin[1, outputs + 1] <- 0 and the running sums of how many rows have a share. */
+static void put_begins(torch_frame *f, torch_tensor has_share, matrix begin)
+{
+    const int64_t outputs = begin.columns - 1;
+    const torch_tensor ends = torch_view(f, matrix_columns(begin, 1, outputs), 2,
+                                         (int64_t[]){outputs, 1}, (int64_t[]){1, 1});
+    const torch_tensor counts = torch_sums(f, has_share, MAYBE_INTEGERS(1));
+    torch_zero(f, torch_matrix(f, matrix_columns(begin, 0, 1)));
+    torch_copy(f, torch_call(f, "aten::cumsum", "", A_TENSOR(counts), AN_INTEGER(0), NOTHING),
+               ends);
+}
+
+grail_status torch_run_list_rows(const operation *o)
+{
+    const matrix shares = o->m[0];
+    const int64_t count = matrix_count(shares);
+    torch_frame f = torch_begin(shares.owner);
+    if (count == 0) {
+        torch_zero(&f, torch_matrix(&f, o->m[3]));
+        return torch_end(&f);
+    }
+    torch_tensor first = NULL; /* 1 where there is a share, then 0 */
+    const torch_tensor t = torch_empty(&f, GRAIL_DTYPE_F64, shares.columns, shares.rows);
+    torch_copy(&f, torch_transposed(&f, torch_matrix(&f, shares)), t);
+    const torch_tensor has_share = torch_compared(&f, "aten::gt", t, 0.0);
+    put_begins(&f, has_share, o->m[3]);
+    const torch_tensor at = sorted_places(&f, has_share, count, &first);
+    const torch_tensor none = torch_unary(&f, "aten::logical_not", first);
+    const torch_tensor place = torch_as(&f, GRAIL_DTYPE_F64, at);
+    const torch_tensor output = torch_unary(
+        &f, "aten::floor", torch_divided(&f, place, torch_number(&f, (double)shares.rows)));
+    const torch_tensor index = torch_sum(&f, place, output, -(double)shares.rows);
+    const torch_tensor all = torch_reshaped(&f, t, 1, &count, (int64_t[]){1}, 0);
+    const torch_tensor found =
+        torch_call(&f, "aten::index_select", "", A_TENSOR(all), AN_INTEGER(0), A_TENSOR(at));
+    torch_put(&f, none, 0.0, index);
+    torch_put(&f, none, 0.0, found);
+    torch_copy(&f, index, torch_matrix(&f, o->m[1]));
+    torch_copy(&f, found, torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }
 
@@ -97,9 +197,8 @@ static torch_tensor shares(torch_frame *f, const operation *o, bool of_columns)
     }
     const torch_tensor all = torch_list(f, GRAIL_DTYPE_F64, units, own);
     memory_free(own);
-    const grail_dtype type = torch_is_narrow(o->m[0]) ? GRAIL_DTYPE_F32 : o->m[0].type;
-    return torch_reshaped(f, torch_as(f, type, all), of_columns ? 2 : 3, (int64_t[]){units, 1, 1},
-                          (int64_t[]){1, 1, 1}, 0);
+    return torch_reshaped(f, torch_as(f, type_of_sums(o->m[0]), all), of_columns ? 2 : 3,
+                          (int64_t[]){units, 1, 1}, (int64_t[]){1, 1, 1}, 0);
 }
 
 static grail_status fold(const operation *o, bool of_columns)

@@ -210,49 +210,20 @@ const operator_code operator_route = {run_route, back_route};
 
 /* -- taking rows ------------------------------------------------------------------------------- */
 
-static grail_status find_rows(const node_run *r, routed_rows *out)
-{
-    return routed_rows_find(r->x[1], r->node->share, out);
-}
-
 static grail_status run_take_rows(const node_run *r)
 {
-    routed_rows t = {0};
-    grail_status status = find_rows(r, &t);
-    if (status == GRAIL_OK) {
-        status = matrix_gather(t.rows, NULL, r->x[0], r->y);
-    }
-    routed_rows_fini(&t);
-    return status;
-}
-
-/* y[rows[i], :] += factor[rows[i]] x[i, :] */
-static grail_status add_rows(const routed_rows *t, const double *factor, matrix x, matrix y)
-{
-    return t->count > 0 ? matrix_fold_rows(t->count, t->rows, factor, x, y) : GRAIL_OK;
+    return matrix_take_rows(r->routed.rows, r->x[0], r->y);
 }
 
 /* Every row goes back to its place. Which rows are chosen has no gradient. */
 static grail_status back_take_rows(node_back *b)
 {
-    grail_status status = GRAIL_OK;
-    routed_rows t = {0};
-    double *ones = NULL;
     if (!b->reaches[0]) {
         return GRAIL_OK;
     }
-    TRY(find_rows(&b->run, &t));
-    TRY(memory_new(&ones, (size_t)b->run.rows[0], sizeof ones[0]));
-    for (int64_t i = 0; i < t.count; i++) {
-        ones[t.rows[i]] = 1.0;
-    }
-    TRY(back_new(b, 0));
-    TRY(matrix_zero(b->dx[0]));
-    TRY(add_rows(&t, ones, b->dy, b->dx[0]));
-out:
-    memory_free(ones);
-    routed_rows_fini(&t);
-    return status;
+    CHECK(back_new(b, 0));
+    CHECK(matrix_zero(b->dx[0]));
+    return matrix_add_rows(b->run.routed.rows, no_matrix, b->dy, b->dx[0]);
 }
 
 const operator_code operator_take_rows = {run_take_rows, back_take_rows};
@@ -261,86 +232,53 @@ const operator_code operator_take_rows = {run_take_rows, back_take_rows};
 
 static grail_status run_put_rows(const node_run *r)
 {
-    grail_status status = GRAIL_OK;
     const matrix sum = r->x[2];
-    routed_rows t = {0};
-    double *share = NULL;
-    TRY(find_rows(r, &t));
-    TRY(memory_new(&share, (size_t)r->y.rows, sizeof share[0]));
-    for (int64_t i = 0; i < t.count; i++) {
-        share[t.rows[i]] = t.shares[i];
-    }
-    if (r->y.allocation != sum.allocation) {
-        TRY(matrix_copy(sum, r->y));
-    }
-    TRY(add_rows(&t, share, r->x[0], r->y));
-out:
-    memory_free(share);
-    routed_rows_fini(&t);
-    return status;
+    CHECK(r->y.allocation == sum.allocation ? GRAIL_OK : matrix_copy(sum, r->y));
+    return matrix_add_rows(r->routed.rows, r->routed.shares, r->x[0], r->y);
 }
 
 /* dx[1] <- in the column of the node's output the products of each row with its gradient. */
-static grail_status make_share_gradient(node_back *b, const routed_rows *t, matrix routed)
+static grail_status make_share_gradient(node_back *b, matrix taken)
 {
     grail_status status = GRAIL_OK;
     matrix dots = {0};
-    double *found = NULL;
-    host_view v = {0};
+    matrix values = {0};
+    const routed_rows *r = &b->run.routed;
     TRY(back_new(b, 1));
     TRY(matrix_zero(b->dx[1]));
-    TRY(memory_new(&found, (size_t)t->count, sizeof found[0]));
-    TRY(matrix_new(routed.owner, GRAIL_DTYPE_F64, 1, t->count, &dots));
-    TRY(matrix_row_dots(routed, b->run.x[0], dots));
-    TRY(matrix_download(dots, found));
-    TRY(host_view_open(matrix_columns(b->dx[1], b->run.node->share, 1), GRAIL_DTYPE_F64,
-                       HOST_UPDATES, &v));
-    for (int64_t i = 0; i < t->count; i++) {
-        ((double *)v.values)[t->rows[i]] = found[i];
-    }
-    TRY(host_view_close(&v));
+    TRY(matrix_new(taken.owner, GRAIL_DTYPE_F64, 1, r->count, &dots));
+    TRY(matrix_row_dots(taken, b->run.x[0], dots));
+    TRY(matrix_pool_take(b->run.pool, r->count, 1, &values));
+    TRY(matrix_copy(matrix_reshape(dots, r->count, 1), values));
+    TRY(r->count == 0 ? GRAIL_OK
+                      : matrix_add_rows(r->rows, no_matrix, values,
+                                        matrix_columns(b->dx[1], b->run.node->share, 1)));
 out:
-    host_view_drop(&v);
-    memory_free(found);
+    matrix_pool_give(b->run.pool, &values);
     matrix_free(&dots);
-    return status;
-}
-
-/* rows[i, :] *= share of row i */
-static grail_status weigh_rows(const routed_rows *t, matrix rows)
-{
-    matrix factors = {0};
-    grail_status status =
-        matrix_import(rows.owner, GRAIL_DTYPE_F64, 1, t->count, t->count, t->shares, &factors);
-    if (status == GRAIL_OK) {
-        status = matrix_scale_rows(factors, rows, rows);
-    }
-    matrix_free(&factors);
     return status;
 }
 
 static grail_status back_put_rows(node_back *b)
 {
     grail_status status = GRAIL_OK;
-    routed_rows t = {0};
-    matrix routed = {0};
-    TRY(find_rows(&b->run, &t));
-    TRY(matrix_pool_take(b->run.pool, t.count, b->dy.columns, &routed));
-    TRY(matrix_gather(t.rows, NULL, b->dy, routed));
+    const routed_rows *r = &b->run.routed;
+    matrix taken = {0};
+    TRY(matrix_pool_take(b->run.pool, r->count, b->dy.columns, &taken));
+    TRY(matrix_take_rows(r->rows, b->dy, taken));
     if (b->reaches[1]) {
-        TRY(make_share_gradient(b, &t, routed));
+        TRY(make_share_gradient(b, taken));
     }
     if (b->reaches[0]) {
-        TRY(weigh_rows(&t, routed));
-        b->dx[0] = routed;
-        routed = no_matrix;
+        TRY(matrix_scale_rows(r->shares, taken, taken));
+        b->dx[0] = taken;
+        taken = no_matrix;
     }
     if (b->reaches[2]) {
         back_pass(b, 2);
     }
 out:
-    matrix_pool_give(b->run.pool, &routed);
-    routed_rows_fini(&t);
+    matrix_pool_give(b->run.pool, &taken);
     return status;
 }
 

@@ -1,37 +1,49 @@
 #include "pipeline/network/experts.h"
 
-#include "exec/routed_rows.h"
+#include "backend/operations.h"
 #include "stats/row_squares.h"
-
-#include <math.h>
 
 /* What one expert made. */
 typedef struct routed_visit {
     int put; /* node that puts its rows back */
-    routed_sum *sum;
+    int64_t rows;
+    matrix norms; /* [1, 1]: the sum of share times norm; among those of all experts */
 } routed_visit;
 
 /* Adds share times norm of the rows that a node is about to put back. */
 static grail_status add_rows(const execution *e, void *user)
 {
     grail_status status = GRAIL_OK;
-    const routed_visit *visit = user;
+    routed_visit *visit = user;
     const node *put = &e->graph->nodes[visit->put];
     routed_rows found = {0};
-    double *squares = NULL;
+    matrix norms = {0};
     const matrix made = execution_value(e, put->inputs[0]);
-    TRY(routed_rows_find(execution_value(e, put->inputs[1]), put->share, &found));
-    TRY(memory_new(&squares, (size_t)found.count, sizeof squares[0]));
+    TRY(execution_routed(e, put->inputs[1], put->share, &found));
+    visit->rows += found.count;
     if (found.count > 0) {
-        TRY(row_squares(made, found.count, squares));
+        TRY(row_squares_make(made, found.count, &norms));
+        TRY(matrix_roots(1.0, 0.0, norms, norms));
+        TRY(matrix_add_products(matrix_reshape(found.shares, found.count, 1),
+                                matrix_reshape(norms, found.count, 1), visit->norms));
     }
-    for (int64_t r = 0; r < found.count; r++) {
-        visit->sum->norms += found.shares[r] * sqrt(squares[r]);
-    }
-    visit->sum->rows += found.count;
 out:
-    routed_rows_fini(&found);
-    memory_free(squares);
+    matrix_free(&norms);
+    return status;
+}
+
+/* sums[experts] <- what the visits counted, and what they summed. */
+static grail_status read_sums(int count, const routed_visit *visits, matrix norms, routed_sum *sums)
+{
+    grail_status status = GRAIL_OK;
+    double *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    TRY(matrix_download(norms, values));
+    for (int b = 0; b < count; b++) {
+        sums[b] = (routed_sum){.norms = values[b], .rows = visits[b].rows};
+    }
+out:
+    memory_free(values);
     return status;
 }
 
@@ -40,21 +52,27 @@ static grail_status visit_experts(sample_passes *passes, const branch_list *bran
                                   routed_sum *sums)
 {
     grail_status status = GRAIL_OK;
+    const int count = branches->count;
     routed_visit *visits = NULL;
     visitor *visitors = NULL;
-    TRY(memory_new(&visits, (size_t)branches->count, sizeof visits[0]));
-    TRY(memory_new(&visitors, (size_t)branches->count, sizeof visitors[0]));
-    for (int b = 0; b < branches->count; b++) {
-        visits[b] = (routed_visit){.put = branch_put(branches, b), .sum = &sums[b]};
+    matrix norms = {0};
+    TRY(memory_new(&visits, (size_t)count, sizeof visits[0]));
+    TRY(memory_new(&visitors, (size_t)count, sizeof visitors[0]));
+    TRY(matrix_new_zero(passes->current->parameters->backend, GRAIL_DTYPE_F64, 1, count, &norms));
+    for (int b = 0; b < count; b++) {
+        visits[b] =
+            (routed_visit){.put = branch_put(branches, b), .norms = matrix_columns(norms, b, 1)};
         visitors[b] = (visitor){.node = visits[b].put, .add = add_rows, .user = &visits[b]};
     }
-    const pass p = {.end = branch_put(branches, branches->count - 1) + 1,
+    const pass p = {.end = branch_put(branches, count - 1) + 1,
                     .stays = true,
                     .in_order = true,
                     .visitors = visitors,
-                    .visitor_count = branches->count};
+                    .visitor_count = count};
     TRY(pass_run(passes, &p));
+    TRY(read_sums(count, visits, norms, sums));
 out:
+    matrix_free(&norms);
     memory_free(visits);
     memory_free(visitors);
     return status;

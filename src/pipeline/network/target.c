@@ -2,7 +2,6 @@
 
 #include "backend/operations.h"
 #include "base/memory.h"
-#include "exec/routed_rows.h"
 #include "graph/operators.h"
 #include "stats/row_squares.h"
 
@@ -13,24 +12,17 @@
 
 void row_factors_fini(row_factors *f)
 {
-    memory_free(f->places);
     matrix_free(&f->of);
     *f = (row_factors){0};
 }
 
-static grail_status find_shares(const execution *e, int put, row_factors *out)
+static grail_status find_shares(const execution *e, const node *put, row_factors *out)
 {
-    grail_status status = GRAIL_OK;
     routed_rows found = {0};
-    const node *n = &e->graph->nodes[put];
-    TRY(routed_rows_find(execution_value(e, n->inputs[1]), n->share, &found));
-    TRY(matrix_new(e->backend, GRAIL_DTYPE_F64, 1, found.count, &out->of));
-    TRY(matrix_upload(out->of, found.shares));
+    CHECK(execution_routed(e, put->inputs[1], put->share, &found));
     out->places = found.rows;
-    found.rows = NULL;
-out:
-    routed_rows_fini(&found);
-    return status;
+    out->of = found.shares;
+    return GRAIL_OK;
 }
 
 static grail_status copy_factors(matrix column, row_factors *out)
@@ -43,7 +35,7 @@ grail_status row_factors_find(const execution *e, const consumer_tail *tail, row
 {
     *out = (row_factors){.exist = tail->put != GRAPH_NONE || tail->factor != GRAPH_NONE};
     if (tail->put != GRAPH_NONE) {
-        return find_shares(e, tail->put, out);
+        return find_shares(e, &e->graph->nodes[tail->put], out);
     }
     return tail->factor == GRAPH_NONE ? GRAIL_OK
                                       : copy_factors(execution_value(e, tail->factor), out);
@@ -72,12 +64,12 @@ out:
 grail_status row_factors_gather(const row_factors *f, matrix_pool *pool, matrix *x)
 {
     matrix rows = {0};
-    if (f->places == NULL) {
+    if (!matrix_exists(f->places)) {
         return GRAIL_OK;
     }
     grail_status status = matrix_pool_take(pool, f->of.columns, x->columns, &rows);
     if (status == GRAIL_OK) {
-        status = matrix_gather(f->places, NULL, *x, rows);
+        status = matrix_take_rows(f->places, *x, rows);
     }
     matrix_pool_give(pool, x);
     *x = rows;

@@ -14,9 +14,9 @@
  *
  *   sum_t f_t^2 |W z_t - y_t|^2,   y_t = (f'_t y'_t + skip'_t - skip_t) / f_t   ('dense) */
 typedef struct row_factors {
-    bool exist;      /* otherwise all factors are 1 */
-    int64_t *places; /* [rows] in the sum; NULL: all rows, as they are; owned */
-    matrix of;       /* [1, rows], of no rows where none are chosen; owned */
+    bool exist;    /* otherwise all factors are 1 */
+    matrix places; /* [1, rows] in the sum, borrowed; no matrix: all rows, as they are */
+    matrix of;     /* [1, rows], of no rows where none are chosen; shares are borrowed */
 } row_factors;
 
 /** Those of the consumer whose tail this is, in the current batch of `e`, which has run up to it.
