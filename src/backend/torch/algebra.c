@@ -96,8 +96,9 @@ grail_status torch_run_add_products(const operation *o)
     torch_frame f = torch_begin(a.owner);
     const torch_tensor sum = torch_matrix(&f, o->m[2]);
     const int before = f.count;
-    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += PANEL) {
-        const torch_tensor panel = products(&f, a, o->m[1], begin, smaller(PANEL, a.rows - begin));
+    const int64_t step = panel_of(a);
+    for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += step) {
+        const torch_tensor panel = products(&f, a, o->m[1], begin, smaller(step, a.rows - begin));
         add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0, 1)), 1.0);
         torch_forget(&f, before);
     }
