@@ -117,8 +117,29 @@ static const char *name_at(const void *list, int i)
     return NULL;
 }
 
+/* Devices of PyTorch that are asked for, and why none of their names is a backend. */
+static const struct {
+    const char *name, *reason;
+} refused[] = {
+    {"torch:mps", "its memory has no addresses, and a part of a matrix is the address where it "
+                  "begins"},
+    {"torch:xpu", "its memory has addresses, but PyTorch has _flash_attention_forward for CUDA "
+                  "alone, and there was no such device to try the other operators on"},
+};
+
 static grail_status unknown_kind(const char *name)
 {
+    int device = 0;
+    const size_t length = kind_name_length(name, &device);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (strlen(refused[i].name) == length && strncmp(refused[i].name, name, length) == 0) {
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "the backend cannot be '%s': %s; 'torch:cpu' and 'cpu' compute on the "
+                      "processor",
+                      name, refused[i].reason);
+            return error_about(GRAIL_ERROR_UNSUPPORTED, "backend");
+        }
+    }
     error_set(GRAIL_ERROR_ARGUMENT, "unknown backend '%s'; expected one of", name);
     error_append_names(name, name_at, NULL);
     return error_about(GRAIL_ERROR_ARGUMENT, "backend");
