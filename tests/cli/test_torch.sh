@@ -21,11 +21,20 @@ if command -v cc >/dev/null; then
     cc -shared -o foreign/torch/lib/libtorch_cpu.so -xc /dev/null
     refuses 1 "its libraries lack the function aoti_torch_abi_version; expected torch 2.11 or newer" \
         "${measure[@]}" --backend torch --torch foreign
+    refuses 1 "the PyTorch of 'foreign/torch/lib' was made without CUDA: it has no libtorch_cuda.so" \
+        "${measure[@]}" --backend torch:cuda --torch foreign
+    mkdir old
+    cc -shared -o old/libtorch_cpu.so -xc - <<<'unsigned long aoti_torch_abi_version(void) { return 2UL << 56 | 10UL << 48; }'
+    refuses 1 "PyTorch cannot be used: expected torch 2.11 or newer, found 2.10" "${measure[@]}" --backend torch --torch old
 fi
+refuses 1 "'none' has no libtorch_cpu.so" env GRAIL_TORCH=broken "${measure[@]}" --backend torch:cpu --torch none
+refuses 1 "broken/lib/libtorch_cpu.so: file too short" env GRAIL_TORCH=none "${measure[@]}" --backend torch:cpu --torch broken
 runs "$grail" doctor --seconds 0 --torch none
 says "not torch (f32, bf16, f16), torch:cpu (f32, bf16, f16), torch:cuda (f32, bf16, f16): 'none' has no libtorch_cpu.so" stdout
 refuses 1 "unknown backend 'torch:tpu'" "${measure[@]}" --backend torch:tpu
 refuses 1 "the backend 'torch:cpu' has no device 1" "${measure[@]}" --backend torch:cpu:1
+refuses 1 "the backend cannot be 'torch:mps': its memory has no addresses" "${measure[@]}" --backend torch:mps
+refuses 1 "the backend cannot be 'torch:xpu:1': its memory has addresses, but" "${measure[@]}" --backend torch:xpu:1
 
 [[ -n ${GRAIL_TORCH:-} ]] || skip "GRAIL_TORCH names no PyTorch"
 runs "${measure[@]}" --backend torch:cpu

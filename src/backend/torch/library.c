@@ -87,6 +87,12 @@ static grail_status load_library(const char *name, void **out)
     }
     TRY(folder == NULL ? find_folder() : GRAIL_OK);
     TRY(path_join(&path, folder, name));
+    if (!file_exists(path)) { /* find_folder has seen the other one */
+        FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
+                   "the PyTorch of '%s' was made without CUDA: it has no %s; install one with "
+                   "CUDA, or compute on 'torch:cpu'",
+                   folder, name);
+    }
     *out = dlopen(path, LOADING);
     if (*out == NULL) {
         FAIL(GRAIL_ERROR_UNSUPPORTED, "PyTorch cannot be used: %s", dlerror());
@@ -104,6 +110,18 @@ static bool find_function(void *library, const char *name, void *out)
     return found != NULL;
 }
 
+static grail_status check_version(void)
+{
+    const uint64_t version = torch.aoti_torch_abi_version();
+    const int major = (int)(version >> 56);
+    const int minor = (int)(version >> 48 & 255);
+    return major > LEAST_MAJOR || (major == LEAST_MAJOR && minor >= LEAST_MINOR)
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "PyTorch cannot be used: expected torch %d.%d or newer, found %d.%d",
+                           LEAST_MAJOR, LEAST_MINOR, major, minor);
+}
+
 static grail_status find_functions(void *library)
 {
     char missing[256] = "";
@@ -116,6 +134,7 @@ static grail_status find_functions(void *library)
 #define FUNCTION(result, name, parameters) (void)find_function(library, #name, &torch.name);
     TORCH_OPTIONAL_FUNCTIONS(FUNCTION)
 #undef FUNCTION
+    CHECK(torch.aoti_torch_abi_version == NULL ? GRAIL_OK : check_version());
     if (missing[0] != 0) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "PyTorch cannot be used: its libraries lack the function %s; expected "
@@ -123,18 +142,6 @@ static grail_status find_functions(void *library)
                          missing, LEAST_MAJOR, LEAST_MINOR);
     }
     return GRAIL_OK;
-}
-
-static grail_status check_version(void)
-{
-    const uint64_t version = torch.aoti_torch_abi_version();
-    const int major = (int)(version >> 56);
-    const int minor = (int)(version >> 48 & 255);
-    return major > LEAST_MAJOR || (major == LEAST_MAJOR && minor >= LEAST_MINOR)
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_UNSUPPORTED,
-                           "PyTorch cannot be used: expected torch %d.%d or newer, found %d.%d",
-                           LEAST_MAJOR, LEAST_MINOR, major, minor);
 }
 
 /* A process that has one PyTorch can have no other, such as that of GRAIL_TORCH. */
@@ -177,7 +184,6 @@ static grail_status load(bool with_cuda)
     }
     if (library != NULL || device != NULL) {
         CHECK(find_functions(RTLD_DEFAULT));
-        CHECK(check_version());
         CHECK(check_place());
     }
     is_loaded = true;
@@ -192,6 +198,8 @@ grail_status torch_library_load(bool with_cuda)
     pthread_mutex_unlock(&mutex);
     return status;
 }
+
+/* -- failures ---------------------------------------------------------------------------------- */
 
 const char *torch_library_failure(void)
 {
