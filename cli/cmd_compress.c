@@ -567,7 +567,7 @@ static int compress(void)
     if (status == GRAIL_ERROR_CANCELLED) {
         code = print_interrupted();
     } else if (status != GRAIL_OK) {
-        code = print_failure(status);
+        code = c == NULL ? print_failure(status) : command_line_print_failure(status);
     } else if (ranks_is_first()) {
         code = report_result(c, plan, &f);
         cut_summary_warn_missed(c);

@@ -92,7 +92,7 @@ static int heal(void)
     if (status == GRAIL_ERROR_CANCELLED) {
         code = command_line_print_interrupted(asked.compress.output.path);
     } else if (status != GRAIL_OK) {
-        code = print_failure(status);
+        code = c == NULL ? print_failure(status) : command_line_print_failure(status);
     } else if (ranks_is_first()) {
         code = finish(c, measured.class_notice);
     }

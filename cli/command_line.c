@@ -1,6 +1,7 @@
 #include "command_line.h"
 
 #include "print.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,18 @@ void command_line_print_resume(const char *output)
     print_error("\n");
     free(partial);
     free(line);
+}
+
+int command_line_print_failure(grail_status status)
+{
+    const bool goes_on = strstr(grail_error_fields(), "output.resume") != NULL;
+    const int code = print_failure(status);
+    char *line = goes_on && ranks_is_first() ? command_line_text("--resume") : NULL;
+    if (line != NULL) {
+        print_error("grail: continue it with:\n  %s\n", line);
+    }
+    free(line);
+    return code;
 }
 
 int command_line_print_interrupted(const char *output)

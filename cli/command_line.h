@@ -16,6 +16,8 @@ char *command_line_text(const char *more);
 void command_line_print_resume(const char *output);
 /** The whole of it; returns EXIT_FAILED. */
 int command_line_print_interrupted(const char *output);
+/** print_failure of a run, and the command line that continues it where that is possible. */
+int command_line_print_failure(grail_status status);
 
 /** The command line as it is recorded beside a result: "grail" and what decides the result, with
  * other words in place of what is of this machine alone (option.recorded). The caller frees it;

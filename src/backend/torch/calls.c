@@ -1,5 +1,7 @@
 #include "backend/torch/calls.h"
 
+#include "backend/torch/device.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -21,15 +23,30 @@ torch_device torch_device_host(void)
     return (torch_device){torch.aoti_torch_device_type_cpu(), -1};
 }
 
+grail_status torch_check_context(const backend *b)
+{
+    const char *loss = torch_gpu_loss();
+    return loss == NULL || !torch_is_cuda(b) ? GRAIL_OK
+                                             : error_set(GRAIL_ERROR_INTERNAL, "%s", loss);
+}
+
 torch_frame torch_begin(const backend *owner)
 {
-    return (torch_frame){.owner = owner, .status = GRAIL_OK};
+    return (torch_frame){.owner = owner, .status = torch_check_context(owner)};
+}
+
+/* Where the context is lost that would fail, too, and tell so. */
+void torch_delete(const backend *owner, torch_tensor t)
+{
+    if (torch_gpu_loss() == NULL || !torch_is_cuda(owner)) {
+        (void)torch.aoti_torch_delete_tensor_object(t);
+    }
 }
 
 void torch_forget(torch_frame *f, int count)
 {
     while (f->count > count) {
-        (void)torch.aoti_torch_delete_tensor_object(f->made[--f->count]);
+        torch_delete(f->owner, f->made[--f->count]);
     }
 }
 
@@ -39,13 +56,39 @@ grail_status torch_end(torch_frame *f)
     return f->status;
 }
 
-/* Out of memory is told by torch's text alone. */
+/* A release that keeps its texts for standard error leaves what the runtime says. A call that found
+ * no room has given back what torch kept for later, so little is free then. */
+static bool looks_full(const backend *b, int64_t free, int64_t total)
+{
+    return torch.torch_exception_get_what_without_backtrace == NULL && torch_is_cuda(b) &&
+           total > 0 && free < total / 4;
+}
+
 static void note_failure(torch_frame *f, const char *what)
 {
+    const backend *b = f->owner;
     const char *text = torch_library_failure();
-    const bool full = strstr(text, "out of memory") != NULL || strstr(text, "not enough memory");
+    const char *missing = NULL;
+    int64_t free = -1;
+    int64_t total = -1;
+    if (torch_is_cuda(b)) {
+        torch_gpu_memory(b->device, &free, &total, &missing);
+    }
+    const bool full = torch_text_tells_full(text) || looks_full(b, free, total);
     f->status = error_set(full ? GRAIL_ERROR_MEMORY : GRAIL_ERROR_INTERNAL,
-                          "the backend '%s': %s failed: %.600s", f->owner->kind->name, what, text);
+                          "the backend '%s': %s failed: %.*s", b->kind->name, what,
+                          (int)strcspn(text, "\n"), text);
+    if (full && total > 0) {
+        error_append("; %lld of %lld MiB of its memory are free", (long long)(free >> 20),
+                     (long long)(total >> 20));
+    }
+    const bool told = torch_text_tells_loss(text);
+    if (told || (missing != NULL && torch_text_tells_loss(missing))) {
+        error_append("%s%s; the context of the GPU is lost, so only a new process can go on",
+                     told ? "" : "; ", told ? "" : missing);
+        f->status = GRAIL_ERROR_INTERNAL;
+        torch_gpu_note_loss(grail_error_message());
+    }
 }
 
 /* Whether nothing has failed; `code` is what a function of torch returned. */
@@ -61,7 +104,7 @@ static bool succeeded(torch_frame *f, int code, const char *what)
 static torch_tensor keep(torch_frame *f, torch_tensor t)
 {
     if (f->count == TORCH_MADE_MOST) {
-        (void)torch.aoti_torch_delete_tensor_object(t);
+        torch_delete(f->owner, t);
         f->status = error_set(GRAIL_ERROR_INTERNAL, "an operation of '%s' makes too many tensors",
                               f->owner->kind->name);
         return NULL;
@@ -166,38 +209,39 @@ torch_tensor torch_transposed(torch_frame *f, torch_tensor t)
                           (int64_t[]){strides[1], strides[0]}, 0);
 }
 
-torch_tensor torch_empty(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns)
+/* Unset memory of the device. */
+static torch_tensor new_tensor(torch_frame *f, grail_dtype type, int rank, const int64_t *shape,
+                               const int64_t *strides)
 {
     const torch_device where = torch_device_of(f->owner);
     torch_tensor t = NULL;
-    return f->status == GRAIL_OK &&
-                   succeeded(f,
-                             torch.aoti_torch_empty_strided(
-                                 2, (int64_t[]){rows, columns}, (int64_t[]){columns, 1},
-                                 torch_type(type), where.type, where.index, &t),
-                             "memory")
-               ? keep(f, t)
-               : NULL;
+    char what[64] = "";
+    if (f->status != GRAIL_OK) {
+        return NULL;
+    }
+    const int code = torch.aoti_torch_empty_strided(rank, shape, strides, torch_type(type),
+                                                    where.type, where.index, &t);
+    if (code != 0) {
+        snprintf(what, sizeof what, "taking %zu bytes of memory",
+                 (size_t)(shape[0] * strides[0]) * dtype_bits(type) / 8);
+    }
+    return succeeded(f, code, what) ? keep(f, t) : NULL;
+}
+
+torch_tensor torch_empty(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns)
+{
+    return new_tensor(f, type, 2, (int64_t[]){rows, columns}, (int64_t[]){columns, 1});
 }
 
 torch_tensor torch_values(torch_frame *f, grail_dtype type, int64_t count, const void *values)
 {
-    const torch_device where = torch_device_of(f->owner);
-    torch_tensor t = NULL;
-    if (f->status != GRAIL_OK ||
-        !succeeded(f,
-                   torch.aoti_torch_empty_strided(1, &count, (int64_t[]){1}, torch_type(type),
-                                                  where.type, where.index, &t),
-                   "memory")) {
-        return NULL;
-    }
+    const torch_tensor t = new_tensor(f, type, 1, &count, (int64_t[]){1});
     const int before = f->count;
-    t = keep(f, t);
     torch_copy(f,
                over_memory(f, (void *)(uintptr_t)values, torch_device_host(), type, 1, &count,
                            (int64_t[]){1}),
                t);
-    torch_forget(f, before + 1);
+    torch_forget(f, before);
     return f->status == GRAIL_OK ? t : NULL;
 }
 

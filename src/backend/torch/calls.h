@@ -24,6 +24,12 @@ typedef struct torch_frame {
     int count;
 } torch_frame;
 
+/** Fails with the first error's message where the context of the owner's GPU is lost, as do all
+ * frames then. */
+grail_status torch_check_context(const backend *b) GRAIL_MUST_CHECK;
+/** Frees a handle, unless the context is lost. */
+void torch_delete(const backend *owner, torch_tensor t);
+
 torch_frame torch_begin(const backend *owner);
 /** Frees what was made and gives the status. */
 grail_status torch_end(torch_frame *f);

@@ -55,13 +55,18 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(int, torch_new_string_handle, (const char *, size_t, void **))                        \
     FUNCTION(void *, _Znwm, (size_t)) /* operator new of C++, for optional arguments */
 
-/** Those that need not be there: of releases since 2.13, of C++, and of a library for a device. */
+/** Those that need not be there: of releases since 2.13, of C++, and of libraries for a device. */
 #define TORCH_OPTIONAL_FUNCTIONS(FUNCTION)                                                         \
     FUNCTION(void, _ZN2at15set_num_threadsEi, (int)) /* at::set_num_threads */                     \
     FUNCTION(int, _ZN2at15get_num_threadsEv, (void))                                               \
     FUNCTION(const char *, torch_exception_get_what_without_backtrace, (void))                     \
     FUNCTION(int, aoti_torch_cuda_addmm_out,                                                       \
-             (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))
+             (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))             \
+    FUNCTION(int, cudaGetDeviceCount, (int *)) /* of the runtime that torch has loaded */          \
+    FUNCTION(int, cudaGetDevice, (int *))                                                          \
+    FUNCTION(int, cudaSetDevice, (int))                                                            \
+    FUNCTION(int, cudaMemGetInfo, (size_t *, size_t *))                                            \
+    FUNCTION(const char *, cudaGetErrorString, (int))
 
 typedef struct torch_library {
 #define FUNCTION(result, name, parameters) result(*name) parameters;

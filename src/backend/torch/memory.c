@@ -1,6 +1,7 @@
 #include "backend/torch/memory.h"
 
 #include "backend/torch/calls.h"
+#include "backend/torch/device.h"
 #include "base/parallel.h"
 
 static _Atomic int threads_set; /* what torch was told, 0: nothing yet */
@@ -9,6 +10,7 @@ static atomic_bool is_there[TORCH_DEVICES];
 
 static grail_status find_device(const backend *b)
 {
+    CHECK(torch_gpu_check(b->device));
     torch_frame f = torch_begin(b);
     (void)torch_empty(&f, GRAIL_DTYPE_F32, 1, 1);
     if (f.status != GRAIL_OK) {
@@ -37,6 +39,7 @@ grail_status torch_enter(backend *b)
     CHECK(torch_library_load(torch_is_cuda(b)));
     set_threads();
     torch.aoti_torch_grad_mode_set_enabled(false);
+    CHECK(torch_check_context(b));
     return !torch_is_cuda(b) || atomic_load(&is_there[b->device]) ? GRAIL_OK : find_device(b);
 }
 
@@ -66,9 +69,8 @@ void *torch_address(void *allocation)
 
 void torch_release(backend *b, void *allocation, size_t bytes)
 {
-    (void)b;
     (void)bytes;
-    (void)torch.aoti_torch_delete_tensor_object(allocation);
+    torch_delete(b, allocation);
 }
 
 static grail_status transfer(matrix m, void *values, bool up)
