@@ -144,8 +144,10 @@ static grail_status run_product(product_kind kind, int64_t order, double *matric
     const unsigned char *memory = (unsigned char *)matrices;
     const size_t bytes = (size_t)(order * order) * element_size(type);
     const matrix x = host_matrix(type, memory, order, order);
-    const matrix weight = host_matrix(weight_type, memory + bytes, order, order);
+    matrix weight = host_matrix(weight_type, memory + bytes, order, order);
     const matrix y = host_matrix(type, memory + 2 * bytes, order, order);
+    backend owner = {.kind = &backend_cpu_bf16}; /* which says that a weight of BF16 is ordered */
+    weight.owner = &owner;
     const operation linear = {.m = {x, weight, no_matrix, y}};
     switch (kind) {
     case PRODUCT_F32:
