@@ -91,7 +91,7 @@ static int run_one(const command *c, int argc, char **argv)
         if (asked.threads > 0) {
             grail_set_threads((int)asked.threads);
         }
-        if (shared_options_use_torch()) {
+        if (shared_options_use_torch() || asked.torch != NULL) {
             torch_find(asked.torch);
         }
         code = c->run(arguments);

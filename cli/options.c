@@ -42,6 +42,11 @@ const char *option_known_name(option_kind kind, int i, const char **meaning)
         *meaning = backend.summary;
         return backend.name;
     }
+    if (kind == OPTION_BACKEND && (i == 0 || find_backend(i - 1, &backend))) {
+        *meaning = "torch:cuda where the network is large and PyTorch, which is named, sees a GPU; "
+                   "else cpu";
+        return "auto";
+    }
     const char *name = kind == OPTION_SELECTOR ? grail_selector_at(i) : NULL;
     if (name != NULL && grail_selector_describe(name, &selector) == GRAIL_OK) {
         *meaning = selector.summary;

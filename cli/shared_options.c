@@ -36,10 +36,31 @@ static grail_model_options reading(const char *type)
         .settings = asked.settings.values, .setting_count = asked.settings.count, .type = type};
 }
 
+/* "auto" becomes the name of a backend, which is said. `resumed` may be NULL. */
+static grail_status choose_backend(const grail_model *model, const grail_comm *comm,
+                                   const char *resumed, const char **backend)
+{
+    grail_backend_choice choice = {.backend = NULL};
+    if (*backend == NULL || strcmp(*backend, "auto") != 0) {
+        return GRAIL_OK;
+    }
+    const grail_status status = grail_backend_choose(model, comm, resumed, &choice);
+    if (status == GRAIL_OK) {
+        *backend = choice.backend;
+        if (ranks_is_first()) {
+            print_error("grail: note: the backend is %s: %s\n", choice.backend, choice.reason);
+        }
+    }
+    return status;
+}
+
 grail_status shared_options_open_model(const char *path, grail_model **out)
 {
     const grail_model_options options = reading(NULL);
-    return grail_model_open_with(path, &options, out);
+    const grail_status status = grail_model_open_with(path, &options, out);
+    return status == GRAIL_OK
+               ? choose_backend(*out, asked.compute.comm, NULL, &asked.compute.backend)
+               : status;
 }
 
 /* Whether an option that a text names as "--NAME" was given. */
@@ -113,6 +134,12 @@ int shared_options_open(const char **sites)
     const grail_model_options options = reading(asked.type);
     const char *path = asked.compress.read.model;
     grail_status status = grail_session_open(path, &options, &asked.compress.read.session);
+    if (status == GRAIL_OK) {
+        const grail_output_options *o = &asked.compress.output;
+        status = choose_backend(grail_session_model(asked.compress.read.session),
+                                asked.compress.run.comm, o->resume != 0 ? o->path : NULL,
+                                &asked.compress.run.backend);
+    }
     if (status == GRAIL_OK) {
         status = grail_model_describe(grail_session_model(asked.compress.read.session), &facts);
     }

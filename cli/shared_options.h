@@ -38,7 +38,7 @@ extern shared_options asked;
 
 /** The usual values, before anything is read. */
 void shared_options_init(void);
-/** Whether PyTorch computes. */
+/** Whether PyTorch is to compute, and must be found. */
 bool shared_options_use_torch(void);
 
 /* clang-format off */

@@ -199,7 +199,7 @@ typedef struct grail_heal_options {
 
 /** With which means it runs, and who is told. */
 typedef struct grail_run_options {
-    const char *backend;   /* "cpu" or "ref" */
+    const char *backend;   /* a name of grail_backend_describe */
     const char *precision; /* of products, see grail_compute */
     int64_t memory; /* bytes that kept activations may take; 0 = half of the available memory */
     const char *scratch; /* directory for files that stand in for large blocks of memory, or NULL */

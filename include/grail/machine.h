@@ -2,6 +2,7 @@
 #define GRAIL_MACHINE_H
 
 #include <grail/comm.h>
+#include <grail/model.h>
 #include <grail/status.h>
 
 #include <stdint.h>
@@ -52,7 +53,7 @@ typedef struct grail_machine {
 
 /** What computes, and in which precision. A NULL grail_compute stands for the processor in f32. */
 typedef struct grail_compute {
-    const char *backend;    /* "cpu" or "ref"; NULL: "cpu" */
+    const char *backend;    /* a name of grail_backend_describe; NULL: "cpu" */
     const char *precision;  /* of products: "f32", "bf16" with f32 sums, "bf16-gram", which rounds
                                also what Gram matrices are made of, "f16", "f64", or "auto": bf16 for
                                networks of 2^25 weights and more that are stored in 16 bits, where
@@ -83,6 +84,23 @@ GRAIL_API const char *grail_backend_left_out(int i, int k);
 /** Whether the i-th backend can compute here: opens and closes it. What is missing is in
  * grail_error_message. A backend whose library is loaded at run time stays loaded. */
 GRAIL_API grail_status grail_backend_try(int i) GRAIL_MUST_CHECK;
+
+/** What is faster for a network on this machine. */
+typedef struct grail_backend_choice {
+    const char *backend; /* "torch:cuda" or "cpu", or that of a run which goes on */
+    char reason[1024];
+    GRAIL_ROOM(2);
+} grail_backend_choice;
+
+/** Chooses a backend for a model: "torch:cuda" where PyTorch sees a GPU and the network is large
+ * enough for it, that is, where its products are 2^41 on the 65,536 tokens or 128 images that a run
+ * usually takes: four seconds for a processor of 1 TFLOP/s, of which a GPU takes half a second to
+ * start, and less to get the weights. Else, and for several ranks, "cpu". PyTorch is looked for
+ * where GRAIL_TORCH says, and not for smaller networks. `resumed` is the output of an interrupted
+ * run that is to go on, whose backend is then kept, or NULL. */
+GRAIL_API grail_status grail_backend_choose(const grail_model *model, const grail_comm *comm,
+                                            const char *resumed,
+                                            grail_backend_choice *out) GRAIL_MUST_CHECK;
 
 /** Examines the machine. With seconds > 0, times matrix products for about that long. */
 GRAIL_API grail_status grail_machine_examine(double seconds, grail_machine *out) GRAIL_MUST_CHECK;

@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from ._native import ffi, lib
 from .errors import ArgumentError, UnsupportedError, check, warn
-from .model import Model, Path, at_work, inspect
+from .model import Model, Path, at_work, inspect, settle_backend
 from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_backend, new_text
 from .records import Accuracy, Comparison, Perplexity, record
 from .samples import Samples
@@ -223,6 +223,7 @@ def eval(
     opened = inspect(model, set=set) if set else inspect(model)
     compute = _Compute(given, "auto")
     with at_work(opened, threads, progress) as watch:
+        settle_backend(opened, compute.struct)
         samples = Samples.of(data, given)
         measured = Evaluation(samples, windows, images).measure(opened, compute.struct, watch)
         opened._notices_of_run(not samples.has_preset)
@@ -253,6 +254,7 @@ def verify(
         raise TypeError("windows and images are of data, and without it have no effect")
     one, other = sorted((first, second), key=id)  # so that two calls cannot wait for each other
     with one._lock, other._lock, at_work(first, threads) as watch:
+        settle_backend(first, compute.struct)
         is_image = first.facts.reads_images
         source = ffi.new("grail_image_source *" if is_image else "grail_text_source *")
         most = 256 if is_image else 4

@@ -301,6 +301,19 @@ def inspect(
     return Model(model, set=set, type=type)
 
 
+def settle_backend(model: Model, struct: Any, resumed: Path | None = None) -> None:
+    """Gives a struct the backend that `auto` stands for, and says which one that is. A run that
+    goes on keeps its own."""
+    if ffi.string(struct.backend) != b"auto":
+        return
+    keep: list[Any] = []
+    choice = ffi.new("grail_backend_choice *")
+    path = ffi.NULL if resumed is None else new_text(resumed, keep)
+    check(lib.grail_backend_choose(model._model, ffi.NULL, path, choice))
+    struct.backend = choice.backend
+    warn(f"{model.path}: the backend is {text_of(choice.backend)}: {text_of(choice.reason)}")
+
+
 @contextmanager
 def at_work(
     model: Model, threads: int | None = None, progress: Progress = False

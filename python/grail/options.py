@@ -35,7 +35,7 @@ def new_text(text: Any, keep: list[Any]) -> Any:
 
 def new_backend(name: Any, keep: list[Any]) -> Any:
     """The name of a backend as a C string. The library looks for PyTorch where Python does."""
-    if str(name).startswith("torch") and "GRAIL_TORCH" not in os.environ:
+    if str(name).startswith(("torch", "auto")) and "GRAIL_TORCH" not in os.environ:
         found = importlib.util.find_spec("torch")
         if found is not None and found.submodule_search_locations:
             os.environ["GRAIL_TORCH"] = found.submodule_search_locations[0]

@@ -15,7 +15,7 @@ from . import measure
 from ._native import ffi, lib
 from .errors import ArgumentError, check, warn
 from .measure import Quality
-from .model import Model, Path, at_work, inspect
+from .model import Model, Path, at_work, inspect, settle_backend
 from .options import (
     COMPRESS,
     FIELDS,
@@ -101,7 +101,9 @@ class Report:
 class _Request:
     """A run that is asked for: a grail_compress_options, and what it borrows."""
 
-    def __init__(self, model: Model, calib: Any, given: Given, watch: Watch) -> None:
+    def __init__(
+        self, model: Model, calib: Any, given: Given, watch: Watch, output: Path | None = None
+    ) -> None:
         self.model = model
         self.given = given
         self.watch = watch
@@ -111,6 +113,7 @@ class _Request:
         self.options.read.session = model._session
         self.options.run.precision = self.text("auto")
         given.fill(COMPRESS, self.options, self.keep)
+        settle_backend(model, self.options.run, output if self.options.output.resume else None)
         watch.observe(self.options.run)
         self.samples = None if calib is None else Samples.of(calib, given)
         if self.samples is not None:
@@ -379,7 +382,7 @@ def compress(
     given = Given("compress", _READ + _HOW + _RUN + PLAN + _HEAL + _OUTPUT, options, own)
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
-        request = _Request(opened, calib, given, watch)
+        request = _Request(opened, calib, given, watch, output)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
         chosen = None
         if limits:
@@ -446,7 +449,7 @@ def heal(
     given = Given("heal", _READ + _HEAL + _RUN + output_options, values, own, assumed=("heal",))
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
-        request = _Request(opened, calib, given, watch)
+        request = _Request(opened, calib, given, watch, output)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
         if heal == "model":
             request.options.heal.what = request.text(heal)

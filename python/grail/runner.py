@@ -8,7 +8,7 @@ import numpy as np
 
 from ._native import ffi, lib
 from .arrays import new_pixels, new_tokens, pointer
-from .model import Model, Path, at_work, inspect
+from .model import Model, Path, at_work, inspect, settle_backend
 from .options import new_backend, new_text
 
 __all__ = ["Runner"]
@@ -38,6 +38,7 @@ class Runner:
         compute.precision, compute.backend = new_text(precision, keep), new_backend(backend, keep)
         made = ffi.new("grail_runner **")
         with at_work(self.model, threads) as watch:
+            settle_backend(self.model, compute)
             watch.check(lib.grail_runner_open(self.model._model, compute, made))
         self._runner = self.model._owner.hold(made[0], lib.grail_runner_close)
         self.outputs: int = lib.grail_runner_outputs(self._runner)

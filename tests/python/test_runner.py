@@ -29,6 +29,20 @@ def test_logits_and_losses() -> None:
     assert perplexity.mean_nll == pytest.approx(losses.mean(), abs=1e-6)
 
 
+def test_auto_chooses_a_backend_and_says_so(ids: Path, tmp_path: Path) -> None:
+    says = "the backend is cpu: the network is small"
+    with pytest.warns(grail.GrailWarning, match=says):
+        logits = grail.Runner(TINY, backend="auto").logits(IDS)
+    assert np.array_equal(logits, grail.Runner(TINY).logits(IDS))
+    with pytest.warns(grail.GrailWarning, match=says):
+        grail.eval(TINY, ids, backend="auto")
+    with pytest.warns(grail.GrailWarning, match=says):
+        grail.verify(TINY, TINY, backend="auto")
+    with pytest.warns(grail.GrailWarning, match=says):
+        report = grail.compress(TINY, tmp_path / "out", calib=ids, sparsity=0.5, backend="auto")
+    assert report.json["backend"] == "cpu"
+
+
 def test_windows_of_several_lengths() -> None:
     runner = grail.Runner(TINY)
     rows = [IDS[0, :7].tolist(), IDS[1].tolist(), IDS[2, :7].tolist()]

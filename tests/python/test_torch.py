@@ -11,6 +11,7 @@ from typing import Any
 import grail
 import numpy as np
 import pytest
+from conftest import ROOT
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -287,6 +288,22 @@ for _ in range(20):
     a = torch.tanh(a @ a)
 s = grail.Statistics(64).add(np.random.default_rng(0).normal(size=(1000, 64)).astype(np.float32))
 assert s.count == 1000 and abs(float((a @ a).sum())) >= 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_another_torch_than_the_imported_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "libtorch_cpu.so").write_text("another one")
+    code = f"""
+import os, torch
+os.environ["GRAIL_TORCH"] = {str(tmp_path)!r}
+import grail
+try:
+    grail.Runner({str(ROOT / "tests/golden/models/llama3")!r}, backend="torch:cpu")
+except grail.UnsupportedError as error:
+    assert "has PyTorch loaded already, from" in error.message, error.message
+else:
+    raise AssertionError("two torches at once")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

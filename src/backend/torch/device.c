@@ -90,7 +90,7 @@ static bool has_any(const char *text, const char *const parts[])
     return parts[i] != NULL;
 }
 
-/* Of a GPU, and of the processor. */
+/* Texts for a GPU, and for the processor. */
 bool torch_text_tells_full(const char *text)
 {
     static const char *const parts[] = {"out of memory", "not enough memory",

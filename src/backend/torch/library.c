@@ -59,7 +59,13 @@ static grail_status find_folder(void)
 {
     grail_status status = GRAIL_OK;
     const char *named = getenv("GRAIL_TORCH");
-    if (named == NULL || named[0] == 0) {
+    if (named == NULL) {
+        FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
+                   "PyTorch was not looked for: GRAIL_TORCH does not name the directory of the "
+                   "package torch, of release %d.%d or newer",
+                   LEAST_MAJOR, LEAST_MINOR);
+    }
+    if (named[0] == 0) {
         FAIL_ABOUT("torch", GRAIL_ERROR_UNSUPPORTED,
                    "PyTorch was not found: python3 has no package torch; install release %d.%d or "
                    "newer, or let GRAIL_TORCH name its directory",
