@@ -562,6 +562,7 @@ static int compress(void)
     }
     end_line();
     if (status == GRAIL_OK) {
+        cut_summary_note_memory(c);
         cut_summary_warn_after(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {

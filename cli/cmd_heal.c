@@ -1,5 +1,6 @@
 /* grail heal: train a network that was narrowed earlier towards the dense one. */
 #include "command_line.h"
+#include "cut_summary.h"
 #include "heal_progress.h"
 #include "notices.h"
 #include "print.h"
@@ -88,6 +89,9 @@ static int heal(void)
     if (status == GRAIL_OK) {
         shared_options_print_notices();
         status = grail_compression_run(c);
+    }
+    if (status == GRAIL_OK) {
+        cut_summary_note_memory(c);
     }
     if (status == GRAIL_ERROR_CANCELLED) {
         code = command_line_print_interrupted(asked.compress.output.path);

@@ -189,6 +189,16 @@ static void note_site(bool has, const grail_site_report *s, bool is_worse, tally
     }
 }
 
+void cut_summary_note_memory(const grail_compression *c)
+{
+    const int64_t at_once = grail_compression_totals_get(c).samples_at_once;
+    if (at_once > 0) {
+        print_error("grail: note: the memory of the device was full, so batches of samples went "
+                    "through it in parts of at most %lld\n",
+                    (long long)at_once);
+    }
+}
+
 void cut_summary_warn_after(const grail_compression *c)
 {
     const double tolerance = 1.05; /* held-out errors of few samples vary by some percent */

@@ -10,6 +10,8 @@
 /** Warns of what is known before the run: few samples, a quantised type that not all matrices have,
  * and kinds that the model lacks (where `named`, since they were asked for by name). */
 void cut_summary_warn(const grail_compression *c, bool named);
+/** Says where a device was too small for whole batches. */
+void cut_summary_note_memory(const grail_compression *c);
 /** Warns of what is known after the run: sites whose units all scored equal, experts that no
  * calibration token reached, and fits that are worse than the plain cut on samples that they were
  * not made from. */

@@ -180,6 +180,7 @@ class Totals:
     calibration_tokens: int
     blocks_done: int
     precision: str
+    samples_at_once: int
     shortfall: str
     calibrate_seconds: float
     compensate_seconds: float

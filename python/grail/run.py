@@ -217,6 +217,10 @@ class _Request:
         quality = result = None
         if not is_dry:
             self.watch.check(lib.grail_compression_run(compression))
+            if at_once := _totals(compression).samples_at_once:
+                full = f"the memory of the device was full: at most {at_once} samples ran at once"
+                warn(full)
+                notices += (full,)
             result = Result(compression, self.model) if output is None else None
             if evaluation is not None:
                 quality = self._measure(compression, result, evaluation)

@@ -321,6 +321,11 @@ size_t backend_value_size(const backend *b)
     return element_size(b->kind->type);
 }
 
+bool backend_has_own_memory(const backend *b)
+{
+    return !b->kind->is_host;
+}
+
 int64_t backend_bytes(const backend *b)
 {
     return atomic_load(&b->bytes);

@@ -59,6 +59,8 @@ double backend_gram_rounding(const backend *b, int64_t rows);
 bool backend_is_host(const backend *b);
 /** Bytes of one value. */
 size_t backend_value_size(const backend *b);
+/** Whether its memory is not the host's, so that it can be full where the host has room. */
+bool backend_has_own_memory(const backend *b);
 /** Bytes of the matrices that exist. */
 int64_t backend_bytes(const backend *b);
 

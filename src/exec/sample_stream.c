@@ -75,12 +75,40 @@ out:
     return status;
 }
 
-grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
+static const batch_slice whole = {.first = 0, .count = 1, .all = 1};
+
+grail_status sample_stream_peek_slice(const sample_stream *s, int64_t batch, batch_slice slice,
+                                      execution *e)
 {
     for (int i = 0; i < s->live_count; i++) {
-        CHECK(execution_put(e, s->live[i], s->held[batch * s->live_count + i]));
+        const matrix held = s->held[batch * s->live_count + i];
+        const int64_t rows = held.rows / slice.all; /* of a sample */
+        CHECK(execution_put(e, s->live[i],
+                            slice.count == slice.all
+                                ? held
+                                : matrix_rows(held, slice.first * rows, slice.count * rows)));
     }
     return GRAIL_OK;
+}
+
+grail_status sample_stream_peek(const sample_stream *s, int64_t batch, execution *e)
+{
+    return sample_stream_peek_slice(s, batch, whole, e);
+}
+
+static bool all_ordered(const graph *g, const int *values, int count)
+{
+    int i = 0;
+    while (i < count && g->routes[values[i]] == GRAPH_NONE) {
+        i++;
+    }
+    return i == count;
+}
+
+bool sample_stream_has_slices(const sample_stream *s)
+{
+    return all_ordered(s->graph, s->live, s->live_count) &&
+           all_ordered(s->graph, s->next_live, s->next_count);
 }
 
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
@@ -213,30 +241,42 @@ out:
     return status;
 }
 
-/* to[count] = copies of the values live[count]. */
-static grail_status copy_values(const sample_stream *s, const execution *e, int count,
-                                const int *live, matrix *to)
+/* to[count] = copies of the values live[count], which are of a slice; what is there is kept for the
+ * other samples. */
+static grail_status copy_values(const sample_stream *s, const execution *e, batch_slice slice,
+                                int count, const int *live, matrix *to)
 {
     for (int i = 0; i < count; i++) {
         const matrix from = execution_value(e, live[i]);
+        const int64_t rows = from.rows / slice.count; /* of a sample */
         if (!matrix_exists(from)) {
             return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d",
                              s->position);
         }
-        CHECK(matrix_new(s->backend, from.type, from.rows, from.columns, &to[i]));
-        CHECK(matrix_copy(from, to[i]));
+        if (!matrix_exists(to[i])) {
+            CHECK(matrix_new(s->backend, from.type,
+                             slice.count == slice.all ? from.rows : rows * slice.all, from.columns,
+                             &to[i]));
+        }
+        CHECK(matrix_copy(from, matrix_rows(to[i], slice.first * rows, from.rows)));
     }
     return GRAIL_OK;
 }
 
+grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_slice slice,
+                                       const execution *e)
+{
+    return copy_values(s, e, slice, s->next_count, s->next_live, s->next + batch * s->next_count);
+}
+
 grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
 {
-    return copy_values(s, e, s->next_count, s->next_live, s->next + batch * s->next_count);
+    return sample_stream_write_slice(s, batch, whole, e);
 }
 
 grail_status sample_stream_keep(sample_stream *s, int64_t batch, const execution *e)
 {
-    return copy_values(s, e, s->live_count, s->live, s->held + batch * s->live_count);
+    return copy_values(s, e, whole, s->live_count, s->live, s->held + batch * s->live_count);
 }
 
 bool sample_stream_holds(const sample_stream *s, int64_t batch)

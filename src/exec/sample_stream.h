@@ -27,6 +27,12 @@ void sample_stream_fini(sample_stream *s); /* works on a zeroed one */
  * sample_stream_fini frees it, even after a failure. */
 grail_status sample_stream_copy(const sample_stream *s, sample_stream *out) GRAIL_MUST_CHECK;
 
+/** Some of the samples of a batch, which follow each other. All of them hold the values behind a
+ * router, too, whose rows are not ordered by sample. */
+typedef struct batch_slice {
+    int64_t first, count, all;
+} batch_slice;
+
 /** Begins to move the sample stream to `position`: batches are read at the old place, written at
  * the new.
  */
@@ -36,6 +42,11 @@ grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) G
 /** Copies the values instead, for a pass that leaves the sample stream where it is. */
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
                                 execution *e) GRAIL_MUST_CHECK;
+/** The same of some samples, of which `e` has begun so many. */
+grail_status sample_stream_peek_slice(const sample_stream *s, int64_t batch, batch_slice slice,
+                                      execution *e) GRAIL_MUST_CHECK;
+/** Whether the values at the old position can be put in by slices. */
+bool sample_stream_has_slices(const sample_stream *s);
 /** Some samples whose values one execution gets, which has begun a batch of so many. */
 typedef struct sample_pick {
     const int64_t *samples; /* [count] */
@@ -59,6 +70,9 @@ grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick,
 /** Stores the values of `e` that are live at the new position. */
 grail_status sample_stream_write(sample_stream *s, int64_t batch,
                                  const execution *e) GRAIL_MUST_CHECK;
+/** The same of some samples; what was stored of them before is replaced. */
+grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_slice slice,
+                                       const execution *e) GRAIL_MUST_CHECK;
 void sample_stream_move_end(sample_stream *s);
 
 /** Stores the values of `e` that are live where the sample stream is, for a batch that it does not

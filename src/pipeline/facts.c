@@ -18,6 +18,7 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
     grail_compression_totals t = {
         .shortfall = target == NULL ? "" : target->shortfall,
         .precision = backend_precision(c->request->backend),
+        .samples_at_once = c->network->passes.samples_at_once,
         .samples = c->request->samples->count,
         .context = c->request->samples->windows.length,
         .blocks_done = c->blocks_recorded,

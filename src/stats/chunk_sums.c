@@ -55,6 +55,18 @@ static grail_status add_and_clear(matrix part, matrix total, bool lower)
     return GRAIL_OK;
 }
 
+grail_status chunk_sums_clear(const chunk_sums *s)
+{
+    for (int i = 0; i < s->matrices; i++) {
+        CHECK(matrix_zero(*s->part[i]));
+    }
+    for (int i = 0; i < s->numbers; i++) {
+        *s->part_number[i] = 0.0;
+    }
+    *s->part_rows = 0;
+    return GRAIL_OK;
+}
+
 grail_status chunk_sums_fold(const chunk_sums *s)
 {
     if (*s->part_rows == 0) {

@@ -27,6 +27,9 @@ void chunk_sums_append_matrix(chunk_sums *s, matrix *part, matrix *total);
 void chunk_sums_append_triangle(chunk_sums *s, matrix *part, matrix *total);
 void chunk_sums_append_number(chunk_sums *s, double *part, double *total);
 
+/** part = 0 */
+grail_status chunk_sums_clear(const chunk_sums *s) GRAIL_MUST_CHECK;
+
 /** total += part, part = 0 */
 grail_status chunk_sums_fold(const chunk_sums *s) GRAIL_MUST_CHECK;
 

@@ -92,3 +92,17 @@ run on_gpu GRAIL_TEST_GPU_COPIES=3000 "${narrow[@]}" -o out
 runs on_gpu "${narrow[@]:0:${#narrow[@]}-1}" auto -o out --resume
 says "grail: note: the backend is torch:cuda: the interrupted run began with it" stderr
 same_result whole out
+
+check "a GPU that is full gets fewer samples at once"
+text=(--calib "$demo/calibration.txt" --context 128 --samples 128)
+narrow=("$grail" compress "$demo/model" "${text[@]}" --memory 1 --sparsity 0.3 --quiet --threads 1 --backend torch:cuda)
+rm -rf whole out
+runs on_gpu "${narrow[@]}" -o whole
+runs on_gpu GRAIL_TEST_GPU_MOST=6000000 "${narrow[@]}" -o out
+says "grail: note: the memory of the device was full, so batches of samples went through it in parts of at most 16" stderr
+runs "$grail" verify whole out --json
+holds "$(field max_abs stdout) < 1e-2"
+rm -r out
+run on_gpu GRAIL_TEST_GPU_MOST=1000000 "${narrow[@]}" -o out
+((code == 1)) || { show; fail "exit code $code"; }
+says "bytes of memory failed: CUDA out of memory. Tried to allocate more than this test allows.; 256 of 1024 MiB of its memory are free" stderr

@@ -24,6 +24,8 @@ typedef struct allocation {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list and the users */
 static allocation *allocations;
+static size_t limit; /* of bytes; 0: none */
+static size_t in_use, peak;
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -95,6 +97,8 @@ static void link_allocation(allocation *a)
     pthread_mutex_lock(&mutex);
     a->next = allocations;
     allocations = a;
+    in_use += a->bytes;
+    peak = in_use > peak ? in_use : peak;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -108,6 +112,7 @@ static allocation *unlink_allocation(const void *memory)
     allocation *a = *at;
     if (a != NULL) {
         *at = a->next;
+        in_use -= a->bytes;
     }
     pthread_mutex_unlock(&mutex);
     return a;
@@ -144,6 +149,9 @@ static grail_status allocate(backend *b, size_t bytes, bool zeroed, void **out)
     grail_status status = GRAIL_OK;
     allocation *a = NULL;
     (void)b;
+    if (limit > 0 && in_use + bytes > limit) {
+        FAIL(GRAIL_ERROR_MEMORY, "the device is full: it has no %zu bytes", bytes);
+    }
     if (bytes > SIZE_MAX / 4) {
         FAIL(GRAIL_ERROR_MEMORY, "out of memory: cannot map %zu bytes", bytes);
     }
@@ -262,6 +270,14 @@ static bool is_left_out(operation_slot slot)
 {
     return slot == SLOT_eigen || slot == SLOT_fold_rows || slot == SLOT_windows ||
            slot == SLOT_layer_norm || slot == SLOT_layer_norm_gradient;
+}
+
+size_t guarded_limit(size_t bytes)
+{
+    const size_t most = peak;
+    limit = bytes;
+    peak = in_use;
+    return most;
 }
 
 void guarded_add(void)

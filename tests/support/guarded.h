@@ -8,7 +8,13 @@
 #ifndef GRAIL_TESTS_GUARDED_H
 #define GRAIL_TESTS_GUARDED_H
 
+#include <stddef.h>
+
 /** Adds the backend to those that backend_open finds; later calls do nothing. */
 void guarded_add(void);
+/** The most bytes that matrices may have together from now on: what passes it is
+ * GRAIL_ERROR_MEMORY, as on a device that is full. 0: any number. Gives the most that they had
+ * since the last call. */
+size_t guarded_limit(size_t bytes);
 
 #endif

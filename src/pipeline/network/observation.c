@@ -600,7 +600,11 @@ grail_status observation_take(sample_passes *passes, const cutting *cut, const s
                             .dense = passes->dense,
                             .current = passes->current},
                    .comm = passes->comm};
-    const visitor v = {.begin = begin, .add = add_batch, .sums = sums_of, .user = &k};
+    const visitor v = {.begin = begin,
+                       .add = add_batch,
+                       .sums = sums_of,
+                       .by_batch = mixes_rows(o), /* by how far both targets agree in it */
+                       .user = &k};
     CHECK(observation_create_part(o));
     CHECK(pass_visit(passes, o->node, observation_dense_end(o), v));
     matrix_pool_clear(passes->pool);

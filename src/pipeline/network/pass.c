@@ -152,18 +152,28 @@ typedef struct passing {
     int64_t done; /* batches */
 } passing;
 
-/* Puts the values that the sample stream holds of a batch before the leg. */
-static grail_status begin_leg(const calibration *samples, const leg *l, int64_t batch)
+/* Some samples of a batch that the networks run at once. */
+typedef struct portion {
+    int64_t batch;
+    batch_slice slice;
+} portion;
+
+/* Puts the values that the sample stream holds of the samples before the leg. */
+static grail_status begin_leg(const calibration *samples, const leg *l, portion p)
 {
     const graph *g = l->run->graph;
     execution *e = l->run->execution;
+    batch_shape shape = calibration_shape(samples, p.batch);
     batch_input input = {0}; /* token ids or pixels, if a node from `begin` on reads them */
     if (g->last_use[g->input] >= l->begin) {
-        input = calibration_input(samples, batch);
+        const int64_t before = p.slice.first * shape.positions.height * shape.positions.width;
+        input = calibration_input(samples, p.batch);
+        input.ids = input.ids == NULL ? NULL : input.ids + before;
+        input.pixels = input.pixels == NULL ? NULL : input.pixels + before * IMAGE_CHANNELS;
     }
-    CHECK(execution_begin(e, calibration_shape(samples, batch), input));
-    return l->moves ? sample_stream_read(&l->run->stream, batch, e)
-                    : sample_stream_peek(&l->run->stream, batch, e);
+    shape.samples = p.slice.count;
+    CHECK(execution_begin(e, shape, input));
+    return sample_stream_peek_slice(&l->run->stream, p.batch, p.slice, e);
 }
 
 /* Calls the visitors of node `index`, the last time behind all nodes. */
@@ -185,10 +195,10 @@ static grail_status visit(passing *k, int index)
 }
 
 /* Visitors at the end see both networks, and are called later. */
-static grail_status run_own(passing *k, int64_t batch, bool visited)
+static grail_status run_own(passing *k, portion p, bool visited)
 {
     const leg *l = &k->own;
-    CHECK(begin_leg(k->passes->samples, l, batch));
+    CHECK(begin_leg(k->passes->samples, l, p));
     for (int n = l->begin; n < l->end; n++) {
         CHECK(visited ? visit(k, n) : GRAIL_OK);
         CHECK(execution_run(l->run->execution, l->run->parameters, n, n + 1));
@@ -197,10 +207,10 @@ static grail_status run_own(passing *k, int64_t batch, bool visited)
 }
 
 /* Behind the current network, where that has run for the same samples. */
-static grail_status run_dense_leg(const passing *k, int64_t batch, bool follows)
+static grail_status run_dense_leg(const passing *k, portion p, bool follows)
 {
     const leg *l = &k->dense;
-    CHECK(begin_leg(k->passes->samples, l, batch));
+    CHECK(begin_leg(k->passes->samples, l, p));
     return follows ? dense_follow(k->passes, l->begin, l->end)
                    : execution_run(l->run->execution, l->run->parameters, l->begin, l->end);
 }
@@ -215,9 +225,11 @@ static grail_status begin_visits(passing *k)
     return GRAIL_OK;
 }
 
-static grail_status end_leg(const leg *l, int64_t batch)
+static grail_status end_leg(const leg *l, portion p)
 {
-    return l->moves ? sample_stream_write(&l->run->stream, batch, l->run->execution) : GRAIL_OK;
+    return l->moves
+               ? sample_stream_write_slice(&l->run->stream, p.batch, p.slice, l->run->execution)
+               : GRAIL_OK;
 }
 
 /* Batches of this rank as a part of those of all. */
@@ -229,24 +241,49 @@ static grail_status tell_progress(passing *k)
                          passed < last ? passed : last);
 }
 
-static grail_status pass_batch(passing *k, int64_t batch)
+static grail_status pass_portion(passing *k, portion p)
 {
     const sample_passes *s = k->passes;
-    const bool judges = s->judges && calibration_judges(s->samples, batch);
+    const bool judges = s->judges && calibration_judges(s->samples, p.batch);
     const bool visited = k->p->visitor_count > 0 && judges == k->p->judges;
     const bool runs = visited || k->own.moves;
     if (runs) {
-        CHECK(run_own(k, batch, visited));
+        CHECK(run_own(k, p, visited));
     }
     if (k->runs_dense && (visited || k->dense.moves)) {
-        CHECK(run_dense_leg(k, batch, runs && !judges && !s->has_teacher));
+        CHECK(run_dense_leg(k, p, runs && !judges && !s->has_teacher));
     }
     if (visited) {
         CHECK(begin_visits(k));
         CHECK(visit(k, k->own.end));
     }
-    CHECK(end_leg(&k->dense, batch));
-    CHECK(end_leg(&k->own, batch));
+    CHECK(end_leg(&k->dense, p));
+    return end_leg(&k->own, p);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool takes_batches(const passing *k)
+{
+    bool takes = false;
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        takes = takes || k->p->visitors[i].by_batch;
+    }
+    return takes;
+}
+
+static grail_status pass_batch(passing *k, int64_t batch)
+{
+    const int64_t all = calibration_shape(k->passes->samples, batch).samples;
+    const int64_t most = takes_batches(k) ? 0 : k->passes->samples_at_once;
+    const int64_t step = most == 0 ? all : smaller(most, all);
+    for (int64_t first = 0; first < all; first += step) {
+        const batch_slice slice = {first, smaller(step, all - first), all};
+        CHECK(pass_portion(k, (portion){batch, slice}));
+    }
     return k->p->judges ? GRAIL_OK : tell_progress(k);
 }
 
@@ -268,14 +305,94 @@ static turn turn_at(const sample_passes *passes, int64_t first)
     return t;
 }
 
-/* The batches of a turn that are held out, or the others; in order all are among the others. */
+/* Whether a batch is in that part of its turn; in order all are among those that are not held out.
+ */
+static bool is_in_part(const passing *k, int64_t batch, bool held_out)
+{
+    return held_out == (!k->p->in_order && calibration_holds_out(k->passes->samples, batch));
+}
+
+static grail_status pass_batches(passing *k, turn t, bool held_out)
+{
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+        CHECK(is_in_part(k, batch, held_out) ? pass_batch(k, batch) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+/* The sample streams have moved: what they held before goes. */
+static void drop_batches(const passing *k, turn t, bool held_out)
+{
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+        const bool is_own = is_in_part(k, batch, held_out);
+        if (is_own && k->own.moves) {
+            sample_stream_drop(&k->own.run->stream, batch);
+        }
+        if (is_own && k->dense.moves) {
+            sample_stream_drop(&k->dense.run->stream, batch);
+        }
+    }
+}
+
+/* Whether a part that has filled the device can be taken again: by samples, and without counting
+ * any twice. */
+static bool can_go_again(const passing *k)
+{
+    bool can = backend_has_own_memory(k->own.run->execution->backend) && !takes_batches(k) &&
+               sample_stream_has_slices(&k->own.run->stream) &&
+               (!k->runs_dense || sample_stream_has_slices(&k->dense.run->stream));
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        can = can && k->p->visitors[i].sums != NULL;
+    }
+    return can;
+}
+
+/* Takes back what a part that failed has added, and gives its memory back. */
+static grail_status take_back(passing *k, bool held_out)
+{
+    const batch_shape none = {0};
+    CHECK(execution_begin(k->own.run->execution, none, (batch_input){0}));
+    CHECK(execution_begin(k->dense.run->execution, none, (batch_input){0}));
+    matrix_pool_clear(k->passes->pool);
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const chunk_sums sums = k->p->visitors[i].sums(k->p->visitors[i].user, held_out);
+        CHECK(chunk_sums_clear(&sums));
+    }
+    return GRAIL_OK;
+}
+
+/* Halves the samples that run at once after a part has failed with them; false for single ones. */
+static bool halve_samples(passing *k, turn t)
+{
+    sample_passes *s = k->passes;
+    int64_t most = 0;
+    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
+        const int64_t own = calibration_shape(s->samples, batch).samples;
+        most = own > most ? own : most;
+    }
+    most = s->samples_at_once == 0 ? most : smaller(s->samples_at_once, most);
+    s->samples_at_once = most > 1 ? (most + 1) / 2 : s->samples_at_once;
+    return most > 1;
+}
+
+/* The batches of a turn that are held out, or the others: where the device is full with fewer
+ * samples at once, which all passes then take. */
 static grail_status pass_part(passing *k, turn t, bool held_out)
 {
     const sample_passes *s = k->passes;
-    for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
-        const bool is_held = !k->p->in_order && calibration_holds_out(s->samples, batch);
-        CHECK(is_held == held_out ? pass_batch(k, batch) : GRAIL_OK);
+    const int64_t done = k->done;
+    grail_status status = pass_batches(k, t, held_out);
+    while (status == GRAIL_ERROR_MEMORY && can_go_again(k)) {
+        if (!halve_samples(k, t)) {
+            error_append("; a single sample at once was tried, too");
+            return status;
+        }
+        CHECK(take_back(k, held_out));
+        k->done = done;
+        status = pass_batches(k, t, held_out);
     }
+    CHECK(status);
+    drop_batches(k, t, held_out);
     CHECK(begin_visits(k));
     for (int i = 0; i < k->p->visitor_count; i++) {
         const visitor *v = &k->p->visitors[i];

@@ -40,6 +40,8 @@ typedef struct sample_passes {
     bool has_teacher;   /* the dense network is another one, whose routers choose themselves */
     bool judges;        /* a part of the samples is kept apart to judge the result */
     bool has_dense_stream;
+    int64_t samples_at_once; /* 0: those of a batch; else at most so many of them, since more have
+                                filled a device once */
     bool keep_activations; /* whether the stream of `current` advances with every pass, not only at
                               the borders of blocks; a continued run uses the value of the
                               interrupted one */
@@ -57,6 +59,7 @@ typedef struct visitor {
     /* NULL, or called once on every rank before all else, on rank 0 when the networks have run for
      * the first batch; of visitors at the end alone */
     grail_status (*begin)(void *user);
+    bool by_batch; /* what a row adds depends on the others of its batch, which is not divided */
     void *user;
     const char *map; /* whose input it sees, for messages of errors; or NULL */
 } visitor;
