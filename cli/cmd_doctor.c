@@ -96,6 +96,43 @@ static json_t *backends_json(void)
     return list;
 }
 
+static void print_devices(void)
+{
+    char free[HUMAN_SIZE];
+    char total[HUMAN_SIZE];
+    grail_device d = {.memory_free = 0};
+    for (int i = 0; grail_device_examine(i, seconds > 0.0, &d) != 0; i++) {
+        print_out("%s %s%s%s%s, ", i == 0 ? "devices   " : "          ", d.backend,
+                  d.name[0] == 0 ? "" : " (", d.name, d.name[0] == 0 ? "" : ")");
+        if (d.missing[0] != 0) {
+            print_out("memory not known: %s", d.missing);
+        } else {
+            print_out("%s of %s free", human_bytes((double)d.memory_free, free),
+                      human_bytes((double)d.memory_total, total));
+        }
+        if (seconds > 0.0) {
+            print_out(", %.3g TFLOP/s in bf16, %.3g in f32, %.3g in f64", d.bf16_tflops,
+                      d.f32_tflops, d.f64_tflops);
+        }
+        print_out("\n");
+    }
+}
+
+static json_t *devices_json(void)
+{
+    json_t *list = json_array();
+    grail_device d = {.memory_free = 0};
+    for (int i = 0; grail_device_examine(i, seconds > 0.0, &d) != 0; i++) {
+        const char *missing = d.missing[0] == 0 ? NULL : d.missing;
+        json_array_append_new(list, json_of("backend", J(d.backend), "name", J(d.name),
+                                            "memory_free", J(d.memory_free), "memory_total",
+                                            J(d.memory_total), "missing", J(missing), "bf16_tflops",
+                                            J(d.bf16_tflops), "f32_tflops", J(d.f32_tflops),
+                                            "f64_tflops", J(d.f64_tflops), NULL));
+    }
+    return list;
+}
+
 static void print_machine(const grail_machine *m)
 {
     char total[HUMAN_SIZE];
@@ -110,6 +147,7 @@ static void print_machine(const grail_machine *m)
               m->kernel_choice);
     print_out("kernels    oneDNN %s, for convolutions and products in bf16\n", m->onednn_version);
     print_backends();
+    print_devices();
     if (m->sgemm_gflops > 0.0) {
         print_out("speed      %.0f GFLOP/s in f32, %.0f in f64", m->sgemm_gflops, m->dgemm_gflops);
         if (m->bf16_gflops > 0.0) {
@@ -127,14 +165,15 @@ static void print_machine(const grail_machine *m)
 
 static int print_machine_json(const grail_machine *m)
 {
-    return print_json(json_of(
-        "version", J(grail_version()), "cpu", J(m->cpu), "features", J(m->features), "cores",
-        J(m->cores), "threads", J(m->threads), "memory_total", J(m->memory_total),
-        "memory_available", J(m->memory_available), "blas", J(m->blas_name), "blas_version",
-        J(m->blas_version), "onednn_version", J(m->onednn_version), "kernel", J(m->kernel),
-        "kernel_choice", J(m->kernel_choice), "sgemm_gflops", J(m->sgemm_gflops), "dgemm_gflops",
-        J(m->dgemm_gflops), "bf16_gflops", J(m->bf16_gflops), "auto_precision",
-        J(m->auto_precision), "remedy", J(m->remedy), "backends", backends_json(), NULL));
+    return print_json(
+        json_of("version", J(grail_version()), "cpu", J(m->cpu), "features", J(m->features),
+                "cores", J(m->cores), "threads", J(m->threads), "memory_total", J(m->memory_total),
+                "memory_available", J(m->memory_available), "blas", J(m->blas_name), "blas_version",
+                J(m->blas_version), "onednn_version", J(m->onednn_version), "kernel", J(m->kernel),
+                "kernel_choice", J(m->kernel_choice), "sgemm_gflops", J(m->sgemm_gflops),
+                "dgemm_gflops", J(m->dgemm_gflops), "bf16_gflops", J(m->bf16_gflops),
+                "auto_precision", J(m->auto_precision), "remedy", J(m->remedy), "backends",
+                backends_json(), "devices", devices_json(), NULL));
 }
 
 static int run(const char *const arguments[])

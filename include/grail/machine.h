@@ -85,6 +85,21 @@ GRAIL_API const char *grail_backend_left_out(int i, int k);
  * grail_error_message. A backend whose library is loaded at run time stays loaded. */
 GRAIL_API grail_status grail_backend_try(int i) GRAIL_MUST_CHECK;
 
+/** A device of PyTorch. */
+typedef struct grail_device {
+    char backend[32];                  /* its name, "torch:cpu" or "torch:cuda:0" */
+    char name[128];                    /* as its driver calls it; "" where it does not say */
+    int64_t memory_free, memory_total; /* bytes, -1 where they are not known */
+    char missing[128];                 /* why: the function that is lacking, or its error; "" */
+    double bf16_tflops, f32_tflops, f64_tflops; /* products of 10^12 operations in a second; 0 when
+                                                   not measured */
+    GRAIL_ROOM(8);
+} grail_device;
+
+/** Describes the i-th device; 0 beyond the last one, or without PyTorch, else 1. With `measures` it
+ * times products for less than half a second in each type. */
+GRAIL_API int grail_device_examine(int i, int measures, grail_device *out);
+
 /** What is faster for a network on this machine. */
 typedef struct grail_backend_choice {
     const char *backend; /* "torch:cuda" or "cpu", or that of a run which goes on */

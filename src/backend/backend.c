@@ -1,6 +1,7 @@
 /* Instances, and the backends that are known. */
 #include "backend/kind.h"
 
+#include "base/machine_memory.h"
 #include "base/names.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
@@ -324,6 +325,15 @@ size_t backend_value_size(const backend *b)
 bool backend_has_own_memory(const backend *b)
 {
     return !b->kind->is_host;
+}
+
+void backend_describe_device(const backend *b, grail_device *out)
+{
+    const machine_memory memory = machine_memory_read("");
+    *out = (grail_device){.memory_free = memory.available, .memory_total = memory.total};
+    if (b->kind->describe != NULL) {
+        b->kind->describe(b, out);
+    }
 }
 
 int64_t backend_bytes(const backend *b)

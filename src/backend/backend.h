@@ -10,6 +10,8 @@
 
 #include "backend/matrix.h"
 
+#include <grail/machine.h>
+
 typedef struct backend_kind backend_kind;
 
 /** Zeroed: the backend's own precision, its first device, and as many threads as the loops of the
@@ -61,6 +63,8 @@ bool backend_is_host(const backend *b);
 size_t backend_value_size(const backend *b);
 /** Whether its memory is not the host's, so that it can be full where the host has room. */
 bool backend_has_own_memory(const backend *b);
+/** Sets the name of its device, "" for the host, and its memory. */
+void backend_describe_device(const backend *b, grail_device *out);
 /** Bytes of the matrices that exist. */
 int64_t backend_bytes(const backend *b);
 

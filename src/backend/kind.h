@@ -4,6 +4,8 @@
 
 #include "backend/operations.h"
 
+#include <grail/machine.h>
+
 #include <stdatomic.h>
 
 /** SLOT_NAME for each row of operation_list.h. */
@@ -90,6 +92,8 @@ struct backend_kind {
     void *(*address)(void *allocation);
     grail_status (*resize)(backend *b, void **memory, size_t bytes);
     void (*release)(backend *b, void *allocation, size_t bytes);
+    /** Sets the name, and the memory or why that is not known; NULL: it is the host's. */
+    void (*describe)(const backend *b, grail_device *out);
     /** To and from packed host values of the matrix's type. */
     grail_status (*upload)(matrix m, const void *values);
     grail_status (*download)(matrix m, void *values);

@@ -1,6 +1,8 @@
 /* The machine and its backends, for a program that tells of them. */
 #include "backend/backend.h"
 #include "backend/cpu/probe.h"
+#include "backend/operations.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/record.h"
@@ -8,6 +10,7 @@
 
 #include <grail/machine.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +89,104 @@ const char *grail_backend_left_out(int i, int k)
         }
     }
     return NULL;
+}
+
+/* -- devices ----------------------------------------------------------------------------------- */
+
+/* A square matrix of numbers around 0, as a GPU is slower with them than with zeros. */
+static grail_status fill(backend *b, grail_dtype type, int64_t order, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    matrix row = no_matrix;
+    float *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)order, sizeof values[0]));
+    for (int64_t i = 0; i < order; i++) {
+        values[i] = (float)(i * 2654435761 % 1000) / 500.0F - 1.0F;
+    }
+    TRY(matrix_new(b, type, 1, order, &row));
+    TRY(matrix_upload_f32(row, values));
+    TRY(matrix_new(b, type, order, order, out));
+    TRY(matrix_copy(matrix_repeat_row(row, order), *out));
+out:
+    matrix_free(&row);
+    memory_free(values);
+    return status;
+}
+
+/* Seconds of so many products, and until the device has made the last one. */
+static grail_status time_products(const matrix m[3], int64_t count, double *seconds)
+{
+    double element = 0.0;
+    const double begun = clock_seconds();
+    for (int64_t i = 0; i < count; i++) {
+        CHECK(m[0].type == GRAIL_DTYPE_F64 ? matrix_gemm(false, false, 1.0, m[0], m[1], 0.0, m[2])
+                                           : matrix_product(false, false, m[0], m[1], 0.0, m[2]));
+    }
+    CHECK(matrix_download(matrix_columns(matrix_rows(m[2], 0, 1), 0, 1), &element));
+    *seconds = clock_seconds() - begun;
+    return GRAIL_OK;
+}
+
+/* *seconds of one product, by as many as take some time together. */
+static grail_status time_order(backend *b, grail_dtype type, int64_t order, double *seconds)
+{
+    const double long_enough = 0.02;
+    grail_status status = GRAIL_OK;
+    matrix m[3] = {no_matrix, no_matrix, no_matrix};
+    double all = 0.0;
+    for (int i = 0; i < 3; i++) {
+        TRY(fill(b, type, order, &m[i]));
+    }
+    TRY(time_products(m, 1, &all)); /* and what is prepared for it */
+    all = 0.0;
+    for (int64_t count = 1; all < long_enough; count *= 2) {
+        TRY(time_products(m, count, &all));
+        *seconds = all / (double)count;
+    }
+out:
+    for (int i = 0; i < 3; i++) {
+        matrix_free(&m[i]);
+    }
+    return status;
+}
+
+/* 0 after a failure. Matrices grow until a product takes some time, beside which what is around it
+ * does not count. */
+static double rate_of(const char *name, const char *precision, grail_dtype type)
+{
+    enum { LEAST_ORDER = 256, MOST_ORDER = 4096 };
+    const double long_enough = 0.02;
+    const backend_options options = {.precision = precision};
+    backend *b = NULL;
+    int64_t order = LEAST_ORDER;
+    double seconds = 0.0;
+    grail_status status = backend_open(name, &options, &b);
+    status = status == GRAIL_OK ? time_order(b, type, order, &seconds) : status;
+    while (status == GRAIL_OK && order < MOST_ORDER && seconds < long_enough) {
+        order *= 2;
+        status = time_order(b, type, order, &seconds);
+    }
+    backend_close(b);
+    return status == GRAIL_OK ? 2e-12 * pow((double)order, 3.0) / seconds : 0.0;
+}
+
+int grail_device_examine(int i, int measures, grail_device *out)
+{
+    char name[sizeof out->backend];
+    backend *b = NULL;
+    snprintf(name, sizeof name, i == 0 ? "torch:cpu" : "torch:cuda:%d", i - 1);
+    if (i < 0 || backend_open(name, NULL, &b) != GRAIL_OK) {
+        return 0;
+    }
+    backend_describe_device(b, out);
+    memcpy(out->backend, name, sizeof name);
+    backend_close(b);
+    if (measures != 0) {
+        out->bf16_tflops = rate_of(name, "bf16", GRAIL_DTYPE_BF16);
+        out->f32_tflops = rate_of(name, "f32", GRAIL_DTYPE_F32);
+        out->f64_tflops = rate_of(name, "f32", GRAIL_DTYPE_F64);
+    }
+    return 1;
 }
 
 /* -- choosing a backend ------------------------------------------------------------------------ */

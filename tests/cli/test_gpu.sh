@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a user meets of a GPU, on PyTorch's processor in place of one (tests/support/fake_gpu.c): GPUs that are not there, a
-# context that is lost, and what --backend auto takes.
+# context that is lost, memory that is full, what doctor shows, and what --backend auto takes.
 #
 # usage: test_gpu.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -67,6 +67,18 @@ runs on_gpu "${measure[@]}" --backend torch:cuda:0
 refuses 1 "there is no 'torch:cuda:9': PyTorch sees 1 GPU here" on_gpu "${measure[@]}" --backend torch:cuda:9
 refuses 1 "PyTorch sees no GPU here: no such GPU in this test" on_gpu GRAIL_TEST_GPUS=0 "${measure[@]}" --backend torch:cuda
 refuses 1 "the backend 'torch:cuda' has no device 64" on_gpu "${measure[@]}" --backend torch:cuda:64
+
+check "doctor shows every device with its memory and rates"
+rates="[0-9.e-]* TFLOP/s in bf16, [0-9.e-]* in f32, [0-9.e-]* in f64"
+runs on_gpu "$grail" doctor --seconds 0.01
+grep -qE "^devices    torch:cpu, .*B of .*B free, $rates$" stdout || { show; fail "torch:cpu is not shown"; }
+grep -qE "^           torch:cuda:0, 268 MB of 1.07 GB free, $rates$" stdout || { show; fail "the GPU is not shown"; }
+runs on_gpu GRAIL_TEST_GPUS=0 "$grail" doctor --seconds 0
+says "not torch:cuda (f32, bf16, f16): PyTorch sees no GPU here: no such GPU in this test" stdout
+[[ $(grep -c TFLOP stdout) == 0 && $(grep -c "torch:cuda:" stdout) == 0 ]] || { show; fail "measured what is not there"; }
+runs on_gpu "$grail" doctor --seconds 0.01 --json
+[[ $(tr -d ' \n' <stdout) == *'"backend":"torch:cuda:0","name":"","memory_free":268435456,"memory_total":1073741824,"missing":null,"bf16_tflops":0.'* ]] ||
+    { show; fail "other JSON"; }
 
 check "auto takes a GPU for a large network"
 runs on_gpu "${automatic[@]}" --json

@@ -35,9 +35,9 @@ void torch_gpu_memory(int index, int64_t *free, int64_t *total, const char **mis
     int before = 0;
     *free = -1;
     *total = -1;
-    *missing = torch.cudaGetDevice == NULL    ? "cudaGetDevice"
-               : torch.cudaSetDevice == NULL  ? "cudaSetDevice"
-               : torch.cudaMemGetInfo == NULL ? "cudaMemGetInfo"
+    *missing = torch.cudaGetDevice == NULL    ? "cudaGetDevice is missing"
+               : torch.cudaSetDevice == NULL  ? "cudaSetDevice is missing"
+               : torch.cudaMemGetInfo == NULL ? "cudaMemGetInfo is missing"
                                               : NULL;
     if (*missing != NULL) {
         return;
@@ -105,10 +105,10 @@ bool torch_text_tells_loss(const char *text)
     static const char *const parts[] = {"device-side assert",         "illegal memory access",
                                         "unspecified launch failure", "illegal instruction",
                                         "misaligned address",         "invalid program counter",
-                                        "hardware stack error",       "address space not supported",
+                                        "hardware stack error",       "global/shared address space",
                                         "launch timed out",           "uncorrectable ECC error",
                                         "uncorrectable NVLink error", "context is destroyed",
-                                        "GPU requires a reset",       NULL};
+                                        "a hardware error",           NULL};
     return has_any(text, parts);
 }
 

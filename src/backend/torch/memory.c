@@ -4,6 +4,8 @@
 #include "backend/torch/device.h"
 #include "base/parallel.h"
 
+#include <stdio.h>
+
 static _Atomic int threads_set; /* what torch was told, 0: nothing yet */
 /* Whether memory was had on a GPU once. */
 static atomic_bool is_there[TORCH_DEVICES];
@@ -71,6 +73,17 @@ void torch_release(backend *b, void *allocation, size_t bytes)
 {
     (void)bytes;
     torch_delete(b, allocation);
+}
+
+void torch_describe(const backend *b, grail_device *out)
+{
+    const char *missing = NULL;
+    if (!torch_is_cuda(b)) {
+        return;
+    }
+    torch_gpu_name(b->device, out->name);
+    torch_gpu_memory(b->device, &out->memory_free, &out->memory_total, &missing);
+    snprintf(out->missing, sizeof out->missing, "%s", missing == NULL ? "" : missing);
 }
 
 static grail_status transfer(matrix m, void *values, bool up)
