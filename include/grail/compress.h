@@ -308,11 +308,11 @@ typedef struct grail_compression_totals {
     int blocks_done; /* of the interrupted run that goes on; of a dry run -1 where there is none */
     const char *precision;     /* of products: "f32", "bf16", "f16", "bf16-gram" or "f64" */
     const char *shortfall;     /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
-    int64_t samples_at_once;   /* 0: batches were run as they are; else at most so many of their
-                                  samples, since more had filled the device's memory */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
-    GRAIL_ROOM(8);
+    int64_t samples_at_once;   /* 0: batches were run as they are; else at most so many of their
+                                  samples, since more had filled the device's memory */
+    GRAIL_ROOM(7);
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);
