@@ -219,6 +219,11 @@ static const backend_kind *resolve(const char *name, const char *precision, int 
     return kind == NULL || kind->choose == NULL ? kind : kind->choose();
 }
 
+bool backend_is_host(const backend *b)
+{
+    return b->kind->is_host;
+}
+
 int64_t backend_panel(const backend *b, int64_t usual)
 {
     return b->kind->batch_rows > usual ? b->kind->batch_rows : usual;
@@ -312,19 +317,9 @@ double backend_gram_rounding(const backend *b, int64_t rows)
     return b->kind->gram_rounding + 16.0 * b->kind->statistics_unit / sqrt(fmax(1.0, (double)rows));
 }
 
-bool backend_is_host(const backend *b)
-{
-    return b->kind->is_host;
-}
-
 size_t backend_value_size(const backend *b)
 {
     return element_size(b->kind->type);
-}
-
-bool backend_has_own_memory(const backend *b)
-{
-    return !b->kind->is_host;
 }
 
 void backend_describe_device(const backend *b, grail_device *out)

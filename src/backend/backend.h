@@ -57,12 +57,11 @@ grail_dtype backend_weight_type(const backend *b);
 /** The share of its value by which the sum of squares over `rows` rows of a constant feature,
  * weighted or not, may differ from the square of its sum, beside f64 rounding (kind.h). */
 double backend_gram_rounding(const backend *b, int64_t rows);
-/** Whether its memory is the host's, which sees packed matrices without a copy. */
+/** Whether its memory is the host's, which waits for no device and sees packed matrices without a
+ * copy. */
 bool backend_is_host(const backend *b);
 /** Bytes of one value. */
 size_t backend_value_size(const backend *b);
-/** Whether its memory is not the host's, so that it can be full where the host has room. */
-bool backend_has_own_memory(const backend *b);
 /** Sets the name of its device, "" for the host, and its memory. */
 void backend_describe_device(const backend *b, grail_device *out);
 /** Bytes of the matrices that exist. */

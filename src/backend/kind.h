@@ -23,6 +23,7 @@ typedef struct operation_settings {
     double epsilon, alpha, beta;
     activation_kind activation;
     unit_value value;
+    grail_dtype type;
     bool relu, lower, largest;
     bool transpose_a, transpose_b;
     int64_t begin, end;
@@ -38,7 +39,6 @@ typedef struct operation_settings {
     const double *share;
     const int32_t *target;
     entropy_sums *entropy;
-    double *divergence;
     int64_t *index; /* what is found, or the failing pivot */
 } operation_settings;
 

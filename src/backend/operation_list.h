@@ -262,12 +262,13 @@ OPERATION(max_pool_gradient, "vvV", (const conv_shape *shape, matrix x, matrix d
 HOST_OPERATION(shortcut_gradient, "vV", (const position_shape *shape, matrix dy, matrix dx),
                shortcut_fits(shape, dx, dy), .m = {dy, dx}, .with.positions = shape)
 
-/** divergence[i] = KL(p || q) of row i in f64, on the host, with p = softmax(target), q =
- * softmax(logits); gradient = scale (q - p), which may be `logits` or missing. */
-OPERATION(divergence, "mm?M",
-          (matrix target, matrix logits, double scale, matrix gradient, double *divergence),
-          same_shape(target, logits) && has_shape(gradient, logits),
-          .m = {target, logits, gradient}, .with = {.alpha = scale, .divergence = divergence})
+/** divergence[0, i] = KL(p || q) of row i, with p = softmax(target), q = softmax(logits); gradient
+ * = scale (q - p), which may be `logits` or missing. */
+OPERATION(divergence, "mm?MP",
+          (matrix target, matrix logits, double scale, matrix gradient, matrix divergence),
+          same_shape(target, logits) && has_shape(gradient, logits) &&
+              is_row(divergence, logits.rows),
+          .m = {target, logits, gradient, divergence}, .with.alpha = scale)
 
 /** m = first_decay m + (1 - first_decay) g, v = second_decay v + (1 - second_decay) g^2,
  * w -= rate (m / first_share) / (sqrt(v / second_share) + epsilon). All have one shape. Without
@@ -295,9 +296,11 @@ OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
           has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
 
 /** sum[1, 1] += A[i, j] B[i, j] of all elements, as row_dots gives those of a row, one row after
- * the other; A and B of one type, any strides. */
-HOST_OPERATION(add_products, "aaP", (matrix a, matrix b, matrix sum),
-               same_shape(a, b) && a.type == b.type && is_one(sum), .m = {a, b, sum})
+ * the other; A and B of one type, any strides. Without B the elements of A in f64 are added. */
+HOST_OPERATION(add_products, "a?aP", (matrix a, matrix b, matrix sum),
+               has_shape(b, a) && a.type == (matrix_exists(b) ? b.type : GRAIL_DTYPE_F64) &&
+                   is_one(sum),
+               .m = {a, b, sum})
 
 /** Y = 1 / sqrt(min(max(x, low), high)), or 0 where that is no root; Y may be X. */
 HOST_OPERATION(inverse_roots, "pP", (double low, double high, matrix x, matrix y), same_shape(x, y),
@@ -323,6 +326,11 @@ HOST_OPERATION(median, "pP", (matrix x, matrix out), is_row(x, x.columns) && is_
 /** Y = 1 / x, and 0 where x is 0; Y may be X. */
 HOST_OPERATION(inverses, "pP", (matrix x, matrix y), same_shape(x, y), .m = {x, y})
 
+/** Y = 1 / min(max(x, low m), high m), or 0 where that is none, with the upper median m of all
+ * elements; where m is 0 there is no upper bound. Y may be X. */
+HOST_OPERATION(inverse_bounded, "pP", (double low, double high, matrix x, matrix y),
+               same_shape(x, y), .m = {x, y}, .with = {.alpha = low, .beta = high})
+
 /** X = 2^round(log2(x)), and 0 stays: factors that lose no bit of values of 16 bits. */
 HOST_OPERATION(nearest_powers, "P", (matrix x), true, .m = {x})
 
@@ -332,6 +340,11 @@ HOST_OPERATION(normalise, "PP", (matrix x, matrix norm), is_row(norm, 1), .m = {
 /* -- copies: any type and stride, converted to the output's type ------------------------------- */
 
 HOST_OPERATION(copy, "cC", (matrix in, matrix out), same_shape(in, out), .m = {in, out})
+
+/** X = what a number of this type, F16 or BF16, holds of each value, rounded to nearest. One beyond
+ * its range is GRAIL_ERROR_NUMERIC on the host, and infinite on a device, where callers watch. */
+HOST_OPERATION(round_to, "F", (grail_dtype type, matrix x),
+               type == GRAIL_DTYPE_F16 || type == GRAIL_DTYPE_BF16, .m = {x}, .with.type = type)
 
 /** M = 0 */
 HOST_OPERATION(zero, "A", (matrix m), true, .m = {m})

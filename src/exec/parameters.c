@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 
+#include <stdio.h>
 #include <string.h>
 
 grail_status parameter_store_create(const grail_model *model, backend *b, parameter_store *parent,
@@ -183,10 +184,30 @@ static grail_status round_to_stored(const parameter_store *store, int index, int
                                              "tensor '%s'", store->model->tensors[index]->name);
 }
 
+/* The same where the values lie, by a dtype that a device rounds to. */
+static grail_status round_on_device(const parameter_store *store, int index, grail_dtype dtype,
+                                    matrix values)
+{
+    char text[WATCH_TEXT];
+    snprintf(text, sizeof text, "tensor '%.*s': NaN, infinity or a value beyond the range of %s",
+             WATCH_TEXT / 2, store->model->tensors[index]->name, grail_dtype_name(dtype));
+    CHECK(matrix_round_to(dtype, values));
+    return matrix_watch(values, 0, text);
+}
+
 grail_status parameter_store_round(const parameter_store *store, int index, matrix values)
 {
     grail_status status = GRAIL_OK;
+    const grail_dtype dtype = written_dtype(store, index);
+    const bool is_plain = !storage_is_affine(&store->model->graph->parameters[index].map);
     host_view v = {0};
+    if (is_plain && dtype == GRAIL_DTYPE_F32 && backend_type(store->backend) != GRAIL_DTYPE_F64) {
+        return GRAIL_OK;
+    }
+    if (is_plain && (dtype == GRAIL_DTYPE_F16 || dtype == GRAIL_DTYPE_BF16) &&
+        !backend_is_host(store->backend)) {
+        return round_on_device(store, index, dtype, values);
+    }
     TRY(host_view_open(values, GRAIL_DTYPE_F32, HOST_UPDATES, &v));
     TRY(round_to_stored(store, index, matrix_count(values), v.values));
     TRY(host_view_close(&v));

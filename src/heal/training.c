@@ -1,5 +1,6 @@
 #include "heal/training.h"
 
+#include "backend/operations.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -153,7 +154,14 @@ static bool is_over(const training_options *options, const pace *p, const traini
            state->judgements_lost >= patience_of(options) || !another_fits(p, state);
 }
 
-/* Takes a step, and judges it where that is due; *told tells whether it was. */
+/* Waits until a device has taken the steps so far, and tells what was NaN or infinite in them. */
+static grail_status wait_for_steps(const training_options *options, const optimizer *o)
+{
+    return comm_settle(options->comm, backend_settle(o->parameters->backend, GRAIL_OK));
+}
+
+/* Takes a step, and judges it where that is due; *told tells whether it was. A device is waited for
+ * before judgements alone, but behind each step where time decides. */
 static grail_status go_on(const training_options *options, const training_task *task, optimizer *o,
                           int64_t *samples, pace *p, training_state *state, bool *told)
 {
@@ -161,6 +169,7 @@ static grail_status go_on(const training_options *options, const training_task *
     double now = 0.0;
     CHECK(read_clock(options, &before));
     CHECK(take_step(options, task, o, samples, p, state));
+    CHECK(isfinite(options->seconds) ? wait_for_steps(options, o) : GRAIL_OK);
     CHECK(read_clock(options, &now));
     p->stepped += now - before;
     p->stepped_at = now;
@@ -169,6 +178,7 @@ static grail_status go_on(const training_options *options, const training_task *
     state->seconds = now - p->begun;
     *told = is_over(options, p, state) || state->steps % steps_between(options) == 0;
     if (*told) {
+        CHECK(wait_for_steps(options, o));
         CHECK(judge(task, o, state));
     }
     return GRAIL_OK;

@@ -1,6 +1,7 @@
 #include "stats/row_squares.h"
 
 #include "backend/operations.h"
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -53,25 +54,9 @@ out:
     return status;
 }
 
-grail_status median_of(int64_t count, const double *values, double *out)
-{
-    grail_status status = GRAIL_OK;
-    matrix row = {0};
-    TRY(matrix_import(backend_host(), GRAIL_DTYPE_F64, 1, count, count, values, &row));
-    TRY(read_median(row, out));
-out:
-    matrix_free(&row);
-    return status;
-}
-
 static double most_of(double median)
 {
     return median > 0.0 ? most_share * median : (double)INFINITY;
-}
-
-double bounded_square(double square, double median)
-{
-    return fmin(fmax(square, least_share * median), most_of(median));
 }
 
 grail_status roots_of_squares(double *median, matrix squares)
@@ -80,4 +65,9 @@ grail_status roots_of_squares(double *median, matrix squares)
     CHECK(matrix_inverse_roots(least_share * *median, most_of(*median), squares, squares));
     return element_size(backend_type(squares.owner)) == 2 ? matrix_nearest_powers(squares)
                                                           : GRAIL_OK;
+}
+
+grail_status inverses_of_squares(matrix squares)
+{
+    return matrix_inverse_bounded(least_share, most_share, squares, squares);
 }

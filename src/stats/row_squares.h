@@ -12,17 +12,17 @@ grail_status row_squares(matrix x, int64_t rows, double *squares) GRAIL_MUST_CHE
 /** *sum += |x_r|^2, row after row. */
 grail_status add_row_squares(matrix x, double *sum) GRAIL_MUST_CHECK;
 
-/** *out = the upper median of values[count]; 0 where there are none. */
-grail_status median_of(int64_t count, const double *values, double *out) GRAIL_MUST_CHECK;
-
-/** What |x_r|^2 counts as in a weight 1 / |x_r|^2: at least 1e-4 and at most 256 times `median`,
- * the usual one. The first bound keeps rows of almost nothing from deciding everything; where the
+/* In a weight 1 / |x_r|^2, |x_r|^2 counts as at least 1e-4 and at most 256 times the median, the
+ * usual one. The first bound keeps rows of almost nothing from deciding everything; where the
  * median is 0, no row is too long. The second keeps massive activations: a token of 180 times the
  * usual length would count as 1/32,000 of another where it arises, and lose some percent of its
  * length there, which is ten times the length of another token. */
-double bounded_square(double square, double median);
 
-/** squares[1, rows] = |x_r|^2 become 1 / |x_r|, bounded as above, with *median; where that is below
+/** squares[1, rows] = |x_r|^2 become 1 / |x_r|^2, so bounded by their own median; 0 where all are
+ * 0. */
+grail_status inverses_of_squares(matrix squares) GRAIL_MUST_CHECK;
+
+/** squares[1, rows] = |x_r|^2 become 1 / |x_r|, bounded likewise, with *median; where that is below
  * 0 it is that of these rows first, which are read for it. For values of 16 bits they are rounded
  * to powers of two, which scale rows without an error: such a weight is off by a factor of 2 at
  * most. */

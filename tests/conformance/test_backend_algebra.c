@@ -377,6 +377,35 @@ BACKEND_TEST(test_all_elements_are_scaled_alike)
     for_each_shape(b, check_scale);
 }
 
+/* The sum may be one of a row of them. */
+BACKEND_TEST(test_products_are_added_to_a_sum)
+{
+    enum { COUNT = 4001 };
+    double *x = normal_doubles(COUNT, 19);
+    double *y = normal_doubles(COUNT, 20);
+    double expected[] = {7.0, 5.0, 3.0, 2.0};
+    double sums[4];
+    double size = 0.0;
+    for (int i = 0; i < COUNT; i++) {
+        expected[1] += x[i] * y[i];
+        expected[2] += x[i];
+        expected[3] += x[i] * x[i];
+        size += fabs(x[i] * y[i]) + fabs(x[i]) + x[i] * x[i];
+    }
+    matrix bx = f64_of(b, 1, COUNT, x);
+    matrix by = f64_of(b, 1, COUNT, y);
+    matrix bs = f64_of(b, 1, 4, (const double[]){7.0, 5.0, 3.0, 2.0});
+    assert_ok(matrix_add_products(bx, by, matrix_columns(bs, 1, 1)));
+    assert_ok(matrix_add_products(bx, no_matrix, matrix_columns(bs, 2, 1)));
+    assert_ok(matrix_add_products(bx, bx, matrix_columns(bs, 3, 1)));
+    assert_ok(matrix_download(bs, sums));
+    for (int i = 0; i < 4; i++) {
+        assert_near(sums[i], expected[i], 1e-14 * size);
+    }
+    free_blocks(x, y);
+    free_matrices(&bx, &by, &bs);
+}
+
 BACKEND_TEST(test_a_row_is_divided_by_its_length)
 {
     const double x[] = {3.0, -4.0, 12.0, 0.0};
@@ -501,6 +530,26 @@ BACKEND_TEST(test_roots_are_of_shares_and_a_sum)
         assert_near(y[i], wanted, 4e-16 * wanted);
     }
     matrix_free(&m);
+}
+
+/* The median of six is the fourth: 4; and where more than half are 0 it is 0, which bounds nothing.
+ */
+BACKEND_TEST(test_inverses_are_bounded_by_their_median)
+{
+    const double x[] = {4.0, 0.0, 5.0, 1000.0, 0.25, 4.0};
+    const double bounded[] = {0.25, 1.0, 0.2, 1.0 / 400.0, 1.0, 0.25};
+    const double few[] = {0.0, 8.0, 0.0, 1000.0, 0.0};
+    const double plain[] = {0.0, 0.125, 0.0, 1e-3, 0.0};
+    matrix m = f64_of(b, 1, 6, x);
+    matrix sparse = f64_of(b, 1, 5, few);
+    matrix own = f64_of(b, 1, 5, few);
+    matrix none = f64_of(b, 1, 0, x);
+    assert_ok(matrix_inverse_bounded(0.25, 100.0, m, m));
+    assert_matrix_near("inverses", m, bounded, 1e-15);
+    assert_ok(matrix_inverse_bounded(0.25, 100.0, sparse, own));
+    assert_matrix_near("inverses without a bound", own, plain, 1e-15);
+    assert_ok(matrix_inverse_bounded(0.25, 100.0, none, none));
+    free_matrices(&m, &sparse, &own, &none);
 }
 
 BACKEND_TEST(test_nearest_powers_are_of_two)

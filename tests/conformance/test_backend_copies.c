@@ -1,6 +1,8 @@
 /* Copies, gathers and folds: of both types, with any stride. */
 #include "conformance/conformance.h"
 
+#include <math.h>
+
 static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F64};
 
 enum { TYPES = sizeof types / sizeof types[0] };
@@ -492,4 +494,32 @@ BACKEND_TEST(test_columns_are_taken_by_a_list_of_the_instance)
     }
     free_blocks(x, actual);
     free_matrices(&bx, &index, &y, &none);
+}
+
+/* Halfway between two numbers it is the even one. What stands beside a view stays. */
+BACKEND_TEST(test_values_are_rounded_to_16_bits)
+{
+    static const double values[] = {1.00390625,    1.01171875, 1.0 / 3.0, -3e38, 1e-30,
+                                    1.00048828125, 65504.0,    0x1p-25,   0.1,   0x1.8p-24};
+    static const double expected[] = {1.0, 1.015625, 0.333984375, -3e38,           1e-30,
+                                      1.0, 65504.0,  0.0,         0.0999755859375, 0x1p-23};
+    static const grail_dtype stored[] = {GRAIL_DTYPE_BF16, GRAIL_DTYPE_F16};
+    enum { ROWS = 2, COLUMNS = 5, BORDER = 1 };
+    for (int r = 0; r < ROWS; r++) {
+        static const double zeros[3 * (COLUMNS + 2 * BORDER)];
+        matrix whole = matrix_of(b, backend_master_type(b), 3, COLUMNS + 2 * BORDER, zeros);
+        const matrix x = matrix_columns(matrix_rows(whole, 1, 1), BORDER, COLUMNS);
+        matrix row = matrix_of(b, x.type, 1, COLUMNS, values + r * COLUMNS);
+        assert_ok(matrix_copy(row, x));
+        assert_ok(matrix_round_to(stored[r], x));
+        double *found = results_of(whole);
+        for (int i = 0; i < COLUMNS; i++) {
+            const double wanted = expected[r * COLUMNS + i];
+            const double unit = r == 0 && i > 2 ? 0x1p-8 : 0.0; /* decimal numbers, roughly */
+            assert_near(found[(COLUMNS + 2 * BORDER) + BORDER + i], wanted, unit * fabs(wanted));
+        }
+        assert_true(found[0] == 0.0 && found[COLUMNS + 2 * BORDER] == 0.0);
+        memory_free(found);
+        free_matrices(&row, &whole);
+    }
 }

@@ -45,7 +45,7 @@ torch_tensor __wrap_torch_values(torch_frame *f, grail_dtype type, int64_t count
 static grail_status run(const operation *o)
 {
     const operation_settings *w = &o->with;
-    const bool reads = w->index != NULL || w->entropy != NULL || w->divergence != NULL;
+    const bool reads = w->index != NULL || w->entropy != NULL;
     counted.readings += reads;
     if (o->m[0].owner->kind == &own) {
         counted.uploads += (w->rows != NULL) + (w->columns != NULL) + (w->labels != NULL);

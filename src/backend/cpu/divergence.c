@@ -83,7 +83,7 @@ static void divergence_rows(int64_t begin, int64_t end, void *context)
                        (float)(o->with.alpha / q.total), gradient + i);
             }
         }
-        o->with.divergence[r] = sum / p.total;
+        ((double *)o->m[3].memory)[r] = sum / p.total;
     }
 }
 

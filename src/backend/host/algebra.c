@@ -1,11 +1,10 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
+#include "base/median.h"
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void add_scaled_rows(int64_t begin, int64_t end, void *context)
 {
@@ -180,8 +179,15 @@ grail_status host_scale(const operation *o)
 grail_status host_add_products(const operation *o)
 {
     operation dots = *o;
+    const matrix a = o->m[0];
     double *sum = o->m[2].memory;
     double *of_rows = NULL;
+    if (!matrix_exists(o->m[1])) {
+        for (int64_t i = 0; i < matrix_count(a); i++) {
+            *sum += ((const double *)host_row(a, i / a.columns))[i % a.columns];
+        }
+        return GRAIL_OK;
+    }
     CHECK(memory_new_unset(&of_rows, (size_t)o->m[0].rows, sizeof of_rows[0]));
     dots.m[2] = host_matrix(GRAIL_DTYPE_F64, of_rows, 1, o->m[0].rows);
     const grail_status status = host_row_dots(&dots);
@@ -244,27 +250,9 @@ grail_status host_gap_share(const operation *o)
     return GRAIL_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 grail_status host_median(const operation *o)
 {
-    const size_t count = (size_t)o->m[0].columns;
-    double *out = o->m[1].memory;
-    double *sorted = NULL;
-    *out = 0.0;
-    if (count > 0) {
-        CHECK(memory_new_unset(&sorted, count, sizeof sorted[0]));
-        memcpy(sorted, o->m[0].memory, count * sizeof sorted[0]);
-        qsort(sorted, count, sizeof sorted[0], compare);
-        *out = sorted[count / 2];
-    }
-    memory_free(sorted);
-    return GRAIL_OK;
+    return median_of(o->m[0].columns, o->m[0].memory, o->m[1].memory);
 }
 
 grail_status host_inverses(const operation *o)
@@ -273,6 +261,20 @@ grail_status host_inverses(const operation *o)
     double *y = o->m[1].memory;
     for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
         y[i] = x[i] != 0.0 ? 1.0 / x[i] : 0.0;
+    }
+    return GRAIL_OK;
+}
+
+grail_status host_inverse_bounded(const operation *o)
+{
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    double median = 0.0;
+    CHECK(median_of(matrix_count(o->m[0]), x, &median));
+    const double most = median > 0.0 ? o->with.beta * median : (double)INFINITY;
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const double bounded = fmin(fmax(x[i], o->with.alpha * median), most);
+        y[i] = bounded > 0.0 ? 1.0 / bounded : 0.0;
     }
     return GRAIL_OK;
 }

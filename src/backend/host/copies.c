@@ -103,6 +103,28 @@ grail_status host_copy(const operation *o)
     return host_gather(o);
 }
 
+grail_status host_round_to(const operation *o)
+{
+    grail_status status = GRAIL_OK;
+    const matrix x = o->m[0];
+    const int64_t count = x.columns;
+    const matrix row = {.type = GRAIL_DTYPE_F32, .columns = count};
+    float *values = NULL;
+    void *rounded = NULL;
+    TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
+    TRY(memory_new_unset(&rounded, (size_t)count, element_size(o->with.type)));
+    for (int64_t r = 0; r < x.rows; r++) {
+        gather_row(x, host_row(x, r), NULL, row, values);
+        TRY(convert_from_f32(o->with.type, values, count, rounded));
+        TRY(convert_to_f32(o->with.type, rounded, count, values));
+        gather_row(row, values, NULL, x, host_row(x, r));
+    }
+out:
+    memory_free(rounded);
+    memory_free(values);
+    return status;
+}
+
 grail_status host_zero(const operation *o)
 {
     const matrix m = o->m[0];

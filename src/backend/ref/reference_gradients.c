@@ -135,6 +135,7 @@ grail_status ref_divergence(const operation *o)
 {
     const int64_t classes = o->m[0].columns;
     double *gradient = o->m[2].memory;
+    double *divergence = o->m[3].memory;
     for (int64_t r = 0; r < o->m[0].rows; r++) {
         const double *t = host_row(o->m[0], r);
         const double *z = host_row(o->m[1], r);
@@ -150,7 +151,7 @@ grail_status ref_divergence(const operation *o)
                 gradient[r * classes + i] = o->with.alpha * (exp(log_q) - p);
             }
         }
-        o->with.divergence[r] = sum;
+        divergence[r] = sum;
     }
     return GRAIL_OK;
 }

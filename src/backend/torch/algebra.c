@@ -1,6 +1,8 @@
 /* Dense algebra in f64, on the device. */
 #include "backend/torch/kernels.h"
 
+#include <math.h>
+
 #define NO_PIVOT 0x1p52
 
 enum {
@@ -98,7 +100,10 @@ grail_status torch_run_add_products(const operation *o)
     const int before = f.count;
     const int64_t step = panel_of(a);
     for (int64_t begin = 0; begin < a.rows && f.status == GRAIL_OK; begin += step) {
-        const torch_tensor panel = products(&f, a, o->m[1], begin, smaller(step, a.rows - begin));
+        const int64_t rows = smaller(step, a.rows - begin);
+        const torch_tensor panel = matrix_exists(o->m[1])
+                                       ? products(&f, a, o->m[1], begin, rows)
+                                       : torch_matrix(&f, matrix_rows(a, begin, rows));
         add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0, 1)), 1.0);
         torch_forget(&f, before);
     }
@@ -169,19 +174,25 @@ grail_status torch_run_gap_share(const operation *o)
     return torch_end(&f);
 }
 
+/* [1, 1], of at least one number. */
+static torch_tensor median_of(torch_frame *f, matrix x)
+{
+    const int64_t count = matrix_count(x);
+    const torch_tensor all = torch_matrix(f, matrix_reshape(x, 1, count));
+    torch_tensor found[2]; /* and where */
+    return torch_call_many(f, "aten::kthvalue", "", 2, found, A_TENSOR(all),
+                           AN_INTEGER(count / 2 + 1), AN_INTEGER(1), A_TRUTH(true));
+}
+
 grail_status torch_run_median(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    const int64_t count = o->m[0].columns;
     const torch_tensor out = torch_matrix(&f, o->m[1]);
-    torch_tensor made[2]; /* the number, and where it was */
-    if (count == 0) {
+    if (o->m[0].columns == 0) {
         torch_zero(&f, out);
-        return torch_end(&f);
+    } else {
+        torch_copy(&f, median_of(&f, o->m[0]), out);
     }
-    (void)torch_call_many(&f, "aten::kthvalue", "", 2, made, A_TENSOR(torch_matrix(&f, o->m[0])),
-                          AN_INTEGER(count / 2 + 1), AN_INTEGER(1), A_TRUTH(true));
-    torch_copy(&f, made[0], out);
     return torch_end(&f);
 }
 
@@ -193,6 +204,26 @@ grail_status torch_run_inverses(const operation *o)
     const torch_tensor none = torch_unary(&f, "aten::logical_not", x);
     torch_copy(&f, torch_unary(&f, "aten::reciprocal", x), y);
     torch_put(&f, none, 0.0, y);
+    return torch_end(&f);
+}
+
+grail_status torch_run_inverse_bounded(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    if (matrix_count(o->m[0]) > 0) {
+        const torch_tensor y = torch_matrix(&f, o->m[1]);
+        const torch_tensor median = median_of(&f, o->m[0]);
+        const torch_tensor most = torch_scaled(&f, median, o->with.beta);
+        torch_put(&f, torch_compared(&f, "aten::le", median, 0.0), HUGE_VAL, most);
+        const torch_tensor least = torch_scaled(&f, median, o->with.alpha);
+        const torch_tensor raised =
+            torch_call(&f, "aten::fmax", "", A_TENSOR(torch_matrix(&f, o->m[0])), A_TENSOR(least));
+        const torch_tensor bounded =
+            torch_call(&f, "aten::fmin", "", A_TENSOR(raised), A_TENSOR(most));
+        const torch_tensor none = torch_compared(&f, "aten::le", bounded, 0.0);
+        torch_copy(&f, torch_unary(&f, "aten::reciprocal", bounded), y);
+        torch_put(&f, none, 0.0, y);
+    }
     return torch_end(&f);
 }
 

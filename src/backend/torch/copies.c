@@ -10,6 +10,14 @@ grail_status torch_run_copy(const operation *o)
     return torch_end(&f);
 }
 
+grail_status torch_run_round_to(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    torch_copy(&f, torch_as(&f, o->with.type, x), x);
+    return torch_end(&f);
+}
+
 grail_status torch_run_zero(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);

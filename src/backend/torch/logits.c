@@ -2,7 +2,6 @@
 #include "backend/torch/kernels.h"
 
 #include <math.h>
-#include <string.h>
 
 static torch_tensor largest_of(torch_frame *f, torch_tensor x)
 {
@@ -133,7 +132,7 @@ grail_status torch_run_divergence(const operation *o)
     const matrix logits = o->m[1];
     torch_frame f = torch_begin(logits.owner);
     if (matrix_count(logits) == 0) {
-        memset(o->with.divergence, 0, (size_t)logits.rows * sizeof o->with.divergence[0]);
+        torch_zero(&f, torch_matrix(&f, o->m[3]));
         return torch_end(&f);
     }
     const torch_tensor x = torch_wide(&f, o->m[0]);
@@ -142,7 +141,7 @@ grail_status torch_run_divergence(const operation *o)
     const softmax q = softmax_of(&f, z);
     const int before = f.count;
     torch_copy(&f, divergence_of(&f, x, &p, z, &q),
-               torch_host_values(&f, GRAIL_DTYPE_F64, logits.rows, 1, o->with.divergence));
+               torch_view(&f, o->m[3], 2, (int64_t[]){logits.rows, 1}, (int64_t[]){1, 1}));
     torch_forget(&f, before);
     if (matrix_exists(o->m[2])) {
         weigh(&f, &p, o->with.alpha);

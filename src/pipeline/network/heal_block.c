@@ -38,7 +38,9 @@ static grail_status task_init(const heal_setting *s, const healed_blocks *blocks
     CHECK(stream_widths(s->comm, &s->dense->stream, &t->dense_widths));
     CHECK(stream_widths(s->comm, &s->current->stream, &t->current_widths));
     CHECK(gradient_store_create(g, s->backend, &t->none));
-    return tape_create(g, s->backend, s->pool, &t->tape);
+    CHECK(tape_create(g, s->backend, s->pool, &t->tape));
+    tape_execution(t->tape)->settles_later = true;
+    return GRAIL_OK;
 }
 
 /* Gives the runner a part of the samples before the block, and the dense values behind it. */
@@ -75,9 +77,9 @@ static grail_status take_target(const heal_setting *s, const heal_goal *goal, ma
     return r == NULL ? matrix_copy(in, *out) : reduce_value(r, goal->features, in, *out);
 }
 
-/* Adds the distances of all rows of the placed part; *rows counts them. With a scale above 0 their
- * gradients are given to the tape. */
-static grail_status add_distances(const block_task *t, double scale, double *sum, int64_t *rows)
+/* Adds the distances of all rows of the placed part to the sum; *rows counts them. With a scale
+ * above 0 their gradients are given to the tape. */
+static grail_status add_distances(const block_task *t, double scale, matrix sum, int64_t *rows)
 {
     grail_status status = GRAIL_OK;
     matrix_pool *pool = t->setting->pool;
@@ -116,7 +118,7 @@ static int64_t rows_of_sample(const block_task *t)
 }
 
 static grail_status run(void *user, const sample_part *part, int64_t step, int64_t mean_over,
-                        double *sum, int64_t *rows)
+                        matrix sum, int64_t *rows)
 {
     const block_task *t = user;
     parameter_store *parameters = t->setting->current->parameters;

@@ -375,7 +375,9 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     CHECK(make_sections(t));
     CHECK(dense_init(s, &t->dense));
     CHECK(gradient_store_create(g, s->backend, &t->none));
-    return tape_create(g, s->backend, s->pool, &t->tape);
+    CHECK(tape_create(g, s->backend, s->pool, &t->tape));
+    tape_execution(t->tape)->settles_later = true;
+    return GRAIL_OK;
 }
 
 /* -- the narrow network ------------------------------------------------------------------------ */
@@ -433,7 +435,7 @@ static grail_status seed_outputs(const network_task *t, int index)
 }
 
 /* With a scale above 0 the gradient of the outputs is given to the tape. */
-static grail_status add_loss(const network_task *t, double scale, double *sum, int64_t *rows)
+static grail_status add_loss(const network_task *t, double scale, matrix sum, int64_t *rows)
 {
     grail_status status = GRAIL_OK;
     const network_run *dense = t->setting->dense;
@@ -473,8 +475,7 @@ static grail_status back_section(const network_task *t, int index)
 /* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
  * the network's, which stay with the execution. */
 static grail_status part_gradients(const network_task *t, const sample_part *part,
-                                   const part_input *input, double scale, double *sum,
-                                   int64_t *rows)
+                                   const part_input *input, double scale, matrix sum, int64_t *rows)
 {
     execution *e = tape_execution(t->tape);
     const batch_shape shape = part_shape(t->setting->samples, part);
@@ -503,7 +504,7 @@ static int64_t rows_of_sample(const network_task *t)
 
 /* Forward alone, for a loss without gradients. */
 static grail_status part_loss(const network_task *t, const sample_part *part,
-                              const part_input *input, double *sum, int64_t *rows)
+                              const part_input *input, matrix sum, int64_t *rows)
 {
     const heal_setting *s = t->setting;
     CHECK(execution_begin(tape_execution(t->tape), part_shape(s->samples, part), input_of(input)));
@@ -526,7 +527,7 @@ static grail_status place(void *user, const sample_part *part, int runner)
 
 /* Images change with each step, but not those of a loss that is shown. */
 static grail_status run(void *user, const sample_part *part, int64_t step, int64_t mean_over,
-                        double *sum, int64_t *rows)
+                        matrix sum, int64_t *rows)
 {
     grail_status status = GRAIL_OK;
     network_task *t = user;
@@ -556,8 +557,10 @@ grail_status heal_network_train(const heal_setting *s, const heal_memory *memory
     t.training.begun = begun;
     t.training.memory = *memory;
     t.training.loss = (heal_loss){.prepare = prepare, .place = place, .run = run, .user = &t};
+    s->dense->execution->settles_later = true;
     TRY(heal_training_run(&t.training));
 out:
+    s->dense->execution->settles_later = false;
     task_fini(&t);
     return status;
 }

@@ -184,7 +184,7 @@ static grail_status place_turn(const turns *p, int64_t first)
 }
 
 static grail_status run_own(const turns *p, int64_t first, int64_t step, int64_t mean_over,
-                            share *out)
+                            matrix sum, int64_t *rows)
 {
     const heal_loss *loss = &p->training->loss;
     const int rank = comm_rank(p->training->setting->comm);
@@ -192,15 +192,15 @@ static grail_status run_own(const turns *p, int64_t first, int64_t step, int64_t
         return GRAIL_OK;
     }
     const sample_part part = part_at(p, first + rank);
-    return loss->run(loss->user, &part, step, mean_over, &out->sum, &out->rows);
+    return loss->run(loss->user, &part, step, mean_over, sum, rows);
 }
 
 static grail_status take_turn(const turns *p, int64_t first, int64_t step, int64_t mean_over,
-                              share *out)
+                              matrix sum, int64_t *rows)
 {
     CHECK(prepare_turn(p, first));
     CHECK(place_turn(p, first));
-    return comm_settle(p->training->setting->comm, run_own(p, first, step, mean_over, out));
+    return comm_settle(p->training->setting->comm, run_own(p, first, step, mean_over, sum, rows));
 }
 
 static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
@@ -209,8 +209,8 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
     const grail_comm *comm = t->setting->comm;
     const turns all = {.training = t, .samples = samples, .count = count};
     for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
-        share lost = {0};
-        CHECK(take_turn(&all, first, step, count, &lost));
+        int64_t rows = 0;
+        CHECK(take_turn(&all, first, step, count, no_matrix, &rows));
         CHECK(optimizer_add_parts(t->optimizer, comm, ranks_of_turn(&all, first)));
     }
     return optimizer_take_sums(t->optimizer, comm);
@@ -227,22 +227,49 @@ static grail_status add_shares(const grail_comm *comm, int64_t count, share *sha
     return GRAIL_OK;
 }
 
+/* Reads sums[1, count] by one reading of a device, which also tells what was watched. */
+static grail_status read_sums(const heal_training *t, matrix sums, int64_t count, share *shares)
+{
+    grail_status status = GRAIL_OK;
+    matrix *numbers = NULL;
+    double *values = NULL;
+    TRY(memory_new(&numbers, (size_t)count + 1, sizeof numbers[0]));
+    TRY(memory_new(&values, (size_t)count + 1, sizeof values[0]));
+    for (int64_t i = 0; i < count; i++) {
+        numbers[i] = matrix_columns(sums, i, 1);
+    }
+    TRY(backend_settle_reading(t->setting->backend, GRAIL_OK, (int)count, numbers, values));
+    for (int64_t i = 0; i < count; i++) {
+        shares[i].sum = values[i];
+    }
+out:
+    memory_free(numbers);
+    memory_free(values);
+    return status;
+}
+
 static grail_status mean_loss(const heal_training *t, const int64_t *samples, int64_t count,
                               double *loss)
 {
     grail_status status = GRAIL_OK;
     const grail_comm *comm = t->setting->comm;
     const turns all = {.training = t, .samples = samples, .count = count};
+    const int64_t parts = part_count(&all) + comm_size(comm); /* some of the last turn are none */
     const int rank = comm_rank(comm);
+    matrix sums = {0};
     share *shares = NULL;
     share total = {0};
-    TRY(memory_new(&shares, (size_t)(part_count(&all) + comm_size(comm)), sizeof shares[0]));
+    TRY(memory_new(&shares, (size_t)parts, sizeof shares[0]));
+    TRY(matrix_new_zero(t->setting->backend, GRAIL_DTYPE_F64, 1, parts, &sums));
     for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
-        TRY(take_turn(&all, first, 0, 0, &shares[first + rank]));
+        TRY(take_turn(&all, first, 0, 0, matrix_columns(sums, first + rank, 1),
+                      &shares[first + rank].rows));
     }
+    TRY(comm_settle(comm, read_sums(t, sums, part_count(&all), shares)));
     TRY(add_shares(comm, part_count(&all), shares, &total));
     *loss = total.rows > 0 ? total.sum / (double)total.rows : 0.0;
 out:
+    matrix_free(&sums);
     memory_free(shares);
     return status;
 }
@@ -479,7 +506,7 @@ static grail_status conclude(const heal_setting *s, grail_healing *made)
 grail_status heal_training_run(heal_training *t)
 {
     grail_healing made = {0};
-    CHECK(run(t, &made));
+    CHECK(backend_settle(t->setting->backend, run(t, &made)));
     CHECK(agree_on_weights(t));
     return conclude(t->setting, &made);
 }

@@ -47,11 +47,12 @@ typedef struct heal_loss {
     grail_status (*prepare)(void *user, const sample_part *part, int runner);
     /* Called on all ranks for each part of a turn: gives what other ranks hold to `runner`. */
     grail_status (*place)(void *user, const sample_part *part, int runner);
-    /* Called on the runner: adds the loss of all rows of the part to *sum, and their number to
-     * *rows. Where `mean_over` is above 0, the gradients of the part's loss as a term of the mean
-     * over so many samples are added to those of the optimiser. */
+    /* Called on the runner: adds the loss of all rows of the part to sum[1, 1], where there is one,
+     * and their number to *rows. It reads nothing of a device: who called it settles. Where
+     * `mean_over` is above 0, the gradients of the part's loss as a term of the mean over so many
+     * samples are added to those of the optimiser. */
     grail_status (*run)(void *user, const sample_part *part, int64_t step, int64_t mean_over,
-                        double *sum, int64_t *rows);
+                        matrix sum, int64_t *rows);
     void *user;
 } heal_loss;
 

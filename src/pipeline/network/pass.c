@@ -338,7 +338,7 @@ static void drop_batches(const passing *k, turn t, bool held_out)
  * any twice. */
 static bool can_go_again(const passing *k)
 {
-    bool can = backend_has_own_memory(k->own.run->execution->backend) && !takes_batches(k) &&
+    bool can = !backend_is_host(k->own.run->execution->backend) && !takes_batches(k) &&
                sample_stream_has_slices(&k->own.run->stream) &&
                (!k->runs_dense || sample_stream_has_slices(&k->dense.run->stream));
     for (int i = 0; i < k->p->visitor_count; i++) {

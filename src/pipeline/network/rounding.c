@@ -1,6 +1,7 @@
 #include "pipeline/network/rounding.h"
 
 #include "backend/operations.h"
+#include "base/median.h"
 #include "graph/operators.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/refit_maps.h"

@@ -9,7 +9,7 @@
 enum { ROWS = 5, WIDTH = 4, COUNT = ROWS * WIDTH };
 
 typedef grail_status (*loss_function)(matrix y, matrix target, double scale, matrix gradient,
-                                      double *sum);
+                                      matrix sum);
 
 /* Row 3 is much shorter than the others, row 1 much longer. */
 static void fill(double *y, double *target)
@@ -65,24 +65,33 @@ static double plain_divergence(const double *y, const double *target)
     return sum;
 }
 
+/* The number of a sum, which is freed. */
+static double taken(matrix *sum)
+{
+    double value = 0.0;
+    assert_ok(matrix_download(*sum, &value));
+    matrix_free(sum);
+    return value;
+}
+
 static double loss_of(loss_function loss, const double *y, const double *target, double scale,
                       double *gradient)
 {
-    double sum = 0.5; /* sums are added to */
+    matrix sum = support_matrix(on_ref, 1, 1, &(double){0.5}); /* sums are added to */
     matrix a = support_matrix(on_ref, ROWS, WIDTH, y);
     matrix b = support_matrix(on_ref, ROWS, WIDTH, target);
     matrix d = {0};
     if (gradient != NULL) {
         assert_ok(matrix_new(on_ref, GRAIL_DTYPE_F64, ROWS, WIDTH, &d));
     }
-    assert_ok(loss(a, b, scale, d, &sum));
+    assert_ok(loss(a, b, scale, d, sum));
     if (gradient != NULL) {
         assert_ok(matrix_download(d, gradient));
     }
     matrix_free(&a);
     matrix_free(&b);
     matrix_free(&d);
-    return sum - 0.5;
+    return taken(&sum) - 0.5;
 }
 
 TEST(values_are_those_of_the_definition)
@@ -133,15 +142,16 @@ TEST(the_gradient_may_be_made_in_place)
     double gradient[COUNT];
     fill(y, target);
     for (int k = 0; k < 2; k++) {
-        double sum = 0.0;
+        matrix sum = support_matrix(on_ref, 1, 1, &(double){0.0});
         matrix a = support_matrix(on_ref, ROWS, WIDTH, y);
         matrix b = support_matrix(on_ref, ROWS, WIDTH, target);
         const double expected = loss_of(losses[k], y, target, 2.0, gradient);
-        assert_ok(losses[k](a, b, 2.0, a, &sum));
-        assert_near(sum, expected, 1e-12 * expected);
+        assert_ok(losses[k](a, b, 2.0, a, sum));
+        assert_near(taken(&sum), expected, 1e-12 * expected);
         double *made = support_values(a);
         assert_memory_equal(made, gradient, sizeof gradient);
         memory_free(made);
+        assert_ok(losses[k](a, b, 2.0, a, no_matrix)); /* a step asks for no sum */
         matrix_free(&a);
         matrix_free(&b);
     }
@@ -177,12 +187,12 @@ TEST(other_shapes_are_refused)
     matrix y = support_matrix(on_ref, ROWS, WIDTH, values);
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-            double sum = 0.0;
+            matrix sum = support_matrix(on_ref, 1, 1, &(double){0.0});
             matrix other = support_matrix(on_ref, rows[i], WIDTH, values);
             const char *text = "the shapes of its matrices disagree";
-            assert_fails(losses[k](y, other, 0.0, no_matrix, &sum), GRAIL_ERROR_INTERNAL, text);
-            assert_fails(losses[k](y, y, 1.0, other, &sum), GRAIL_ERROR_INTERNAL, text);
-            assert_true(sum == 0.0);
+            assert_fails(losses[k](y, other, 0.0, no_matrix, sum), GRAIL_ERROR_INTERNAL, text);
+            assert_fails(losses[k](y, y, 1.0, other, sum), GRAIL_ERROR_INTERNAL, text);
+            assert_true(taken(&sum) == 0.0);
             matrix_free(&other);
         }
     }

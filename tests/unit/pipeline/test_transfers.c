@@ -1,9 +1,10 @@
 /* What passes between a device and the host in a run: nothing for each batch, and little for each
  * block and pass. */
-#include "lab.h"
+#include "heal_lab.h"
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "heal/optimizer.h"
 #include "pipeline/network/pass.h"
 #include "support/counted.h"
 
@@ -195,6 +196,103 @@ LAB_TEST(all_that_holds_on_pytorch)
     check_batches(l, rounding_options(kind));
     check_batches(l, folding_options(kind));
     check_run(l, write_statistics, options_of("llama3", kind));
+}
+
+/* -- trainings --------------------------------------------------------------------------------- */
+
+/* Steps that followed another one, and judgements, of the trainings of a run. */
+typedef struct trainings {
+    int64_t steps, judgements;
+    int64_t given_to_steps, read_by_steps, read_by_judgements;
+    transfers before;  /* the last of either began or ended */
+    bool behind_steps; /* that was a step */
+} trainings;
+
+static trainings trained;
+
+/* What was read since the last call. */
+static int64_t read_since(void)
+{
+    const transfers b = trained.before;
+    trained.before = counted;
+    return counted.downloads - b.downloads + counted.readings - b.readings;
+}
+
+grail_status __real_optimizer_step(optimizer *o, double rate);
+grail_status __wrap_optimizer_step(optimizer *o, double rate);
+
+grail_status __wrap_optimizer_step(optimizer *o, double rate)
+{
+    const grail_status status = __real_optimizer_step(o, rate);
+    const int64_t given = counted.uploads - trained.before.uploads;
+    const int64_t read = read_since();
+    trained.steps += trained.behind_steps;
+    trained.given_to_steps += trained.behind_steps ? given : 0;
+    trained.read_by_steps += trained.behind_steps ? read : 0;
+    trained.behind_steps = true;
+    return status;
+}
+
+grail_status __real_optimizer_begin_judgement(optimizer *o);
+grail_status __wrap_optimizer_begin_judgement(optimizer *o);
+
+grail_status __wrap_optimizer_begin_judgement(optimizer *o)
+{
+    const int64_t read = read_since();
+    trained.judgements++;
+    trained.read_by_judgements += trained.behind_steps ? read : 0;
+    trained.behind_steps = false;
+    return __real_optimizer_begin_judgement(o);
+}
+
+grail_status __real_optimizer_end_judgement(optimizer *o, bool is_best);
+grail_status __wrap_optimizer_end_judgement(optimizer *o, bool is_best);
+
+grail_status __wrap_optimizer_end_judgement(optimizer *o, bool is_best)
+{
+    const grail_status status = __real_optimizer_end_judgement(o, is_best);
+    trained.read_by_judgements += read_since();
+    return status;
+}
+
+/* Steps read nothing; a judgement waits for the steps before it, and reads their status and then
+ * its loss. */
+static void check_training(const lab *l, const char *kind, const char *what)
+{
+    enum { BATCHES = 4, STEPS = 48 };
+    grail_compress_options options = heal_run_options(l, lab_golden("llama3"), "healed", what);
+    options.output.path = lab_path_of(l, "%s-%s", kind, what);
+    options.read.text.path = write_batches(l, BATCHES);
+    options.read.text.context = LENGTH;
+    options.read.samples = BATCHES * BATCH;
+    options.heal.steps = STEPS;
+    options.run.backend = kind;
+    trained = (trainings){.before = counted};
+    assert_ok(lab_compress(&options));
+    print_message("%s, %s: %lld steps behind another one read %lld and were given %lld; %lld "
+                  "judgements read %lld\n",
+                  kind, what, (long long)trained.steps, (long long)trained.read_by_steps,
+                  (long long)trained.given_to_steps, (long long)trained.judgements,
+                  (long long)trained.read_by_judgements);
+    assert_true(trained.steps >= STEPS / 4 && trained.judgements > 1);
+    assert_int_equal(trained.read_by_steps, 0);
+    assert_true(trained.read_by_judgements <= 2 * trained.judgements);
+}
+
+LAB_TEST(steps_of_healing_read_nothing)
+{
+    check_training(l, "counted", "block");
+    check_training(l, "counted", "model");
+}
+
+LAB_TEST(steps_of_healing_on_pytorch_read_nothing)
+{
+    if (getenv("GRAIL_TORCH") == NULL) {
+        print_message("skipped: GRAIL_TORCH names no PyTorch\n");
+        skip();
+    }
+    check_training(l, "counted torch", "block");
+    check_training(l, "counted torch", "model");
 }
 
 int main(void)
