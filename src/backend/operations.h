@@ -85,6 +85,7 @@ typedef struct descent {
     double rate;
     double first_decay, second_decay; /* of the moments; first_decay 0: no first moments */
     double first_share, second_share; /* by which the moments are divided: 1 - decay^step, or 1 */
+    int64_t steps; /* with this one, where both shares are 1 - decay^steps; else 0 */
     double epsilon;
 } descent;
 

@@ -245,6 +245,7 @@ grail_status optimizer_step(optimizer *o, double rate)
                     .second_decay = second_decay,
                     .first_share = 1.0 - pow(first_decay, (double)o->steps),
                     .second_share = 1.0 - pow(second_decay, (double)o->steps),
+                    .steps = o->steps,
                     .epsilon = least_gradient};
     for (int i = 0; i < o->count; i++) {
         const trained_parameter *p = &o->of[i];

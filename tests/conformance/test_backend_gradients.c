@@ -535,7 +535,8 @@ BACKEND_TEST(test_divergence_survives_extreme_logits)
 
 /* -- descent ----------------------------------------------------------------------------------- */
 
-static void check_descent(backend *b, int64_t count, bool has_first)
+/* With `counts` the shares are said to follow from the number of the step. */
+static void check_descent(backend *b, int64_t count, bool has_first, bool counts)
 {
     enum { STEPS = 3 };
     descent d = {.rate = 0.01,
@@ -556,6 +557,7 @@ static void check_descent(backend *b, int64_t count, bool has_first)
         float *g = normals(count, 12 + (uint64_t)step, 1e-3);
         d.first_share = has_first ? 1.0 - pow(0.9, step) : 1.0;
         d.second_share = 1.0 - pow(0.99, step);
+        d.steps = counts ? step : 0;
         for (int64_t i = 0; i < count; i++) {
             m[i] = d.first_decay * m[i] + (1.0 - d.first_decay) * (double)g[i];
             v[i] = 0.99 * v[i] + (1.0 - 0.99) * (double)g[i] * (double)g[i];
@@ -577,10 +579,10 @@ static void check_descent(backend *b, int64_t count, bool has_first)
 
 BACKEND_TEST(test_descent_follows_its_formula)
 {
-    for (int has_first = 0; has_first < 2; has_first++) {
-        check_descent(b, 0, has_first != 0);
-        check_descent(b, 1, has_first != 0);
-        check_descent(b, 67, has_first != 0);
-        check_descent(b, 70001, has_first != 0);
+    static const int64_t counts[] = {0, 1, 67, 70001};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        check_descent(b, counts[i], false, false);
+        check_descent(b, counts[i], true, false);
+        check_descent(b, counts[i], true, true);
     }
 }

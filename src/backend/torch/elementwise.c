@@ -91,11 +91,40 @@ static void average(torch_frame *f, double decay, torch_tensor x, torch_tensor m
     (void)torch_call(f, "aten::lerp_", "Tensor", A_TENSOR(m), A_TENSOR(x), A_TENSOR(weight));
 }
 
+/* torch's own step, which reads and writes each element once: its formula is ours, without a decay
+ * of the weights. It reads the number of the step from the device, as f32. */
+static void descend_fused(torch_frame *f, const operation *o)
+{
+    const descent *step = o->with.descent;
+    const torch_argument none = {.kind = TORCH_WHOLE_TENSORS};
+    const torch_tensor count =
+        torch_fill(f, torch_empty(f, GRAIL_DTYPE_F32, 1, 1), (double)step->steps);
+    (void)torch_call_many(
+        f, "aten::_fused_adamw_", "", 0, NULL, WHOLE_TENSORS(torch_matrix(f, o->m[3])),
+        WHOLE_TENSORS(torch_matrix(f, o->m[0])), WHOLE_TENSORS(torch_matrix(f, o->m[1])),
+        WHOLE_TENSORS(torch_matrix(f, o->m[2])), none,
+        WHOLE_TENSORS(torch_reshaped(f, count, 0, NULL, NULL, 0)), A_REAL(step->rate),
+        A_REAL(step->first_decay), A_REAL(step->second_decay), A_REAL(0.0), A_REAL(step->epsilon),
+        A_TRUTH(false), A_TRUTH(false), NOTHING, NOTHING);
+}
+
+static bool is_fused(const operation *o)
+{
+    const grail_dtype type = GRAIL_DTYPE_F32;
+    return o->with.descent->steps > 0 && matrix_count(o->m[3]) > 0 && matrix_exists(o->m[1]) &&
+           o->m[0].type == type && o->m[1].type == type && o->m[2].type == type &&
+           o->m[3].type == type;
+}
+
 grail_status torch_run_descend(const operation *o)
 {
     const descent *step = o->with.descent;
     const double length = step->rate / step->first_share;
     torch_frame f = torch_begin(o->m[0].owner);
+    if (is_fused(o)) {
+        descend_fused(&f, o);
+        return torch_end(&f);
+    }
     const torch_tensor gradient = torch_matrix(&f, o->m[0]);
     const torch_tensor first = torch_matrix(&f, o->m[1]);
     const torch_tensor second = torch_matrix(&f, o->m[2]);
