@@ -341,7 +341,9 @@ class Bench:
             failure.figures = {**figures, **failure.figures}
             raise
         trainings = json.loads((out / "report.json").read_text())["healed"]
-        per_step = min(8, max(1, 2048 // a.tokens)) * a.tokens
+        words = a.heal_options.split()
+        usual = min(8, max(1, 2048 // a.tokens))
+        per_step = (int(words[words.index("--heal-batch") + 1]) if "--heal-batch" in words else usual) * a.tokens
         figures.update(ran.figures, command=command, tokens_per_step=figure(per_step, "tokens", "computed"))
         figures[f"trainings_of_{steps}_steps"] = trainings
         done = {}
@@ -438,7 +440,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--torch", help="directory of the package torch for grail (that of this Python)")
     parser.add_argument("--threads", type=int, help="threads of grail")
     parser.add_argument("--options", default="", help="more options of grail compress")
-    parser.add_argument("--heal-options", default="", help="more options of grail heal")
+    parser.add_argument("--heal-options", default="", help="more options of grail heal, such as --heal-batch 8 for steps of 8 windows")
     parser.add_argument("--directory", help="where to make the checkpoint (/dev/shm)")
     parser.add_argument("--out", help="file of the figures")
     a = parser.parse_args()

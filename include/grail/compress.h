@@ -194,7 +194,9 @@ typedef struct grail_heal_options {
     double time;         /* in seconds, for all trainings together; 0 = no limit */
     const char *teacher; /* the dense network of a model that was narrowed earlier, which is then
                             healed and not cut; or NULL */
-    GRAIL_ROOM(8);
+    int64_t batch;       /* windows or images of a step; 0 = 64 images, or windows of 2048 tokens
+                            together, but 1 to 8 */
+    GRAIL_ROOM(7);
 } grail_heal_options;
 
 /** With which means it runs, and who is told. */

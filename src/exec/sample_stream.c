@@ -241,32 +241,28 @@ out:
     return status;
 }
 
-/* to[count] = copies of the values live[count], which are of a slice; what is there is kept for the
- * other samples. */
-static grail_status copy_values(const sample_stream *s, const execution *e, batch_slice slice,
-                                int count, const int *live, matrix *to)
+static grail_status missing(const sample_stream *s)
 {
-    for (int i = 0; i < count; i++) {
-        const matrix from = execution_value(e, live[i]);
-        const int64_t rows = from.rows / slice.count; /* of a sample */
-        if (!matrix_exists(from)) {
-            return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d",
-                             s->position);
-        }
-        if (!matrix_exists(to[i])) {
-            CHECK(matrix_new(s->backend, from.type,
-                             slice.count == slice.all ? from.rows : rows * slice.all, from.columns,
-                             &to[i]));
-        }
-        CHECK(matrix_copy(from, matrix_rows(to[i], slice.first * rows, from.rows)));
-    }
-    return GRAIL_OK;
+    return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d", s->position);
 }
 
+/* What is there is kept for the other samples. */
 grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_slice slice,
                                        const execution *e)
 {
-    return copy_values(s, e, slice, s->next_count, s->next_live, s->next + batch * s->next_count);
+    for (int i = 0; i < s->next_count; i++) {
+        matrix *to = &s->next[batch * s->next_count + i];
+        const matrix from = execution_value(e, s->next_live[i]);
+        const int64_t rows = from.rows / slice.count; /* of a sample */
+        CHECK(matrix_exists(from) ? GRAIL_OK : missing(s));
+        if (!matrix_exists(*to)) {
+            CHECK(matrix_new(s->backend, from.type,
+                             slice.count == slice.all ? from.rows : rows * slice.all, from.columns,
+                             to));
+        }
+        CHECK(matrix_copy(from, matrix_rows(*to, slice.first * rows, from.rows)));
+    }
+    return GRAIL_OK;
 }
 
 grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
@@ -274,9 +270,17 @@ grail_status sample_stream_write(sample_stream *s, int64_t batch, const executio
     return sample_stream_write_slice(s, batch, whole, e);
 }
 
-grail_status sample_stream_keep(sample_stream *s, int64_t batch, const execution *e)
+grail_status sample_stream_keep(sample_stream *s, int64_t batch, const execution *e, int64_t sample)
 {
-    return copy_values(s, e, whole, s->live_count, s->live, s->held + batch * s->live_count);
+    for (int i = 0; i < s->live_count; i++) {
+        matrix *to = &s->held[batch * s->live_count + i];
+        const matrix all = execution_value(e, s->live[i]);
+        const int64_t rows = all.rows / e->shape.samples;
+        CHECK(matrix_exists(all) ? GRAIL_OK : missing(s));
+        CHECK(matrix_new(s->backend, all.type, rows, all.columns, to));
+        CHECK(matrix_copy(matrix_rows(all, sample * rows, rows), *to));
+    }
+    return GRAIL_OK;
 }
 
 bool sample_stream_holds(const sample_stream *s, int64_t batch)

@@ -75,10 +75,10 @@ grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_sl
                                        const execution *e) GRAIL_MUST_CHECK;
 void sample_stream_move_end(sample_stream *s);
 
-/** Stores the values of `e` that are live where the sample stream is, for a batch that it does not
- * hold yet: after a move without a write. */
-grail_status sample_stream_keep(sample_stream *s, int64_t batch,
-                                const execution *e) GRAIL_MUST_CHECK;
+/** Stores the values of one of the samples of `e` that are live where the sample stream is, for a
+ * batch of one that it does not hold yet: after a move without a write. */
+grail_status sample_stream_keep(sample_stream *s, int64_t batch, const execution *e,
+                                int64_t sample) GRAIL_MUST_CHECK;
 bool sample_stream_holds(const sample_stream *s, int64_t batch);
 void sample_stream_drop(sample_stream *s, int64_t batch);
 

@@ -74,13 +74,15 @@ void heal_group_of(const heal_options *options, int block, int block_count, int 
     *last = *first + size <= block_count ? *first + size - 1 : block_count - 1;
 }
 
-int64_t heal_step_samples(input_kind input, int64_t length, int64_t seen)
+int64_t heal_step_samples(const heal_options *options, input_kind input, int64_t length,
+                          int64_t seen)
 {
     enum { MOST_WINDOWS = 8, TOKENS = 2048, IMAGES = 64 };
     const int64_t windows = length * MOST_WINDOWS <= TOKENS ? MOST_WINDOWS
                             : length < TOKENS               ? TOKENS / length
                                                             : 1;
-    const int64_t wanted = input == INPUT_IMAGES ? IMAGES : windows;
+    const int64_t usual = input == INPUT_IMAGES ? IMAGES : windows;
+    const int64_t wanted = options->chosen.batch > 0 ? options->chosen.batch : usual;
     return seen < wanted ? seen : wanted;
 }
 
@@ -101,6 +103,9 @@ grail_status heal_options_to_json(const heal_options *options, json_t *object)
     }
     CHECK(json_put(object, "steps", json_integer(options->chosen.steps)));
     CHECK(json_put(object, "group", json_integer(options->chosen.group)));
+    if (options->chosen.batch > 0) {
+        CHECK(json_put(object, "batch", json_integer(options->chosen.batch)));
+    }
     CHECK(json_put(object, "block_rate", json_real(options->block_rate)));
     CHECK(json_put(object, "model_rate", json_real(options->network_rate)));
     return json_put(object, "seconds", json_real_or_null(options->chosen.time));

@@ -29,9 +29,10 @@ bool heals(const heal_options *options);
  * where blocks are not healed. */
 void heal_group_of(const heal_options *options, int block, int block_count, int *first, int *last);
 
-/** Samples of a step, where so many are seen: 64 images, or as many windows of `length` tokens as
- * 2,048 tokens hold, but 1 to 8. */
-int64_t heal_step_samples(input_kind input, int64_t length, int64_t seen);
+/** Samples of a step, where so many are seen: as chosen, or 64 images, or as many windows of
+ * `length` tokens as 2,048 tokens hold, but 1 to 8. */
+int64_t heal_step_samples(const heal_options *options, input_kind input, int64_t length,
+                          int64_t seen);
 /** Samples of `count` that no step sees: a sixteenth of the windows, at least 8, or an eighth of
  * the images, at least 16, but at most a quarter. */
 int64_t heal_held_samples(input_kind input, int64_t count);

@@ -212,8 +212,8 @@ static double healing_bytes(const request *r, const grail_model *model, double v
         trained = elements_of_nodes(r, model, 0, g->node_count);
         values += (double)g->block_count;
     }
-    const double images = fmin(r->samples, TAPE_IMAGES);
-    return sizeof(float) * (HEALED_COPIES * trained + images * values * value);
+    const double part = fmax(TAPE_IMAGES, ceil((double)r->heal.chosen.batch / 4.0));
+    return sizeof(float) * (HEALED_COPIES * trained + fmin(r->samples, part) * values * value);
 }
 
 /* `value`: elements of the largest value between nodes, for one sample that has `input` elements.

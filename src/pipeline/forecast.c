@@ -176,7 +176,7 @@ static double healing_products(const rows_of *r, double count)
     const double seen = count > held ? count - held : count;
     const int64_t length = input == INPUT_IMAGES ? 1 : (int64_t)(r->samples / count);
     const double stepped =
-        (double)h->chosen.steps * (double)heal_step_samples(input, length, (int64_t)seen);
+        (double)h->chosen.steps * (double)heal_step_samples(h, input, length, (int64_t)seen);
     double sum = 0.0;
     if (h->blocks) {
         sum += count * dense + (3.0 * stepped + MEASURED * held) * narrow;

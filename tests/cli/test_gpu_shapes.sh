@@ -16,13 +16,14 @@ value() {
 }
 
 check "every part gives its figures"
-runs "${bench[@]}" --grail "$grail" --out figures.json
+runs "${bench[@]}" --grail "$grail" --heal-options "--heal-batch 4" --out figures.json
 for figure in "peak product_rate" "grail block" "grail share_of_peak" "grail paper_over_this" "full rate" "paper solve_per_block" \
     "heal tokens_per_step" "plain block_one_window" "plain four_layers_four_windows"; do
     # shellcheck disable=SC2086 # two words
     holds "$(value $figure) > 0"
 done
 holds "$(value paper all_blocks) > $(value paper block)"
+holds "$(value heal tokens_per_step) == 4 * 32"
 
 check "a part that fails is named and does not stop the others"
 run "${bench[@]}" --grail "$grail" --options=--no-such-option --parts grail,peak --out figures.json

@@ -29,6 +29,9 @@ for steps in -1 x 1.5 99999999999999999999; do
     both 2 "--heal-steps takes an integer of at least 1, not '$steps'" --heal-steps "$steps"
 done
 both 2 "--heal-steps takes an integer of at least 1, not '0'" --heal-steps 0
+for batch in 0 -1 x 1.5; do
+    both 2 "--heal-batch takes an integer of at least 1, not '$batch'" --heal-batch "$batch"
+done
 for group in 0 -1 x 1.5; do
     both 2 "--heal-group takes an integer of at least 1, not '$group'" --heal-group "$group"
 done
@@ -165,6 +168,13 @@ says "- blocks 1 to 2: " grouped/README.md
 runs "${heal[@]}" -o brief --heal block --heal-group 9 --heal-time 0.0001s
 says "blocks 1 to 2 of 2 were not healed: the time did not suffice" stdout
 says "  blocks 1-2/2: not healed, the time does not suffice" stderr
+
+check "a step has as many samples as were asked for"
+runs "${heal[@]}" -o usual --heal block
+runs "${heal[@]}" -o single --heal block --heal-batch 1
+grep -q '"batch": 1' single/report.json || fail "the report does not tell"
+! grep -q '"batch"' usual/report.json || fail "the report tells what is usual"
+! cmp -s usual/model.safetensors single/model.safetensors || fail "the weights are the same"
 
 check "a limit of time that does not suffice is said, and changes nothing"
 runs "${heal[@]}" -o hurried --heal block,model --heal-time 0.0001s

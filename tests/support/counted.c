@@ -58,6 +58,7 @@ static backend_kind counting(const backend_kind *of, const char *name)
     backend_kind kind = *of;
     kind.name = name;
     kind.is_host = false;
+    kind.batch_rows = 2048; /* as a device has, though no more than others have at a time */
     kind.upload = upload;
     kind.download = download;
     for (int i = 0; i < SLOT_COUNT; i++) {

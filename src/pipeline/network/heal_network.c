@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "exec/tape.h"
+#include "graph/operators.h"
 #include "heal/loss.h"
 #include "pipeline/network/keeping.h"
 
@@ -107,11 +108,11 @@ static grail_status copy_input(const calibration *c, const sample_part *part, ui
 enum { NOBODY = -1 };
 
 /* What was computed of the dense network. Text does not change, so each sample is run up to the
- * head when it is first asked for, one at a time so that its values do not depend on what is asked
- * for with it; these are kept where those of all samples fit into memory. The one of several ranks
- * that asks first keeps it, and gives it to others that ask later. A visitor of a pass (pass.h)
- * would run samples that no step asks for before the time is over, and batches instead of single
- * ones, which have other bits. */
+ * head when it is first asked for, on the host one at a time so that its values do not depend on
+ * what is asked for with it, which on a device they do by rounding; these are kept where those of
+ * all samples fit into memory. The one of several ranks that asks first keeps it, and gives it to
+ * others that ask later. A visitor of a pass (pass.h) would run samples that no step asks for
+ * before the time is over, and batches instead of single ones, which have other bits. */
 typedef struct dense_outputs {
     const heal_setting *setting; /* borrowed */
     int begin;                   /* node of the head; 0: samples change */
@@ -207,36 +208,59 @@ static void dense_fini(dense_outputs *d)
     *d = (dense_outputs){0};
 }
 
-/* Computes one sample up to the head. */
-static grail_status compute(dense_outputs *d, int64_t sample)
+/* Computes some samples up to the head. */
+static grail_status compute(dense_outputs *d, const sample_part *part)
 {
     grail_status status = GRAIL_OK;
     const heal_setting *s = d->setting;
     const network_run *dense = s->dense;
-    const sample_part part = {.samples = &sample, .count = 1};
     part_input input = {0};
-    TRY(copy_input(s->samples, &part, 0, 0, &input));
-    TRY(execution_begin(dense->execution, part_shape(s->samples, &part), input_of(&input)));
+    TRY(copy_input(s->samples, part, 0, 0, &input));
+    TRY(execution_begin(dense->execution, part_shape(s->samples, part), input_of(&input)));
     TRY(execution_run(dense->execution, dense->parameters, 0, d->begin));
-    TRY(sample_stream_keep(&d->kept, sample, dense->execution));
+    for (int64_t i = 0; i < part->count; i++) {
+        TRY(sample_stream_keep(&d->kept, part->samples[i], dense->execution, i));
+    }
 out:
     input_fini(&input);
     return status;
+}
+
+static bool is_listed(int64_t sample, int64_t count, const int64_t *list)
+{
+    int64_t i = 0;
+    while (i < count && list[i] != sample) {
+        i++;
+    }
+    return i < count;
 }
 
 /* Computes, on rank `runner`, what no rank keeps of a part. Called by all ranks. Where a
  * computation failed before, its holder makes it now. */
 static grail_status dense_prepare(dense_outputs *d, const sample_part *part, int runner)
 {
+    grail_status status = GRAIL_OK;
     const int rank = comm_rank(d->setting->comm);
+    const int64_t most = samples_at_once(d->setting);
+    int64_t *missing = NULL;
+    int64_t count = 0;
+    TRY(memory_new_unset(&missing, (size_t)most, sizeof missing[0]));
     for (int64_t i = 0; d->begin > 0 && i < part->count; i++) {
-        int *holder = &d->holders[part->samples[i]];
+        const int64_t sample = part->samples[i];
+        int *holder = &d->holders[sample];
         *holder = *holder == NOBODY || !d->keeps ? runner : *holder;
-        if (*holder == rank && !sample_stream_holds(&d->kept, part->samples[i])) {
-            CHECK(compute(d, part->samples[i]));
+        if (*holder == rank && !sample_stream_holds(&d->kept, sample) &&
+            !is_listed(sample, count, missing)) {
+            missing[count++] = sample;
+        }
+        if (count == most || (count > 0 && i + 1 == part->count)) {
+            TRY(compute(d, &(sample_part){.samples = missing, .count = count}));
+            count = 0;
         }
     }
-    return GRAIL_OK;
+out:
+    memory_free(missing);
+    return status;
 }
 
 /* Puts what is kept of a part into the runner's execution of the dense network. Called by all. */
@@ -367,12 +391,29 @@ static grail_status make_sections(network_task *t)
     return GRAIL_OK;
 }
 
+/* A device takes embeddings from a table that lies there, not rows of a file at each step. */
+static grail_status hold_tables(const network_run *run)
+{
+    const parameter_entry *ignored = NULL;
+    for (int i = 0; i < run->graph->node_count; i++) {
+        const node *n = &run->graph->nodes[i];
+        if (operator_of(n)->gathers) {
+            CHECK(parameter_store_get(run->parameters, n->weight, &ignored));
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status task_init(const heal_setting *s, network_task *t)
 {
     const graph *g = s->current->graph;
     *t = (network_task){.setting = s, .is_divergence = !graph_gives_features(g)};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(make_sections(t));
+    if (!backend_is_host(s->backend)) {
+        CHECK(hold_tables(s->dense));
+        CHECK(hold_tables(s->current));
+    }
     CHECK(dense_init(s, &t->dense));
     CHECK(gradient_store_create(g, s->backend, &t->none));
     CHECK(tape_create(g, s->backend, s->pool, &t->tape));

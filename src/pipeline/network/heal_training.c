@@ -61,8 +61,8 @@ static grail_status choose_shown(heal_training *t)
 static int64_t step_samples(const heal_training *t)
 {
     const heal_setting *s = t->setting;
-    return heal_step_samples(s->current->graph->input_kind, windows_mean_size(&s->samples->windows),
-                             t->seen_count);
+    return heal_step_samples(s->options, s->current->graph->input_kind,
+                             windows_mean_size(&s->samples->windows), t->seen_count);
 }
 
 batch_shape part_shape(const calibration *samples, const sample_part *part)
@@ -71,12 +71,28 @@ batch_shape part_shape(const calibration *samples, const sample_part *part)
                          .positions = calibration_positions(samples, part->samples[0])};
 }
 
-/* A quarter of a step, so that four ranks have work. */
-static int64_t part_samples(const heal_training *t)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t samples_at_once(const heal_setting *s)
+{
+    const extent *positions = &s->samples->positions;
+    const int64_t rows = positions->height * positions->width;
+    return larger(1, backend_panel(s->backend, 0) / larger(1, rows));
+}
+
+/* A quarter of a step, so that four ranks have work, or what one call of a device is worth. */
+static void choose_parts(heal_training *t)
 {
     enum { PARTS = 4 };
     const bool of_one_size = t->setting->samples->windows.starts == NULL;
-    return of_one_size ? (step_samples(t) + PARTS - 1) / PARTS : 1;
+    const int64_t step = step_samples(t);
+    const int64_t at_once = samples_at_once(t->setting);
+    const int64_t quarter = (step + PARTS - 1) / PARTS;
+    t->part_samples = !of_one_size ? 1 : larger(quarter, at_once < step ? at_once : step);
+    t->judged_samples = !of_one_size ? 1 : larger(quarter, at_once);
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */
@@ -111,7 +127,7 @@ grail_status heal_training_init(const heal_setting *s, int block, int last_block
     TRY(choose_shown(t));
     TRY(mark_trained(current->graph, s->sites, s->plan, begin, end, &trained));
     TRY(optimizer_create(current->graph, current->parameters, trained, &t->optimizer));
-    t->part_samples = part_samples(t);
+    choose_parts(t);
 out:
     memory_free(trained);
     return status;
@@ -133,6 +149,7 @@ typedef struct turns {
     const heal_training *training;
     const int64_t *samples; /* [count] */
     int64_t count;
+    int64_t part; /* samples of each part but the last, which may have less */
 } turns;
 
 /* What a part adds to the loss. */
@@ -143,16 +160,14 @@ typedef struct share {
 
 static int64_t part_count(const turns *p)
 {
-    return (p->count + p->training->part_samples - 1) / p->training->part_samples;
+    return (p->count + p->part - 1) / p->part;
 }
 
 static sample_part part_at(const turns *p, int64_t index)
 {
-    const int64_t first = index * p->training->part_samples;
+    const int64_t first = index * p->part;
     const int64_t left = p->count - first;
-    return (sample_part){.samples = p->samples + first,
-                         .count =
-                             left < p->training->part_samples ? left : p->training->part_samples};
+    return (sample_part){.samples = p->samples + first, .count = left < p->part ? left : p->part};
 }
 
 /* Ranks that have a part in the turn that begins with part `first`. */
@@ -207,7 +222,7 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
 {
     const heal_training *t = user;
     const grail_comm *comm = t->setting->comm;
-    const turns all = {.training = t, .samples = samples, .count = count};
+    const turns all = {.training = t, .samples = samples, .count = count, .part = t->part_samples};
     for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
         int64_t rows = 0;
         CHECK(take_turn(&all, first, step, count, no_matrix, &rows));
@@ -253,7 +268,8 @@ static grail_status mean_loss(const heal_training *t, const int64_t *samples, in
 {
     grail_status status = GRAIL_OK;
     const grail_comm *comm = t->setting->comm;
-    const turns all = {.training = t, .samples = samples, .count = count};
+    const turns all = {
+        .training = t, .samples = samples, .count = count, .part = t->judged_samples};
     const int64_t parts = part_count(&all) + comm_size(comm); /* some of the last turn are none */
     const int rank = comm_rank(comm);
     matrix sums = {0};

@@ -4,8 +4,9 @@
  *
  * The samples of a step, or of a judgement, are gone through in parts: the gradients of a part are
  * taken by themselves and then added to those of the parts before it, so the bits follow from the
- * parts. These are no visits of a pass (pass.h): steps draw their samples in an order of their own,
- * and judgements, which take a few samples of each batch, go by the same parts as steps do. */
+ * parts. A device, whose calls cost more than some rows, takes larger parts. These are no visits of
+ * a pass (pass.h): steps draw their samples in an order of their own, and judgements, which take a
+ * few samples of each batch, go by the same parts as steps do. */
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 #define GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
 
@@ -39,6 +40,9 @@ typedef struct sample_part {
 } sample_part;
 
 batch_shape part_shape(const calibration *samples, const sample_part *part);
+
+/** Samples that are worth a call of the backend: more than one on a device. */
+int64_t samples_at_once(const heal_setting *s);
 
 /** What a mean loss over rows is made of. */
 typedef struct heal_loss {
@@ -78,7 +82,8 @@ typedef struct heal_training {
     int64_t seen_count, held_count;
     int64_t *shown; /* [shown_count] as many seen ones as are held out, whose loss is told; owned */
     int64_t shown_count;
-    int64_t part_samples; /* of each part but the last, which may have less */
+    /* Samples of each part of a step, or of a judgement, but the last, which may have less. */
+    int64_t part_samples, judged_samples;
     optimizer *optimizer; /* owned; of what is trained in the current network */
     heal_memory memory;
     heal_loss loss;

@@ -157,7 +157,7 @@ FIXTURE_TEST(batches_may_be_kept_in_any_order)
         begin_batch(f);
         fill(f->e, 1, 100.0 * (double)batch);
         fill(f->e, 2, 7.0 + (double)batch);
-        assert_ok(sample_stream_keep(&f->s, batch, f->e));
+        assert_ok(sample_stream_keep(&f->s, batch, f->e, 0));
         assert_true(sample_stream_holds(&f->s, batch));
     }
     assert_false(sample_stream_holds(&f->s, 0));

@@ -62,13 +62,23 @@ TEST(a_rate_that_is_given_is_taken)
 
 TEST(a_step_of_text_has_about_as_many_tokens_whatever_its_windows)
 {
+    static const heal_options usual;
     static const int64_t cases[][3] = {/* length, windows that are seen, windows of a step */
                                        {1, 100, 8},    {256, 100, 8},  {257, 100, 7},
                                        {512, 100, 4},  {1024, 100, 2}, {2048, 100, 1},
                                        {4096, 100, 1}, {256, 3, 3},    {4096, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(heal_step_samples(INPUT_TOKENS, cases[i][0], cases[i][1]), cases[i][2]);
+        assert_int_equal(heal_step_samples(&usual, INPUT_TOKENS, cases[i][0], cases[i][1]),
+                         cases[i][2]);
     }
-    assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 1000), 64);
-    assert_int_equal(heal_step_samples(INPUT_IMAGES, 1, 10), 10);
+    assert_int_equal(heal_step_samples(&usual, INPUT_IMAGES, 1, 1000), 64);
+    assert_int_equal(heal_step_samples(&usual, INPUT_IMAGES, 1, 10), 10);
+}
+
+TEST(samples_of_a_step_are_as_chosen_where_so_many_are_seen)
+{
+    static const heal_options chosen = {.chosen.batch = 20};
+    assert_int_equal(heal_step_samples(&chosen, INPUT_TOKENS, 2048, 100), 20);
+    assert_int_equal(heal_step_samples(&chosen, INPUT_IMAGES, 1, 100), 20);
+    assert_int_equal(heal_step_samples(&chosen, INPUT_TOKENS, 16, 7), 7);
 }
