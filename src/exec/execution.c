@@ -265,7 +265,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         error_prefix("input or weight of '%s'", e->graph->parameters[n->weight].name);
     }
     TRY(status);
-    if (operator_of(n)->may_overflow) {
+    if (operator_of(n)->may_overflow && !e->unwatched) {
         TRY(execution_watch(e->graph, n, 0, e->values[n->output]));
     }
     /* a buffer that became the output stays */

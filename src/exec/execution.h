@@ -40,6 +40,7 @@ typedef struct execution {
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
                            (tape.h); NULL: none. Borrowed */
     bool settles_later; /* whoever runs nodes calls backend_settle */
+    bool unwatched;     /* NaN and infinity pass: whoever runs nodes looks at what comes of them */
 } execution;
 
 /** *out is owned, even after a failure: execution_free. */
@@ -70,7 +71,7 @@ grail_status execution_routed(const execution *e, int shares, int64_t output,
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
  * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or
  * Attention is GRAIL_ERROR_NUMERIC naming the block and the parameter; a device is read once for
- * that, behind all nodes.
+ * that, behind all nodes. An unwatched execution lets them pass.
  */
 grail_status execution_run(execution *e, parameter_store *store, int begin,
                            int end) GRAIL_MUST_CHECK;

@@ -130,7 +130,9 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
 grail_status torch_run_activate_gradient(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    multiply_slope(&f, o->with.activation, torch_wide(&f, o->m[0]), torch_wide(&f, o->m[1]),
+    const bool rounds_once = o->with.activation == ACTIVATION_SILU; /* torch's own is f32 within */
+    torch_tensor (*const seen)(torch_frame *, matrix) = rounds_once ? torch_matrix : torch_wide;
+    multiply_slope(&f, o->with.activation, seen(&f, o->m[0]), seen(&f, o->m[1]),
                    torch_matrix(&f, o->m[2]));
     return torch_end(&f);
 }

@@ -66,11 +66,23 @@ grail_status torch_run_scale(const operation *o)
     return torch_end(&f);
 }
 
+/* Y = X A, rounded once, or X. */
+static void multiply_or_copy(torch_frame *f, matrix x, matrix a, matrix y)
+{
+    if (matrix_exists(a)) {
+        torch_times_into(f, torch_matrix(f, x), torch_matrix(f, a), torch_matrix(f, y));
+    } else {
+        torch_copy(f, torch_matrix(f, x), torch_matrix(f, y));
+    }
+}
+
 grail_status torch_run_spread_gradient(const operation *o)
 {
     const matrix db = o->m[2];
     torch_frame f = torch_begin(db.owner);
-    if (db.rows > 0) {
+    if (db.rows == o->m[0].rows && db.columns == o->m[0].columns) { /* nothing is spread */
+        multiply_or_copy(&f, o->m[0], o->m[1], db);
+    } else if (db.rows > 0) {
         torch_tensor terms = grouped(&f, o->m[0], db.rows);
         if (matrix_exists(o->m[1])) {
             terms = torch_as(&f, GRAIL_DTYPE_F64, terms);

@@ -117,6 +117,15 @@ static int64_t rows_of_sample(const block_task *t)
     return rows;
 }
 
+static grail_status watch_outputs(const block_task *t, int64_t step)
+{
+    for (int i = 0; i < t->blocks->goal_count; i++) {
+        const int value = t->blocks->goals[i].value;
+        CHECK(watch_step(t->setting, step, execution_value(tape_execution(t->tape), value)));
+    }
+    return GRAIL_OK;
+}
+
 static grail_status run(void *user, const sample_part *part, int64_t step, int64_t mean_over,
                         matrix sum, int64_t *rows)
 {
@@ -125,11 +134,15 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     gradient_store *gradients = t->training.optimizer->gradients;
     const bool trains = mean_over > 0;
     (void)part;
-    (void)step;
+    tape_execution(t->tape)->unwatched = trains && steps_are_unwatched(t->setting);
     CHECK(tape_forward(t->tape, parameters, trains ? gradients : t->none, false, t->begin, t->end));
     CHECK(
         add_distances(t, trains ? 1.0 / (double)(mean_over * rows_of_sample(t)) : 0.0, sum, rows));
-    return trains ? tape_backward(t->tape, parameters, gradients) : GRAIL_OK;
+    if (!trains) {
+        return GRAIL_OK;
+    }
+    CHECK(watch_outputs(t, step));
+    return tape_backward(t->tape, parameters, gradients);
 }
 
 grail_status heal_block_train(const heal_setting *s, const healed_blocks *blocks)

@@ -516,7 +516,8 @@ static grail_status back_section(const network_task *t, int index)
 /* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
  * the network's, which stay with the execution. */
 static grail_status part_gradients(const network_task *t, const sample_part *part,
-                                   const part_input *input, double scale, matrix sum, int64_t *rows)
+                                   const part_input *input, int64_t step, double scale, matrix sum,
+                                   int64_t *rows)
 {
     execution *e = tape_execution(t->tape);
     const batch_shape shape = part_shape(t->setting->samples, part);
@@ -524,6 +525,7 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
     CHECK(execution_begin(e, shape, input_of(input)));
     CHECK(run_forward(t));
     CHECK(run_section(t, last, t->training.optimizer->gradients));
+    CHECK(watch_step(t->setting, step, execution_value(e, e->graph->output)));
     CHECK(add_loss(t, scale, sum, rows));
     CHECK(back_section(t, last));
     for (int i = last - 1; i >= 0; i--) {
@@ -576,9 +578,10 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     part_input input = {0};
     TRY(copy_input(t->setting->samples, part, seed, step, &input));
     TRY(dense_run(&t->dense, part, &input));
+    tape_execution(t->tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
-        TRY(part_gradients(t, part, &input, 1.0 / (double)(mean_over * rows_of_sample(t)), sum,
-                           rows));
+        TRY(part_gradients(t, part, &input, step, 1.0 / (double)(mean_over * rows_of_sample(t)),
+                           sum, rows));
     } else {
         TRY(part_loss(t, part, &input, sum, rows));
     }

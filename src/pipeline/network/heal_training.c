@@ -6,6 +6,7 @@
 #include "pipeline/request/dropped.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* -- samples ----------------------------------------------------------------------------------- */
 
@@ -93,6 +94,19 @@ static void choose_parts(heal_training *t)
     const int64_t quarter = (step + PARTS - 1) / PARTS;
     t->part_samples = !of_one_size ? 1 : larger(quarter, at_once < step ? at_once : step);
     t->judged_samples = !of_one_size ? 1 : larger(quarter, at_once);
+}
+
+bool steps_are_unwatched(const heal_setting *s)
+{
+    return !backend_is_host(s->backend);
+}
+
+grail_status watch_step(const heal_setting *s, int64_t step, matrix outputs)
+{
+    char text[WATCH_TEXT];
+    snprintf(text, sizeof text, "step %lld of healing: an output is NaN or infinite",
+             (long long)step + 1);
+    return steps_are_unwatched(s) ? matrix_watch(outputs, 0, text) : GRAIL_OK;
 }
 
 /* -- preparation ------------------------------------------------------------------------------- */

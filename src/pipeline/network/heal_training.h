@@ -44,6 +44,11 @@ batch_shape part_shape(const calibration *samples, const sample_part *part);
 /** Samples that are worth a call of the backend: more than one on a device. */
 int64_t samples_at_once(const heal_setting *s);
 
+/** For what a step runs forward, whose values a device does not search one by one: the outputs,
+ * which tell of all, are watched instead. */
+bool steps_are_unwatched(const heal_setting *s);
+grail_status watch_step(const heal_setting *s, int64_t step, matrix outputs) GRAIL_MUST_CHECK;
+
 /** What a mean loss over rows is made of. */
 typedef struct heal_loss {
     /* Called on all ranks for each part of a turn: what `runner` computes by itself beforehand and

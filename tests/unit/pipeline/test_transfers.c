@@ -10,6 +10,7 @@
 
 #include <grail/gram.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,8 @@ typedef struct trainings {
     int64_t given_to_steps, read_by_steps, read_by_judgements;
     transfers before;  /* the last of either began or ended */
     bool behind_steps; /* that was a step */
+    int64_t spoils;    /* the step, counted from 1, behind which a weight becomes NaN; 0: none */
+    int64_t taken;
 } trainings;
 
 static trainings trained;
@@ -218,12 +221,24 @@ static int64_t read_since(void)
     return counted.downloads - b.downloads + counted.readings - b.readings;
 }
 
+static void spoil(matrix weight)
+{
+    float *values = NULL;
+    assert_ok(memory_new(&values, (size_t)matrix_count(weight), sizeof values[0]));
+    values[0] = NAN;
+    assert_ok(matrix_upload_f32(weight, values));
+    memory_free(values);
+}
+
 grail_status __real_optimizer_step(optimizer *o, double rate);
 grail_status __wrap_optimizer_step(optimizer *o, double rate);
 
 grail_status __wrap_optimizer_step(optimizer *o, double rate)
 {
     const grail_status status = __real_optimizer_step(o, rate);
+    if (++trained.taken == trained.spoils) {
+        spoil(o->parameters->entries[o->of[0].index].values);
+    }
     const int64_t given = counted.uploads - trained.before.uploads;
     const int64_t read = read_since();
     trained.steps += trained.behind_steps;
@@ -268,13 +283,10 @@ static void check_losses(const heal_watch *device, const heal_watch *host)
     }
 }
 
-/* Steps read nothing, and are given the ids of their windows where the network begins with them; a
- * judgement waits for the steps before it, and reads their status and then its loss. */
-static void check_training(const lab *l, const char *kind, const char *what)
+enum { BATCHES = 4, STEPS = 24 };
+
+static grail_compress_options training_options_of(const lab *l, const char *kind, const char *what)
 {
-    enum { BATCHES = 4, STEPS = 48 };
-    heal_watch device = {0};
-    heal_watch host = {0};
     grail_compress_options options = heal_run_options(l, lab_golden("llama3"), "healed", what);
     options.output.path = lab_path_of(l, "%s-%s", kind, what);
     options.read.text.path = write_batches(l, BATCHES);
@@ -282,6 +294,16 @@ static void check_training(const lab *l, const char *kind, const char *what)
     options.read.samples = BATCHES * BATCH;
     options.heal.steps = STEPS;
     options.run.backend = kind;
+    return options;
+}
+
+/* Steps read nothing, and are given the ids of their windows where the network begins with them; a
+ * judgement waits for the steps before it, and reads their status and then its loss. */
+static void check_training(const lab *l, const char *kind, const char *what)
+{
+    heal_watch device = {0};
+    heal_watch host = {0};
+    grail_compress_options options = training_options_of(l, kind, what);
     trained = (trainings){.before = counted};
     assert_ok(heal_run(options, &device));
     print_message("%s, %s: %lld steps behind another one read %lld and were given %lld; %lld "
@@ -314,6 +336,23 @@ LAB_TEST(steps_of_healing_on_pytorch_read_nothing)
     }
     check_training(l, "counted torch", "block");
     check_training(l, "counted torch", "model");
+}
+
+/* The step behind it makes NaN, which the wait before the judgement finds: that one is not made,
+ * and the training begins again with a lower rate. */
+LAB_TEST(a_training_that_makes_nan_on_a_device_begins_again)
+{
+    heal_watch watch = {0};
+    grail_compress_options options = training_options_of(l, "counted", "model");
+    trained = (trainings){.before = counted};
+    assert_ok(heal_run(options, &watch));
+    const int64_t judgements = trained.judgements;
+    options.output.path = lab_path(l, "spoilt");
+    trained = (trainings){.before = counted, .spoils = 1};
+    assert_ok(heal_run(options, &watch));
+    const grail_healing *made = heal_made(&watch, 0);
+    assert_true(trained.taken == STEPS && trained.judgements == judgements - 1);
+    assert_true(made->best_step > 2 && made->held_after < made->held_before);
 }
 
 int main(void)
