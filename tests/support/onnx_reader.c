@@ -1,6 +1,6 @@
 #include "support/onnx_reader.h"
 
-#include "support/protobuf_reader.h"
+#include "format/onnx/protobuf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +10,24 @@
 
 static onnx_file_read file;
 
+typedef grail_status (*protobuf_handler)(const protobuf_field *field, void *context);
+
+/* Calls the handler for each field of a message, in order. */
+static grail_status protobuf_read(byte_range message, protobuf_handler handler, void *context)
+{
+    while (message.size > 0) {
+        protobuf_field field;
+        CHECK(protobuf_next(&message, &field));
+        CHECK(handler(&field, context));
+    }
+    return GRAIL_OK;
+}
+
 static void copy_text(const protobuf_field *f, char out[ONNX_NAME])
 {
     assert_int_equal(f->wire, WIRE_BYTES);
     assert_true(f->bytes.size < ONNX_NAME);
-    snprintf(out, ONNX_NAME, "%.*s", (int)f->bytes.size, f->bytes.bytes);
+    snprintf(out, ONNX_NAME, "%.*s", (int)f->bytes.size, (const char *)f->bytes.bytes);
 }
 
 static void unknown_field(const char *message, const protobuf_field *f)
@@ -61,7 +74,7 @@ static grail_status read_tensor(const protobuf_field *f, void *context)
         copy_text(f, t->name);
         break;
     case 9:
-        t->raw = (const unsigned char *)f->bytes.bytes;
+        t->raw = f->bytes.bytes;
         t->bytes = f->bytes.size;
         break;
     case 13:
@@ -208,8 +221,7 @@ const onnx_file_read *onnx_read(const char *path)
     file_map_close(&file.map);
     file = (onnx_file_read){0};
     assert_ok(file_map_open(&file.map, path));
-    const protobuf_text all = {(const char *)file.map.data, file.map.size};
-    assert_ok(protobuf_read(all, read_model, &file));
+    assert_ok(protobuf_read((byte_range){file.map.data, file.map.size}, read_model, &file));
     return &file;
 }
 

@@ -1,72 +1,12 @@
 #include "format/onnx/onnx_write.h"
 
-#include "base/buffer.h"
 #include "base/file.h"
 #include "base/output_file.h"
+#include "format/onnx/protobuf.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* -- protocol buffers. A field is a tag (number << 3 | wire type) and a varint, four bytes, or a
- * length and that many bytes. Source: the encoding page of the protocol buffers documentation. */
-
-typedef enum protobuf_wire { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 } protobuf_wire;
-
-enum { LONGEST_VARINT = 10 };
-
-static grail_status put_varint(buffer *out, uint64_t value)
-{
-    unsigned char bytes[LONGEST_VARINT];
-    size_t count = 0;
-    do {
-        bytes[count++] = (unsigned char)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
-        value >>= 7;
-    } while (value > 0);
-    return buffer_append(out, bytes, count);
-}
-
-static grail_status put_tag(buffer *out, int field, protobuf_wire wire)
-{
-    return put_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
-}
-
-static grail_status put_integer(buffer *out, int field, int64_t value)
-{
-    CHECK(put_tag(out, field, WIRE_VARINT));
-    return put_varint(out, (uint64_t)value);
-}
-
-static grail_status put_header(buffer *out, int field, size_t size)
-{
-    CHECK(put_tag(out, field, WIRE_BYTES));
-    return put_varint(out, size);
-}
-
-static grail_status put_bytes(buffer *out, int field, const void *bytes, size_t size)
-{
-    CHECK(put_header(out, field, size));
-    return buffer_append(out, bytes, size);
-}
-
-static grail_status put_string(buffer *out, int field, const char *text)
-{
-    return put_bytes(out, field, text, strlen(text));
-}
-
-/* The header is appended and then brought before the message. */
-static grail_status end_message(buffer *out, int field, size_t begin, size_t more)
-{
-    unsigned char header[2 * LONGEST_VARINT];
-    const size_t size = out->size - begin;
-    CHECK(put_header(out, field, size + more));
-    unsigned char *message = out->bytes + begin;
-    const size_t length = out->size - begin - size;
-    memcpy(header, message + size, length);
-    memmove(message + length, message, size);
-    memcpy(message, header, length);
-    return GRAIL_OK;
-}
 
 /* -- onnx.proto -------------------------------------------------------------------------------- */
 
@@ -180,28 +120,28 @@ static grail_status put_shape(buffer *out, int rank, const int64_t shape[])
 {
     for (int i = 0; i < rank; i++) {
         const size_t begin = out->size;
-        CHECK(shape[i] == ONNX_ANY_SIZE ? put_string(out, SIZE_NAME, "N")
-                                        : put_integer(out, SIZE_VALUE, shape[i]));
-        CHECK(end_message(out, SHAPE_SIZE, begin, 0));
+        CHECK(shape[i] == ONNX_ANY_SIZE ? protobuf_put_string(out, SIZE_NAME, "N")
+                                        : protobuf_put_integer(out, SIZE_VALUE, shape[i]));
+        CHECK(protobuf_end_message(out, SHAPE_SIZE, begin, 0));
     }
     return GRAIL_OK;
 }
 
 /* ValueInfoProto of an F32 tensor */
-static grail_status add_value(onnx_writer *w, int field, const char *name, int rank,
+static grail_status add_value(onnx_writer *w, uint32_t field, const char *name, int rank,
                               const int64_t shape[])
 {
     buffer *out = &w->graph;
     const size_t value = out->size;
-    CHECK(put_string(out, VALUE_NAME, name));
+    CHECK(protobuf_put_string(out, VALUE_NAME, name));
     const size_t type = out->size; /* a message that is a tensor */
-    CHECK(put_integer(out, TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
     const size_t sizes = out->size;
     CHECK(put_shape(out, rank, shape));
-    CHECK(end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));
-    CHECK(end_message(out, TYPE_TENSOR, type, 0));
-    CHECK(end_message(out, VALUE_TYPE, type, 0));
-    return end_message(out, field, value, 0);
+    CHECK(protobuf_end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));
+    CHECK(protobuf_end_message(out, TYPE_TENSOR, type, 0));
+    CHECK(protobuf_end_message(out, VALUE_TYPE, type, 0));
+    return protobuf_end_message(out, field, value, 0);
 }
 
 grail_status onnx_add_input(onnx_writer *w, const char *name, int rank, const int64_t shape[])
@@ -219,19 +159,17 @@ static grail_status put_attribute(buffer *out, const onnx_attribute *a)
     static const int types[] = {
         [ONNX_INTEGER] = TYPE_INT, [ONNX_REAL] = TYPE_FLOAT, [ONNX_INTEGERS] = TYPE_INTS};
     const size_t begin = out->size;
-    CHECK(put_string(out, ATTRIBUTE_NAME, a->name));
-    CHECK(put_integer(out, ATTRIBUTE_TYPE, types[a->kind]));
+    CHECK(protobuf_put_string(out, ATTRIBUTE_NAME, a->name));
+    CHECK(protobuf_put_integer(out, ATTRIBUTE_TYPE, types[a->kind]));
     if (a->kind == ONNX_INTEGER) {
-        CHECK(put_integer(out, ATTRIBUTE_INTEGER, a->integer));
+        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGER, a->integer));
     } else if (a->kind == ONNX_REAL) {
-        const float real = (float)a->real;
-        CHECK(put_tag(out, ATTRIBUTE_REAL, WIRE_FIXED32));
-        CHECK(buffer_append(out, &real, sizeof real));
+        CHECK(protobuf_put_f32(out, ATTRIBUTE_REAL, (float)a->real));
     }
     for (int i = 0; a->kind == ONNX_INTEGERS && i < a->count; i++) {
-        CHECK(put_integer(out, ATTRIBUTE_INTEGERS, a->integers[i]));
+        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGERS, a->integers[i]));
     }
-    return end_message(out, NODE_ATTRIBUTE, begin, 0);
+    return protobuf_end_message(out, NODE_ATTRIBUTE, begin, 0);
 }
 
 grail_status onnx_add_node(onnx_writer *w, const onnx_node *n)
@@ -239,14 +177,14 @@ grail_status onnx_add_node(onnx_writer *w, const onnx_node *n)
     buffer *out = &w->graph;
     const size_t begin = out->size;
     for (int i = 0; i < n->input_count; i++) {
-        CHECK(put_string(out, NODE_INPUT, n->inputs[i]));
+        CHECK(protobuf_put_string(out, NODE_INPUT, n->inputs[i]));
     }
-    CHECK(put_string(out, NODE_OUTPUT, n->output));
-    CHECK(put_string(out, NODE_OPERATOR, n->operator_name));
+    CHECK(protobuf_put_string(out, NODE_OUTPUT, n->output));
+    CHECK(protobuf_put_string(out, NODE_OPERATOR, n->operator_name));
     for (int i = 0; i < n->attribute_count; i++) {
         CHECK(put_attribute(out, &n->attributes[i]));
     }
-    return end_message(out, GRAPH_NODE, begin, 0);
+    return protobuf_end_message(out, GRAPH_NODE, begin, 0);
 }
 
 /* TensorProto without its values */
@@ -255,10 +193,10 @@ static grail_status put_tensor_header(buffer *out, const char *name, int element
 {
     CHECK(check_rank(rank));
     for (int i = 0; i < rank; i++) {
-        CHECK(put_integer(out, TENSOR_SIZE, shape[i]));
+        CHECK(protobuf_put_integer(out, TENSOR_SIZE, shape[i]));
     }
-    CHECK(put_integer(out, TENSOR_TYPE, element));
-    return put_string(out, TENSOR_NAME, name);
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE, element));
+    return protobuf_put_string(out, TENSOR_NAME, name);
 }
 
 static grail_status add_constant(onnx_writer *w, const char *name, int element, int count,
@@ -267,8 +205,9 @@ static grail_status add_constant(onnx_writer *w, const char *name, int element, 
     const int64_t shape = count;
     const size_t begin = w->graph.size;
     CHECK(put_tensor_header(&w->graph, name, element, count < 0 ? 0 : 1, &shape));
-    CHECK(put_bytes(&w->graph, TENSOR_RAW, values, size * (size_t)(count < 0 ? 1 : count)));
-    return end_message(&w->graph, GRAPH_INITIALIZER, begin, 0);
+    CHECK(
+        protobuf_put_bytes(&w->graph, TENSOR_RAW, values, size * (size_t)(count < 0 ? 1 : count)));
+    return protobuf_end_message(&w->graph, GRAPH_INITIALIZER, begin, 0);
 }
 
 grail_status onnx_add_integers(onnx_writer *w, const char *name, int count, const int64_t values[])
@@ -307,9 +246,9 @@ grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const i
 static grail_status put_entry(buffer *out, const char *key, const char *text)
 {
     const size_t begin = out->size;
-    CHECK(put_string(out, ENTRY_KEY, key));
-    CHECK(put_string(out, ENTRY_VALUE, text));
-    return end_message(out, TENSOR_EXTERNAL, begin, 0);
+    CHECK(protobuf_put_string(out, ENTRY_KEY, key));
+    CHECK(protobuf_put_string(out, ENTRY_VALUE, text));
+    return protobuf_end_message(out, TENSOR_EXTERNAL, begin, 0);
 }
 
 static grail_status put_location(buffer *out, const onnx_tensor *t, const char *file)
@@ -320,7 +259,7 @@ static grail_status put_location(buffer *out, const onnx_tensor *t, const char *
     CHECK(put_entry(out, "offset", text));
     snprintf(text, sizeof text, "%lld", (long long)t->bytes);
     CHECK(put_entry(out, "length", text));
-    return put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL);
+    return protobuf_put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL);
 }
 
 /* Makes the headers of all tensors, their fields up to their values; with `file` these lie in that
@@ -334,8 +273,8 @@ static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
         t->header.size = 0;
         CHECK(put_tensor_header(&t->header, t->name, ELEMENT_FLOAT, t->rank, t->shape));
         CHECK(file != NULL ? put_location(&t->header, t, file)
-                           : put_header(&t->header, TENSOR_RAW, bytes));
-        CHECK(end_message(&t->header, GRAPH_INITIALIZER, 0, bytes));
+                           : protobuf_put_header(&t->header, TENSOR_RAW, bytes));
+        CHECK(protobuf_end_message(&t->header, GRAPH_INITIALIZER, 0, bytes));
         if (!size_add(size, t->header.size, &size) || !size_add(size, bytes, &size)) {
             return error_set(GRAIL_ERROR_ARGUMENT,
                              "the model takes more bytes than a file can hold");
@@ -348,12 +287,12 @@ static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
 /* Writes ModelProto up to the contents of its graph. */
 static grail_status make_head(size_t graph_size, buffer *out)
 {
-    CHECK(put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
-    CHECK(put_string(out, MODEL_PRODUCER, "grail"));
+    CHECK(protobuf_put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
+    CHECK(protobuf_put_string(out, MODEL_PRODUCER, "grail"));
     const size_t begin = out->size;
-    CHECK(put_integer(out, OPSET_VERSION, ONNX_OPSET));
-    CHECK(end_message(out, MODEL_OPSET, begin, 0));
-    return put_header(out, MODEL_GRAPH, graph_size);
+    CHECK(protobuf_put_integer(out, OPSET_VERSION, ONNX_OPSET));
+    CHECK(protobuf_end_message(out, MODEL_OPSET, begin, 0));
+    return protobuf_put_header(out, MODEL_GRAPH, graph_size);
 }
 
 /* Writes head, graph and tensor headers to their places; onnx_put writes the values later. */
@@ -385,7 +324,7 @@ grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
     size_t size = 0;
     buffer head;
     buffer_init(&head, LARGEST_TEXT);
-    TRY(put_string(&w->graph, GRAPH_NAME, "grail"));
+    TRY(protobuf_put_string(&w->graph, GRAPH_NAME, "grail"));
     TRY(make_headers(w, NULL, &size));
     TRY(make_head(size, &head));
     const bool split = size > (uint64_t)largest - head.size || head.size > (uint64_t)largest;
