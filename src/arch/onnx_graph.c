@@ -72,14 +72,16 @@ static grail_status emit_with(translation *t, const char *operator_name, int inp
                               const onnx_attribute attributes[], onnx_name *out)
 {
     const onnx_name name = new_name(t);
-    const grail_status status = onnx_add_node(t->w, &(onnx_node){.operator_name = operator_name,
-                                                                 .input_count = input_count,
-                                                                 .inputs = inputs,
-                                                                 .output = name.text,
-                                                                 .attribute_count = attribute_count,
-                                                                 .attributes = attributes});
-    *out = name;
-    return status;
+    const onnx_node n = {operator_name,
+                         .input_count = input_count,
+                         .inputs = inputs,
+                         .output_count = 1,
+                         .outputs = (const char *const[]){name.text},
+                         .attribute_count = attribute_count,
+                         .attributes = attributes};
+    CHECK(onnx_add_node(t->w, &n));
+    *out = name; /* which an input may have been */
+    return GRAIL_OK;
 }
 
 static grail_status emit_one(translation *t, const char *operator_name, onnx_name x, onnx_name *out)
@@ -633,9 +635,9 @@ static grail_status declare_graph(const grail_model *model, extent image, onnx_w
                               : translate(&t, n, &t.values[n->output]));
     }
     const translated *y = &t.values[g->output];
-    const char *const inputs[] = {y->name.text};
-    const onnx_node last = {
-        .operator_name = "Identity", .input_count = 1, .inputs = inputs, .output = "logits"};
+    const onnx_node last = {"Identity", .input_count = 1,
+                            .inputs = (const char *const[]){y->name.text}, .output_count = 1,
+                            .outputs = (const char *const[]){"logits"}};
     TRY(y->layout == LAYOUT_VECTOR ? onnx_add_node(w, &last) : refuse("an output per position"));
     tensors->outputs = widths[g->output];
     TRY(onnx_add_output(w, "logits", 2, (const int64_t[]){ONNX_ANY_SIZE, tensors->outputs}));

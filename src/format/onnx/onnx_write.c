@@ -2,62 +2,11 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
-#include "format/onnx/protobuf.h"
+#include "format/onnx/onnx_fields.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* -- onnx.proto -------------------------------------------------------------------------------- */
-
-/* Field numbers of onnx.proto. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_PRODUCER = 2,
-    MODEL_GRAPH = 7,
-    MODEL_OPSET = 8,
-    OPSET_VERSION = 2,
-    GRAPH_NODE = 1,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_OUTPUT = 12,
-    NODE_INPUT = 1,
-    NODE_OUTPUT = 2,
-    NODE_OPERATOR = 4,
-    NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_REAL = 2,
-    ATTRIBUTE_INTEGER = 3,
-    ATTRIBUTE_INTEGERS = 8,
-    ATTRIBUTE_TYPE = 20,
-    TENSOR_SIZE = 1,
-    TENSOR_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW = 9,
-    TENSOR_EXTERNAL = 13,
-    TENSOR_LOCATION = 14,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2,
-    VALUE_NAME = 1,
-    VALUE_TYPE = 2,
-    TYPE_TENSOR = 1,
-    TENSOR_TYPE_ELEMENT = 1,
-    TENSOR_TYPE_SHAPE = 2,
-    SHAPE_SIZE = 1,
-    SIZE_VALUE = 1,
-    SIZE_NAME = 2
-};
-
-/* Enumerators of onnx.proto. */
-enum {
-    ELEMENT_FLOAT = 1,
-    ELEMENT_INT64 = 7,
-    LOCATION_EXTERNAL = 1,
-    TYPE_FLOAT = 1,
-    TYPE_INT = 2,
-    TYPE_INTS = 7
-};
 
 enum {
     LARGEST_TEXT = 1 << 30, /* of the model without the values of its tensors */
@@ -115,76 +64,19 @@ void onnx_writer_free(onnx_writer *w)
     memory_free(w);
 }
 
-/* TensorShapeProto */
-static grail_status put_shape(buffer *out, int rank, const int64_t shape[])
-{
-    for (int i = 0; i < rank; i++) {
-        const size_t begin = out->size;
-        CHECK(shape[i] == ONNX_ANY_SIZE ? protobuf_put_string(out, SIZE_NAME, "N")
-                                        : protobuf_put_integer(out, SIZE_VALUE, shape[i]));
-        CHECK(protobuf_end_message(out, SHAPE_SIZE, begin, 0));
-    }
-    return GRAIL_OK;
-}
-
-/* ValueInfoProto of an F32 tensor */
-static grail_status add_value(onnx_writer *w, uint32_t field, const char *name, int rank,
-                              const int64_t shape[])
-{
-    buffer *out = &w->graph;
-    const size_t value = out->size;
-    CHECK(protobuf_put_string(out, VALUE_NAME, name));
-    const size_t type = out->size; /* a message that is a tensor */
-    CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT, ELEMENT_FLOAT));
-    const size_t sizes = out->size;
-    CHECK(put_shape(out, rank, shape));
-    CHECK(protobuf_end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));
-    CHECK(protobuf_end_message(out, TYPE_TENSOR, type, 0));
-    CHECK(protobuf_end_message(out, VALUE_TYPE, type, 0));
-    return protobuf_end_message(out, field, value, 0);
-}
-
 grail_status onnx_add_input(onnx_writer *w, const char *name, int rank, const int64_t shape[])
 {
-    return add_value(w, GRAPH_INPUT, name, rank, shape);
+    return onnx_put_value(&w->graph, GRAPH_INPUT, name, ONNX_FLOAT, rank, shape);
 }
 
 grail_status onnx_add_output(onnx_writer *w, const char *name, int rank, const int64_t shape[])
 {
-    return add_value(w, GRAPH_OUTPUT, name, rank, shape);
-}
-
-static grail_status put_attribute(buffer *out, const onnx_attribute *a)
-{
-    static const int types[] = {
-        [ONNX_INTEGER] = TYPE_INT, [ONNX_REAL] = TYPE_FLOAT, [ONNX_INTEGERS] = TYPE_INTS};
-    const size_t begin = out->size;
-    CHECK(protobuf_put_string(out, ATTRIBUTE_NAME, a->name));
-    CHECK(protobuf_put_integer(out, ATTRIBUTE_TYPE, types[a->kind]));
-    if (a->kind == ONNX_INTEGER) {
-        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGER, a->integer));
-    } else if (a->kind == ONNX_REAL) {
-        CHECK(protobuf_put_f32(out, ATTRIBUTE_REAL, (float)a->real));
-    }
-    for (int i = 0; a->kind == ONNX_INTEGERS && i < a->count; i++) {
-        CHECK(protobuf_put_integer(out, ATTRIBUTE_INTEGERS, a->integers[i]));
-    }
-    return protobuf_end_message(out, NODE_ATTRIBUTE, begin, 0);
+    return onnx_put_value(&w->graph, GRAPH_OUTPUT, name, ONNX_FLOAT, rank, shape);
 }
 
 grail_status onnx_add_node(onnx_writer *w, const onnx_node *n)
 {
-    buffer *out = &w->graph;
-    const size_t begin = out->size;
-    for (int i = 0; i < n->input_count; i++) {
-        CHECK(protobuf_put_string(out, NODE_INPUT, n->inputs[i]));
-    }
-    CHECK(protobuf_put_string(out, NODE_OUTPUT, n->output));
-    CHECK(protobuf_put_string(out, NODE_OPERATOR, n->operator_name));
-    for (int i = 0; i < n->attribute_count; i++) {
-        CHECK(put_attribute(out, &n->attributes[i]));
-    }
-    return protobuf_end_message(out, GRAPH_NODE, begin, 0);
+    return onnx_put_node(&w->graph, n);
 }
 
 /* TensorProto without its values */
@@ -192,9 +84,7 @@ static grail_status put_tensor_header(buffer *out, const char *name, int element
                                       const int64_t shape[])
 {
     CHECK(check_rank(rank));
-    for (int i = 0; i < rank; i++) {
-        CHECK(protobuf_put_integer(out, TENSOR_SIZE, shape[i]));
-    }
+    CHECK(onnx_put_sizes(out, rank, shape));
     CHECK(protobuf_put_integer(out, TENSOR_TYPE, element));
     return protobuf_put_string(out, TENSOR_NAME, name);
 }
@@ -212,13 +102,13 @@ static grail_status add_constant(onnx_writer *w, const char *name, int element, 
 
 grail_status onnx_add_integers(onnx_writer *w, const char *name, int count, const int64_t values[])
 {
-    return add_constant(w, name, ELEMENT_INT64, count, values, sizeof values[0]);
+    return add_constant(w, name, ONNX_INT64, count, values, sizeof values[0]);
 }
 
 grail_status onnx_add_real(onnx_writer *w, const char *name, double value)
 {
     const float rounded = (float)value;
-    return add_constant(w, name, ELEMENT_FLOAT, -1, &rounded, sizeof rounded);
+    return add_constant(w, name, ONNX_FLOAT, -1, &rounded, sizeof rounded);
 }
 
 grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const int64_t shape[],
@@ -242,26 +132,6 @@ grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const i
     return GRAIL_OK;
 }
 
-/* "key": text, one entry of external_data */
-static grail_status put_entry(buffer *out, const char *key, const char *text)
-{
-    const size_t begin = out->size;
-    CHECK(protobuf_put_string(out, ENTRY_KEY, key));
-    CHECK(protobuf_put_string(out, ENTRY_VALUE, text));
-    return protobuf_end_message(out, TENSOR_EXTERNAL, begin, 0);
-}
-
-static grail_status put_location(buffer *out, const onnx_tensor *t, const char *file)
-{
-    char text[24];
-    CHECK(put_entry(out, "location", file));
-    snprintf(text, sizeof text, "%llu", (unsigned long long)t->offset);
-    CHECK(put_entry(out, "offset", text));
-    snprintf(text, sizeof text, "%lld", (long long)t->bytes);
-    CHECK(put_entry(out, "length", text));
-    return protobuf_put_integer(out, TENSOR_LOCATION, LOCATION_EXTERNAL);
-}
-
 /* Makes the headers of all tensors, their fields up to their values; with `file` these lie in that
  * file. *out is the size of GraphProto: w->graph and the tensors. */
 static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
@@ -271,8 +141,8 @@ static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
         onnx_tensor *t = &w->tensors[i];
         const size_t bytes = file == NULL ? (size_t)t->bytes : 0;
         t->header.size = 0;
-        CHECK(put_tensor_header(&t->header, t->name, ELEMENT_FLOAT, t->rank, t->shape));
-        CHECK(file != NULL ? put_location(&t->header, t, file)
+        CHECK(put_tensor_header(&t->header, t->name, ONNX_FLOAT, t->rank, t->shape));
+        CHECK(file != NULL ? onnx_put_location(&t->header, file, t->offset, (uint64_t)t->bytes)
                            : protobuf_put_header(&t->header, TENSOR_RAW, bytes));
         CHECK(protobuf_end_message(&t->header, GRAPH_INITIALIZER, 0, bytes));
         if (!size_add(size, t->header.size, &size) || !size_add(size, bytes, &size)) {

@@ -5,35 +5,11 @@
 #ifndef GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 #define GRAIL_FORMAT_ONNX_ONNX_WRITE_H
 
-#include "base/memory.h"
+#include "format/onnx/onnx_message.h"
 
-enum { ONNX_OPSET = 17, ONNX_IR_VERSION = 8, ONNX_MAX_RANK = 8, ONNX_ANY_SIZE = -1 };
-
-/** The largest file that protocol buffers allow, in bytes. */
-#define ONNX_LARGEST_FILE ((int64_t)INT32_MAX)
+enum { ONNX_OPSET = 17, ONNX_IR_VERSION = 8 };
 
 typedef struct onnx_writer onnx_writer;
-
-typedef enum onnx_attribute_kind { ONNX_INTEGER, ONNX_REAL, ONNX_INTEGERS } onnx_attribute_kind;
-
-typedef struct onnx_attribute {
-    const char *name;
-    onnx_attribute_kind kind;
-    int64_t integer;
-    double real;
-    const int64_t *integers;
-    int count;
-} onnx_attribute;
-
-/** All strings are copied. */
-typedef struct onnx_node {
-    const char *operator_name;
-    int input_count;
-    const char *const *inputs;
-    const char *output;
-    int attribute_count;
-    const onnx_attribute *attributes;
-} onnx_node;
 
 /** *out is owned: onnx_writer_free, which removes unfinished files. */
 grail_status onnx_writer_create(onnx_writer **out) GRAIL_MUST_CHECK;
@@ -45,7 +21,7 @@ grail_status onnx_add_input(onnx_writer *w, const char *name, int rank,
                             const int64_t shape[]) GRAIL_MUST_CHECK;
 grail_status onnx_add_output(onnx_writer *w, const char *name, int rank,
                              const int64_t shape[]) GRAIL_MUST_CHECK;
-/** Adds a node. The nodes that make its inputs must be added before. */
+/** Adds a node; its strings are copied. The nodes that make its inputs must be added before. */
 grail_status onnx_add_node(onnx_writer *w, const onnx_node *n) GRAIL_MUST_CHECK;
 /** Adds a constant of one dimension, or a scalar for count -1. */
 grail_status onnx_add_integers(onnx_writer *w, const char *name, int count,

@@ -44,7 +44,8 @@ static grail_status declare(onnx_writer *w, int *tensors)
     const onnx_node n = {.operator_name = "Gemm",
                          .input_count = 3,
                          .inputs = gemm,
-                         .output = "logits",
+                         .output_count = 1,
+                         .outputs = (const char *const[]){"logits"},
                          .attribute_count = 3,
                          .attributes = attributes};
     TRY(onnx_add_input(w, "pixels", 2, any));
