@@ -593,7 +593,116 @@ def statistics_seeds():
     yield "bad-cut", gguf(origin, dict(vectors, **grams))[:-8]
 
 
-SEEDS = {"statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
+def varint(value):
+    value &= (1 << 64) - 1
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def field(number, value):
+    """A field of a protocol buffer: an integer, a float of 32 bits, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def onnx_attribute(name, kind, *fields):
+    return field(5, field(1, name) + b"".join(fields) + field(20, kind))
+
+
+def onnx_node(operator, inputs, outputs, *fields):
+    names = [field(1, n) for n in inputs.split()] + [field(2, n) for n in outputs.split()]
+    return field(1, b"".join(names) + field(4, operator) + b"".join(fields))
+
+
+def onnx_tensor(number, name, element, sizes, *fields):
+    return field(number, b"".join(field(1, n) for n in sizes) + field(2, element) + field(8, name) + b"".join(fields))
+
+
+def onnx_value(number, name, *sizes, element=1):
+    shape = b"".join(field(1, field(2, n) if isinstance(n, str) else field(1, n)) for n in sizes)
+    return field(number, field(1, name) + field(2, field(1, field(1, element) + field(2, shape))))
+
+
+def onnx_model(*graph, ir=8, opset=17, more=b""):
+    graph = field(2, "g") + b"".join(graph)
+    return field(1, ir) + field(2, "seed") + field(7, graph) + field(8, field(2, opset)) + more
+
+
+def onnx_seeds():
+    x, y = onnx_value(11, "x", "N", 2), onnx_value(12, "y", "N", 2)
+    relu = onnx_node("Relu", "x", "y")
+    raw = field(9, struct.pack("<2f", 1, 2))
+
+    def constant(*attribute):
+        return onnx_model(onnx_node("Constant", "", "y", onnx_attribute(*attribute)), y)
+
+    def subgraph(depth):
+        inner = onnx_node("Neg", "x", "i") + onnx_value(12, "i")
+        for _ in range(depth):
+            inner = onnx_node("Loop", "x", "i", onnx_attribute("body", 5, field(6, inner))) + onnx_value(12, "i")
+        return onnx_model(x, onnx_node("If", "x", "y", onnx_attribute("then_branch", 5, field(6, inner)),
+                                       onnx_attribute("both", 10, field(11, inner), field(11, inner))), y)
+
+    yield "relu", onnx_model(x, relu, y)
+    yield "gemm", onnx_model(x, onnx_tensor(5, "w", 1, [2, 2], field(9, bytes(16))), onnx_tensor(5, "b", 1, [2], raw),
+                             onnx_value(11, "w", 2, 2),
+                             onnx_node("Gemm", "x w b", "h", field(3, "n"), onnx_attribute("transB", 2, field(3, 1)),
+                                       onnx_attribute("alpha", 1, field(2, 0.5))),
+                             onnx_node("Identity", "h", "y"), onnx_value(13, "h", "N", 2), y,
+                             ir=3, opset=7, more=field(14, field(1, "key") + field(2, "value")) + field(999, "unknown"))
+    yield "conv", onnx_model(onnx_value(11, "x", 1, 2, 8, 8), onnx_tensor(5, "w", 10, [2, 1, 1, 1], field(5, b"\x01\x02")),
+                             onnx_node("Conv", "x w", "y", onnx_attribute("pads", 7, *[field(8, 0)] * 4),
+                                       onnx_attribute("auto_pad", 3, field(4, "NOTSET")),
+                                       onnx_attribute("strides", 7, field(8, b"\x01\x01"))), y)
+    yield "custom", onnx_model(x, onnx_node("Fancy", "x", "y", field(7, "org.example"), field(6, "what it is")), y,
+                               more=field(8, field(1, "org.example") + field(2, 3)))
+    yield "typed", onnx_model(onnx_tensor(5, "a", 1, [3], field(4, 1.0), field(4, bytes(8))),
+                              onnx_tensor(5, "b", 7, [2], field(7, varint(-1) + varint(5))),
+                              onnx_tensor(5, "c", 11, [1], field(10, bytes(8))), onnx_tensor(5, "d", 13, [1], field(11, 7)),
+                              onnx_tensor(5, "e", 9, [2], field(5, 1), field(5, 0)), onnx_tensor(5, "f", 16, [], field(5, 16256)),
+                              onnx_tensor(5, "g", 22, [3], field(9, bytes(2))), onnx_tensor(5, "h", 14, [1], field(9, bytes(8))),
+                              onnx_tensor(5, "i", 8, [2], field(6, "x"), field(6, "")), onnx_tensor(5, "j", 1, [0]))
+    yield "constant", constant("value", 4, onnx_tensor(5, "", 1, [2], raw))
+    yield "constant-float", constant("value_float", 1, field(2, 0.5))
+    yield "constant-floats", constant("value_floats", 6, field(7, bytes(8)))
+    yield "constant-int", constant("value_int", 2, field(3, -1))
+    yield "constant-ints", constant("value_ints", 7, field(8, 1), field(8, -1))
+    yield "constant-text", constant("value_string", 3, field(4, b"\xff"))
+    yield "if", subgraph(0)
+    yield "nested", subgraph(3)
+    yield "bad-deep", subgraph(40)
+    yield "sequence", onnx_model(field(11, field(1, "x") + field(2, field(4, field(1, field(1, field(1, 1)))))),
+                                 onnx_node("SequenceAt", "x", "y"), y)
+    yield "bad-opset", onnx_model(x, relu, y, opset=6)
+    yield "bad-cut", onnx_model(x, relu, y)[:-3]
+    yield "bad-order", onnx_model(x, onnx_node("Relu", "h", "y"), onnx_node("Relu", "x", "h"), y)
+    yield "bad-cycle", onnx_model(onnx_node("Relu", "a", "y"), onnx_node("Relu", "y", "a"), y)
+    yield "bad-twice", onnx_model(x, relu, relu, y)
+    yield "bad-input", onnx_model(x, onnx_node("Relu", "q", "y"), y)
+    yield "bad-output", onnx_model(x, y)
+    yield "bad-shape", onnx_model(onnx_tensor(5, "w", 1, [3], raw))
+    yield "bad-negative", onnx_model(onnx_tensor(5, "w", 1, [-2], raw))
+    yield "bad-overflow", onnx_model(onnx_tensor(5, "w", 1, [1 << 40, 1 << 40], raw))
+    yield "bad-both", onnx_model(onnx_tensor(5, "w", 1, [2], raw, field(4, bytes(8))))
+    yield "bad-field", onnx_model(onnx_tensor(5, "w", 7, [2], field(5, b"\x01\x02")))
+    yield "bad-element", onnx_model(onnx_tensor(5, "w", 77, [2], raw))
+    yield "bad-outside", onnx_model(onnx_tensor(5, "w", 1, [2], field(13, field(1, "location") + field(2, "../w")),
+                                                field(13, field(1, "length") + field(2, "8")), field(14, 1)))
+    yield "bad-sparse", onnx_model(field(15, onnx_tensor(1, "s", 1, [2], raw)))
+    yield "bad-training", onnx_model(x, relu, y, more=field(20, b""))
+    yield "bad-quantised", onnx_model(x, onnx_node("QLinearConv", "x", "y"), y)
+    yield "bad-name", onnx_model(x, onnx_node("Relu", "x", "y\0"), y)
+    yield "bad-group", onnx_model(x, relu, y) + b"\x0b\x0c"
+
+
+SEEDS = {"onnx": onnx_seeds, "statistics": statistics_seeds, "safetensors": safetensors_seeds, "corpus": corpus_seeds, "config": config_seeds,
          "plan": plan_seeds, "recipe": recipe_seeds, "cifar": cifar_seeds, "image": image_seeds,
          "results": results_seeds, "state": state_seeds,
          "pickle": pickle_seeds, "torch_zip": torch_zip_seeds}

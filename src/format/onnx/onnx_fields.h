@@ -19,6 +19,7 @@ enum {
     GRAPH_OUTPUT = 12,
     GRAPH_VALUE = 13,
     GRAPH_SPARSE = 15,
+    SPARSE_VALUES = 1,
     NODE_INPUT = 1,
     NODE_OUTPUT = 2,
     NODE_NAME = 3,

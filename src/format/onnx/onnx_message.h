@@ -33,7 +33,7 @@ typedef struct onnx_attribute {
     const int64_t *integers;
     const float *reals;
     int count; /* of integers or reals */
-    /* Of attributes of a file: */
+    /* Attributes of a file have besides: */
     byte_range text;
     int64_t tensor; /* of ONNX_TENSOR, its number in the file */
     byte_range

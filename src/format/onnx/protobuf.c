@@ -94,22 +94,60 @@ grail_status protobuf_next(byte_range *rest, protobuf_field *out)
     return GRAIL_OK;
 }
 
+static grail_status expect_wire(const protobuf_field *field, protobuf_wire wire)
+{
+    return field->wire == wire
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_FORMAT, "has field %u of the wire type %d, expected %d",
+                           field->number, (int)field->wire, (int)wire);
+}
+
+grail_status protobuf_bytes_of(const protobuf_field *field, byte_range *out)
+{
+    CHECK(expect_wire(field, WIRE_BYTES));
+    *out = field->bytes;
+    return GRAIL_OK;
+}
+
+static grail_status take_part(const protobuf_field *field, const protobuf_part *part)
+{
+    if (part->bytes != NULL) {
+        CHECK(protobuf_bytes_of(field, part->bytes));
+    }
+    if (part->integer != NULL) {
+        CHECK(expect_wire(field, WIRE_VARINT));
+        *part->integer = (int64_t)field->value;
+    }
+    if (part->count != NULL) {
+        ++*part->count;
+    }
+    return GRAIL_OK;
+}
+
+grail_status protobuf_take(byte_range message, size_t count, const protobuf_part parts[])
+{
+    while (message.size > 0) {
+        protobuf_field field;
+        CHECK(protobuf_next(&message, &field));
+        for (size_t i = 0; i < count; i++) {
+            CHECK(field.number == parts[i].number ? take_part(&field, &parts[i]) : GRAIL_OK);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status protobuf_next_number(protobuf_numbers *walk, bool *more, uint64_t *out)
 {
     while (walk->packed.size == 0 && walk->rest.size > 0) {
         protobuf_field field;
         CHECK(protobuf_next(&walk->rest, &field));
-        if (field.number == walk->number && field.wire == walk->wire) {
+        if (field.number == walk->number && field.wire == WIRE_BYTES) {
+            walk->packed = field.bytes;
+        } else if (field.number == walk->number) {
+            CHECK(expect_wire(&field, walk->wire));
             *out = field.value;
             *more = true;
             return GRAIL_OK;
-        }
-        if (field.number == walk->number && field.wire != WIRE_BYTES) {
-            return error_set(GRAIL_ERROR_FORMAT, "has numbers of the wire type %d, expected %d",
-                             (int)field.wire, (int)walk->wire);
-        }
-        if (field.number == walk->number) {
-            walk->packed = field.bytes;
         }
     }
     *more = walk->packed.size > 0;

@@ -39,6 +39,22 @@ typedef struct protobuf_field {
  * are GRAIL_ERROR_FORMAT. */
 grail_status protobuf_next(byte_range *rest, protobuf_field *out) GRAIL_MUST_CHECK;
 
+/** What a field must be: bytes, or a varint. */
+grail_status protobuf_bytes_of(const protobuf_field *field, byte_range *out) GRAIL_MUST_CHECK;
+
+/** A field to be taken from a message: its value, where the last one counts, and how often it
+ * occurs. What is not wanted is NULL. */
+typedef struct protobuf_part {
+    uint32_t number;
+    byte_range *bytes;
+    int64_t *integer;
+    size_t *count;
+} protobuf_part;
+
+/** Takes parts from a message; what does not occur is left as it is. */
+grail_status protobuf_take(byte_range message, size_t count,
+                           const protobuf_part parts[]) GRAIL_MUST_CHECK;
+
 /** Walks over the numbers of a repeated field of a message: each occurrence holds one, or any
  * count, packed. `number` is that of the field, `wire` that of one number. */
 typedef struct protobuf_numbers {

@@ -118,7 +118,7 @@ TEST(numbers_that_lie_are_refused)
     assert_fails(protobuf_next_number(&cut, &more, &value), GRAIL_ERROR_FORMAT, "within a field");
     protobuf_numbers other = {.rest = BYTES(0x0D, 1, 0, 0, 0), .number = 1};
     assert_fails(protobuf_next_number(&other, &more, &value), GRAIL_ERROR_FORMAT,
-                 "the wire type 5, expected 0");
+                 "field 1 of the wire type 5, expected 0");
 }
 
 TEST(what_is_written_comes_back)
