@@ -1,0 +1,42 @@
+/* Writes an ONNX model again with parts of it replaced. What is not replaced keeps its bytes and
+ * its order: fields that grail does not know, names, metadata, operator sets. Without a change the
+ * model, and the files that hold its values, come out byte for byte.
+ *
+ * What the file says of the shapes of inner values (value_info) is left out for those that a change
+ * may have altered, which runtimes derive anew. Not checked: that a value which is still read is
+ * still made, and what operators ask of the new shapes. */
+#ifndef GRAIL_FORMAT_ONNX_ONNX_EDIT_H
+#define GRAIL_FORMAT_ONNX_ONNX_EDIT_H
+
+#include "format/onnx/onnx_file.h"
+
+typedef struct onnx_edit onnx_edit;
+
+/** out[count] <- the values first .. first+count-1 of a tensor. */
+typedef grail_status (*onnx_values)(void *context, int64_t first, int64_t count, float *out);
+
+/** `file` must outlive *out, which is owned: onnx_edit_free. */
+grail_status onnx_edit_create(const onnx_file *file, onnx_edit **out) GRAIL_MUST_CHECK;
+void onnx_edit_free(onnx_edit *e); /* NULL is allowed */
+
+/** Replaces shape and values of a tensor of F32, F16, BF16 or F64, which keeps its type; `give` is
+ * called when the model is written. A shared tensor changes for all that read it. */
+grail_status onnx_edit_tensor(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
+                              onnx_values give, void *context) GRAIL_MUST_CHECK;
+/** The same for a tensor of INT64, whose values are copied. */
+grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
+                                const int64_t values[]) GRAIL_MUST_CHECK;
+/** Replaces the attributes of a node, which are copied; those of the file may be among them. */
+grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
+                                  const onnx_attribute attributes[]) GRAIL_MUST_CHECK;
+void onnx_edit_remove(onnx_edit *e, int64_t node);
+/** Adds a node before the node `before`, behind those that were added there already; with the
+ * number of nodes at the end. */
+grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n) GRAIL_MUST_CHECK;
+
+/** Writes the model, and beside it the files of its values, under their names. If it takes more
+ * than `largest` bytes, its initializers go to FILE.data. A file that exists already is
+ * GRAIL_ERROR_EXISTS, and nothing is left of a failure. Called once. */
+grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest) GRAIL_MUST_CHECK;
+
+#endif
