@@ -222,7 +222,7 @@ grail_status onnx_tensor_parse(byte_range message, byte_range *name, onnx_tensor
     }
     size_t held = 0;
     for (int i = 0; i < HELD; i++) {
-        if (times[i] > 0 && (held > 0 || (fields[i] == TENSOR_RAW && times[i] > 1))) {
+        if (times[i] > 0 && held > 0) {
             return error_set(GRAIL_ERROR_FORMAT, "holds its values twice");
         }
         out->field = times[i] > 0 ? fields[i] : out->field;

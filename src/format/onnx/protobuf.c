@@ -112,6 +112,9 @@ grail_status protobuf_bytes_of(const protobuf_field *field, byte_range *out)
 static grail_status take_part(const protobuf_field *field, const protobuf_part *part)
 {
     if (part->bytes != NULL) {
+        if (part->bytes->bytes != NULL && part->count == NULL) {
+            return error_set(GRAIL_ERROR_FORMAT, "has field %u twice", field->number);
+        }
         CHECK(protobuf_bytes_of(field, part->bytes));
     }
     if (part->integer != NULL) {

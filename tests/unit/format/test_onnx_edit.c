@@ -163,6 +163,48 @@ FIXTURE_TEST(what_is_said_of_shapes_stays_where_only_values_change)
     assert_int_equal(f->result->bytes.size, f->file->bytes.size);
 }
 
+/* What is said of the values that nodes 4 to 6 make: z, i (which has a subgraph that reads y) and
+ * more. */
+static void say_shapes(fixture *f)
+{
+    const int64_t one = 1;
+    assert_ok(onnx_put_value(&f->graph, GRAPH_VALUE, "i", ONNX_FLOAT, 1, &one));
+    assert_ok(onnx_put_value(&f->graph, GRAPH_VALUE, "half", ONNX_FLOAT, 1, &one));
+    put_node(&f->graph, "Reshape", "x shape", "shaped", NO_MORE);
+    assert_ok(onnx_put_value(&f->graph, GRAPH_VALUE, "shaped", ONNX_FLOAT, 1, &one));
+    f->model.size = 0;
+    put_model(&f->model, &f->graph, 17, NO_MORE);
+}
+
+FIXTURE_TEST(what_a_change_reaches_loses_what_is_said_of_its_shape)
+{
+    static const float ten = 10;
+    const int64_t shape[] = {1, 3};
+    const int64_t values[] = {3, -1};
+    say_shapes(f);
+    begin(f);
+    assert_ok(onnx_edit_tensor(f->edit, tensor_of(f->file, "w"), 2, shape, give_numbers,
+                               (void *)(uintptr_t)&ten));
+    finish(f, ONNX_LARGEST_FILE);
+    assert_int_equal(value_of(f->result, "i")->rank, -1); /* through the subgraph */
+    assert_int_equal(value_of(f->result, "half")->rank, 1);
+    assert_int_equal(value_of(f->result, "shaped")->rank, 1);
+    onnx_edit_free(f->edit);
+    onnx_file_close(f->result);
+    f->result = NULL;
+    f->edit = NULL;
+    assert_int_equal(remove(f->path), 0);
+    assert_ok(onnx_edit_create(f->file, &f->edit));
+    assert_ok(onnx_edit_tensor(f->edit, tensor_of(f->file, "half"), 1, shape, give_numbers,
+                               (void *)(uintptr_t)&ten));
+    assert_ok(onnx_edit_integers(f->edit, tensor_of(f->file, "shape"), 1, &(int64_t){2}, values));
+    finish(f, ONNX_LARGEST_FILE);
+    assert_int_equal(value_of(f->result, "half")->rank, -1);
+    assert_int_equal(value_of(f->result, "z")->rank, -1);
+    assert_int_equal(value_of(f->result, "y")->rank, 2);
+    assert_int_equal(value_of(f->result, "shaped")->rank, -1); /* integers may be a shape */
+}
+
 FIXTURE_TEST(constants_of_nodes_change)
 {
     static const float ten = 10;

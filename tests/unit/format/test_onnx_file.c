@@ -78,6 +78,37 @@ FIXTURE_TEST(a_model_is_indexed)
     assert_int_equal(value_of(f, "v")->rank, -1);
 }
 
+/* Paddle writes -1 for such a size. */
+FIXTURE_TEST(a_size_below_zero_is_any)
+{
+    put_graph(&f->graph);
+    const size_t begin = f->graph.size;
+    assert_ok(protobuf_put_string(&f->graph, VALUE_NAME, "v"));
+    const size_t type = f->graph.size;
+    assert_ok(protobuf_put_integer(&f->graph, SIZE_VALUE, -7));
+    for (int i = 0; i < 4; i++) {
+        static const uint32_t fields[] = {SHAPE_SIZE, TENSOR_TYPE_SHAPE, TYPE_TENSOR, VALUE_TYPE};
+        assert_ok(protobuf_end_message(&f->graph, fields[i], type, 0));
+    }
+    assert_ok(protobuf_end_message(&f->graph, GRAPH_VALUE, begin, 0));
+    assert_ok(open_graph(f, 17, NO_MORE));
+    assert_int_equal(value_of(f, "v")->rank, 1);
+    assert_int_equal(value_of(f, "v")->shape[0], ONNX_ANY_SIZE);
+}
+
+FIXTURE_TEST(what_a_subgraph_reads_is_made_before)
+{
+    put_node(&f->graph, "Neg", "y", "inner", NO_MORE);
+    assert_ok(protobuf_end_message(&f->graph, ATTRIBUTE_GRAPH, 0, 0));
+    assert_ok(protobuf_put_string(&f->graph, ATTRIBUTE_NAME, "body"));
+    assert_ok(protobuf_end_message(&f->graph, NODE_ATTRIBUTE, 0, 0));
+    assert_ok(protobuf_put_string(&f->graph, NODE_OPERATOR, "Loop"));
+    assert_ok(protobuf_end_message(&f->graph, GRAPH_NODE, 0, 0));
+    put_node(&f->graph, "Constant", "", "y", MORE("\x2A\x10\x0A\x09value_int\x18\x01\xA0\x01\x02"));
+    assert_fails(open_graph(f, 17, NO_MORE), GRAIL_ERROR_FORMAT,
+                 "node 0 (Loop): reads 'y' before node 1 makes it");
+}
+
 FIXTURE_TEST(nodes_have_their_attributes_inputs_and_captures)
 {
     put_graph(&f->graph);
@@ -220,7 +251,7 @@ FIXTURE_TEST(tensors_that_lie_are_refused)
         {1, 1, {2}, 0, MORE("\x22\x05\0\0\0\0\0"), GRAIL_ERROR_FORMAT, "ends within a field"},
         {1, 1, {2}, 0, MORE("\x20\x00\x20\x00"), GRAIL_ERROR_FORMAT, "field 4 of the wire type 0"},
         {1, 1, {1}, 4, MORE("\x22\x04\0\0\0\0"), GRAIL_ERROR_FORMAT, "holds its values twice"},
-        {1, 1, {1}, 4, MORE("\x4A\x04\0\0\0\0"), GRAIL_ERROR_FORMAT, "holds its values twice"},
+        {1, 1, {1}, 4, MORE("\x4A\x04\0\0\0\0"), GRAIL_ERROR_FORMAT, "has field 9 twice"},
         {7,
          1,
          {1},
@@ -499,12 +530,17 @@ DIRECTORY_TEST(values_elsewhere_are_refused)
 {
     static const float values[] = {7, 1.5F, -2};
     char link[512];
+    char beside[512];
     onnx_file *m = NULL;
     support_write_file(directory, "d.bin", values, sizeof values);
     snprintf(link, sizeof link, "%s/link", directory);
     assert_int_equal(symlink("/etc/passwd", link), 0);
     snprintf(link, sizeof link, "%s/sub", directory);
     assert_int_equal(mkdir(link, 0777), 0);
+    snprintf(link, sizeof link, "%s-2", directory); /* begins with the same name */
+    assert_int_equal(mkdir(link, 0777), 0);
+    support_write_file(link, "d.bin", values, sizeof values);
+    snprintf(beside, sizeof beside, "..%s/d.bin", strrchr(link, '/'));
     const struct {
         const char *location, *offset, *length, *text;
         grail_status status;
@@ -513,6 +549,7 @@ DIRECTORY_TEST(values_elsewhere_are_refused)
         {"../../../../../../etc/passwd", "0", "8",
          "outside the directory of the model ('/etc/passwd')", GRAIL_ERROR_UNSUPPORTED},
         {"link", "0", "8", "outside the directory", GRAIL_ERROR_UNSUPPORTED},
+        {beside, "0", "8", "outside the directory", GRAIL_ERROR_UNSUPPORTED},
         {"missing", "0", "8", "tensor 'a': cannot open", GRAIL_ERROR_IO},
         {"sub", "0", "8", "is not a regular file", GRAIL_ERROR_IO},
         {"d.bin", "8", "8", "has 8 bytes from byte 8 of 'd.bin' on, which has 12",
@@ -528,4 +565,5 @@ DIRECTORY_TEST(values_elsewhere_are_refused)
             open_outside(directory, cases[i].location, cases[i].offset, cases[i].length, &m),
             cases[i].status, cases[i].text);
     }
+    support_remove_tree(link);
 }
