@@ -218,13 +218,9 @@ static void mark_stale(onnx_edit *e)
     }
     for (int64_t i = 0; i < file->node_count; i++) {
         const onnx_file_node *n = &file->nodes[i];
-        bool is_stale = e->nodes[i].is_removed || e->nodes[i].has_others ||
-                        reads_stale(e, n->inputs, n->node.input_count) ||
-                        reads_stale(e, n->captures, n->capture_count);
-        for (int j = 0; j < n->node.attribute_count; j++) {
-            const int64_t tensor = n->node.attributes[j].tensor;
-            is_stale = is_stale || (tensor >= 0 && has_other_shape(e, tensor));
-        }
+        const bool is_stale = e->nodes[i].is_removed || e->nodes[i].has_others ||
+                              reads_stale(e, n->inputs, n->node.input_count) ||
+                              reads_stale(e, n->captures, n->capture_count);
         for (int j = 0; is_stale && j < n->node.output_count; j++) {
             if (n->outputs[j] >= 0) {
                 e->is_stale[n->outputs[j]] = true;

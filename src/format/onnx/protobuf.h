@@ -43,7 +43,7 @@ grail_status protobuf_next(byte_range *rest, protobuf_field *out) GRAIL_MUST_CHE
 grail_status protobuf_bytes_of(const protobuf_field *field, byte_range *out) GRAIL_MUST_CHECK;
 
 /** A field to be taken from a message: its value, and how often it occurs. What is not wanted is
- * NULL. Of integers the last one counts. Bytes, NULL before, may not occur twice, since readers
+ * NULL. The last integer counts. Bytes, NULL before, may not occur twice, since readers
  * would join such messages, unless they are counted. */
 typedef struct protobuf_part {
     uint32_t number;
