@@ -1,22 +1,15 @@
 #include "format/onnx/onnx_write.h"
 
-#include "base/file.h"
-#include "base/output_file.h"
 #include "format/onnx/onnx_fields.h"
+#include "format/onnx/onnx_layout.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum {
-    LARGEST_TEXT = 1 << 30, /* of the model without the values of its tensors */
-    PAGE = 4096             /* alignment of tensors in a second file, so that they can be mapped */
-};
+enum { LARGEST_GRAPH = 1 << 30 }; /* bytes, without the values of tensors */
 
 typedef struct onnx_tensor {
-    buffer header; /* tag and length of the initializer field, then TensorProto up to its values */
     int64_t bytes; /* of values */
-    uint64_t offset; /* of the values in their file */
+    onnx_place place;
     int rank;
     int64_t shape[ONNX_MAX_RANK];
     char *name; /* owned */
@@ -26,7 +19,7 @@ struct onnx_writer {
     buffer graph; /* GraphProto without the tensors */
     onnx_tensor *tensors;
     int tensor_count;
-    output_file model, data; /* data.path is NULL unless there is a second file */
+    onnx_layout layout;
     int64_t bytes;
 };
 
@@ -41,9 +34,8 @@ grail_status onnx_writer_create(onnx_writer **out)
 {
     onnx_writer *w = NULL;
     CHECK(memory_new(&w, 1, sizeof *w));
-    buffer_init(&w->graph, LARGEST_TEXT);
-    w->model.descriptor = -1;
-    w->data.descriptor = -1;
+    buffer_init(&w->graph, LARGEST_GRAPH);
+    onnx_layout_init(&w->layout);
     *out = w;
     return GRAIL_OK;
 }
@@ -54,11 +46,9 @@ void onnx_writer_free(onnx_writer *w)
         return;
     }
     for (int i = 0; i < w->tensor_count; i++) {
-        buffer_fini(&w->tensors[i].header);
         memory_free(w->tensors[i].name);
     }
-    output_file_fini(&w->model);
-    output_file_fini(&w->data);
+    onnx_layout_fini(&w->layout);
     memory_free(w->tensors);
     buffer_fini(&w->graph);
     memory_free(w);
@@ -118,7 +108,7 @@ grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const i
     CHECK(check_rank(rank));
     CHECK(memory_reserve(&w->tensors, (size_t)w->tensor_count + 1, sizeof w->tensors[0]));
     onnx_tensor *t = &w->tensors[w->tensor_count];
-    *t = (onnx_tensor){.rank = rank};
+    *t = (onnx_tensor){.place = {.file = -1}, .rank = rank};
     for (int i = 0; i < rank; i++) {
         t->shape[i] = shape[i];
         if (!size_multiply(bytes, (size_t)shape[i], &bytes) || bytes > INT64_MAX / 2) {
@@ -126,127 +116,74 @@ grail_status onnx_add_tensor(onnx_writer *w, const char *name, int rank, const i
         }
     }
     t->bytes = (int64_t)bytes;
-    buffer_init(&t->header, LARGEST_TEXT);
     CHECK(memory_copy_string(&t->name, name));
     *out = w->tensor_count++;
     return GRAIL_OK;
 }
 
-/* Makes the headers of all tensors, their fields up to their values; with `file` these lie in that
- * file. *out is the size of GraphProto: w->graph and the tensors. */
-static grail_status make_headers(onnx_writer *w, const char *file, size_t *out)
+static grail_status lay_tensors(onnx_writer *w)
 {
-    size_t size = w->graph.size;
+    onnx_layout *l = &w->layout;
     for (int i = 0; i < w->tensor_count; i++) {
         onnx_tensor *t = &w->tensors[i];
-        const size_t bytes = file == NULL ? (size_t)t->bytes : 0;
-        t->header.size = 0;
-        CHECK(put_tensor_header(&t->header, t->name, ONNX_FLOAT, t->rank, t->shape));
-        CHECK(file != NULL ? onnx_put_location(&t->header, file, t->offset, (uint64_t)t->bytes)
-                           : protobuf_put_header(&t->header, TENSOR_RAW, bytes));
-        CHECK(protobuf_end_message(&t->header, GRAPH_INITIALIZER, 0, bytes));
-        if (!size_add(size, t->header.size, &size) || !size_add(size, bytes, &size)) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "the model takes more bytes than a file can hold");
-        }
+        onnx_open_field tensor;
+        CHECK(onnx_layout_begin(l, &tensor));
+        CHECK(put_tensor_header(&l->text, t->name, ONNX_FLOAT, t->rank, t->shape));
+        CHECK(onnx_layout_values(l, (size_t)t->bytes, &t->place));
+        CHECK(onnx_layout_end(l, GRAPH_INITIALIZER, tensor));
     }
-    *out = size;
     return GRAIL_OK;
 }
 
-/* Writes ModelProto up to the contents of its graph. */
-static grail_status make_head(size_t graph_size, buffer *out)
+static grail_status lay_model(onnx_writer *w)
 {
-    CHECK(protobuf_put_integer(out, MODEL_IR_VERSION, ONNX_IR_VERSION));
-    CHECK(protobuf_put_string(out, MODEL_PRODUCER, "grail"));
-    const size_t begin = out->size;
-    CHECK(protobuf_put_integer(out, OPSET_VERSION, ONNX_OPSET));
-    CHECK(protobuf_end_message(out, MODEL_OPSET, begin, 0));
-    return protobuf_put_header(out, MODEL_GRAPH, graph_size);
-}
-
-/* Writes head, graph and tensor headers to their places; onnx_put writes the values later. */
-static grail_status write_text(onnx_writer *w, const buffer *head, bool split)
-{
-    const output_file *f = &w->model;
-    uint64_t offset = 0;
-    CHECK(file_write_at(f->descriptor, f->path, head->bytes, head->size, offset));
-    offset += head->size;
-    CHECK(file_write_at(f->descriptor, f->path, w->graph.bytes, w->graph.size, offset));
-    offset += w->graph.size;
-    for (int i = 0; i < w->tensor_count; i++) {
-        onnx_tensor *t = &w->tensors[i];
-        CHECK(file_write_at(f->descriptor, f->path, t->header.bytes, t->header.size, offset));
-        offset += t->header.size;
-        if (!split) {
-            t->offset = offset;
-            offset += (uint64_t)t->bytes;
-        }
-    }
-    return GRAIL_OK;
+    onnx_layout *l = &w->layout;
+    onnx_open_field graph;
+    onnx_layout_restart(l);
+    CHECK(protobuf_put_integer(&l->text, MODEL_IR_VERSION, ONNX_IR_VERSION));
+    CHECK(protobuf_put_string(&l->text, MODEL_PRODUCER, "grail"));
+    const size_t begin = l->text.size;
+    CHECK(protobuf_put_integer(&l->text, OPSET_VERSION, ONNX_OPSET));
+    CHECK(protobuf_end_message(&l->text, MODEL_OPSET, begin, 0));
+    CHECK(onnx_layout_text(l));
+    CHECK(onnx_layout_begin(l, &graph));
+    CHECK(onnx_layout_keep(l, (byte_range){w->graph.bytes, w->graph.size}));
+    CHECK(lay_tensors(w));
+    return onnx_layout_end(l, MODEL_GRAPH, graph);
 }
 
 grail_status onnx_begin(onnx_writer *w, const char *path, int64_t largest)
 {
-    grail_status status = GRAIL_OK;
-    char *file = NULL;
-    char *data_path = NULL;
-    size_t size = 0;
-    buffer head;
-    buffer_init(&head, LARGEST_TEXT);
-    TRY(protobuf_put_string(&w->graph, GRAPH_NAME, "grail"));
-    TRY(make_headers(w, NULL, &size));
-    TRY(make_head(size, &head));
-    const bool split = size > (uint64_t)largest - head.size || head.size > (uint64_t)largest;
-    if (split) {
-        const char *slash = strrchr(path, '/');
-        TRY(memory_format(&file, "%s.data", slash == NULL ? path : slash + 1));
-        for (uint64_t i = 0, offset = 0; i < (uint64_t)w->tensor_count; i++) {
+    CHECK(protobuf_put_string(&w->graph, GRAPH_NAME, "grail"));
+    CHECK(lay_model(w));
+    if (w->layout.size > (uint64_t)largest) {
+        int64_t file = -1;
+        CHECK(onnx_layout_add_file(&w->layout, path, NULL, &file));
+        for (int i = 0; i < w->tensor_count; i++) {
             onnx_tensor *t = &w->tensors[i];
-            t->offset = offset;
-            offset += ((uint64_t)t->bytes + PAGE - 1) / PAGE * PAGE;
+            onnx_layout_move(&w->layout, file, (size_t)t->bytes, &t->place);
             w->bytes += t->bytes;
         }
-        TRY(make_headers(w, file, &size));
-        head.size = 0;
-        TRY(make_head(size, &head));
-        TRY(memory_format(&data_path, "%s.data", path));
-        TRY(output_file_open(data_path, false, &w->data));
+        CHECK(lay_model(w));
     }
-    w->bytes += (int64_t)(size + head.size);
-    TRY(output_file_open(path, false, &w->model));
-    TRY(write_text(w, &head, split));
-out:
-    memory_free(file);
-    memory_free(data_path);
-    buffer_fini(&head);
-    return status;
+    w->bytes += (int64_t)w->layout.size;
+    return onnx_layout_write(&w->layout, path);
 }
 
 grail_status onnx_put(onnx_writer *w, int tensor, int64_t first, int64_t count, const float *values)
 {
     const onnx_tensor *t = &w->tensors[tensor];
-    const output_file *f = w->data.path != NULL ? &w->data : &w->model;
     const int64_t size = (int64_t)sizeof values[0];
     if (first < 0 || count < 0 || first > t->bytes / size - count) {
         return error_set(GRAIL_ERROR_INTERNAL, "values beyond the end of '%s'", t->name);
     }
-    return file_write_at(f->descriptor, f->path, values, (size_t)(count * size),
-                         t->offset + (uint64_t)(first * size));
+    return onnx_layout_put(&w->layout, &t->place, (uint64_t)(first * size), values,
+                           (size_t)(count * size));
 }
 
-/* Finishes the file of values first, so that a finished model has all its values. */
 grail_status onnx_finish(onnx_writer *w)
 {
-    const bool split = onnx_is_split(w);
-    grail_status status = split ? output_file_commit(&w->data) : GRAIL_OK;
-    if (status == GRAIL_OK) {
-        status = output_file_commit(&w->model);
-        if (status != GRAIL_OK && split) {
-            unlink(w->data.path);
-        }
-    }
-    return status;
+    return onnx_layout_commit(&w->layout);
 }
 
 int64_t onnx_bytes(const onnx_writer *w)
@@ -256,5 +193,5 @@ int64_t onnx_bytes(const onnx_writer *w)
 
 bool onnx_is_split(const onnx_writer *w)
 {
-    return w->data.path != NULL;
+    return w->layout.file_count > 0;
 }
