@@ -1,8 +1,14 @@
 /* Any bytes as an ONNX model. In an accepted one names lead to their values, edges to what was made
- * before, nodes and tensors lie in the file, and each tensor's values can be read. */
+ * before, nodes and tensors lie in the file, and each tensor's values can be read. Written again it
+ * has the same bytes, and with tensors, attributes and nodes replaced it is accepted and has the
+ * same names. It is written below $TMPDIR or /tmp. */
 #include "fuzz.h"
 
-#include "format/onnx/onnx_file.h"
+#include "format/onnx/onnx_edit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static void check_inside(const onnx_file *file, byte_range range)
 {
@@ -56,6 +62,99 @@ static void check_node(const onnx_file *file, int64_t i)
     }
 }
 
+static grail_status give_ones(void *context, int64_t first, int64_t count, float *out)
+{
+    (void)context;
+    (void)first;
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = 1.0F;
+    }
+    return GRAIL_OK;
+}
+
+/* Other shapes for two tensors of three, by `choice`; of integers the values are 0. */
+static void replace_tensor(const onnx_file *file, onnx_edit *e, int64_t i, size_t choice)
+{
+    enum { MOST = 4096, MORE = 300 };
+    static const int64_t zeros[MOST];
+    const onnx_tensor *t = &file->tensors[i];
+    int64_t shape[ONNX_MAX_RANK];
+    int64_t count = 0;
+    memcpy(shape, t->view.shape, sizeof shape);
+    if (t->view.rank > 0) {
+        shape[0] = choice % 5 == 1 ? MORE : (shape[0] + 1) / 2;
+    }
+    if ((choice + (size_t)i) % 3 == 2 || !shape_elements(t->view.rank, shape, &count) ||
+        count > MOST) {
+        return;
+    }
+    if (dtype_is_float(t->view.dtype)) {
+        fuzz_require(onnx_edit_tensor(e, i, t->view.rank, shape, give_ones, NULL) == GRAIL_OK);
+    } else if (t->element == ONNX_INT64) {
+        fuzz_require(onnx_edit_integers(e, i, t->view.rank, shape, zeros) == GRAIL_OK);
+    }
+}
+
+/* Attributes replaced by themselves, and nodes. Constants have their tensors. */
+static void replace_node(const onnx_file *file, onnx_edit *e, int64_t i, size_t choice)
+{
+    const onnx_node *n = &file->nodes[i].node;
+    if (onnx_node_is(&file->nodes[i], "Constant")) {
+        return;
+    }
+    if ((choice + (size_t)i) % 3 == 0) {
+        fuzz_require(onnx_edit_attributes(e, i, n->attribute_count, n->attributes) == GRAIL_OK);
+    } else if ((choice + (size_t)i) % 3 == 1) {
+        fuzz_require(onnx_edit_insert(e, i, n) == GRAIL_OK);
+        onnx_edit_remove(e, i);
+    }
+}
+
+static void check_written(const onnx_file *file, const char *path, bool is_same)
+{
+    onnx_file *again = NULL;
+    fuzz_require(onnx_file_open(path, &again) == GRAIL_OK);
+    fuzz_require(!is_same ||
+                 (again->bytes.size == file->bytes.size &&
+                  memcmp(again->bytes.bytes, file->bytes.bytes, file->bytes.size) == 0));
+    fuzz_require(again->node_count == file->node_count && again->value_count == file->value_count);
+    fuzz_require(again->tensor_count == file->tensor_count);
+    for (int64_t i = 0; i < file->value_count; i++) {
+        const int64_t other = onnx_file_find(again, file->values[i].name);
+        fuzz_require(other >= 0 && again->values[other].node == file->values[i].node);
+    }
+    for (int64_t i = 0; i < file->node_count; i++) {
+        const onnx_file_node *n = &again->nodes[i];
+        fuzz_require(n->node.attribute_count == file->nodes[i].node.attribute_count);
+        fuzz_require(n->capture_count == file->nodes[i].capture_count);
+    }
+    onnx_file_close(again);
+}
+
+/* `choice` says what is replaced, and whether values go to another file. */
+static void check_edit(const onnx_file *file, bool replaces, size_t choice)
+{
+    const char *base = getenv("TMPDIR");
+    char path[4096];
+    char data[4200];
+    onnx_edit *e = NULL;
+    snprintf(path, sizeof path, "%s/grail-fuzz-%d.onnx", base == NULL ? "/tmp" : base,
+             (int)getpid());
+    snprintf(data, sizeof data, "%s.data", path);
+    fuzz_require(onnx_edit_create(file, &e) == GRAIL_OK);
+    for (int64_t i = 0; replaces && i < file->tensor_count; i++) {
+        replace_tensor(file, e, i, choice);
+    }
+    for (int64_t i = 0; replaces && i < file->node_count; i++) {
+        replace_node(file, e, i, choice);
+    }
+    fuzz_require(onnx_edit_write(e, path, choice % 2 == 0 ? ONNX_LARGEST_FILE : 64) == GRAIL_OK);
+    onnx_edit_free(e);
+    check_written(file, path, !replaces);
+    (void)remove(path);
+    (void)remove(data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     onnx_file *file = NULL;
@@ -73,6 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int64_t i = 0; i < file->tensor_count; i++) {
         check_tensor(file, &file->tensors[i]);
     }
+    check_edit(file, false, size);
+    check_edit(file, true, size);
     onnx_file_close(file);
     return 0;
 }
