@@ -47,11 +47,15 @@ static grail_status keep_text(onnx_file *file, const char *what, byte_range text
         return error_set(GRAIL_ERROR_FORMAT, "%s has %zu bytes, more than the allowed %d", what,
                          text.size, TENSOR_LONGEST_NAME);
     }
-    if (valid < text.size || (text.size > 0 && memchr(text.bytes, 0, text.size) != NULL)) {
+    if (text.size == 0) {
+        *out = "";
+        return GRAIL_OK;
+    }
+    if (valid < text.size || memchr(text.bytes, 0, text.size) != NULL) {
         return error_set(GRAIL_ERROR_FORMAT, "%s is not UTF-8 without NUL bytes", what);
     }
     CHECK(take(file, text.size + 1, 1, &copy));
-    memcpy(copy, text.size == 0 ? (const void *)"" : text.bytes, text.size);
+    memcpy(copy, text.bytes, text.size);
     *out = copy;
     return GRAIL_OK;
 }
@@ -409,11 +413,14 @@ static grail_status read_constant(onnx_file *file, const onnx_file_node *n,
     return GRAIL_OK;
 }
 
-static grail_status refuse_quantised(const onnx_node *n)
+static grail_status check_operator(const onnx_node *n)
 {
     static const char *const names[] = {
         "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger",
         "MatMulInteger",  "MatMulNBits",      "DynamicQuantizeMatMul", "QGemm"};
+    if (*n->operator_name == '\0') {
+        return error_set(GRAIL_ERROR_FORMAT, "has no operator");
+    }
     bool is_quantised = strncmp(n->operator_name, "QLinear", strlen("QLinear")) == 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         is_quantised = is_quantised || strcmp(n->operator_name, names[i]) == 0;
@@ -443,7 +450,7 @@ static grail_status read_node_parts(onnx_file *file, byte_range message, onnx_fi
     CHECK(keep_text(file, "the name of a node", texts[0], &n->node.name));
     CHECK(keep_text(file, "the name of an operator", texts[1], &n->node.operator_name));
     CHECK(keep_domain(file, texts[2], &n->node.domain));
-    CHECK(refuse_quantised(&n->node));
+    CHECK(check_operator(&n->node));
     if (counts[2] > ONNX_MOST_ATTRIBUTES || counts[0] > INT32_MAX || counts[1] > INT32_MAX) {
         return error_set(GRAIL_ERROR_FORMAT, "has %zu attributes, more than the allowed %d",
                          counts[2], ONNX_MOST_ATTRIBUTES);
@@ -677,8 +684,9 @@ static grail_status index_values(onnx_file *file, const char *what)
 }
 
 /* Initializers first, since inputs may be among them, and all that is made before what reads it. */
-static grail_status read_graph(onnx_file *file)
+static grail_status read_file(onnx_file *file)
 {
+    CHECK(read_model(file));
     CHECK(read_each(file, file->graph, GRAPH_SPARSE, refuse_sparse));
     CHECK(read_each(file, file->graph, GRAPH_INITIALIZER, read_initializer));
     CHECK(index_values(file, "the initializer"));
@@ -695,12 +703,6 @@ static grail_status read_graph(onnx_file *file)
         CHECK(error_in(find_values(file, t), "tensor '%s'", t->view.name));
     }
     return GRAIL_OK;
-}
-
-static grail_status read_file(onnx_file *file)
-{
-    CHECK(read_model(file));
-    return read_graph(file);
 }
 
 static grail_status open_bytes(const char *name, char **directory, byte_range bytes,

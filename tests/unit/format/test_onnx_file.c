@@ -325,6 +325,7 @@ FIXTURE_TEST(graphs_that_lie_are_refused)
         {"attribute 'a': has 0 values where one is expected", .nodes = {{"Relu", "x", "y"}},
          .fields = MORE("\x2A\x06\x0A\x01"
                         "a\xA0\x01\x01")},
+        {"node 1 (): has no operator", .nodes = {{"Relu", "x", "y"}, {"", "x", "z"}}},
         {"expected 1 of each", .nodes = {{"Constant", "", "c"}}},
         {"claims a field of 9 bytes", .nodes = {{"Relu", "x", "y"}}, .fields = MORE("\x3A\x09")},
         {"node 0 (QLinearConv): computes with quantised values",
@@ -408,6 +409,7 @@ FIXTURE_TEST(subgraphs_are_limited_in_depth)
             assert_ok(protobuf_end_message(&f->graph, ATTRIBUTE_GRAPH, 0, 0));
             assert_ok(protobuf_put_string(&f->graph, ATTRIBUTE_NAME, "body"));
             assert_ok(protobuf_end_message(&f->graph, NODE_ATTRIBUTE, 0, 0));
+            assert_ok(protobuf_put_string(&f->graph, NODE_OPERATOR, "Loop"));
             assert_ok(protobuf_end_message(&f->graph, GRAPH_NODE, 0, 0));
         }
         const int64_t one = 1;
