@@ -10,33 +10,34 @@ typedef struct element_facts {
     grail_dtype dtype;
     unsigned bits;  /* of an element */
     uint32_t field; /* that holds its values where they are not raw */
+    int sign;       /* of integers: -1 where they may be below 0, else 1; 0 of others */
 } element_facts;
 
 /* Source: the comments of TensorProto. Types after FLOAT4E2M1 came with later opsets. */
 static const element_facts elements[] = {
-    [1] = {"FLOAT", GRAIL_DTYPE_F32, 32, TENSOR_REALS},
-    [2] = {"UINT8", GRAIL_DTYPE_U8, 8, TENSOR_INTEGERS},
-    [3] = {"INT8", GRAIL_DTYPE_I8, 8, TENSOR_INTEGERS},
-    [4] = {"UINT16", GRAIL_DTYPE_U16, 16, TENSOR_INTEGERS},
-    [5] = {"INT16", GRAIL_DTYPE_I16, 16, TENSOR_INTEGERS},
-    [6] = {"INT32", GRAIL_DTYPE_I32, 32, TENSOR_INTEGERS},
-    [7] = {"INT64", GRAIL_DTYPE_I64, 64, TENSOR_INTEGERS64},
-    [8] = {"STRING", GRAIL_DTYPE_COUNT, 0, TENSOR_TEXTS},
-    [9] = {"BOOL", GRAIL_DTYPE_BOOL, 8, TENSOR_INTEGERS},
-    [10] = {"FLOAT16", GRAIL_DTYPE_F16, 16, TENSOR_INTEGERS},
-    [11] = {"DOUBLE", GRAIL_DTYPE_F64, 64, TENSOR_REALS64},
-    [12] = {"UINT32", GRAIL_DTYPE_U32, 32, TENSOR_NATURALS64},
-    [13] = {"UINT64", GRAIL_DTYPE_U64, 64, TENSOR_NATURALS64},
-    [14] = {"COMPLEX64", GRAIL_DTYPE_C64, 64, TENSOR_REALS},
-    [15] = {"COMPLEX128", GRAIL_DTYPE_COUNT, 128, TENSOR_REALS64},
-    [16] = {"BFLOAT16", GRAIL_DTYPE_BF16, 16, TENSOR_INTEGERS},
-    [17] = {"FLOAT8E4M3FN", GRAIL_DTYPE_F8_E4M3, 8, TENSOR_INTEGERS},
-    [18] = {"FLOAT8E4M3FNUZ", GRAIL_DTYPE_F8_E4M3FNUZ, 8, TENSOR_INTEGERS},
-    [19] = {"FLOAT8E5M2", GRAIL_DTYPE_F8_E5M2, 8, TENSOR_INTEGERS},
-    [20] = {"FLOAT8E5M2FNUZ", GRAIL_DTYPE_F8_E5M2FNUZ, 8, TENSOR_INTEGERS},
-    [21] = {"UINT4", GRAIL_DTYPE_COUNT, 4, TENSOR_INTEGERS},
-    [22] = {"INT4", GRAIL_DTYPE_COUNT, 4, TENSOR_INTEGERS},
-    [23] = {"FLOAT4E2M1", GRAIL_DTYPE_F4, 4, TENSOR_INTEGERS},
+    [1] = {"FLOAT", GRAIL_DTYPE_F32, 32, TENSOR_REALS, 0},
+    [2] = {"UINT8", GRAIL_DTYPE_U8, 8, TENSOR_INTEGERS, 1},
+    [3] = {"INT8", GRAIL_DTYPE_I8, 8, TENSOR_INTEGERS, -1},
+    [4] = {"UINT16", GRAIL_DTYPE_U16, 16, TENSOR_INTEGERS, 1},
+    [5] = {"INT16", GRAIL_DTYPE_I16, 16, TENSOR_INTEGERS, -1},
+    [6] = {"INT32", GRAIL_DTYPE_I32, 32, TENSOR_INTEGERS, -1},
+    [7] = {"INT64", GRAIL_DTYPE_I64, 64, TENSOR_INTEGERS64, -1},
+    [8] = {"STRING", GRAIL_DTYPE_COUNT, 0, TENSOR_TEXTS, 0},
+    [9] = {"BOOL", GRAIL_DTYPE_BOOL, 8, TENSOR_INTEGERS, 1},
+    [10] = {"FLOAT16", GRAIL_DTYPE_F16, 16, TENSOR_INTEGERS, 0},
+    [11] = {"DOUBLE", GRAIL_DTYPE_F64, 64, TENSOR_REALS64, 0},
+    [12] = {"UINT32", GRAIL_DTYPE_U32, 32, TENSOR_NATURALS64, 1},
+    [13] = {"UINT64", GRAIL_DTYPE_U64, 64, TENSOR_NATURALS64, 1},
+    [14] = {"COMPLEX64", GRAIL_DTYPE_C64, 64, TENSOR_REALS, 0},
+    [15] = {"COMPLEX128", GRAIL_DTYPE_COUNT, 128, TENSOR_REALS64, 0},
+    [16] = {"BFLOAT16", GRAIL_DTYPE_BF16, 16, TENSOR_INTEGERS, 0},
+    [17] = {"FLOAT8E4M3FN", GRAIL_DTYPE_F8_E4M3, 8, TENSOR_INTEGERS, 0},
+    [18] = {"FLOAT8E4M3FNUZ", GRAIL_DTYPE_F8_E4M3FNUZ, 8, TENSOR_INTEGERS, 0},
+    [19] = {"FLOAT8E5M2", GRAIL_DTYPE_F8_E5M2, 8, TENSOR_INTEGERS, 0},
+    [20] = {"FLOAT8E5M2FNUZ", GRAIL_DTYPE_F8_E5M2FNUZ, 8, TENSOR_INTEGERS, 0},
+    [21] = {"UINT4", GRAIL_DTYPE_COUNT, 4, TENSOR_INTEGERS, 0},
+    [22] = {"INT4", GRAIL_DTYPE_COUNT, 4, TENSOR_INTEGERS, 0},
+    [23] = {"FLOAT4E2M1", GRAIL_DTYPE_F4, 4, TENSOR_INTEGERS, 0},
 };
 
 static bool is_text(byte_range bytes, const char *text)
@@ -313,21 +314,13 @@ out:
     return status;
 }
 
-static bool is_integer(grail_dtype dtype, bool *is_signed)
-{
-    *is_signed = dtype == GRAIL_DTYPE_I8 || dtype == GRAIL_DTYPE_I16 || dtype == GRAIL_DTYPE_I32 ||
-                 dtype == GRAIL_DTYPE_I64;
-    return *is_signed || dtype == GRAIL_DTYPE_BOOL || dtype == GRAIL_DTYPE_U8 ||
-           dtype == GRAIL_DTYPE_U16 || dtype == GRAIL_DTYPE_U32 || dtype == GRAIL_DTYPE_U64;
-}
-
 grail_status onnx_tensor_integers(const onnx_tensor *t, int64_t *out)
 {
     grail_status status = GRAIL_OK;
     void *owned = NULL;
     const void *values = NULL;
-    bool is_signed = false;
-    if (!is_integer(t->view.dtype, &is_signed)) {
+    const int sign = facts_of(t->element)->sign;
+    if (sign == 0) {
         return not_numbers(t, "integers");
     }
     const size_t width = dtype_bits(t->view.dtype) / 8;
@@ -335,11 +328,11 @@ grail_status onnx_tensor_integers(const onnx_tensor *t, int64_t *out)
     for (size_t i = 0; i < t->view.bytes / width; i++) {
         const uint64_t value = load_little((const unsigned char *)values + i * width, width);
         const unsigned above = (unsigned)(64 - 8 * width);
-        if (!is_signed && value > INT64_MAX) {
+        if (sign > 0 && value > INT64_MAX) {
             FAIL(GRAIL_ERROR_UNSUPPORTED, "'%s' has the element %llu, beyond 2^63 - 1",
                  t->view.name, (unsigned long long)value);
         }
-        out[i] = is_signed ? (int64_t)(value << above) >> above : (int64_t)value;
+        out[i] = sign < 0 ? (int64_t)(value << above) >> above : (int64_t)value;
     }
 out:
     memory_free(owned);
