@@ -270,14 +270,17 @@ static grail_status lay_node(onnx_edit *e, int64_t i)
 {
     const onnx_file_node *n = &e->file->nodes[i];
     const written_node *w = &e->nodes[i];
-    bool is_same = !w->has_others;
+    bool has_changed = false; /* tensors of attributes */
     onnx_open_field open;
     CHECK(add_text(&e->layout, &w->before));
     for (int j = 0; j < n->node.attribute_count; j++) {
-        is_same = is_same && is_as_before(e, n->node.attributes[j].tensor);
+        has_changed = has_changed || !is_as_before(e, n->node.attributes[j].tensor);
     }
-    if (w->is_removed || is_same) {
+    if (w->is_removed || (!has_changed && !w->has_others)) {
         return w->is_removed ? GRAIL_OK : onnx_layout_keep(&e->layout, n->field);
+    }
+    if (has_changed && w->has_others) {
+        return error_set(GRAIL_ERROR_INTERNAL, "node %lld: a changed tensor is lost", (long long)i);
     }
     CHECK(onnx_layout_begin(&e->layout, &open));
     CHECK(lay_node_parts(e, n, w));

@@ -26,7 +26,8 @@ grail_status onnx_edit_tensor(onnx_edit *e, int64_t tensor, int rank, const int6
 /** The same for a tensor of INT64, whose values are copied. */
 grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
                                 const int64_t values[]) GRAIL_MUST_CHECK;
-/** Replaces the attributes of a node, which are copied; those of the file may be among them. */
+/** Replaces the attributes of a node, which are copied; those of the file may be among them,
+ * but not with a tensor that changes. */
 grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
                                   const onnx_attribute attributes[]) GRAIL_MUST_CHECK;
 void onnx_edit_remove(onnx_edit *e, int64_t node);
