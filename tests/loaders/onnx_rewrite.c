@@ -44,13 +44,23 @@ static grail_status replace_tensors(const onnx_file *file, onnx_edit *e, float *
     return GRAIL_OK;
 }
 
-/* Nodes by turns: other attributes, which are its own, and a copy in place of it. Constants have
- * their tensors. */
+static bool has_tensor(const onnx_node *n)
+{
+    for (int i = 0; i < n->attribute_count; i++) {
+        if (n->attributes[i].tensor >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nodes by turns: other attributes, which are its own, and a copy in place of it. Those that hold
+ * tensors have got others. */
 static grail_status replace_nodes(const onnx_file *file, onnx_edit *e)
 {
     for (int64_t i = 0; i < file->node_count; i++) {
         const onnx_node *n = &file->nodes[i].node;
-        if (onnx_node_is(&file->nodes[i], "Constant")) {
+        if (has_tensor(n)) {
             continue;
         }
         if (i % 2 == 0) {
