@@ -116,8 +116,8 @@ typedef struct ridge_result {
  * when features are dead. A failing factorisation raises lambda to max(10 lambda, 1e-8 mean diag)
  * up to six times, then eigenvalues are used. With RIDGE_SCALE_DIAGONAL the share of a feature that
  * does not vary is 1. Ranks call it with the same sums, and share out the candidates and the
- * outputs; all have the same answer, of the same bits as one rank alone. NaN in the sums is
- * GRAIL_ERROR_NUMERIC.
+ * outputs; all have the same answer, on the host of the same bits as one rank alone. NaN in the
+ * sums is GRAIL_ERROR_NUMERIC.
  */
 grail_status ridge_solve(regression *fit, regression *held, matrix prior,
                          const ridge_options *options, matrix weight, double *bias_change,

@@ -58,8 +58,8 @@ typedef struct observation {
  * observation_fini, after this function and the next ones, even after a failure. */
 grail_status observation_init(const cutting *cut, parameter_store *current, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
-/** Of a node whose input is not cut, for the dense network's output as the target; without its
- * weight and statistics. */
+/** Describes a node whose input is not cut, for the dense network's output as the target; without
+ * its weight and statistics. */
 observation observation_of_map(const cutting *cut, int node_index);
 /** The same with its weight. */
 grail_status observation_read_map(const cutting *cut, parameter_store *current, int node_index,
