@@ -49,7 +49,7 @@ grail_status shared_rows_gather_bytes(const shared_rows *s, grail_status own, vo
 
 grail_status shared_rows_gather(const shared_rows *s, grail_status own, matrix m)
 {
-    CHECK(own);
+    CHECK(comm_settle(s->comm, own));
     for (int rank = 0; comm_is_shared(s->comm) && rank < s->comm->size; rank++) {
         const shared_rows of = rows_of_rank(s->comm, s->rows, rank);
         const matrix rows = matrix_rows(m, of.begin, of.end - of.begin);
