@@ -91,6 +91,7 @@ typedef struct heal_training {
     int64_t part_samples, judged_samples;
     optimizer *optimizer; /* owned; of what is trained in the current network */
     heal_memory memory;
+    double saved_at, save_took; /* seconds, of the last save; 0: none yet */
     heal_loss loss;
 } heal_training;
 

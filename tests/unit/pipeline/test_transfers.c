@@ -1,11 +1,12 @@
-/* What passes between a device and the host in a run: nothing for each batch, and little for each
- * block and pass. */
+/* What passes between a device and the host in a run: nothing for each batch or step of healing,
+ * and little for each block, pass and judgement. */
 #include "heal_lab.h"
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "heal/optimizer.h"
 #include "pipeline/network/pass.h"
+#include "pipeline/output/run_records.h"
 #include "support/counted.h"
 
 #include <grail/gram.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LENGTH = 64, VOCABULARY = 96, BATCH = 2048 / LENGTH };
 
@@ -353,6 +355,53 @@ LAB_TEST(a_training_that_makes_nan_on_a_device_begins_again)
     const grail_healing *made = heal_made(&watch, 0);
     assert_true(trained.taken == STEPS && trained.judgements == judgements - 1);
     assert_true(made->best_step > 2 && made->held_after < made->held_before);
+}
+
+/* -- saves ------------------------------------------------------------------------------------- */
+
+/* What was saved of trainings: four matrices for each parameter. */
+typedef struct saves {
+    bool slow;
+    int64_t count, step; /* the steps of the last one */
+} saves;
+
+static saves saved;
+
+grail_status __real_training_save(void *r, const optimizer *o, const training_state *state);
+grail_status __wrap_training_save(void *r, const optimizer *o, const training_state *state);
+
+grail_status __wrap_training_save(void *r, const optimizer *o, const training_state *state)
+{
+    const struct timespec long_time = {.tv_nsec = 600000000};
+    saved.count++;
+    saved.step = state->steps;
+    if (saved.slow) {
+        nanosleep(&long_time, NULL);
+    }
+    return __real_training_save(r, o, state);
+}
+
+/* A cancelled run is saved where it stands all the same, and goes on to the same bytes. */
+LAB_TEST(a_long_save_is_not_made_at_each_judgement)
+{
+    heal_watch watch = {0};
+    grail_compress_options options = training_options_of(l, "cpu", "model");
+    saved = (saves){0};
+    assert_ok(heal_run(options, &watch));
+    const int judgements = (int)saved.count;
+    assert_true(judgements > 8);
+    const char *whole = options.output.path;
+    options.output.path = lab_path(l, "cancelled");
+    saved = (saves){.slow = true};
+    watch.cancel_at = watch.calls - 2;
+    assert_fails(heal_run(options, &watch), GRAIL_ERROR_CANCELLED, "cancelled after ");
+    assert_true(saved.count < judgements / 2 && saved.step > STEPS / 2);
+    options.output.resume = 1;
+    watch.cancel_at = 0;
+    saved = (saves){0};
+    assert_ok(heal_run(options, &watch));
+    assert_same_checkpoint(whole, options.output.path);
+    assert_true(saved.count > 0 && saved.count < judgements / 2); /* it went on from there */
 }
 
 int main(void)
