@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PATH_SIZE = 1024, NAME_SIZE = 128, MOST_TENSORS = 128 };
@@ -201,6 +202,9 @@ static void compare(const char *name, const lesson *l)
     read_references(name, &expected);
     compare_on("ref", l, &expected, reference_tolerance);
     compare_on("cpu", l, &expected, tolerance);
+    if (getenv("GRAIL_TORCH") != NULL) {
+        compare_on("torch:cpu", l, &expected, tolerance);
+    }
 }
 
 /* -- networks ---------------------------------------------------------------------------------- */
