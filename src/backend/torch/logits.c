@@ -111,7 +111,7 @@ static softmax softmax_of(torch_frame *f, torch_tensor x)
 static torch_tensor divergence_of(torch_frame *f, torch_tensor x, const softmax *p, torch_tensor z,
                                   const softmax *q)
 {
-    const torch_tensor terms = torch_sum(f, torch_as(f, GRAIL_DTYPE_F64, x), z, -1.0);
+    const torch_tensor terms = torch_sum(f, x, z, -1.0);
     const torch_tensor is_empty =
         torch_call(f, "aten::eq", "Tensor", A_TENSOR(p->e), A_TENSOR(torch_number(f, 0.0)));
     torch_times_into(f, terms, p->e, terms);
@@ -127,26 +127,38 @@ static void weigh(torch_frame *f, const softmax *s, double factor)
     torch_times_into(f, s->e, torch_as(f, GRAIL_DTYPE_F32, share), s->e);
 }
 
+static void compare_rows(torch_frame *f, const operation *o, int64_t begin, int64_t rows)
+{
+    const torch_tensor x = torch_wide(f, matrix_rows(o->m[0], begin, rows));
+    const torch_tensor z = torch_wide(f, matrix_rows(o->m[1], begin, rows));
+    const softmax p = softmax_of(f, x);
+    const softmax q = softmax_of(f, z);
+    const int before = f->count;
+    torch_copy(f, divergence_of(f, x, &p, z, &q),
+               torch_view(f, matrix_columns(o->m[3], begin, rows), 2, (int64_t[]){rows, 1},
+                          (int64_t[]){1, 1}));
+    torch_forget(f, before);
+    if (matrix_exists(o->m[2])) {
+        weigh(f, &p, o->with.alpha);
+        weigh(f, &q, o->with.alpha);
+        torch_copy(f, torch_sum(f, q.e, p.e, -1.0),
+                   torch_matrix(f, matrix_rows(o->m[2], begin, rows)));
+    }
+}
+
 grail_status torch_run_divergence(const operation *o)
 {
+    enum { AT_ONCE = 1 << 26 }; /* logits, for which six times as many numbers of f32 are made */
     const matrix logits = o->m[1];
     torch_frame f = torch_begin(logits.owner);
     if (matrix_count(logits) == 0) {
         torch_zero(&f, torch_matrix(&f, o->m[3]));
         return torch_end(&f);
     }
-    const torch_tensor x = torch_wide(&f, o->m[0]);
-    const torch_tensor z = torch_wide(&f, logits);
-    const softmax p = softmax_of(&f, x);
-    const softmax q = softmax_of(&f, z);
-    const int before = f.count;
-    torch_copy(&f, divergence_of(&f, x, &p, z, &q),
-               torch_view(&f, o->m[3], 2, (int64_t[]){logits.rows, 1}, (int64_t[]){1, 1}));
-    torch_forget(&f, before);
-    if (matrix_exists(o->m[2])) {
-        weigh(&f, &p, o->with.alpha);
-        weigh(&f, &q, o->with.alpha);
-        torch_copy(&f, torch_sum(&f, q.e, p.e, -1.0), torch_matrix(&f, o->m[2]));
+    const int64_t step = AT_ONCE / logits.columns + 1;
+    for (int64_t begin = 0; begin < logits.rows && f.status == GRAIL_OK; begin += step) {
+        compare_rows(&f, o, begin, smaller(step, logits.rows - begin));
+        torch_forget(&f, 0);
     }
     return torch_end(&f);
 }
