@@ -249,6 +249,7 @@ grail_status backend_open(const char *name, const backend_options *options, back
     static const backend_options usual = {0};
     const backend_options *chosen = options == NULL ? &usual : options;
     backend *b = NULL;
+    grail_device facts;
     int threads = 0;
     int device = -1;
     const backend_kind *kind = resolve(name, chosen->precision, &device);
@@ -269,6 +270,8 @@ grail_status backend_open(const char *name, const backend_options *options, back
     if (status != GRAIL_OK) {
         goto out;
     }
+    backend_describe_device(b, &facts);
+    b->free_at_open = facts.memory_free;
     *out = b;
     b = NULL;
 out:
@@ -329,6 +332,14 @@ void backend_describe_device(const backend *b, grail_device *out)
     if (b->kind->describe != NULL) {
         b->kind->describe(b, out);
     }
+}
+
+int64_t backend_room(const backend *b)
+{
+    const int64_t left = b->free_at_open - atomic_load(&b->bytes);
+    return b->kind->is_host || b->free_at_open < 0 ? machine_memory_read("").available
+           : left > 0                              ? left
+                                                   : 0;
 }
 
 int64_t backend_bytes(const backend *b)

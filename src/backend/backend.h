@@ -64,6 +64,10 @@ bool backend_is_host(const backend *b);
 size_t backend_value_size(const backend *b);
 /** Sets the name of its device, "" for the host, and its memory. */
 void backend_describe_device(const backend *b, grail_device *out);
+/** Bytes that its matrices may still take: what was free when it was opened, less what they have,
+ * since a device keeps freed memory for later. On the host, and where a device does not say, what
+ * the host has available; -1 unknown. */
+int64_t backend_room(const backend *b);
 /** Bytes of the matrices that exist. */
 int64_t backend_bytes(const backend *b);
 

@@ -113,6 +113,7 @@ struct backend {
     int threads;            /* 0: those of the calling thread */
     watch *_Atomic watches; /* a list; NULL on the host */
     _Atomic int64_t bytes;
+    int64_t free_at_open; /* bytes of its device; -1 where that does not say */
     _Atomic int64_t fallbacks[SLOT_COUNT];
 };
 

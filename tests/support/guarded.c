@@ -224,6 +224,12 @@ out:
     return status;
 }
 
+static void describe(const backend *b, grail_device *out)
+{
+    (void)b;
+    out->memory_free = limit > 0 ? (int64_t)(limit - in_use) : out->memory_free;
+}
+
 /* -- operations -------------------------------------------------------------------------------- */
 
 static grail_status enter(backend *b)
@@ -262,6 +268,7 @@ static backend_kind guarded = {
     .enter = enter,
     .allocate = allocate,
     .release = release,
+    .describe = describe,
     .upload = upload,
     .download = download,
 };

@@ -154,7 +154,8 @@ static grail_status kept_fits(const heal_setting *s, int begin, bool *out)
     for (int i = 0; i < count; i++) {
         elements += (double)sizes[live[i]];
     }
-    *out = bytes_fit(elements * (double)samples->count * (double)backend_value_size(s->backend),
+    *out = bytes_fit(s->backend,
+                     elements * (double)samples->count * (double)backend_value_size(s->backend),
                      s->memory);
 out:
     memory_free(live);
@@ -364,7 +365,8 @@ static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
     for (int v = 0; v < g->value_count; v++) {
         sum += (double)elements[v] * (v == g->output ? 1.0 + OF_OUTPUTS : 1.0);
     }
-    *out = bytes_fit(sum * (double)samples * (double)backend_value_size(s->backend), s->memory);
+    *out = bytes_fit(s->backend, sum * (double)samples * (double)backend_value_size(s->backend),
+                     s->memory);
 out:
     memory_free(elements);
     return status;

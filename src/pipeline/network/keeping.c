@@ -1,11 +1,8 @@
 #include "pipeline/network/keeping.h"
 
-#include "base/machine_memory.h"
-
-bool bytes_fit(double bytes, int64_t memory)
+bool bytes_fit(const backend *b, double bytes, int64_t memory)
 {
-    return bytes <= (memory > 0 ? (double)memory
-                                : 0.5 * (double)machine_memory_read("").available); /* unknown: 0 */
+    return bytes <= (memory > 0 ? (double)memory : 0.5 * (double)backend_room(b)); /* unknown: 0 */
 }
 
 /* The number of elements per sample of the widest input of a site's consumers. */
@@ -37,7 +34,7 @@ grail_status activations_fit(const cutting *cut, const calibration *samples, con
         const double elements = widest_input(cut, i, extents);
         widest = elements > widest ? elements : widest;
     }
-    *out = bytes_fit(widest * (double)samples->count * (double)backend_value_size(b), memory);
+    *out = bytes_fit(b, widest * (double)samples->count * (double)backend_value_size(b), memory);
 out:
     memory_free(extents);
     return status;

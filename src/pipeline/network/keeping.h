@@ -5,8 +5,8 @@
 #include "pipeline/request/calibration.h"
 #include "pipeline/request/cuts.h"
 
-/** Whether so many bytes fit in `memory`; 0 = half of the memory that is free now. */
-bool bytes_fit(double bytes, int64_t memory);
+/** Whether so many bytes of an instance fit in `memory`; 0 = half of its room now. */
+bool bytes_fit(const backend *b, double bytes, int64_t memory);
 
 /** Whether the widest input of a consumer fits in `memory` bytes for all samples. */
 grail_status activations_fit(const cutting *cut, const calibration *samples, const backend *b,

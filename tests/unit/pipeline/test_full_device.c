@@ -2,6 +2,7 @@
  * with fewer samples at once, count none of them twice, and say so. */
 #include "vision_lab.h"
 
+#include "pipeline/network/keeping.h"
 #include "support/guarded.h"
 
 #include <math.h>
@@ -91,7 +92,7 @@ LAB_TEST(decoders_go_on_with_fewer_samples)
         options.fit.target = way == 2 ? "dense" : options.fit.target;
         options.fit.open_loop = way == 1;
         options.fit.compensate = way == 3 ? "grail" : "full";
-        options.run.memory = way == 4 ? 1 : 0;
+        options.run.memory = way == 4 ? 1 : 1 << 30;
         options.fit.token_weights = way == 0 ? "stream" : "none";
         options.fit.refit = way == 5 ? "all" : "none";
         assert_small_difference(&options, whole, parts, BATCH);
@@ -108,6 +109,7 @@ VISION_TEST(image_networks_go_on_with_fewer_samples)
         grail_compress_options options = vision_options(v, model, whole);
         vision_cut(&options, 0.4);
         options.cut.selector = "wanda";
+        options.run.memory = 1 << 30;
         options.fit.repair = f == 0;
         options.fit.conv_fit = "channel"; /* pieces of patches have their own size */
         assert_small_difference(&options, whole, parts, VISION_IMAGES / 4);
@@ -123,6 +125,7 @@ LAB_TEST(merged_units_with_mixed_targets_need_whole_batches)
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "whole"));
     options.read.samples = 64;
     options.cut.selector = "fold";
+    options.run.memory = 1 << 30;
     assert_int_equal(run(&options, lab_path(l, "whole"), 0, &peak), 0);
     options.output.path = lab_path(l, "out");
     assert_ok(grail_compression_open(&options, &c));
@@ -130,6 +133,24 @@ LAB_TEST(merged_units_with_mixed_targets_need_whole_batches)
     assert_fails(grail_compression_run(c), GRAIL_ERROR_MEMORY, "the device is full: it has no");
     (void)guarded_limit(0);
     grail_compression_close(c);
+}
+
+/* Unless a number is given, half of what the device has free may be taken. */
+TEST(what_is_kept_follows_the_device)
+{
+    backend *b = NULL;
+    (void)guarded_limit(1 << 20);
+    assert_ok(backend_open("guarded", NULL, &b));
+    assert_true(bytes_fit(b, 1 << 19, 0));
+    assert_false(bytes_fit(b, (1 << 19) + 1, 0));
+    assert_true(bytes_fit(b, (1 << 19) + 1, 1 << 20));
+    matrix taken = {0};
+    assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 1, 1 << 17, &taken)); /* half of it */
+    assert_true(bytes_fit(b, 1 << 18, 0));
+    assert_false(bytes_fit(b, (1 << 18) + 1, 0));
+    matrix_free(&taken);
+    (void)guarded_limit(0);
+    backend_close(b);
 }
 
 LAB_TEST(not_even_one_sample_fits)
