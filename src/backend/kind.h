@@ -32,9 +32,10 @@ typedef struct operation_settings {
     const conv_shape *conv;
     const rope_shape *rope;
     const clamp_attributes *clamp;
+    const route_attributes *route;
     const position_shape *positions;
     const struct descent *descent;
-    const int64_t *rows, *columns; /* gather */
+    const int64_t *rows, *columns; /* gather, and columns alone of route */
     const int64_t *labels;         /* fold */
     const double *share;
     const int32_t *target;

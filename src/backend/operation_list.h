@@ -84,6 +84,16 @@ HOST_OPERATION(scale_rows, "paA", (matrix factor, matrix x, matrix y),
 HOST_OPERATION(scale, "aA", (double factor, matrix x, matrix y),
                same_shape(x, y) && x.type == y.type, .m = {x, y}, .with.alpha = factor)
 
+/** Shares Y of a router's scores X[rows, outputs] as `how` says, in f64 before they are rounded;
+ * what is chosen by has added[1, outputs] added, which may be missing. Y[:, i] are those of the
+ * scores X[:, order[i]]; NULL stands for 0, 1, 2, ... Scores are finite. */
+HOST_OPERATION(route, "v?mV",
+               (const route_attributes *how, const int64_t *order, matrix x, matrix added,
+                matrix y),
+               same_shape(x, y) && has_columns(added, x.columns) &&
+                   indices_fit(order, y.columns, x.columns),
+               .m = {x, added, y}, .with = {.route = how, .columns = order})
+
 /** Adds the logits X[rows, .] of classes `first` and on to the sums of their rows, one target and
  * one entropy_sums per row, both on the host. The classes come in panels in ascending order:
  * `first` 0 begins the sums. Logits are finite. */
@@ -220,6 +230,15 @@ OPERATION(attention_gradient, "vvvvvVVV?m?M",
               same_shape(k, dk) && same_shape(v, dv) && has_columns(sinks, shape->query_heads) &&
               (!matrix_exists(dsinks) || (matrix_exists(sinks) && same_shape(sinks, dsinks))),
           .m = {q, k, v, out, dout, dq, dk, dv, sinks, dsinks}, .with.attention = shape)
+
+/** For Y = route(X) in the order of scores, dY being 0 where nothing is chosen: with the parts p,
+ * which are s exp(x) or s sigmoid(x) and sum to 1 over what counts, dX_o = scale p_o (dy_o - sum p
+ * dy), for a sigmoid times 1 - sigmoid(x_o); where a share is the sigmoid itself, nothing is
+ * subtracted. What is chosen has no gradient. dX may be dY. */
+HOST_OPERATION(route_gradient, "v?mvV",
+               (const route_attributes *how, matrix x, matrix added, matrix dy, matrix dx),
+               same_shape(x, dy) && same_shape(x, dx) && has_columns(added, x.columns),
+               .m = {x, added, dy, dx}, .with.route = how)
 
 /** dX = f'(x) dy; that of relu is 0 at 0. dX may be dY. */
 OPERATION(activate_gradient, "vvV", (activation_kind kind, matrix x, matrix dy, matrix dx),

@@ -127,18 +127,35 @@ void execution_take(execution *e, int value, matrix *out)
     drop_value(e, value);
 }
 
-grail_status execution_routed(const execution *e, int shares, int64_t output, routed_rows *out)
+static grail_status list_rows(const execution *e, int shares)
 {
     routed_lists *of = &e->routed[shares];
-    if (of->begin == NULL) {
-        const grail_status status = routed_lists_make(e->values[shares], of);
-        if (status != GRAIL_OK) {
-            routed_lists_fini(of);
-            return status;
-        }
+    if (of->begin != NULL) {
+        return GRAIL_OK;
     }
-    *out = routed_rows_of(of, output);
+    const grail_status status = routed_lists_make(e->values[shares], of);
+    if (status != GRAIL_OK) {
+        routed_lists_fini(of);
+    }
+    return status;
+}
+
+grail_status execution_routed(const execution *e, int shares, int64_t output, routed_rows *out)
+{
+    CHECK(list_rows(e, shares));
+    *out = routed_rows_of(&e->routed[shares], output);
     return GRAIL_OK;
+}
+
+grail_status execution_put_shares(execution *e, int shares, const execution *from)
+{
+    CHECK(list_rows(from, shares));
+    CHECK(execution_put(e, shares, from->values[shares]));
+    const grail_status status = routed_lists_copy(&from->routed[shares], &e->routed[shares]);
+    if (status != GRAIL_OK) {
+        routed_lists_fini(&e->routed[shares]);
+    }
+    return status;
 }
 
 /* Whether nothing reads a value after node `index`. */

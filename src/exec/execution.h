@@ -67,6 +67,9 @@ matrix execution_value(const execution *e, int value);
  * value changes. The device is read at the first question about a value. */
 grail_status execution_routed(const execution *e, int shares, int64_t output,
                               routed_rows *out) GRAIL_MUST_CHECK;
+/** Makes shares a copy of those of another execution on the same samples, which is asked for their
+ * rows. */
+grail_status execution_put_shares(execution *e, int shares, const execution *from) GRAIL_MUST_CHECK;
 /**
  * Runs nodes [begin, end) with the store's parameters. A value is dropped after its last reader,
  * unless that reader lies beyond `end`. NaN or infinity in the output of a Linear, Conv2d or

@@ -22,6 +22,8 @@ typedef struct routed_rows {
 /** Lists the rows in which each output of shares[rows, outputs] has a share. *out is released with
  * routed_lists_fini, also after a failure. */
 grail_status routed_lists_make(matrix shares, routed_lists *out) GRAIL_MUST_CHECK;
+/** A copy; likewise. */
+grail_status routed_lists_copy(const routed_lists *l, routed_lists *out) GRAIL_MUST_CHECK;
 void routed_lists_fini(routed_lists *l); /* works on a zeroed one, and leaves one */
 
 /** None for an output that a narrowed router lacks. */

@@ -186,12 +186,6 @@ grail_status host_add_rows(const operation *o)
     return host_over_rows(o, o->m[2], add_some_rows);
 }
 
-static double number_at(matrix m, int64_t row, int64_t column)
-{
-    const void *element = host_element(m, row, column);
-    return m.type == GRAIL_DTYPE_F64 ? *(const double *)element : (double)*(const float *)element;
-}
-
 grail_status host_list_rows(const operation *o)
 {
     const matrix shares = o->m[0];
@@ -202,7 +196,7 @@ grail_status host_list_rows(const operation *o)
     for (int64_t c = 0; c < shares.columns; c++) {
         begin[c] = (double)count;
         for (int64_t r = 0; r < shares.rows; r++) {
-            const double found = number_at(shares, r, c);
+            const double found = host_number(shares, r, c);
             if (found > 0.0) {
                 index[count] = (double)r;
                 share[count++] = found;

@@ -23,6 +23,8 @@ matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t c
 /** The address of a row or an element, which only a backend on the host may follow. */
 void *host_row(matrix m, int64_t row);
 void *host_element(matrix m, int64_t row, int64_t column);
+/** An element of f32 or f64. */
+double host_number(matrix m, int64_t row, int64_t column);
 static inline int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;

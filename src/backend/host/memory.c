@@ -64,6 +64,12 @@ grail_status host_over_rows(const operation *o, matrix rows, parallel_body body)
     return GRAIL_OK;
 }
 
+double host_number(matrix m, int64_t row, int64_t column)
+{
+    const void *element = host_element(m, row, column);
+    return m.type == GRAIL_DTYPE_F64 ? *(const double *)element : (double)*(const float *)element;
+}
+
 grail_status host_upload(matrix m, const void *values)
 {
     if (matrix_is_ordered(m)) {

@@ -23,6 +23,11 @@ static grail_status put_current(const sample_passes *passes, int value)
                          execution_value(passes->current->execution, value));
 }
 
+static grail_status put_current_shares(const sample_passes *passes, int shares)
+{
+    return execution_put_shares(passes->dense->execution, shares, passes->current->execution);
+}
+
 static grail_status copy_value(const sample_passes *passes, int value, matrix *out)
 {
     const matrix in = execution_value(passes->dense->execution, value);
@@ -47,7 +52,7 @@ static grail_status begin_layer(const sample_passes *passes, const branch_list *
     const graph *g = e->graph;
     CHECK(execution_put(e, branches_input(g, b), start->input));
     CHECK(execution_put(e, branches_sum(g, b), start->sum));
-    return put_current(passes, g->nodes[b->route].output);
+    return put_current_shares(passes, g->nodes[b->route].output);
 }
 
 /* The sum behind all experts, which goes to the pool's *out. */
@@ -105,7 +110,7 @@ static grail_status take_shares(const sample_passes *passes, int taker, int shar
             return add_what_is_missing(passes, &passes->lacking[i]);
         }
     }
-    return put_current(passes, shares);
+    return put_current_shares(passes, shares);
 }
 
 /* Runs nodes [begin, end) of the dense network by the shares of the current one, which has run: an

@@ -395,7 +395,7 @@ HAND_TEST(scores_that_are_no_numbers_are_refused)
     pixels[7 * 3 + 2] = NAN;
     assert_ok(execution_begin(n->e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));
     assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_NUMERIC,
-                 "the score of a router is NaN or infinite at row 7, output 2");
+                 "the score of a router is NaN or infinite at row 7, feature 2");
     memory_free(pixels);
 }
 
