@@ -136,8 +136,8 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     (void)part;
     tape_execution(t->tape)->unwatched = trains && steps_are_unwatched(t->setting);
     CHECK(tape_forward(t->tape, parameters, trains ? gradients : t->none, false, t->begin, t->end));
-    CHECK(
-        add_distances(t, trains ? 1.0 / (double)(mean_over * rows_of_sample(t)) : 0.0, sum, rows));
+    CHECK(add_distances(t, trains ? step_scale(t->setting, mean_over, rows_of_sample(t)) : 0.0, sum,
+                        rows));
     if (!trains) {
         return GRAIL_OK;
     }

@@ -582,8 +582,8 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     TRY(dense_run(&t->dense, part, &input));
     tape_execution(t->tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
-        TRY(part_gradients(t, part, &input, step, 1.0 / (double)(mean_over * rows_of_sample(t)),
-                           sum, rows));
+        TRY(part_gradients(t, part, &input, step,
+                           step_scale(t->setting, mean_over, rows_of_sample(t)), sum, rows));
     } else {
         TRY(part_loss(t, part, &input, sum, rows));
     }

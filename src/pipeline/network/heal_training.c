@@ -96,6 +96,17 @@ static void choose_parts(heal_training *t)
     t->judged_samples = !of_one_size ? 1 : larger(quarter, at_once);
 }
 
+double step_scale(const heal_setting *s, int64_t mean_over, int64_t rows)
+{
+    const double usual = 64.0; /* of the shares that rows of a mean over one have */
+    const extent *longest = &s->samples->positions;
+    const bool of_one_size = s->samples->windows.starts == NULL;
+    const int64_t most = of_one_size ? rows : longest->height * longest->width;
+    const double factor = usual * exp2(ceil(log2((double)(mean_over * most))));
+    return (backend_type(s->backend) == GRAIL_DTYPE_F16 ? factor : 1.0) /
+           (double)(mean_over * rows);
+}
+
 bool steps_are_unwatched(const heal_setting *s)
 {
     return !backend_is_host(s->backend);

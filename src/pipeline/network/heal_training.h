@@ -44,6 +44,11 @@ batch_shape part_shape(const calibration *samples, const sample_part *part);
 /** Samples that are worth a call of the backend: more than one on a device. */
 int64_t samples_at_once(const heal_setting *s);
 
+/** By what the gradients of a part's loss are multiplied, which has `rows` rows for each sample, as
+ * a term of the mean over so many samples. In F16 they are larger by a power of two, the same for
+ * all steps, which keeps them from vanishing; the steps of Adam do not depend on it. */
+double step_scale(const heal_setting *s, int64_t mean_over, int64_t rows);
+
 /** For what a step runs forward, whose values a device does not search one by one: the outputs,
  * which tell of all, are watched instead. */
 bool steps_are_unwatched(const heal_setting *s);

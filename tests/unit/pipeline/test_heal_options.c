@@ -4,8 +4,10 @@
 #include "../graph/build.h"
 
 #include "heal/heal_options.h"
+#include "pipeline/network/heal_training.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static heal_options read(input_kind input, int64_t width, double rate)
 {
@@ -81,4 +83,34 @@ TEST(samples_of_a_step_are_as_chosen_where_so_many_are_seen)
     assert_int_equal(heal_step_samples(&chosen, INPUT_TOKENS, 2048, 100), 20);
     assert_int_equal(heal_step_samples(&chosen, INPUT_IMAGES, 1, 100), 20);
     assert_int_equal(heal_step_samples(&chosen, INPUT_TOKENS, 16, 7), 7);
+}
+
+/* Gradients of means over many rows, of an instance with this precision. */
+static double scale_on(const char *name, const char *precision, int64_t batch, int64_t rows)
+{
+    backend *b = NULL;
+    const calibration samples = {.positions = {512, 1}};
+    const backend_options options = {.precision = precision};
+    assert_ok(backend_open(name, &options, &b));
+    const heal_setting s = {.backend = b, .samples = &samples};
+    const double scale = step_scale(&s, batch, rows);
+    backend_close(b);
+    return scale;
+}
+
+TEST(gradients_are_those_of_a_mean)
+{
+    assert_true(scale_on("cpu", "f32", 3, 500) == 1.0 / 1500.0);
+    assert_true(scale_on("ref", "f64", 8, 512) == 1.0 / 4096.0);
+}
+
+TEST(gradients_of_f16_do_not_vanish)
+{
+    if (getenv("GRAIL_TORCH") == NULL) {
+        print_message("skipped: GRAIL_TORCH names no PyTorch\n");
+        skip();
+    }
+    assert_true(scale_on("torch:cpu", "bf16", 3, 500) == 1.0 / 1500.0);
+    assert_true(scale_on("torch:cpu", "f16", 8, 512) == 64.0);
+    assert_true(scale_on("torch:cpu", "f16", 3, 500) == 64.0 * 2048.0 / 1500.0);
 }
