@@ -157,14 +157,15 @@ interrupted() {
     grep -q 'killed by SIGKILL\|INJECTED' trace
 }
 
-# A failure is told in one line behind warnings and notes; what is not told has done no harm.
+# A failure is told in one line behind warnings and notes, with the command that goes on where one
+# does; what is not told has done no harm.
 assert_told() {
     if ((code == 0)); then
         same_as_complete out
         return
     fi
     ((code == 1 || code == 127)) || { show; fail "exit code $code, $where"; }
-    (($(grep -vc '^grail: \(warning\|note\): ' stderr) == 1)) || { show; fail "not one line on stderr, $where"; }
+    (($(sed '/^grail: continue it with:$/,+1d' stderr | grep -vc '^grail: \(warning\|note\): ') == 1)) || { show; fail "not one line on stderr, $where"; }
     [[ -z $(find . -name '.grail-*.tmp') ]] || fail "a temporary file is left, $where"
     if [[ ${#resume[@]} != 0 && -e out.partial ]]; then
         grep -q -e "--resume" -e "complete in" -e "choose another output" -e "cannot" stderr ||
