@@ -1,8 +1,6 @@
 #include "stats/row_squares.h"
 
 #include "backend/operations.h"
-#include "base/median.h"
-#include "base/memory.h"
 
 #include <math.h>
 
@@ -14,31 +12,6 @@ grail_status row_squares_make(matrix x, int64_t rows, matrix *out)
 {
     CHECK(matrix_new(x.owner, GRAIL_DTYPE_F64, 1, rows, out));
     return matrix_row_dots(x, x, *out);
-}
-
-grail_status row_squares(matrix x, int64_t rows, double *squares)
-{
-    grail_status status = GRAIL_OK;
-    matrix norms = {0};
-    TRY(row_squares_make(x, rows, &norms));
-    TRY(matrix_download(norms, squares));
-out:
-    matrix_free(&norms);
-    return status;
-}
-
-grail_status add_row_squares(matrix x, double *sum)
-{
-    grail_status status = GRAIL_OK;
-    double *squares = NULL;
-    TRY(memory_new_unset(&squares, (size_t)x.rows, sizeof squares[0]));
-    TRY(row_squares(x, x.rows, squares));
-    for (int64_t r = 0; r < x.rows; r++) {
-        *sum += squares[r];
-    }
-out:
-    memory_free(squares);
-    return status;
 }
 
 /* *out = the upper median of a row, which it is read for. */

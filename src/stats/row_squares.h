@@ -4,13 +4,9 @@
 
 #include "backend/matrix.h"
 
-/** *out[1, rows] = |x_r|^2 in f64, owned even after a failure. */
+/** *out[1, rows] = |x_r|^2 in f64, owned even after a failure. X of another number of rows is
+ * GRAIL_ERROR_INTERNAL. */
 grail_status row_squares_make(matrix x, int64_t rows, matrix *out) GRAIL_MUST_CHECK;
-/** squares[rows] = |x_r|^2, on the host. X of another number of rows is GRAIL_ERROR_INTERNAL. */
-grail_status row_squares(matrix x, int64_t rows, double *squares) GRAIL_MUST_CHECK;
-
-/** *sum += |x_r|^2, row after row. */
-grail_status add_row_squares(matrix x, double *sum) GRAIL_MUST_CHECK;
 
 /* In a weight 1 / |x_r|^2, |x_r|^2 counts as at least 1e-4 and at most 256 times the median, the
  * usual one. The first bound keeps rows of almost nothing from deciding everything; where the

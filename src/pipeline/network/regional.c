@@ -4,9 +4,9 @@
 #include "base/random.h"
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/heal_training.h"
-#include "stats/row_squares.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* -- regions ----------------------------------------------------------------------------------- */
 
@@ -111,28 +111,36 @@ static grail_status sums_init(const cutting *cut, sample_passes *passes, int blo
     return tape_create(g, b, passes->pool, &s->tape);
 }
 
-/* *out = ||Y||_F of all outputs of the region. */
-static grail_status norm_of_outputs(const gradient_sums *s, double *out)
+/* inverse[1, 1] = 1 / ||Y||_F of all outputs of the region; 0 where these are 0, which has no
+ * gradient and nothing to lose. */
+static grail_status invert_norm(const gradient_sums *s, int64_t sample, matrix inverse)
 {
-    double sum = 0.0;
+    char text[WATCH_TEXT];
+    snprintf(
+        text, sizeof text,
+        "block %d: look for NaN or infinity in the weights: its output for sample %lld has one",
+        s->region.block, (long long)sample);
+    CHECK(matrix_zero(inverse));
     for (int i = 0; i < s->region.output_count; i++) {
-        CHECK(
-            add_row_squares(execution_value(tape_execution(s->tape), s->region.outputs[i]), &sum));
+        const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
+        CHECK(matrix_watch(y, 0, text));
+        CHECK(matrix_add_products(y, y, inverse));
     }
-    *out = sqrt(sum);
-    return GRAIL_OK;
+    return matrix_inverse_roots(0.0, INFINITY, inverse, inverse);
 }
 
-/* Gives Y / norm, the gradient of the norm, to the tape. */
-static grail_status seed_norm(const gradient_sums *s, double norm)
+/* Gives Y / ||Y||_F, the gradient of the norm, to the tape. */
+static grail_status seed_norm(const gradient_sums *s, matrix inverse)
 {
     grail_status status = GRAIL_OK;
     matrix_pool *pool = s->region.passes->pool;
     matrix seed = {0};
     for (int i = 0; i < s->region.output_count; i++) {
         const matrix y = execution_value(tape_execution(s->tape), s->region.outputs[i]);
+        const int64_t count = matrix_count(y);
         TRY(matrix_pool_take(pool, y.rows, y.columns, &seed));
-        TRY(matrix_scale(1.0 / norm, y, seed));
+        TRY(matrix_scale_rows(inverse, matrix_reshape(y, 1, count),
+                              matrix_reshape(seed, 1, count)));
         TRY(tape_seed(s->tape, s->region.outputs[i], seed));
         matrix_pool_give(pool, &seed);
     }
@@ -154,25 +162,14 @@ out:
     return status;
 }
 
-static grail_status add_sample(gradient_sums *s, int64_t sample)
+static grail_status add_sample(gradient_sums *s, int64_t sample, matrix inverse)
 {
     const region *r = &s->region;
     parameter_store *weights = r->passes->current->parameters;
-    double norm = 0.0;
     CHECK(region_place(r, sample, tape_execution(s->tape)));
     CHECK(tape_forward(s->tape, weights, s->gradients, false, r->begin, r->end));
-    CHECK(norm_of_outputs(s, &norm));
-    if (!isfinite(norm)) {
-        return error_set(
-            GRAIL_ERROR_NUMERIC,
-            "block %d: the norm of its output for sample %lld is %g; look for NaN or infinity in "
-            "the weights",
-            r->block, (long long)sample, norm);
-    }
-    if (norm == 0.0) { /* has no gradient, and nothing to lose */
-        return GRAIL_OK;
-    }
-    CHECK(seed_norm(s, norm));
+    CHECK(invert_norm(s, sample, inverse));
+    CHECK(seed_norm(s, inverse));
     CHECK(gradient_store_clear(s->gradients));
     CHECK(tape_backward(s->tape, weights, s->gradients));
     for (int p = 0; p < s->gradients->count; p++) {
@@ -181,6 +178,22 @@ static grail_status add_sample(gradient_sums *s, int64_t sample)
         }
     }
     return GRAIL_OK;
+}
+
+/* A device is read once, behind all samples. */
+static grail_status add_samples(gradient_sums *s)
+{
+    grail_status status = GRAIL_OK;
+    backend *b = s->region.passes->current->parameters->backend;
+    matrix inverse = {0};
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, 1, &inverse));
+    tape_execution(s->tape)->settles_later = true;
+    for (int64_t i = 0; i < s->region.sample_count; i++) {
+        TRY(add_sample(s, s->region.samples[i], inverse));
+    }
+out:
+    matrix_free(&inverse);
+    return backend_settle(b, status);
 }
 
 /* *out = sqrt(squares / samples), owned even after a failure. */
@@ -224,9 +237,7 @@ grail_status regional_gradients_measure(const cutting *cut, sample_passes *passe
         return GRAIL_OK;
     }
     TRY(sums_init(cut, passes, block, &s));
-    for (int64_t i = 0; i < s.region.sample_count; i++) {
-        TRY(add_sample(&s, s.region.samples[i]));
-    }
+    TRY(add_samples(&s));
     TRY(keep_roots(&s, out));
 out:
     sums_fini(&s);
@@ -449,6 +460,13 @@ static grail_status step(const regional_training *t, int64_t sample)
     return GRAIL_OK;
 }
 
+/* The device is read once, behind all steps of a round. */
+static void settle_later(const regional_training *t, bool later)
+{
+    t->region.passes->current->execution->settles_later = later;
+    tape_execution(t->tape)->settles_later = later;
+}
+
 grail_status regional_training_round(regional_training *t, int round)
 {
     grail_status status = GRAIL_OK;
@@ -460,12 +478,14 @@ grail_status regional_training_round(regional_training *t, int round)
     TRY(memory_new_unset(&order, (size_t)r->sample_count, sizeof order[0]));
     random_seed(&random, r->cut->plan->seed, sequence);
     random_permutation(&random, r->sample_count, order);
+    settle_later(t, true);
     for (int64_t i = 0; i < r->sample_count && i < SAMPLES; i++) {
         TRY(step(t, r->samples[order[i]]));
     }
 out:
+    settle_later(t, false);
     memory_free(order);
-    return status;
+    return backend_settle(t->trained->backend, status);
 }
 
 /* -- the training ------------------------------------------------------------------------------ */

@@ -198,6 +198,30 @@ LAB_TEST(a_router_is_read_once_in_a_batch_of_each_network)
     check_run(l, lab_compress, options_of("qwen2-moe", "counted"), 1); /* with gates of rows */
 }
 
+static grail_compress_options gradient_options(const char *kind)
+{
+    grail_compress_options options = options_of("llama3", kind);
+    options.cut.selector = "wanda++";
+    return options;
+}
+
+/* What one run with more samples reads beyond one with fewer is less than a number for each. */
+static void check_gradients(const lab *l, const char *kind)
+{
+    int64_t read[2];
+    for (int i = 0; i < 2; i++) {
+        const transfers before = counted;
+        (void)pass_batches(l, lab_compress, gradient_options(kind), 4 * (i + 1));
+        read[i] = counted.downloads - before.downloads + counted.readings - before.readings;
+    }
+    assert_true(read[1] - read[0] < 4 * BATCH);
+}
+
+LAB_TEST(gradients_of_samples_are_summed_without_a_reading)
+{
+    check_gradients(l, "counted");
+}
+
 LAB_TEST(all_that_holds_on_pytorch)
 {
     static const char *const kind = "counted torch";
@@ -209,6 +233,7 @@ LAB_TEST(all_that_holds_on_pytorch)
     check_batches(l, options_of("olmo2", kind));
     check_batches(l, rounding_options(kind));
     check_batches(l, folding_options(kind));
+    check_gradients(l, kind);
     check_run(l, lab_compress, options_of("qwen2-moe", kind), 1);
     check_run(l, write_statistics, options_of("llama3", kind), 0);
 }

@@ -167,16 +167,24 @@ static void move(matrix weight, int64_t element, double by)
     assert_ok(host_view_close(&v));
 }
 
+static double square_of(matrix y)
+{
+    double square = 0.0;
+    matrix of_row = {0};
+    assert_ok(row_squares_make(matrix_reshape(y, 1, matrix_count(y)), 1, &of_row));
+    assert_ok(matrix_download(of_row, &square));
+    matrix_free(&of_row);
+    return square;
+}
+
 /* ||Y_n||_F of the block as it is. */
 static double norm_behind(const calibration_network *n, const region *r, int64_t sample)
 {
     execution *e = n->current.execution;
-    double sum = 0.0;
     assert_int_equal(r->output_count, 1);
     assert_ok(region_place(r, sample, e));
     assert_ok(execution_run(e, n->current.parameters, r->begin, r->end));
-    assert_ok(add_row_squares(execution_value(e, r->outputs[0]), &sum));
-    return sqrt(sum);
+    return sqrt(square_of(execution_value(e, r->outputs[0])));
 }
 
 /* The root mean square over the samples of (L(w + h) - L(w - h)) / 2h. */
@@ -274,7 +282,7 @@ static double loss_of(const regional_training *t)
         const matrix y = execution_value(tape_execution(t->tape), r->outputs[0]);
         assert_ok(matrix_new(y.owner, y.type, y.rows, y.columns, &difference));
         assert_ok(matrix_subtract(y, execution_value(current, r->outputs[0]), difference));
-        assert_ok(add_row_squares(difference, &sum));
+        sum += square_of(difference);
         matrix_free(&difference);
     }
     return sum / (double)r->sample_count;
