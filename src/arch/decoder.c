@@ -81,7 +81,7 @@ grail_status build_linear(builder *b, const char *part, bool bias, int64_t in, i
 grail_status build_conv(builder *b, const char *part, bool bias, int64_t in, int64_t out,
                         const window2d *window, int *value)
 {
-    const int64_t shape[] = {out, in, window->kernel_height, window->kernel_width};
+    const int64_t shape[] = {out, in, window->height.kernel, window->width.kernel};
     node n = node_of(NODE_CONV2D, b->block, *value, GRAPH_NONE);
     n.window = *window;
     return add_map(b, part, bias, 4, shape, &n, value);

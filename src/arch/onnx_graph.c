@@ -205,7 +205,8 @@ static grail_status image_of(translation *t, const node *n, const char *what, tr
 
 static const char position_table[] = "grail/positions";
 
-/* The attributes that Conv and MaxPool share, and behind them the groups of a Conv. */
+/* The attributes that Conv and MaxPool share, and behind them the groups of a Conv or how a MaxPool
+ * rounds. */
 typedef struct window_attributes {
     int64_t kernel[2], strides[2], pads[4], dilations[2];
     onnx_attribute list[5];
@@ -213,10 +214,12 @@ typedef struct window_attributes {
 
 static void describe_window(const window2d *w, window_attributes *a)
 {
-    *a = (window_attributes){.kernel = {w->kernel_height, w->kernel_width},
-                             .strides = {w->stride, w->stride},
-                             .pads = {w->padding, w->padding, w->padding, w->padding},
-                             .dilations = {w->dilation, w->dilation}};
+    const window_axis *h = &w->height;
+    const window_axis *v = &w->width;
+    *a = (window_attributes){.kernel = {h->kernel, v->kernel},
+                             .strides = {h->stride, v->stride},
+                             .pads = {h->before, v->before, h->behind, v->behind},
+                             .dilations = {h->dilation, v->dilation}};
     a->list[0] = integers("kernel_shape", 2, a->kernel);
     a->list[1] = integers("strides", 2, a->strides);
     a->list[2] = integers("pads", 4, a->pads);
@@ -246,8 +249,9 @@ static grail_status translate_max_pool(translation *t, const node *n, translated
     window_attributes window;
     CHECK(image_of(t, n, "a maximum over a window", y));
     describe_window(&n->window, &window);
+    window.list[4] = (onnx_attribute){.name = "ceil_mode", .kind = ONNX_INTEGER, .integer = 1};
     const char *const inputs[] = {y->name.text};
-    return emit_with(t, "MaxPool", 1, inputs, 4, window.list, &y->name);
+    return emit_with(t, "MaxPool", 1, inputs, n->window.rounds_up ? 5 : 4, window.list, &y->name);
 }
 
 static grail_status translate_batch_norm(translation *t, const node *n, translated *y)
@@ -445,7 +449,7 @@ static grail_status translate_mean(translation *t, const node *n, translated *y)
 static grail_status translate_shortcut(translation *t, const node *n, translated *y)
 {
     const int64_t ranges[][2] = {
-        {0, 0}, {INT64_MAX, INT64_MAX}, {2, 3}, {n->window.stride, n->window.stride}};
+        {0, 0}, {INT64_MAX, INT64_MAX}, {2, 3}, {n->window.height.stride, n->window.width.stride}};
     onnx_name names[4]; /* from, to, axes, steps */
     onnx_name pads;
     CHECK(image_of(t, n, "a shortcut", y));
@@ -459,16 +463,17 @@ static grail_status translate_shortcut(translation *t, const node *n, translated
     return emit_two(t, "Pad", y->name, pads, &y->name);
 }
 
-/* [N, C, gh p, gw p] -> [N, gh gw, p p C] */
+/* [N, C, gh h, gw w] -> [N, gh gw, h w C] */
 static grail_status translate_patches(translation *t, const node *n, translated *y)
 {
-    const int64_t p = n->window.stride;
+    const int64_t high = n->window.height.stride;
+    const int64_t wide = n->window.width.stride;
     const extent in = t->extents[n->inputs[0]];
     const int64_t channels = t->widths[n->inputs[0]];
     CHECK(image_of(t, n, "patches", y));
-    CHECK(emit_reshape(t, y->name, 6,
-                       (const int64_t[]){0, channels, in.height / p, p, in.width / p, p},
-                       &y->name));
+    CHECK(emit_reshape(
+        t, y->name, 6,
+        (const int64_t[]){0, channels, in.height / high, high, in.width / wide, wide}, &y->name));
     CHECK(emit_transpose(t, y->name, 6, (const int64_t[]){0, 2, 4, 3, 5, 1}, &y->name));
     CHECK(emit_reshape(t, y->name, 3, (const int64_t[]){0, -1, t->widths[n->output]}, &y->name));
     y->layout = LAYOUT_TOKENS;

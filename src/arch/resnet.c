@@ -78,11 +78,7 @@ static grail_status add_conv(making *m, const char *part, int64_t in, int64_t ke
             tensor->name, (long long)tensor->shape[1], (long long)in);
     }
     *out = *out == 0 ? tensor->shape[0] : *out;
-    const window2d window = {.kernel_height = kernel,
-                             .kernel_width = kernel,
-                             .stride = stride,
-                             .padding = kernel / 2,
-                             .dilation = 1};
+    const window2d window = WINDOW2D(kernel, kernel, stride, kernel / 2, 1);
     return build_conv(&m->b, part, has_bias(m, part), in, *out, &window, value);
 }
 
@@ -112,8 +108,7 @@ static grail_status add_stem(making *m, int *value)
         CHECK(build_activation(&m->b, m->activation, value));
     }
     node pool = node_of(NODE_MAX_POOL, m->b.block, *value, GRAPH_NONE);
-    pool.window =
-        (window2d){.kernel_height = 3, .kernel_width = 3, .stride = 2, .padding = 1, .dilation = 1};
+    pool.window = (window2d)WINDOW2D(3, 3, 2, 1, 1);
     m->stem = m->width;
     return kernel == 7 ? graph_add_node(m->b.g, &pool, value) : GRAIL_OK;
 }
@@ -138,7 +133,7 @@ static grail_status add_shortcut(making *m, bool projects, int64_t stride, int64
         return GRAIL_OK;
     }
     node shortcut = node_of(NODE_SHORTCUT, m->b.block, *value, GRAPH_NONE);
-    shortcut.window.stride = stride;
+    shortcut.window = (window2d)WINDOW2D(1, 1, stride, 0, 1);
     shortcut.pad = (out - m->width) / 2;
     if (shortcut.pad < 0 || (out - m->width) % 2 != 0) {
         return error_set(

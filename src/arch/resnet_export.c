@@ -95,7 +95,7 @@ static int64_t stride_of(const graph *g, const char *part)
     const int parameter = graph_find_parameter(g, name);
     for (int n = 0; n < g->node_count && parameter != GRAPH_NONE; n++) {
         if (g->nodes[n].weight == parameter) {
-            return g->nodes[n].window.stride;
+            return g->nodes[n].window.height.stride;
         }
     }
     return 0;

@@ -444,8 +444,7 @@ static grail_status read(const architecture *self, const char *source, const jso
 
 static window2d patch_window(const tower *t)
 {
-    return (window2d){
-        .kernel_height = t->patch, .kernel_width = t->patch, .stride = t->patch, .dilation = 1};
+    return (window2d)WINDOW2D(t->patch, t->patch, t->patch, 0, 1);
 }
 
 static grail_status add_patches(builder *b, int *h)

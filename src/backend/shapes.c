@@ -71,16 +71,19 @@ static bool has_positions(const conv_shape *s, matrix x)
 
 bool patches_fit(const conv_shape *s, int64_t begin, int64_t end, matrix x, matrix p)
 {
-    const int64_t taps = s->window.kernel_height * s->window.kernel_width;
     return has_positions(s, x) && begin >= 0 && end <= s->samples * s->out.height &&
-           p.columns == s->channels_in * taps && p.rows == (end - begin) * s->out.width;
+           p.columns == s->channels_in * window_taps(&s->window) &&
+           p.rows == (end - begin) * s->out.width;
 }
 
 /* Whether the window lies inside the padded input at every output position. */
 static bool window_reaches(const window2d *w, extent in, extent out)
 {
-    return w->stride > 0 && out.height <= window_positions(w, in.height, w->kernel_height) &&
-           out.width <= window_positions(w, in.width, w->kernel_width);
+    if (w->height.stride <= 0 || w->width.stride <= 0) {
+        return false;
+    }
+    const extent most = window_positions(w, in);
+    return out.height <= most.height && out.width <= most.width;
 }
 
 bool window_fits(const conv_shape *s, matrix x, matrix y)
@@ -91,21 +94,26 @@ bool window_fits(const conv_shape *s, matrix x, matrix y)
 
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
 {
-    const int64_t taps = s->window.kernel_height * s->window.kernel_width;
     return window_fits(s, x, y) && weight.rows == s->channels_out &&
-           weight.columns == s->channels_in * taps;
+           weight.columns == s->channels_in * window_taps(&s->window);
 }
 
 bool kernels_fit(const conv_shape *s, matrix x, matrix weight, matrix y)
 {
     return window_fits(s, x, y) && x.columns == y.columns && weight.rows == y.columns &&
-           weight.columns == s->window.kernel_height * s->window.kernel_width;
+           weight.columns == window_taps(&s->window);
+}
+
+/* Whether the axis of a window that copies has none but positions of the input. */
+static bool copies_along(const window_axis *a)
+{
+    return a->before == 0 && a->behind == 0 && a->stride > 0;
 }
 
 static bool positions_fit(const position_shape *s, matrix x, matrix y)
 {
-    return s->window.padding == 0 && s->window.stride > 0 &&
-           x.rows == s->samples * s->in.height * s->in.width &&
+    return copies_along(&s->window.height) && copies_along(&s->window.width) &&
+           !s->window.rounds_up && x.rows == s->samples * s->in.height * s->in.width &&
            y.rows == s->samples * s->out.height * s->out.width;
 }
 
@@ -118,10 +126,12 @@ bool shortcut_fits(const position_shape *s, matrix x, matrix y)
 bool windows_fit(const position_shape *s, matrix x, matrix y)
 {
     const window2d *w = &s->window;
-    return positions_fit(s, x, y) && w->dilation == 1 &&
-           s->out.height * s->out.width <= window_positions(w, s->in.height, w->kernel_height) *
-                                               window_positions(w, s->in.width, w->kernel_width) &&
-           y.columns == x.columns * w->kernel_height * w->kernel_width;
+    if (!positions_fit(s, x, y) || w->height.dilation != 1 || w->width.dilation != 1) {
+        return false;
+    }
+    const extent most = window_positions(w, s->in);
+    return s->out.height * s->out.width <= most.height * most.width &&
+           y.columns == x.columns * window_taps(w);
 }
 
 bool indices_fit(const int64_t *indices, int64_t count, int64_t below)

@@ -17,13 +17,33 @@ typedef struct extent {
     int64_t height, width;
 } extent;
 
-/** A window that moves over positions. Kernel positions (taps) outside the input count as zero, or
- * as -infinity for a maximum. Output positions: (in + 2 padding - dilation (kernel - 1) - 1) /
- * stride + 1. */
+/** How a window moves along one axis. */
+typedef struct window_axis {
+    int64_t kernel; /* positions (taps) that it reads, `dilation` apart */
+    int64_t stride, dilation;
+    int64_t before, behind; /* positions around the input that it moves over, too */
+} window_axis;
+
+/** A window that moves over positions. Taps outside the input count as zero, or as -infinity for a
+ * maximum. Output positions along an axis: (in + before + behind - dilation (kernel - 1) - 1) /
+ * stride + 1, rounded down; with `rounds_up` rounded up, but none whose first tap lies behind the
+ * input. */
 typedef struct window2d {
-    int64_t kernel_height, kernel_width;
-    int64_t stride, padding, dilation;
+    window_axis height, width;
+    bool rounds_up;
 } window2d;
+
+/** A constant: one that moves alike along both axes, with as much padding on all sides. */
+#define WINDOW2D(kernel_height, kernel_width, stride, padding, dilation)                           \
+    {                                                                                              \
+        {kernel_height, stride, dilation, padding, padding},                                       \
+            {kernel_width, stride, dilation, padding, padding}, false                              \
+    }
+
+static inline int64_t window_taps(const window2d *w)
+{
+    return w->height.kernel * w->width.kernel;
+}
 
 /* -- what nodes of one kind are told ----------------------------------------------------------- */
 

@@ -168,7 +168,7 @@ node node_of(node_kind kind, int block, int left, int right)
     n.mean = GRAPH_NONE;
     n.variance = GRAPH_NONE;
     if (operator_of(&n)->moves_window) {
-        n.window = (window2d){.kernel_height = 1, .kernel_width = 1, .stride = 1, .dilation = 1};
+        n.window = (window2d)WINDOW2D(1, 1, 1, 0, 1);
     }
     return n;
 }

@@ -12,9 +12,18 @@ int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS])
     return count;
 }
 
-int64_t window_positions(const window2d *w, int64_t in, int64_t kernel)
+static int64_t positions_along(const window_axis *a, bool rounds_up, int64_t in)
 {
-    const int64_t reach = w->dilation * (kernel - 1) + 1;
-    const int64_t padded = in + 2 * w->padding;
-    return padded < reach ? 0 : (padded - reach) / w->stride + 1;
+    const int64_t room = in + a->before + a->behind - a->dilation * (a->kernel - 1) - 1;
+    const int64_t last = (room + (rounds_up ? a->stride - 1 : 0)) / a->stride;
+    if (room < 0) {
+        return 0;
+    }
+    return rounds_up && last * a->stride >= in + a->before ? last : last + 1;
+}
+
+extent window_positions(const window2d *w, extent in)
+{
+    return (extent){.height = positions_along(&w->height, w->rounds_up, in.height),
+                    .width = positions_along(&w->width, w->rounds_up, in.width)};
 }

@@ -47,7 +47,7 @@ typedef struct node {
  * number. */
 int node_parameters(const node *n, int out[NODE_MAX_PARAMETERS]);
 
-/** Number of output positions for `in` input positions; 0 when the window does not fit. */
-int64_t window_positions(const window2d *w, int64_t in, int64_t kernel);
+/** Output positions for those of an input; 0 along an axis where the window does not fit. */
+extent window_positions(const window2d *w, extent in);
 
 #endif

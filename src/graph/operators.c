@@ -160,8 +160,7 @@ static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
 
 static grail_status windows(const graph *g, const node *n, const extent *in, extent *out)
 {
-    *out = (extent){.height = window_positions(&n->window, in->height, n->window.kernel_height),
-                    .width = window_positions(&n->window, in->width, n->window.kernel_width)};
+    *out = window_positions(&n->window, *in);
     if (out->height < 1 || out->width < 1) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "block %d: the window of %s does not fit into an input of %lld x %lld",
@@ -390,7 +389,7 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
     case WIDTH_PADDED:
         return in[0] + 2 * n->pad;
     case WIDTH_WINDOWS:
-        return in[0] * n->window.kernel_height * n->window.kernel_width;
+        return in[0] * window_taps(&n->window);
     case WIDTH_BESIDE:
         return in[0] / n->join.first * (n->join.first + n->join.second);
     case WIDTH_HEADS:

@@ -113,26 +113,48 @@ static void check_gradients(backend *b, const convolution *c, wanted_gradients w
 }
 
 /* Odd sizes, narrowed channel counts, strides that leave rows unread, padding, dilation, windows
- * that are not square, 1 x 1, patches, windows in the padding alone. */
+ * that are not square, 1 x 1, patches, windows in the padding alone, and windows that move along
+ * each axis in a way of its own. */
 static const struct {
     int64_t samples;
     extent in;
     int64_t channels_in, channels_out;
     window2d window; /* kernel height, kernel width, stride, padding, dilation */
 } cases[] = {
-    {0, {5, 5}, 3, 4, {3, 3, 1, 1, 1}},    {1, {1, 1}, 1, 1, {1, 1, 1, 0, 1}},
-    {2, {7, 5}, 3, 4, {3, 3, 1, 1, 1}},    {3, {8, 8}, 16, 16, {3, 3, 1, 1, 1}},
-    {2, {9, 11}, 17, 13, {3, 3, 2, 1, 1}}, {1, {32, 32}, 3, 64, {3, 3, 1, 1, 1}},
-    {1, {30, 31}, 3, 19, {7, 7, 2, 3, 1}}, {2, {13, 12}, 5, 7, {3, 3, 1, 2, 2}},
-    {2, {17, 16}, 6, 33, {3, 3, 2, 3, 3}}, {3, {6, 7}, 48, 21, {1, 1, 1, 0, 1}},
-    {2, {9, 8}, 24, 40, {1, 1, 2, 0, 1}},  {2, {5, 9}, 11, 3, {1, 3, 1, 1, 1}},
-    {2, {10, 6}, 8, 5, {5, 2, 1, 0, 1}},   {3, {16, 12}, 3, 29, {4, 4, 4, 0, 1}},
-    {2, {9, 11}, 3, 8, {4, 4, 4, 0, 1}},   {2, {6, 6}, 100, 37, {3, 3, 1, 1, 1}},
-    {1, {4, 4}, 2, 3, {4, 4, 1, 0, 1}},    {2, {3, 3}, 64, 64, {3, 3, 1, 0, 1}},
-    {2, {6, 5}, 32, 16, {1, 1, 1, 2, 1}},  {2, {5, 6}, 16, 48, {3, 1, 2, 1, 1}},
-    {2, {4, 5}, 19, 16, {2, 2, 1, 3, 2}},  {4, {4, 4}, 160, 130, {3, 3, 1, 1, 1}},
-    {12, {32, 32}, 4, 6, {1, 1, 2, 0, 1}}, {3, {64, 64}, 7, 19, {1, 1, 2, 0, 1}},
-    {2, {96, 96}, 12, 5, {1, 1, 3, 0, 1}}, {2, {66, 64}, 1, 1, {1, 1, 2, 0, 1}},
+    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
+    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1)},
+    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
+    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1)},
+    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1)},
+    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1)},
+    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1)},
+    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2)},
+    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3)},
+    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1)},
+    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1)},
+    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1)},
+    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1)},
+    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1)},
+    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1)},
+    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1)},
+    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1)},
+    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1)},
+    {2, {6, 5}, 32, 16, WINDOW2D(1, 1, 1, 2, 1)},
+    {2, {5, 6}, 16, 48, WINDOW2D(3, 1, 2, 1, 1)},
+    {2, {4, 5}, 19, 16, WINDOW2D(2, 2, 1, 3, 2)},
+    {4, {4, 4}, 160, 130, WINDOW2D(3, 3, 1, 1, 1)},
+    {12, {32, 32}, 4, 6, WINDOW2D(1, 1, 2, 0, 1)},
+    {3, {64, 64}, 7, 19, WINDOW2D(1, 1, 2, 0, 1)},
+    {2, {96, 96}, 12, 5, WINDOW2D(1, 1, 3, 0, 1)},
+    {2, {66, 64}, 1, 1, WINDOW2D(1, 1, 2, 0, 1)},
+    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}},
+    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}},
+    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}},
+    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}},
+    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}},
+    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}},
+    {4, {32, 32}, 4, 6, {{1, 2, 1, 0, 0}, {1, 1, 1, 0, 0}, false}},
+    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}},
 };
 
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
@@ -223,7 +245,7 @@ TEST(test_gradients_of_kernels_per_channel_match_naive_sums)
 
 TEST(test_any_gradient_of_a_convolution_may_be_missing)
 {
-    static const window2d windows[] = {{3, 3, 2, 1, 1}, {1, 3, 1, 1, 1}};
+    static const window2d windows[] = {WINDOW2D(3, 3, 2, 1, 1), WINDOW2D(1, 3, 1, 1, 1)};
     enum { SUBSETS = 8, INPUT = 1, WEIGHT = 2, BIAS = 4 };
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
         const conv_shape s = shape_of(2, (extent){6, 5}, 7, 9, windows[i]);
@@ -288,7 +310,9 @@ static void check_differences(backend *ref, const convolution *c, const char *wh
 TEST(test_gradients_of_a_convolution_are_slopes_of_its_loss)
 {
     static const window2d windows[] = {
-        {3, 3, 1, 1, 1}, {3, 2, 2, 1, 1}, {2, 3, 1, 2, 2}, {1, 1, 2, 0, 1}, {1, 3, 1, 1, 1}};
+        WINDOW2D(3, 3, 1, 1, 1), WINDOW2D(3, 2, 2, 1, 1),
+        WINDOW2D(2, 3, 1, 2, 2), WINDOW2D(1, 1, 2, 0, 1),
+        WINDOW2D(1, 3, 1, 1, 1), {{3, 2, 1, 0, 1}, {2, 1, 2, 2, 0}, false}};
     backend *ref = NULL;
     assert_ok(backend_open("ref", NULL, &ref));
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
@@ -370,10 +394,16 @@ BACKEND_TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
         int64_t channels;
         window2d window;
     } pools[] = {
-        {0, {4, 4}, 3, {2, 2, 2, 0, 1}},    {2, {7, 9}, 5, {3, 3, 2, 1, 1}},
-        {1, {56, 56}, 64, {3, 3, 2, 1, 1}}, {3, {8, 6}, 17, {2, 2, 2, 0, 1}},
-        {5, {9, 9}, 133, {3, 3, 1, 1, 1}},  {2, {10, 11}, 4, {3, 2, 2, 1, 2}},
-        {2, {7, 8}, 6, {2, 2, 3, 0, 1}},    {2, {4, 5}, 3, {1, 3, 1, 1, 1}},
+        {0, {4, 4}, 3, WINDOW2D(2, 2, 2, 0, 1)},
+        {2, {7, 9}, 5, WINDOW2D(3, 3, 2, 1, 1)},
+        {1, {56, 56}, 64, WINDOW2D(3, 3, 2, 1, 1)},
+        {3, {8, 6}, 17, WINDOW2D(2, 2, 2, 0, 1)},
+        {5, {9, 9}, 133, WINDOW2D(3, 3, 1, 1, 1)},
+        {2, {10, 11}, 4, WINDOW2D(3, 2, 2, 1, 2)},
+        {2, {7, 8}, 6, WINDOW2D(2, 2, 3, 0, 1)},
+        {2, {4, 5}, 3, WINDOW2D(1, 3, 1, 1, 1)},
+        {2, {7, 12}, 6, {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false}},
+        {2, {8, 10}, 5, {{2, 3, 1, 1, 0}, {3, 4, 1, 0, 2}, true}},
     };
     for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
         const conv_shape s = shape_of(pools[i].samples, pools[i].in, pools[i].channels,
@@ -431,13 +461,16 @@ BACKEND_TEST(test_the_gradient_of_a_shortcut_is_its_adjoint)
     for (size_t i = 0; i < sizeof shortcuts / sizeof shortcuts[0]; i++) {
         const extent in = shortcuts[i].in;
         const int64_t stride = shortcuts[i].stride;
-        const position_shape s = {
+        position_shape s = {
             .samples = shortcuts[i].samples,
             .in = in,
             .out = {(in.height - 1) / stride + 1, (in.width - 1) / stride + 1},
-            .window = {1, 1, stride, 0, 1},
+            .window = WINDOW2D(1, 1, stride, 0, 1),
             .pad = shortcuts[i].pad,
         };
+        check_adjoint(b, &s, shortcuts[i].channels);
+        s.window.width.stride = 1;
+        s.out.width = in.width;
         check_adjoint(b, &s, shortcuts[i].channels);
     }
 }
@@ -457,7 +490,8 @@ static grail_status go_back(void *context)
 
 TEST(test_lack_of_memory_is_reported)
 {
-    static const window2d windows[] = {{3, 3, 1, 1, 1}, {1, 3, 1, 1, 1}, {1, 1, 2, 0, 1}};
+    static const window2d windows[] = {WINDOW2D(3, 3, 1, 1, 1), WINDOW2D(1, 3, 1, 1, 1),
+                                       WINDOW2D(1, 1, 2, 0, 1)};
     for (size_t k = 0; k < sizeof windows / sizeof windows[0]; k++) {
         const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, windows[k]);
         const convolution c = convolution_of(&s);

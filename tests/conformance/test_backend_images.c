@@ -74,23 +74,44 @@ static void check_convolution(backend *b, const convolution *c, bool has_bias,
 }
 
 /* Odd sizes, narrowed channel counts, strides that leave a rest, padding, dilation, windows that
- * are not square, 1 x 1, and patches. */
+ * are not square, 1 x 1, patches, and windows that move along each axis in a way of its own, with
+ * more padding on one side than on the other, or a number of outputs that is rounded up. */
 static const struct {
     int64_t samples;
     extent in;
     int64_t channels_in, channels_out;
     window2d window; /* kernel height, kernel width, stride, padding, dilation */
 } cases[] = {
-    {0, {5, 5}, 3, 4, {3, 3, 1, 1, 1}},     {1, {1, 1}, 1, 1, {1, 1, 1, 0, 1}},
-    {2, {7, 5}, 3, 4, {3, 3, 1, 1, 1}},     {3, {8, 8}, 16, 16, {3, 3, 1, 1, 1}},
-    {2, {9, 11}, 17, 13, {3, 3, 2, 1, 1}},  {1, {32, 32}, 3, 64, {3, 3, 1, 1, 1}},
-    {1, {30, 31}, 3, 19, {7, 7, 2, 3, 1}},  {2, {13, 12}, 5, 7, {3, 3, 1, 2, 2}},
-    {2, {17, 16}, 6, 33, {3, 3, 2, 3, 3}},  {3, {6, 7}, 48, 21, {1, 1, 1, 0, 1}},
-    {2, {9, 8}, 24, 40, {1, 1, 2, 0, 1}},   {2, {5, 9}, 11, 3, {1, 3, 1, 1, 1}},
-    {2, {10, 6}, 8, 5, {5, 2, 1, 0, 1}},    {3, {16, 12}, 3, 29, {4, 4, 4, 0, 1}},
-    {2, {9, 11}, 3, 8, {4, 4, 4, 0, 1}},    {2, {6, 6}, 100, 37, {3, 3, 1, 1, 1}},
-    {2, {4, 4}, 7300, 33, {3, 3, 1, 1, 1}}, /* a large weight for few positions, in two pieces */
-    {1, {4, 4}, 2, 3, {4, 4, 1, 0, 1}},     {2, {3, 3}, 64, 64, {3, 3, 1, 0, 1}},
+    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
+    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1)},
+    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
+    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1)},
+    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1)},
+    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1)},
+    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1)},
+    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2)},
+    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3)},
+    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1)},
+    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1)},
+    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1)},
+    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1)},
+    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1)},
+    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1)},
+    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1)},
+    {2,
+     {4, 4},
+     7300,
+     33,
+     WINDOW2D(3, 3, 1, 1, 1)}, /* a large weight for few positions, in two pieces */
+    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1)},
+    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1)},
+    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}},
+    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}},
+    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}},
+    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}},
+    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}},
+    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}},
+    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}},
 };
 
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
@@ -178,7 +199,8 @@ TEST(test_an_epilogue_adds_a_residual_and_cuts_below_zero)
 TEST(test_a_delta_kernel_moves_the_image)
 {
     enum { CHANNELS = 5, TAPS = 9, COUNT = 2 * 7 * 6 * CHANNELS };
-    const conv_shape s = shape_of(2, (extent){7, 6}, CHANNELS, CHANNELS, (window2d){3, 3, 1, 1, 1});
+    const conv_shape s =
+        shape_of(2, (extent){7, 6}, CHANNELS, CHANNELS, (window2d)WINDOW2D(3, 3, 1, 1, 1));
     float *x = normals(COUNT, 5, 1.0);
     FOR_EACH_BACKEND(b)
     {
@@ -235,7 +257,7 @@ BACKEND_TEST(test_patches_hold_what_the_window_reads)
         const conv_shape s = case_shape(i);
         check_patches(b, &s);
     }
-    const conv_shape large = shape_of(1, (extent){20, 9}, 2, 1, (window2d){11, 9, 3, 2, 1});
+    const conv_shape large = shape_of(1, (extent){20, 9}, 2, 1, (window2d)WINDOW2D(11, 9, 3, 2, 1));
     check_patches(b, &large); /* more taps than are looked up at once */
 }
 
@@ -296,9 +318,16 @@ BACKEND_TEST(test_max_pool_takes_the_largest_inside)
         int64_t channels;
         window2d window;
     } pools[] = {
-        {0, {4, 4}, 3, {2, 2, 2, 0, 1}},      {2, {7, 9}, 5, {3, 3, 2, 1, 1}},
-        {1, {112, 112}, 64, {3, 3, 2, 1, 1}}, {3, {8, 6}, 17, {2, 2, 2, 0, 1}},
-        {2, {9, 9}, 33, {3, 3, 1, 1, 1}},     {2, {10, 11}, 4, {3, 2, 2, 1, 2}},
+        {0, {4, 4}, 3, WINDOW2D(2, 2, 2, 0, 1)},
+        {2, {7, 9}, 5, WINDOW2D(3, 3, 2, 1, 1)},
+        {1, {112, 112}, 64, WINDOW2D(3, 3, 2, 1, 1)},
+        {3, {8, 6}, 17, WINDOW2D(2, 2, 2, 0, 1)},
+        {2, {9, 9}, 33, WINDOW2D(3, 3, 1, 1, 1)},
+        {2, {10, 11}, 4, WINDOW2D(3, 2, 2, 1, 2)},
+        {2, {7, 12}, 6, {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false}},
+        {1, {8, 9}, 20, {{3, 2, 2, 2, 1}, {1, 2, 1, 0, 0}, false}},
+        {2, {8, 10}, 5, {{3, 2, 1, 0, 0}, {3, 2, 1, 0, 0}, true}},
+        {2, {8, 10}, 5, {{2, 3, 1, 1, 0}, {3, 4, 1, 0, 2}, true}},
     };
     for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
         const conv_shape s = shape_of(pools[i].samples, pools[i].in, pools[i].channels,
@@ -352,7 +381,7 @@ TEST(test_lack_of_memory_is_reported)
 {
     enum { COUNT = 8 * 8 * 9 };
     float *values = normals(COUNT, 11, 1.0);
-    const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d){3, 3, 1, 1, 1});
+    const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d)WINDOW2D(3, 3, 1, 1, 1));
     FOR_EACH_BACKEND(b)
     {
         small_image i = {s, images_of(b, &s, values), weight_of(b, &s, values),

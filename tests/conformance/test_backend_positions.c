@@ -13,7 +13,7 @@ static position_shape shortcut_shape(int64_t samples, extent in, int64_t stride,
         .samples = samples,
         .in = in,
         .out = {(in.height - 1) / stride + 1, (in.width - 1) / stride + 1},
-        .window = {1, 1, stride, 0, 1},
+        .window = WINDOW2D(1, 1, stride, 0, 1),
         .pad = pad,
     };
 }
@@ -22,8 +22,8 @@ static position_shape shortcut_shape(int64_t samples, extent in, int64_t stride,
 static int64_t start_of(const position_shape *s, int64_t position)
 {
     const int64_t sample = position / (s->out.height * s->out.width);
-    const int64_t row = position / s->out.width % s->out.height * s->window.stride;
-    const int64_t column = position % s->out.width * s->window.stride;
+    const int64_t row = position / s->out.width % s->out.height * s->window.height.stride;
+    const int64_t column = position % s->out.width * s->window.width.stride;
     return (sample * s->in.height + row) * s->in.width + column;
 }
 
@@ -58,8 +58,11 @@ BACKEND_TEST(test_a_shortcut_takes_every_stride_th_position_between_zeros)
         {3, {7, 9}, 2, 3, 5}, {2, {9, 7}, 3, 0, 4}, {5, {33, 31}, 2, 8, 16}, {2, {5, 4}, 1, 2, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const position_shape s =
+        position_shape s =
             shortcut_shape(cases[i].samples, cases[i].in, cases[i].stride, cases[i].pad);
+        check_shortcut(b, &s, cases[i].channels);
+        s.window.width.stride = 1;
+        s.out.width = s.in.width;
         check_shortcut(b, &s, cases[i].channels);
     }
 }
@@ -71,14 +74,14 @@ static position_shape window_shape(int64_t samples, extent in, int64_t height, i
         .samples = samples,
         .in = in,
         .out = {(in.height - height) / stride + 1, (in.width - width) / stride + 1},
-        .window = {height, width, stride, 0, 1},
+        .window = WINDOW2D(height, width, stride, 0, 1),
     };
 }
 
 static void check_windows(backend *b, const position_shape *s, int64_t channels)
 {
-    const int64_t across = s->window.kernel_width * channels;
-    const int64_t width = s->window.kernel_height * across;
+    const int64_t across = s->window.width.kernel * channels;
+    const int64_t width = s->window.height.kernel * across;
     const int64_t rows = positions_in(s->samples, s->out);
     double *x = normal_doubles(positions_in(s->samples, s->in) * channels, 2);
     double *expected = doubles(rows * width, 0.0);
@@ -112,8 +115,11 @@ BACKEND_TEST(test_windows_hold_their_positions_one_after_another)
         {2, {5, 12}, 1, 4, 2, 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const position_shape s = window_shape(cases[i].samples, cases[i].in, cases[i].height,
-                                              cases[i].width, cases[i].stride);
+        position_shape s = window_shape(cases[i].samples, cases[i].in, cases[i].height,
+                                        cases[i].width, cases[i].stride);
+        check_windows(b, &s, cases[i].channels);
+        s.window.width.stride = 1;
+        s.out.width = s.in.width - cases[i].width + 1;
         check_windows(b, &s, cases[i].channels);
     }
 }

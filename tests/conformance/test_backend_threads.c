@@ -81,13 +81,13 @@ static double *run_image_gradients(backend *b, int64_t *count)
                              .out = {SIDE, SIDE},
                              .channels_in = IN,
                              .channels_out = OUT,
-                             .window = {3, 3, 1, 1, 1}};
+                             .window = WINDOW2D(3, 3, 1, 1, 1)};
     const conv_shape pool = {.samples = SAMPLES,
                              .in = {SIDE, SIDE},
                              .out = {HALF, HALF},
                              .channels_in = OUT,
                              .channels_out = OUT,
-                             .window = {3, 3, 2, 1, 1}};
+                             .window = WINDOW2D(3, 3, 2, 1, 1)};
     enum { INPUTS = SAMPLES * SIDE * SIDE * IN, WEIGHTS = OUT * IN * TAPS };
     float *x = normals(SAMPLES * SIDE * SIDE * OUT, 7, 1.0);
     float *small = normals(INPUTS, 8, 0.125); /* makes both gradients about as large */
@@ -118,13 +118,13 @@ static double *run_images(backend *b, int64_t *count)
                              .out = {SIDE, SIDE},
                              .channels_in = IN,
                              .channels_out = OUT,
-                             .window = {3, 3, 1, 1, 1}};
+                             .window = WINDOW2D(3, 3, 1, 1, 1)};
     const conv_shape pool = {.samples = SAMPLES,
                              .in = {SIDE, SIDE},
                              .out = {HALF, HALF},
                              .channels_in = OUT,
                              .channels_out = OUT,
-                             .window = {3, 3, 2, 1, 1}};
+                             .window = WINDOW2D(3, 3, 2, 1, 1)};
     float *x = normals(SAMPLES * SIDE * SIDE * IN, 7, 1.0);
     matrix input = values_of(b, SAMPLES * SIDE * SIDE, IN, x);
     matrix weight = values_of(b, OUT, IN * TAPS, x);
@@ -150,7 +150,7 @@ static double *run_tokens(backend *b, int64_t *count)
                               .in = {SIDE, SIDE},
                               .out = {SIDE, SIDE},
                               .channels_in = WIDTH,
-                              .window = {3, 3, 1, 1, 1}};
+                              .window = WINDOW2D(3, 3, 1, 1, 1)};
     const int64_t rows = SAMPLES * SIDE * SIDE;
     float *x = normals(rows * WIDTH, 8, 1.0);
     matrix y = values_of(b, rows, WIDTH, x);

@@ -79,7 +79,7 @@ static double *run_fold_rows(backend *b, int64_t *count)
 
 static double *run_windows(backend *b, int64_t *count)
 {
-    const position_shape s = {2, {4, 6}, {2, 3}, {2, 2, 2, 0, 1}, 0};
+    const position_shape s = {2, {4, 6}, {2, 3}, WINDOW2D(2, 2, 2, 0, 1), 0};
     float *x = normals(48 * 5, 3, 1.0);
     matrix in = values_of(b, 48, 5, x);
     matrix out = blank_values(b, 12, 20);

@@ -76,7 +76,7 @@ grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const fl
     grail_status status = GRAIL_OK;
     uint16_t *images = NULL;
     uint16_t *kernel = NULL;
-    const int64_t taps = shape->window.kernel_height * shape->window.kernel_width;
+    const int64_t taps = window_taps(&shape->window);
     TRY(round_values(x, shape->samples * shape->in.height * shape->in.width * shape->channels_in,
                      &images));
     TRY(round_values(weight, shape->channels_out * shape->channels_in * taps, &kernel));

@@ -23,7 +23,7 @@ CPU_CLONES static void add_products(int64_t count, const float *a, const float *
 
 static int64_t taps_of(const conv_shape *s)
 {
-    return s->window.kernel_height * s->window.kernel_width;
+    return window_taps(&s->window);
 }
 
 /* The element of X where the channels of a tap begin, of output position `index` of all samples; -1

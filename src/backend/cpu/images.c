@@ -8,16 +8,21 @@
 
 #include <string.h>
 
+static bool leaves_input(const window_axis *a)
+{
+    const int64_t between = a->dilation * (a->kernel - 1);
+    return a->before > between || a->behind > between;
+}
+
 /* Whether some window reads nothing but padding. oneDNN 2.6.3 then forgets to accumulate. */
 static bool reads_only_padding(const window2d *w)
 {
-    return w->padding > w->dilation * (w->kernel_height - 1) ||
-           w->padding > w->dilation * (w->kernel_width - 1);
+    return leaves_input(&w->height) || leaves_input(&w->width);
 }
 
 static int64_t row_of_weight(const conv_shape *s)
 {
-    return s->channels_in * s->window.kernel_height * s->window.kernel_width;
+    return s->channels_in * window_taps(&s->window);
 }
 
 grail_status cpu_over_patches(const operation *o, patches_use use)
@@ -171,7 +176,7 @@ static void patch_rows(int64_t begin, int64_t end, void *context)
 {
     const operation *o = context;
     const conv_shape *s = o->with.conv;
-    const int64_t taps = s->window.kernel_height * s->window.kernel_width;
+    const int64_t taps = window_taps(&s->window);
     const float *tap[TAPS];
     for (int64_t index = begin * s->out.width; index < end * s->out.width; index++) {
         const int64_t row = o->with.begin + index / s->out.width;
@@ -255,7 +260,7 @@ out:
  * (uxlfoundation/oneDNN issue 6035): memory is overwritten, or a run never ends. */
 static bool overruns_in_onednn(const window2d *w)
 {
-    return w->kernel_height == 1 && w->kernel_width == 1 && w->stride > 1;
+    return window_taps(w) == 1 && (w->height.stride > 1 || w->width.stride > 1);
 }
 
 /* dweight += dY^T patches(X) */
@@ -322,7 +327,7 @@ static void pass_to_largest(const conv_shape *s, int64_t row, int64_t column, in
     int32_t at[CHANNELS]; /* where the largest is; none where the window reads padding alone */
     float largest[CHANNELS];
     bool found = false;
-    for (int64_t k = 0; k < s->window.kernel_height * s->window.kernel_width; k++) {
+    for (int64_t k = 0; k < window_taps(&s->window); k++) {
         const int64_t position = tap_position(s, row, column, k);
         if (position >= 0 && found) {
             keep_larger(count, x + position * s->channels_in, (int32_t)position, largest, at);

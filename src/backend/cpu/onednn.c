@@ -24,7 +24,7 @@ typedef const_dnnl_memory_desc_t layout_view;
 
 /* A window in oneDNN's terms: its dilation counts the rows left out between two taps. */
 typedef struct window_steps {
-    dnnl_dims_t kernel, stride, dilation, padding;
+    dnnl_dims_t kernel, stride, dilation, before, behind;
 } window_steps;
 
 /* What a convolution's kernel makes: Y, or the gradient of X or of the weight. */
@@ -137,15 +137,15 @@ static dnnl_status_t init_convolution(convolution_result result, layout_view x, 
     case CONVOLUTION_OUTPUT:
         return dnnl_dilated_convolution_forward_desc_init(
             out, dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias, y, w->stride,
-            w->dilation, w->padding, w->padding);
+            w->dilation, w->before, w->behind);
     case CONVOLUTION_INPUT_GRADIENT:
         return dnnl_dilated_convolution_backward_data_desc_init(out, dnnl_convolution_direct, x,
                                                                 weight, y, w->stride, w->dilation,
-                                                                w->padding, w->padding);
+                                                                w->before, w->behind);
     case CONVOLUTION_WEIGHT_GRADIENT:
         return dnnl_dilated_convolution_backward_weights_desc_init(
-            out, dnnl_convolution_direct, x, weight, NULL, y, w->stride, w->dilation, w->padding,
-            w->padding);
+            out, dnnl_convolution_direct, x, weight, NULL, y, w->stride, w->dilation, w->before,
+            w->behind);
     }
     return dnnl_invalid_arguments;
 }
@@ -172,7 +172,7 @@ static dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const w
     dnnl_pooling_v2_desc_t described;
     const dnnl_status_t code = dnnl_pooling_v2_forward_desc_init(
         &described, dnnl_forward_inference, dnnl_pooling_max, x, y, w->stride, w->kernel,
-        w->dilation, w->padding, w->padding);
+        w->dilation, w->before, w->behind);
     return code != dnnl_success
                ? code
                : dnnl_primitive_desc_create(out, &described, attributes, onednn_engine(), NULL);
@@ -233,15 +233,15 @@ static dnnl_status_t onednn_choose_convolution(convolution_result result, layout
     case CONVOLUTION_OUTPUT:
         return dnnl_convolution_forward_primitive_desc_create(
             out, onednn_engine(), dnnl_forward_inference, dnnl_convolution_direct, x, weight, bias,
-            y, w->stride, w->dilation, w->padding, w->padding, attributes);
+            y, w->stride, w->dilation, w->before, w->behind, attributes);
     case CONVOLUTION_INPUT_GRADIENT:
         return dnnl_convolution_backward_data_primitive_desc_create(
             out, onednn_engine(), dnnl_convolution_direct, x, weight, y, w->stride, w->dilation,
-            w->padding, w->padding, NULL, attributes);
+            w->before, w->behind, NULL, attributes);
     case CONVOLUTION_WEIGHT_GRADIENT:
         return dnnl_convolution_backward_weights_primitive_desc_create(
             out, onednn_engine(), dnnl_convolution_direct, x, weight, NULL, y, w->stride,
-            w->dilation, w->padding, w->padding, NULL, attributes);
+            w->dilation, w->before, w->behind, NULL, attributes);
     }
     return dnnl_invalid_arguments;
 }
@@ -252,7 +252,7 @@ static dnnl_status_t onednn_choose_maximum(layout_view x, layout_view y, const w
 {
     return dnnl_pooling_forward_primitive_desc_create(
         out, onednn_engine(), dnnl_forward_inference, dnnl_pooling_max, x, y, w->stride, w->kernel,
-        w->dilation, w->padding, w->padding, attributes);
+        w->dilation, w->before, w->behind, attributes);
 }
 
 static dnnl_status_t onednn_choose_product(layout_view x, layout_view weight, layout_view bias,
@@ -390,12 +390,24 @@ out:
     return status;
 }
 
-static window_steps window_steps_of(const window2d *w)
+/* Positions behind the input, which windows whose number was rounded up reach beyond. */
+static int64_t behind(const window_axis *a, int64_t in, int64_t out)
 {
-    return (window_steps){.kernel = {w->kernel_height, w->kernel_width},
-                          .stride = {w->stride, w->stride},
-                          .dilation = {w->dilation - 1, w->dilation - 1},
-                          .padding = {w->padding, w->padding}};
+    const int64_t reached = (out - 1) * a->stride + a->dilation * (a->kernel - 1) + 1;
+    const int64_t needed = reached - a->before - in;
+    return needed > a->behind ? needed : a->behind;
+}
+
+static window_steps window_steps_of(const conv_shape *s)
+{
+    const window_axis *h = &s->window.height;
+    const window_axis *w = &s->window.width;
+    return (window_steps){
+        .kernel = {h->kernel, w->kernel},
+        .stride = {h->stride, w->stride},
+        .dilation = {h->dilation - 1, w->dilation - 1},
+        .before = {h->before, w->before},
+        .behind = {behind(h, s->in.height, s->out.height), behind(w, s->in.width, s->out.width)}};
 }
 
 static grail_status layout_of(const dnnl_dims_t dims, int rank, dnnl_data_type_t type,
@@ -414,8 +426,8 @@ static grail_status layout_of_images(int64_t samples, extent positions, int64_t 
 static grail_status layout_of_weight(const conv_shape *s, dnnl_data_type_t type,
                                      dnnl_format_tag_t order, layout *out)
 {
-    const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.kernel_height,
-                              s->window.kernel_width};
+    const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.height.kernel,
+                              s->window.width.kernel};
     return layout_of(dims, DIMENSIONS, type, order, out);
 }
 
@@ -719,7 +731,7 @@ static grail_status describe_convolution(convolution_result result, const conv_s
     layout y = {0};
     layout weight = {0};
     layout bias = {0};
-    const window_steps w = window_steps_of(&s->window);
+    const window_steps w = window_steps_of(s);
     TRY(layout_of_images(s->samples, s->in, s->channels_in, type, &x));
     TRY(layout_of_images(s->samples, s->out, s->channels_out, dnnl_f32, &y));
     TRY(layout_of_weight(s, type, dnnl_format_tag_any, &weight));
@@ -849,7 +861,7 @@ grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y)
     dnnl_primitive_attr_t attributes = NULL;
     layout from = {0};
     layout to = {0};
-    const window_steps w = window_steps_of(&shape->window);
+    const window_steps w = window_steps_of(shape);
     TRY(layout_of_images(shape->samples, shape->in, shape->channels_in, dnnl_f32, &from));
     TRY(layout_of_images(shape->samples, shape->out, shape->channels_out, dnnl_f32, &to));
     TRY(onednn_attributes_new(false, false, &attributes));

@@ -2,6 +2,7 @@
 #include "backend/host/host.h"
 
 #include "base/parallel.h"
+#include "graph/node.h"
 
 #include <string.h>
 
@@ -39,13 +40,14 @@ static void shortcut_rows(int64_t begin, int64_t end, void *context)
 {
     const position_copy *c = context;
     const extent out = c->shape->out;
-    const int64_t stride = c->shape->window.stride;
+    const int64_t down = c->shape->window.height.stride;
+    const int64_t across = c->shape->window.width.stride;
     for (int64_t index = begin; index < end; index++) {
         unsigned char *y = c->made + (size_t)(index * out.width) * c->out_bytes;
-        const int64_t row = index % out.height * stride;
+        const int64_t row = index % out.height * down;
         for (int64_t column = 0; column < out.width; column++, y += c->out_bytes) {
             memset(y, 0, c->pad_bytes);
-            memcpy(y + c->pad_bytes, input_position(c, index / out.height, row, column * stride),
+            memcpy(y + c->pad_bytes, input_position(c, index / out.height, row, column * across),
                    c->in_bytes);
             memset(y + c->pad_bytes + c->in_bytes, 0, c->pad_bytes);
         }
@@ -66,14 +68,15 @@ static void shortcut_gradient_rows(int64_t begin, int64_t end, void *context)
     const position_copy *c = context;
     const extent in = c->shape->in;
     const extent out = c->shape->out;
-    const int64_t stride = c->shape->window.stride;
+    const int64_t down = c->shape->window.height.stride;
+    const int64_t across = c->shape->window.width.stride;
     for (int64_t index = begin; index < end; index++) {
         unsigned char *x = c->made + (size_t)(index * in.width) * c->in_bytes;
         const int64_t row = index % in.height;
-        const int64_t from = (index / in.height * out.height + row / stride) * out.width;
+        const int64_t from = (index / in.height * out.height + row / down) * out.width;
         memset(x, 0, (size_t)in.width * c->in_bytes);
-        for (int64_t k = 0; row % stride == 0 && row / stride < out.height && k < out.width; k++) {
-            memcpy(x + (size_t)(k * stride) * c->in_bytes,
+        for (int64_t k = 0; row % down == 0 && row / down < out.height && k < out.width; k++) {
+            memcpy(x + (size_t)(k * across) * c->in_bytes,
                    c->read + (size_t)(from + k) * c->out_bytes + c->pad_bytes, c->in_bytes);
         }
     }
@@ -94,15 +97,14 @@ static void window_samples(int64_t begin, int64_t end, void *context)
 {
     const position_copy *c = context;
     const window2d *w = &c->shape->window;
-    const int64_t width = c->shape->in.width;
-    const int64_t across = width < w->kernel_width ? 0 : (width - w->kernel_width) / w->stride + 1;
+    const int64_t across = window_positions(w, c->shape->in).width;
     const int64_t windows = c->shape->out.height * c->shape->out.width; /* of a sample */
-    const size_t piece = (size_t)w->kernel_width * c->in_bytes;
+    const size_t piece = (size_t)w->width.kernel * c->in_bytes;
     for (int64_t index = begin * windows; index < end * windows; index++) {
         unsigned char *y = c->made + (size_t)index * c->out_bytes;
-        const int64_t top = index % windows / across * w->stride;
-        const int64_t left = index % windows % across * w->stride;
-        for (int64_t row = 0; row < w->kernel_height; row++) {
+        const int64_t top = index % windows / across * w->height.stride;
+        const int64_t left = index % windows % across * w->width.stride;
+        for (int64_t row = 0; row < w->height.kernel; row++) {
             memcpy(y + (size_t)row * piece, input_position(c, index / windows, top + row, left),
                    piece);
         }

@@ -6,7 +6,7 @@
 
 static int64_t tap_count(const conv_shape *s)
 {
-    return s->window.kernel_height * s->window.kernel_width;
+    return window_taps(&s->window);
 }
 
 /* Output positions, numbered over samples, rows and columns. */
@@ -18,12 +18,13 @@ static int64_t position_count(const conv_shape *s)
 /* The element of X that tap k of an output position reads in channel c, -1 outside. */
 static int64_t tap_element(const conv_shape *s, int64_t position, int64_t c, int64_t k)
 {
-    const window2d *w = &s->window;
+    const window_axis *h = &s->window.height;
+    const window_axis *w = &s->window.width;
     const int64_t sample = position / (s->out.height * s->out.width);
     const int64_t out_row = position / s->out.width % s->out.height;
     const int64_t out_column = position % s->out.width;
-    const int64_t row = out_row * w->stride - w->padding + k / w->kernel_width * w->dilation;
-    const int64_t column = out_column * w->stride - w->padding + k % w->kernel_width * w->dilation;
+    const int64_t row = out_row * h->stride - h->before + k / w->kernel * h->dilation;
+    const int64_t column = out_column * w->stride - w->before + k % w->kernel * w->dilation;
     const bool inside = row >= 0 && row < s->in.height && column >= 0 && column < s->in.width;
     return inside ? ((sample * s->in.height + row) * s->in.width + column) * s->channels_in + c
                   : -1;

@@ -13,23 +13,22 @@ typedef struct pictures {
 } pictures;
 
 /* Positions from the first that a window reads to the last. */
-static int64_t reach(int64_t out, int64_t kernel, const window2d *w)
+static int64_t reach(int64_t out, const window_axis *a)
 {
-    return (out - 1) * w->stride + w->dilation * (kernel - 1) + 1;
+    return (out - 1) * a->stride + a->dilation * (a->kernel - 1) + 1;
 }
 
 static extent reached(const conv_shape *s)
 {
-    return (extent){reach(s->out.height, s->window.kernel_height, &s->window),
-                    reach(s->out.width, s->window.kernel_width, &s->window)};
+    return (extent){reach(s->out.height, &s->window.height), reach(s->out.width, &s->window.width)};
 }
 
 /* Those of the positions of an input from the first on that a window reads. */
 static extent kept(const conv_shape *s)
 {
     const extent seen = reached(s);
-    const int64_t height = smaller(seen.height - s->window.padding, s->in.height);
-    const int64_t width = smaller(seen.width - s->window.padding, s->in.width);
+    const int64_t height = smaller(seen.height - s->window.height.before, s->in.height);
+    const int64_t width = smaller(seen.width - s->window.width.before, s->in.width);
     return (extent){height < 0 ? 0 : height, width < 0 ? 0 : width};
 }
 
@@ -61,14 +60,15 @@ static pictures read_by(torch_frame *f, const conv_shape *s, matrix x, double ar
 {
     const pictures own = inputs_of(f, s, x);
     const extent seen = reached(s);
-    if (s->window.padding == 0 && seen.height <= s->in.height && seen.width <= s->in.width) {
+    if (s->window.height.before == 0 && s->window.width.before == 0 &&
+        seen.height <= s->in.height && seen.width <= s->in.width) {
         return own;
     }
     const int64_t rows = s->samples * seen.height * seen.width;
     const pictures wide = {torch_empty(f, x.type, rows, x.columns), s->samples, x.columns, seen};
     (void)torch_fill(f, wide.rows, around);
     torch_copy(f, part(f, &own, 0, 0, kept(s)),
-               part(f, &wide, s->window.padding, s->window.padding, kept(s)));
+               part(f, &wide, s->window.height.before, s->window.width.before, kept(s)));
     return wide;
 }
 
@@ -82,15 +82,16 @@ static torch_tensor seen_by(torch_frame *f, const conv_shape *s, matrix x, doubl
 static void give_back(torch_frame *f, const conv_shape *s, torch_tensor seen, matrix dx)
 {
     const extent size = kept(s);
-    const int64_t padding = s->window.padding;
     const pictures own = inputs_of(f, s, dx);
     if (size.height == 0 || size.width == 0) {
         return;
     }
-    const torch_tensor rows = torch_call(f, "aten::narrow", "", A_TENSOR(seen), AN_INTEGER(2),
-                                         AN_INTEGER(padding), AN_INTEGER(size.height));
-    const torch_tensor inside = torch_call(f, "aten::narrow", "", A_TENSOR(rows), AN_INTEGER(3),
-                                           AN_INTEGER(padding), AN_INTEGER(size.width));
+    const torch_tensor rows =
+        torch_call(f, "aten::narrow", "", A_TENSOR(seen), AN_INTEGER(2),
+                   AN_INTEGER(s->window.height.before), AN_INTEGER(size.height));
+    const torch_tensor inside =
+        torch_call(f, "aten::narrow", "", A_TENSOR(rows), AN_INTEGER(3),
+                   AN_INTEGER(s->window.width.before), AN_INTEGER(size.width));
     torch_copy(f, inside, part(f, &own, 0, 0, size));
 }
 
@@ -99,8 +100,8 @@ static void give_back(torch_frame *f, const conv_shape *s, torch_tensor seen, ma
 /* A weight for `channels` of the input in each group. */
 static torch_tensor kernels_of(torch_frame *f, const conv_shape *s, matrix weight, int64_t channels)
 {
-    const int64_t height = s->window.kernel_height;
-    const int64_t width = s->window.kernel_width;
+    const int64_t height = s->window.height.kernel;
+    const int64_t width = s->window.width.kernel;
     return torch_operand(f, weight,
                          torch_view(f, weight, 4, (int64_t[]){weight.rows, channels, height, width},
                                     (int64_t[]){weight.columns, height * width, width, 1}));
@@ -112,8 +113,8 @@ static torch_tensor convolved(torch_frame *f, const window2d *w, bool transposed
                               torch_tensor weight, int64_t groups)
 {
     const torch_argument none = INTEGERS(0, 0);
-    const torch_argument stride = INTEGERS(w->stride, w->stride);
-    const torch_argument dilation = INTEGERS(w->dilation, w->dilation);
+    const torch_argument stride = INTEGERS(w->height.stride, w->width.stride);
+    const torch_argument dilation = INTEGERS(w->height.dilation, w->width.dilation);
     if (!torch_is_cuda(f->owner)) {
         return torch_call(f, "aten::convolution", "", A_TENSOR(x), A_TENSOR(weight), NOTHING,
                           stride, none, dilation, A_TRUTH(transposed), none, AN_INTEGER(groups));
@@ -208,8 +209,9 @@ static torch_tensor patch_rows(torch_frame *f, const conv_shape *s, const pictur
     const int64_t line = p->size.width * c;
     const torch_tensor reads = torch_reshaped(
         f, p->rows, 5, (int64_t[]){s->samples, s->out.height, s->out.width, count, c},
-        (int64_t[]){p->size.height * line, w->stride * line, w->stride * c, w->dilation * c, 1},
-        row * w->dilation * line + column * w->dilation * c);
+        (int64_t[]){p->size.height * line, w->height.stride * line, w->width.stride * c,
+                    w->width.dilation * c, 1},
+        row * w->height.dilation * line + column * w->width.dilation * c);
     return torch_call(f, "aten::reshape", "", A_TENSOR(reads),
                       INTEGERS(s->samples * s->out.height * s->out.width, count * c));
 }
@@ -222,11 +224,11 @@ static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     const pictures p = read_by(f, s, x, 0.0);
     const torch_tensor left = torch_transposed(f, torch_matrix(f, dy));
     const torch_tensor all = torch_matrix(f, dweight);
-    const int64_t across = s->window.kernel_width;
-    const int64_t taps = s->window.kernel_height * across;
+    const int64_t across = s->window.width.kernel;
+    const int64_t taps = s->window.height.kernel * across;
     const int64_t shape[] = {dweight.rows, across, x.columns};
     const int before = f->count;
-    for (int64_t row = 0; row < s->window.kernel_height && f->status == GRAIL_OK; row++) {
+    for (int64_t row = 0; row < s->window.height.kernel && f->status == GRAIL_OK; row++) {
         const torch_tensor right = patch_rows(f, s, &p, row, 0, across);
         const torch_tensor product = torch_product_of(f, dy, left, x, right);
         const torch_tensor own =
@@ -263,7 +265,7 @@ static void add_kernel_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     const pictures p = read_by(f, s, x, 0.0);
     const torch_tensor all = torch_matrix(f, dweight);
     const torch_tensor given = torch_wide(f, dy);
-    const int64_t across = s->window.kernel_width;
+    const int64_t across = s->window.width.kernel;
     const int before = f->count;
     for (int64_t tap = 0; tap < dweight.columns && f->status == GRAIL_OK; tap++) {
         const torch_tensor reads = patch_rows(f, s, &p, tap / across, tap % across, 1);
@@ -293,9 +295,9 @@ static void find_largest(torch_frame *f, const window2d *w, torch_tensor seen,
                          torch_tensor found[2])
 {
     (void)torch_call_many(f, "aten::max_pool2d_with_indices", "", 2, found, A_TENSOR(seen),
-                          INTEGERS(w->kernel_height, w->kernel_width),
-                          INTEGERS(w->stride, w->stride), INTEGERS(0, 0),
-                          INTEGERS(w->dilation, w->dilation), A_TRUTH(false));
+                          INTEGERS(w->height.kernel, w->width.kernel),
+                          INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0),
+                          INTEGERS(w->height.dilation, w->width.dilation), A_TRUTH(false));
 }
 
 grail_status torch_run_max_pool(const operation *o)
@@ -323,9 +325,9 @@ grail_status torch_run_max_pool_gradient(const operation *o)
         const torch_tensor dy = outputs_of(&f, s, o->m[1]);
         give_back(&f, s,
                   torch_call(&f, "aten::max_pool2d_with_indices_backward", "", A_TENSOR(dy),
-                             A_TENSOR(seen), INTEGERS(w->kernel_height, w->kernel_width),
-                             INTEGERS(w->stride, w->stride), INTEGERS(0, 0),
-                             INTEGERS(w->dilation, w->dilation), A_TRUTH(false),
+                             A_TENSOR(seen), INTEGERS(w->height.kernel, w->width.kernel),
+                             INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0),
+                             INTEGERS(w->height.dilation, w->width.dilation), A_TRUTH(false),
                              A_TENSOR(found[1])),
                   o->m[2]);
     }
@@ -340,18 +342,19 @@ static void lay_out(torch_frame *f, const conv_shape *s, int64_t first, int64_t 
 {
     const window2d *w = &s->window;
     const int64_t c = x.columns;
-    const int64_t taps = w->kernel_height * w->kernel_width;
+    const int64_t taps = window_taps(w);
     const pictures from = read_by(f, s, x, 0.0);
     const int64_t line = from.size.width * c;
-    const int64_t shape[] = {s->samples, count, s->out.width, c, w->kernel_height, w->kernel_width};
+    const int64_t shape[] = {s->samples, count, s->out.width, c, w->height.kernel, w->width.kernel};
     torch_copy(f,
                torch_reshaped(f, from.rows, 6, shape,
-                              (int64_t[]){from.size.height * line, w->stride * line, w->stride * c,
-                                          1, w->dilation * line, w->dilation * c},
-                              first * w->stride * line),
+                              (int64_t[]){from.size.height * line, w->height.stride * line,
+                                          w->width.stride * c, 1, w->height.dilation * line,
+                                          w->width.dilation * c},
+                              first * w->height.stride * line),
                torch_view(f, p, 6, shape,
                           (int64_t[]){count * s->out.width * p.columns, s->out.width * p.columns,
-                                      p.columns, taps, w->kernel_width, 1}));
+                                      p.columns, taps, w->width.kernel, 1}));
 }
 
 /* At most three pieces: the end of a sample, whole samples, and the beginning of one. */

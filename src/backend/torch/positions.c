@@ -1,13 +1,14 @@
 /* Copies of positions of images. */
 #include "backend/torch/kernels.h"
+#include "graph/node.h"
 
 /* Channels of every stride-th position of images, and of all positions of a shortcut. */
 static torch_tensor taken(torch_frame *f, const position_shape *s, matrix x)
 {
     const int64_t line = s->in.width * x.columns;
-    const int64_t stride = s->window.stride;
     return torch_view(f, x, 4, (int64_t[]){s->samples, s->out.height, s->out.width, x.columns},
-                      (int64_t[]){s->in.height * line, stride * line, stride * x.columns, 1});
+                      (int64_t[]){s->in.height * line, s->window.height.stride * line,
+                                  s->window.width.stride * x.columns, 1});
 }
 
 static torch_tensor made(torch_frame *f, const position_shape *s, matrix y)
@@ -44,13 +45,13 @@ static void copy_windows(torch_frame *f, const operation *o, int64_t in_row, int
     const matrix x = o->m[0];
     const int64_t width = o->m[1].columns;
     const int64_t line = s->in.width * x.columns;
-    const int64_t piece = w->kernel_width * x.columns;
-    const int64_t shape[] = {s->samples, rows, across, w->kernel_height, piece};
+    const int64_t piece = w->width.kernel * x.columns;
+    const int64_t shape[] = {s->samples, rows, across, w->height.kernel, piece};
     torch_copy(f,
                torch_reshaped(f, torch_matrix(f, x), 5, shape,
-                              (int64_t[]){s->in.height * line, w->stride * line,
-                                          w->stride * x.columns, line, 1},
-                              in_row * w->stride * line),
+                              (int64_t[]){s->in.height * line, w->height.stride * line,
+                                          w->width.stride * x.columns, line, 1},
+                              in_row * w->height.stride * line),
                torch_reshaped(f, torch_matrix(f, o->m[1]), 5, shape,
                               (int64_t[]){s->out.height * s->out.width * width, across * width,
                                           width, piece, 1},
@@ -63,9 +64,8 @@ grail_status torch_run_windows(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const position_shape *s = o->with.positions;
-    const window2d *w = &s->window;
     if (o->m[1].rows > 0 && o->m[1].columns > 0) {
-        const int64_t across = (s->in.width - w->kernel_width) / w->stride + 1;
+        const int64_t across = window_positions(&s->window, s->in).width;
         const int64_t count = s->out.height * s->out.width;
         copy_windows(&f, o, 0, 0, count / across, across);
         copy_windows(&f, o, count / across, count / across * across, 1, count % across);

@@ -28,13 +28,24 @@ void observation_fini(observation *o)
     *o = (observation){0};
 }
 
+static bool moves_along(const window_axis *a)
+{
+    return a->stride > 1 || a->before > 0 || a->behind > 0;
+}
+
+/* Whether a window of one tap makes other positions than those of its input. */
+static bool moves_positions(const window2d *w)
+{
+    return moves_along(&w->height) || moves_along(&w->width);
+}
+
 /* A convolution that is fitted by channel is observed at all positions of its input. If its output
  * has other positions, or each output is a sum over taps, a dense target is computed for each tap
  * from the dense input. */
 static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
 {
     return node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_CHANNEL &&
-           (layout->tap_rows > 1 || n->window.stride > 1);
+           (layout->tap_rows > 1 || moves_positions(&n->window));
 }
 
 /* Remade units have statistics of the reduced input alone, so they must include the target. */
@@ -476,8 +487,8 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
     const node *n = &e->graph->nodes[o->node];
     const graph_parameter *weight = &e->graph->parameters[n->weight];
     window2d window = n->window;
-    window.kernel_height = weight->shape[2];
-    window.kernel_width = weight->shape[3];
+    window.height.kernel = weight->shape[2];
+    window.width.kernel = weight->shape[3];
     return (conv_shape){
         .samples = e->shape.samples,
         .in = e->extents[n->inputs[0]],

@@ -191,8 +191,8 @@ static void a_repeated_operand_has_the_axes_of_the_other(void **state)
     const int mean = insert(g, &at, node_of(NODE_MEAN, block, image, GRAPH_NONE));
     const int gate = insert_gate(f.m, &at, "classifier.weight", WIDTH, mean);
     node pool = node_of(NODE_MAX_POOL, block, image, GRAPH_NONE);
-    pool.window.kernel_height = SIDE;
-    pool.window.kernel_width = SIDE;
+    pool.window.height.kernel = SIDE;
+    pool.window.width.kernel = SIDE;
     const int largest = insert(g, &at, pool);
     const int both = insert_repeating(g, &at, NODE_ADD, mean, largest);
     const int gated = insert_repeating(g, &at, NODE_MULTIPLY, image, gate);

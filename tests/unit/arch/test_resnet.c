@@ -119,8 +119,8 @@ static void stems_are_told_by_their_kernel(void **state)
     assert_int_equal(m->graph->input_kind, INPUT_IMAGES);
     assert_int_equal(m->graph->image.height, 0);
     assert_int_equal(stem->block, GRAPH_NONE);
-    assert_int_equal(stem->window.stride, 2);
-    assert_int_equal(stem->window.padding, 3);
+    assert_int_equal(stem->window.height.stride, 2);
+    assert_int_equal(stem->window.height.before, 3);
     assert_int_equal(count_nodes(m->graph, NODE_MAX_POOL), 1);
     assert_int_equal(last_positions(m->graph, 224).height, 7);
     grail_model_close(m);
@@ -128,8 +128,8 @@ static void stems_are_told_by_their_kernel(void **state)
     lab_network_init(&f->n, &r);
     m = network_open(f);
     stem = network_reader(m->graph, "conv1.weight");
-    assert_int_equal(stem->window.stride, 1);
-    assert_int_equal(stem->window.padding, 1);
+    assert_int_equal(stem->window.height.stride, 1);
+    assert_int_equal(stem->window.height.before, 1);
     assert_int_equal(count_nodes(m->graph, NODE_MAX_POOL), 0);
     assert_int_equal(last_positions(m->graph, 32).height, 4);
     grail_model_close(m);
@@ -149,7 +149,7 @@ static void shortcuts_without_tensors_pad_channels_on_both_sides(void **state)
     for (int n = 0; n < g->node_count; n++) {
         if (g->nodes[n].kind == NODE_SHORTCUT) {
             assert_int_equal(g->nodes[n].block, pad == 8 ? 5 : 10);
-            assert_int_equal(g->nodes[n].window.stride, 2);
+            assert_int_equal(g->nodes[n].window.height.stride, 2);
             assert_int_equal(g->nodes[n].pad, pad);
             pad *= 2;
         }
@@ -170,9 +170,9 @@ static void a_block_ends_with_the_activation_of_its_sum(void **state)
     const node *first = network_reader(g, "layer2.0.conv1.weight");
     const node *last = network_reader(g, "layer2.0.bn2.weight");
     assert_int_equal(projection->inputs[0], first->inputs[0]);
-    assert_int_equal(projection->window.stride, 2);
-    assert_int_equal(projection->window.padding, 0);
-    assert_int_equal(first->window.stride, 2);
+    assert_int_equal(projection->window.height.stride, 2);
+    assert_int_equal(projection->window.height.before, 0);
+    assert_int_equal(first->window.height.stride, 2);
     assert_true(last->norm.epsilon == 1e-5);
     const node *sum = &g->nodes[g->last_use[last->output]];
     assert_int_equal(sum->kind, NODE_ADD);
@@ -260,15 +260,15 @@ static void what_hugging_face_configures_is_read(void **state)
     const graph *g = m->graph;
     assert_int_equal(
         network_reader(g, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight")
-            ->window.stride,
+            ->window.height.stride,
         2);
     assert_int_equal(
         network_reader(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution.weight")
-            ->window.stride,
+            ->window.height.stride,
         2);
     assert_int_equal(
         network_reader(g, "resnet.encoder.stages.1.layers.0.layer.1.convolution.weight")
-            ->window.stride,
+            ->window.height.stride,
         1);
     assert_int_equal(
         maker_of(g, network_reader(g, "resnet.encoder.stages.1.layers.0.layer.0.convolution"

@@ -18,8 +18,8 @@ TEST(settings_fill_in_what_the_tensors_do_not_say)
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.preset, "cifar");
-    assert_int_equal(network_reader(m->graph, "layer2.0.conv1.weight")->window.stride, 2);
-    assert_int_equal(network_reader(m->graph, "layer2.0.conv2.weight")->window.stride, 1);
+    assert_int_equal(network_reader(m->graph, "layer2.0.conv1.weight")->window.height.stride, 2);
+    assert_int_equal(network_reader(m->graph, "layer2.0.conv2.weight")->window.height.stride, 1);
     assert_int_equal(m->graph->nodes[2].activation, ACTIVATION_SILU);
     grail_model_close(m);
     network_teardown(f);

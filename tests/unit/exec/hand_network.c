@@ -92,7 +92,7 @@ int hand_conv(hand_network *n, const char *name, int64_t in, int64_t out, window
               bool bias, int x)
 {
     node c = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
-    const int64_t shape[4] = {out, in, window.kernel_height, window.kernel_width};
+    const int64_t shape[4] = {out, in, window.height.kernel, window.width.kernel};
     c.window = window;
     c.weight = parameter(n, name, "weight", 4, shape);
     c.bias = bias ? parameter(n, name, "bias", 1, shape) : GRAPH_NONE;

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-static const window2d three = {3, 3, 1, 1, 1};
-static const window2d stride2 = {3, 3, 2, 1, 1};
-static const window2d project2 = {1, 1, 2, 0, 1};
+static const window2d three = WINDOW2D(3, 3, 1, 1, 1);
+static const window2d stride2 = WINDOW2D(3, 3, 2, 1, 1);
+static const window2d project2 = WINDOW2D(1, 1, 2, 0, 1);
 static const extent image = {9, 10};
 
 enum { SAMPLES = 3 };

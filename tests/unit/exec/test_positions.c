@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static const window2d window3 = {3, 3, 1, 1, 1};
+static const window2d window3 = WINDOW2D(3, 3, 1, 1, 1);
 static const extent small = {4, 6};
 
 /* The graph of one node behind the pixels; its output, owned. */
@@ -44,7 +44,7 @@ HAND_TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
 {
     float *pixels = hand_pixels(2, (extent){5, 4}, 2);
     node s = node_of(NODE_SHORTCUT, 0, n->g->input, GRAPH_NONE);
-    s.window.stride = 2;
+    s.window = (window2d)WINDOW2D(1, 1, 2, 0, 1);
     s.pad = 2;
     int output = 0;
     assert_ok(graph_add_node(n->g, &s, &output));
@@ -104,8 +104,8 @@ HAND_TEST(parts_of_images_of_two_sizes_are_refused)
     extent extents[4];
     node pool = node_of(NODE_MAX_POOL, 0, n->g->input, GRAPH_NONE);
     int pooled = 0;
-    pool.window.kernel_height = 2;
-    pool.window.kernel_width = 2;
+    pool.window.height.kernel = 2;
+    pool.window.width.kernel = 2;
     assert_ok(graph_add_node(n->g, &pool, &pooled));
     const int all = hand_concat(n, n->g->input, n->g->input, pooled);
     hand_end(n, backend_host(), all);
@@ -118,7 +118,7 @@ HAND_TEST(patches_lie_side_by_side_row_column_channel)
 {
     float *pixels = hand_pixels(2, small, 3);
     node p = node_of(NODE_PATCHES, 0, n->g->input, GRAPH_NONE);
-    p.window = (window2d){2, 2, 2, 0, 1};
+    p.window = (window2d)WINDOW2D(2, 2, 2, 0, 1);
     int output = 0;
     assert_ok(graph_add_node(n->g, &p, &output));
     float *y = run_one(n, output, 2, small, pixels);
@@ -252,19 +252,19 @@ TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
 /* A residual network with every kind of node that one has. */
 static int residual_nodes(hand_network *n)
 {
-    int h = hand_conv(n, "stem", 3, 8, (window2d){3, 3, 1, 1, 1}, false, n->g->input);
+    int h = hand_conv(n, "stem", 3, 8, (window2d)WINDOW2D(3, 3, 1, 1, 1), false, n->g->input);
     h = hand_norm(n, NODE_BATCH_NORM, "stem_norm", 8, h);
     h = hand_activation(n, ACTIVATION_RELU, h);
     node pool = node_of(NODE_MAX_POOL, 0, h, GRAPH_NONE);
-    pool.window = (window2d){3, 3, 2, 1, 1};
+    pool.window = (window2d)WINDOW2D(3, 3, 2, 1, 1);
     assert_ok(graph_add_node(n->g, &pool, &h));
     int x = hand_conv(n, "one", 8, 5, window3, false, h);
     x = hand_norm(n, NODE_BATCH_NORM, "one_norm", 5, x);
     x = hand_activation(n, ACTIVATION_RELU, x);
-    x = hand_conv(n, "two", 5, 12, (window2d){3, 3, 2, 1, 1}, true, x);
+    x = hand_conv(n, "two", 5, 12, (window2d)WINDOW2D(3, 3, 2, 1, 1), true, x);
     x = hand_norm(n, NODE_BATCH_NORM, "two_norm", 12, x);
     node shortcut = node_of(NODE_SHORTCUT, 0, h, GRAPH_NONE);
-    shortcut.window.stride = 2;
+    shortcut.window = (window2d)WINDOW2D(1, 1, 2, 0, 1);
     shortcut.pad = 2;
     assert_ok(graph_add_node(n->g, &shortcut, &h));
     h = hand_activation(n, ACTIVATION_RELU, hand_plain(n, NODE_ADD, x, h));
@@ -274,7 +274,7 @@ static int residual_nodes(hand_network *n)
 
 static int transformer_nodes(hand_network *n)
 {
-    int h = hand_conv(n, "patch", 3, 8, (window2d){2, 2, 2, 0, 1}, true, n->g->input);
+    int h = hand_conv(n, "patch", 3, 8, (window2d)WINDOW2D(2, 2, 2, 0, 1), true, n->g->input);
     h = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, h);
     h = hand_token(n, NODE_POSITIONS, "learned", 13, 8, h);
     const int x = hand_norm(n, NODE_LAYER_NORM, "norm", 8, h);

@@ -48,7 +48,7 @@ static void set_biases(layer *l, float first)
 
 static void open_layer(layer *l, backend *b, bool over_all)
 {
-    const window2d point = {1, 1, 1, 0, 1};
+    const window2d point = WINDOW2D(1, 1, 1, 0, 1);
     *l = (layer){.pixels = hand_pixels(SAMPLES, image, 5)};
     hand_begin(&l->n);
     l->x = hand_conv(&l->n, "in", 3, WIDTH, point, true, l->n.g->input);

@@ -179,7 +179,7 @@ static int shortcut(hand_network *n, int64_t stride, int64_t pad, int x)
 {
     node s = node_of(NODE_SHORTCUT, 0, x, GRAPH_NONE);
     int made = 0;
-    s.window.stride = stride;
+    s.window = (window2d)WINDOW2D(1, 1, stride, 0, 1);
     s.pad = pad;
     assert_ok(graph_add_node(n->g, &s, &made));
     return made;
@@ -197,8 +197,8 @@ static int max_pool(hand_network *n, window2d window, int x)
 HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
 {
     const extent image = {9, 8};
-    const window2d same = {3, 3, 1, 1, 1};
-    const window2d half = {3, 3, 2, 1, 1};
+    const window2d same = WINDOW2D(3, 3, 1, 1, 1);
+    const window2d half = WINDOW2D(3, 3, 2, 1, 1);
     float *pixels = hand_pixels(2, image, 1);
     const int stem =
         hand_norm(n, NODE_BATCH_NORM, "n0", 6, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
@@ -216,11 +216,33 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
+/* Windows that move along each axis in a way of its own. */
+HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
+{
+    const extent image = {8, 9};
+    const window2d down = {{3, 2, 1, 0, 1}, {3, 1, 1, 1, 1}, false};
+    const window2d across = {{1, 1, 1, 0, 0}, {3, 2, 2, 2, 1}, false};
+    float *pixels = hand_pixels(2, image, 2);
+    const int stem = hand_conv(n, "c0", 3, 6, down, true, n->g->input);
+    const int pooled = max_pool(n, (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 0}, true},
+                                hand_activation(n, ACTIVATION_GELU, stem));
+    const int left = hand_conv(n, "c1", 6, 6, across, true, pooled);
+    node s = node_of(NODE_SHORTCUT, 0, pooled, GRAPH_NONE);
+    int made = 0;
+    s.window.width.stride = 2;
+    assert_ok(graph_add_node(n->g, &s, &made));
+    const int mean = hand_plain(n, NODE_MEAN, hand_plain(n, NODE_ADD, left, made), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "uneven windows");
+    memory_free(pixels);
+}
+
 /* Kernels per channel on half of the positions, behind a map and before a norm. */
 static int depthwise(hand_network *n, const char *name, int64_t channels, window2d window,
                      bool bias, int x)
 {
-    const int64_t shape[] = {channels, 1, window.kernel_height, window.kernel_width};
+    const int64_t shape[] = {channels, 1, window.height.kernel, window.width.kernel};
     node d = node_of(NODE_DEPTHWISE, 0, x, GRAPH_NONE);
     int made = 0;
     d.window = window;
@@ -235,13 +257,13 @@ static int depthwise(hand_network *n, const char *name, int64_t channels, window
 HAND_TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
 {
     const extent image = {9, 8};
-    const window2d half = {3, 3, 2, 1, 1};
+    const window2d half = WINDOW2D(3, 3, 2, 1, 1);
     float *pixels = hand_pixels(2, image, 1);
-    const int stem =
-        hand_activation(n, ACTIVATION_SIGMOID,
-                        hand_conv(n, "c", 3, 5, (window2d){1, 1, 1, 0, 1}, true, n->g->input));
+    const int stem = hand_activation(
+        n, ACTIVATION_SIGMOID,
+        hand_conv(n, "c", 3, 5, (window2d)WINDOW2D(1, 1, 1, 0, 1), true, n->g->input));
     const int first = depthwise(n, "d0", 5, half, true, stem);
-    const int second = depthwise(n, "d1", 5, (window2d){2, 3, 1, 1, 1}, false,
+    const int second = depthwise(n, "d1", 5, (window2d)WINDOW2D(2, 3, 1, 1, 1), false,
                                  hand_norm(n, NODE_BATCH_NORM, "n", 5, first));
     const int mean = hand_plain(n, NODE_MEAN, second, GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
@@ -263,7 +285,7 @@ static int repeated(hand_network *n, node_kind kind, int left, int right)
 HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
-    const window2d same = {3, 3, 1, 1, 1};
+    const window2d same = WINDOW2D(3, 3, 1, 1, 1);
     float *pixels = hand_pixels(2, image, 3);
     int h = hand_conv(n, "c0", 3, 6, same, true, n->g->input);
     const int mean = hand_plain(n, NODE_MEAN, h, GRAPH_NONE);
@@ -287,7 +309,7 @@ static void assert_gradients_of_routes(bool over_all)
     enum { EXPERTS = 4 };
     static const float biases[EXPERTS] = {0.3F, 0.0F, 0.1F, -1e4F};
     const extent image = {4, 3};
-    const window2d point = {1, 1, 1, 0, 1};
+    const window2d point = WINDOW2D(1, 1, 1, 0, 1);
     hand_network n;
     char name[16];
     float *pixels = hand_pixels(2, image, 5);
@@ -321,7 +343,7 @@ TEST(routed_rows_have_the_gradients_of_finite_differences)
 HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
-    const window2d same = {3, 3, 1, 1, 1};
+    const window2d same = WINDOW2D(3, 3, 1, 1, 1);
     float *pixels = hand_pixels(2, image, 4);
     const int x = hand_conv(n, "c0", 3, 7, same, true, n->g->input);
     const int left = hand_activation(n, ACTIVATION_SILU, hand_slice(n, 0, 4, x));
@@ -339,7 +361,7 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
 HAND_TEST(towers_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};
-    const window2d patch = {3, 3, 3, 0, 1};
+    const window2d patch = WINDOW2D(3, 3, 3, 0, 1);
     float *pixels = hand_pixels(2, image, 2);
     const int tokens = hand_conv(n, "patch", 3, 8, patch, true, n->g->input);
     const int with_class = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);

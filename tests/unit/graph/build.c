@@ -89,7 +89,7 @@ int add_conv(graph *g, int block, const char *name, int64_t in, int64_t out, int
     char full[64];
     snprintf(full, sizeof full, "%s.weight", name);
     assert_ok(graph_add_parameter(g, full, 4, shape, &n.weight));
-    n.window = (window2d){kernel, kernel, stride, kernel / 2, 1};
+    n.window = (window2d)WINDOW2D(kernel, kernel, stride, kernel / 2, 1);
     return add_node(g, &n);
 }
 
@@ -107,7 +107,7 @@ int add_batch_norm(graph *g, int block, const char *name, int64_t width, int x)
 int add_shortcut(graph *g, int block, int64_t pad, int x)
 {
     node n = node_of(NODE_SHORTCUT, block, x, GRAPH_NONE);
-    n.window.stride = 2;
+    n.window = (window2d)WINDOW2D(1, 1, 2, 0, 1);
     n.pad = pad;
     return add_node(g, &n);
 }

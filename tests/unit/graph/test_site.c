@@ -326,7 +326,7 @@ TEST(kernels_per_channel_are_cut_with_the_channels)
     graph *g = begin_graph(&h, &n);
     node d = node_of(NODE_DEPTHWISE, 0, add_linear(g, 0, "a", WIDTH, 8, false, n), GRAPH_NONE);
     int made = 0;
-    d.window = (window2d){3, 3, 1, 1, 1};
+    d.window = (window2d)WINDOW2D(3, 3, 1, 1, 1);
     assert_ok(graph_add_parameter(g, "kernels", 4, shape, &d.weight));
     assert_ok(graph_add_node(g, &d, &made));
     const int kernels = g->node_count - 1;

@@ -154,7 +154,7 @@ TEST(pools_carry_channels_on)
     graph *g = begin_images();
     int h = add_conv(g, GRAPH_NONE, "stem", COLOURS, WIDTH, 3, 1, g->input);
     node pool = node_of(NODE_MAX_POOL, GRAPH_NONE, h, GRAPH_NONE);
-    pool.window = (window2d){3, 3, 2, 1, 1};
+    pool.window = (window2d)WINDOW2D(3, 3, 2, 1, 1);
     assert_ok(graph_add_node(g, &pool, &h));
     h = add_conv(g, 0, "conv", WIDTH, INNER, 1, 1, h);
     h = add_plain(g, 1, NODE_MEAN, h, GRAPH_NONE);
@@ -174,7 +174,7 @@ TEST(a_transformers_stream_is_pinned)
     const int64_t one[1] = {WIDTH};
     int h = 0;
     node patches = node_of(NODE_PATCHES, GRAPH_NONE, g->input, GRAPH_NONE);
-    patches.window = (window2d){2, 2, 2, 0, 1};
+    patches.window = (window2d)WINDOW2D(2, 2, 2, 0, 1);
     assert_ok(graph_add_node(g, &patches, &h));
     h = add_linear(g, GRAPH_NONE, "embed", PATCH, WIDTH, true, h);
     node token = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, h, GRAPH_NONE);

@@ -1,6 +1,7 @@
 /* Runs on networks whose values have parts: branches side by side, slices that go their own ways,
- * and fused maps. They are of a family of the test alone, which reads shapes from the tensors and
- * runs of channels from the configuration. */
+ * and fused maps; and on one whose windows move along each axis in a way of its own. They are of a
+ * family of the test alone, which reads shapes from the tensors and runs of channels from the
+ * configuration. */
 #include "vision_sites.h"
 
 #include "base/random.h"
@@ -12,10 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NETS = 3, HEAD_DIM = 4 };
-static const char *const nets[NETS] = {"beside", "split", "fused"};
+enum { NETS = 4, HEAD_DIM = 4 };
+static const char *const nets[NETS] = {"beside", "split", "fused", "uneven"};
 
 /* -- the family -------------------------------------------------------------------------------- */
+
+static const extent none; /* of a parameter that is no kernel */
 
 typedef struct building {
     graph *g;
@@ -26,11 +29,11 @@ typedef struct building {
 } building;
 
 static int parameter(building *b, const char *name, const char *suffix, int rank, int64_t rows,
-                     int64_t columns, int64_t kernel)
+                     int64_t columns, extent kernel)
 {
     char full[64];
     int index = 0;
-    int64_t shape[4] = {rows, columns, kernel, kernel};
+    int64_t shape[4] = {rows, columns, kernel.height, kernel.width};
     snprintf(full, sizeof full, "%s.%s", name, suffix);
     if (b->weights != NULL) {
         memcpy(shape, checkpoint_find(b->weights, full)->shape, (size_t)rank * sizeof shape[0]);
@@ -51,22 +54,29 @@ static int add(building *b, const node *n)
     return value;
 }
 
+static int conv_by(building *b, const char *name, int64_t in, int64_t out, window2d window, int x)
+{
+    const extent kernel = {window.height.kernel, window.width.kernel};
+    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
+    n.weight = parameter(b, name, "weight", 4, out, in, kernel);
+    n.window = window;
+    return add(b, &n);
+}
+
 static int conv(building *b, const char *name, int64_t in, int64_t out, int64_t kernel,
                 int64_t stride, int x)
 {
-    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
-    n.weight = parameter(b, name, "weight", 4, out, in, kernel);
-    n.window = (window2d){kernel, kernel, stride, kernel / 2, 1};
-    return add(b, &n);
+    const window2d window = WINDOW2D(kernel, kernel, stride, kernel / 2, 1);
+    return conv_by(b, name, in, out, window, x);
 }
 
 static int norm(building *b, const char *name, int64_t width, int x)
 {
     node n = node_of(NODE_BATCH_NORM, 0, x, GRAPH_NONE);
-    n.weight = parameter(b, name, "weight", 1, width, 0, 0);
-    n.bias = parameter(b, name, "bias", 1, width, 0, 0);
-    n.mean = parameter(b, name, "mean", 1, width, 0, 0);
-    n.variance = parameter(b, name, "variance", 1, width, 0, 0);
+    n.weight = parameter(b, name, "weight", 1, width, 0, none);
+    n.bias = parameter(b, name, "bias", 1, width, 0, none);
+    n.mean = parameter(b, name, "mean", 1, width, 0, none);
+    n.variance = parameter(b, name, "variance", 1, width, 0, none);
     n.norm.epsilon = 1e-5;
     return add(b, &n);
 }
@@ -74,8 +84,8 @@ static int norm(building *b, const char *name, int64_t width, int x)
 static int linear(building *b, const char *name, int64_t in, int64_t out, int x)
 {
     node n = node_of(NODE_LINEAR, 0, x, GRAPH_NONE);
-    n.weight = parameter(b, name, "weight", 2, out, in, 0);
-    n.bias = parameter(b, name, "bias", 1, out, 0, 0);
+    n.weight = parameter(b, name, "weight", 2, out, in, none);
+    n.bias = parameter(b, name, "bias", 1, out, 0, none);
     return add(b, &n);
 }
 
@@ -139,6 +149,18 @@ static int split(building *b, bool go_on)
     return linear(b, "head", 12, VISION_CLASSES, plain(b, NODE_MEAN, out, GRAPH_NONE));
 }
 
+/* Strides, dilation and padding of one axis alone, more behind than before. */
+static int uneven(building *b)
+{
+    const window2d down = {{3, 2, 1, 0, 1}, {3, 1, 1, 1, 1}, false};
+    const window2d across = {{1, 1, 1, 0, 0}, {3, 2, 2, 2, 1}, false};
+    const window2d point = {{1, 1, 1, 0, 0}, {1, 1, 1, 0, 1}, false};
+    int x = relu(b, norm(b, "in.bn", 12, conv_by(b, "in", 3, 12, down, b->g->input)));
+    x = relu(b, conv_by(b, "next", 12, 10, across, x));
+    x = relu(b, conv_by(b, "point", 10, 14, point, x));
+    return linear(b, "head", 14, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
+}
+
 enum { WIDTH = 12, INNER = 10 };
 
 /* `fused` maps for queries, keys and values, with two query heads to a key head, and for gate and
@@ -173,6 +195,7 @@ static void build_net(building *b, const char *net)
     b->g->image = (extent){VISION_SIDE, VISION_SIDE};
     b->g->classes = VISION_CLASSES;
     const int output = strcmp(net, "beside") == 0      ? beside(b)
+                       : strcmp(net, "uneven") == 0    ? uneven(b)
                        : strncmp(net, "split", 5) == 0 ? split(b, strcmp(net, "split-on") == 0)
                                                        : tower(b, strcmp(net, "fused") == 0);
     b->g->nodes[b->g->node_count - 1].block = 1; /* the head stands behind the only block */
@@ -427,6 +450,7 @@ TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
 }
 
 static const char *const modes[] = {"none", "grail", "full"};
+static const char by_channel[] = "full, one map for all taps";
 
 /* Half of everything; the ridge of the paper shrinks towards zero, by as much as alpha says. */
 static void assert_lossless(const char *net, const char *by, const char *mode, bool open)
@@ -437,7 +461,8 @@ static void assert_lossless(const char *net, const char *by, const char *mode, b
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.5);
     options.cut.selector = by;
-    options.fit.compensate = mode;
+    options.fit.compensate = mode == by_channel ? "full" : mode;
+    options.fit.conv_fit = mode == by_channel ? "channel" : NULL;
     options.fit.open_loop = open;
     options.amount.sparsity_heads = open ? 0.0 : 0.5; /* folded ones must be observed */
     if (strcmp(mode, "grail") == 0) {
@@ -464,6 +489,7 @@ TEST(doubled_units_are_pruned_without_loss_once_fitted)
     for (int i = 0; i < NETS; i++) {
         assert_lossless(nets[i], "obs", "grail", false);
         assert_lossless(nets[i], "obs", "full", false);
+        assert_lossless(nets[i], "obs", by_channel, false);
         assert_lossless(nets[i], "obs", "grail", true);
     }
 }
