@@ -15,6 +15,7 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "format/weights/checkpoint_locate.h"
+#include "graph/operators.h"
 #include "tensor/packed.h"
 
 #include <stdio.h>
@@ -452,6 +453,24 @@ static grail_status note_place(const opening *o)
         prefix);
 }
 
+static grail_status note_groups(grail_model *m)
+{
+    const graph *g = m->graph;
+    int first = GRAPH_NONE;
+    int count = 0;
+    for (int i = 0; i < g->node_count; i++) {
+        count += node_groups(&g->nodes[i]) > 1;
+        first = first == GRAPH_NONE && count > 0 ? i : first;
+    }
+    return count == 0
+               ? GRAIL_OK
+               : model_add_notice(m,
+                                  "channels that grouped convolutions read or make stay as they "
+                                  "are: of each group the same ones would have to go (%d, such as "
+                                  "'%.200s')",
+                                  count, g->parameters[g->nodes[first].weight].name);
+}
+
 /* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
@@ -485,6 +504,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
+    CHECK(note_groups(m));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }

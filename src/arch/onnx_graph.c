@@ -237,8 +237,10 @@ static grail_status translate_convolution(translation *t, const node *n, transla
         CHECK(name_parameter(t, n->bias, &bias));
     }
     describe_window(&n->window, &window);
-    window.list[4] =
-        (onnx_attribute){.name = "group", .kind = ONNX_INTEGER, .integer = t->widths[n->output]};
+    window.list[4] = (onnx_attribute){.name = "group",
+                                      .kind = ONNX_INTEGER,
+                                      .integer = operator_of(n)->per_channel ? t->widths[n->output]
+                                                                             : node_groups(n)};
     const char *const inputs[] = {y->name.text, weight.text, bias.text};
     return emit_with(t, "Conv", n->bias != GRAPH_NONE ? 3 : 2, inputs, node_is_map(n) ? 4 : 5,
                      window.list, &y->name);

@@ -112,9 +112,9 @@ HOST_OPERATION(mark_non_finite, "aP", (bool lower, double rank, matrix x, matrix
                (!lower || is_square(x)) && is_row(status, 1), .m = {x, status},
                .with = {.lower = lower, .alpha = rank})
 
-/** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in * taps]) +
- * bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the residual
- * may be Y. */
+/** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in / groups *
+ * taps]) + bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the
+ * residual may be Y. */
 OPERATION(conv2d, "vm?m?vV",
           (const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
            matrix residual, matrix y),

@@ -45,7 +45,14 @@ typedef struct conv_shape {
     extent in, out; /* positions; out as window_positions says */
     int64_t channels_in, channels_out;
     window2d window;
+    int64_t groups; /* of a convolution: equal runs of outputs, each made of the same run of the
+                       channels of X alone; 0: one */
 } conv_shape;
+
+static inline int64_t conv_groups(const conv_shape *s)
+{
+    return s->groups > 1 ? s->groups : 1;
+}
 
 /** Rotary embedding: frequency[turned / 2]. */
 typedef struct rope_shape {

@@ -94,8 +94,10 @@ bool window_fits(const conv_shape *s, matrix x, matrix y)
 
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
 {
-    return window_fits(s, x, y) && weight.rows == s->channels_out &&
-           weight.columns == s->channels_in * window_taps(&s->window);
+    const int64_t groups = conv_groups(s);
+    return window_fits(s, x, y) && s->channels_in % groups == 0 && s->channels_out % groups == 0 &&
+           weight.rows == s->channels_out &&
+           weight.columns == s->channels_in / groups * window_taps(&s->window);
 }
 
 bool kernels_fit(const conv_shape *s, matrix x, matrix weight, matrix y)

@@ -197,7 +197,7 @@ static grail_status fuse_nodes(fused_network *network, survey *s)
         ends[i].last = GRAPH_NONE;
     }
     for (int i = 0; i < g->node_count; i++) {
-        if (node_is_convolution(&g->nodes[i]) || node_has_kernels(g, &g->nodes[i])) {
+        if (node_has_kernels(g, &g->nodes[i])) {
             const chain c = find_chain(s, i);
             ends[c.last] = c;
         }

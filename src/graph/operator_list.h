@@ -42,7 +42,7 @@ OPERATOR(MULTIPLY, multiply, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_JOINS
 OPERATOR(ADD, add, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_SUMS, .check = inputs_agree,
          .extent = same_positions, .in_place = IN_PLACE_ANY)
 
-/* weight[out, in, kernel_height, kernel_width] over `window` */
+/* weight[out, in / groups, kernel_height, kernel_width] over `window` */
 OPERATOR(CONV2D, conv2d, .inputs = 1, .axis = AXIS_STARTS, .width = WIDTH_ROWS,
          .check = input_fits_weight, .extent = windows, .in_place = IN_PLACE_SECOND,
          .moves_window = true, .may_overflow = true, .looks_at_inputs = true)

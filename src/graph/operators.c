@@ -25,7 +25,13 @@ static grail_status width_mismatch(const graph *g, const node *n, const char *na
 
 static grail_status input_fits_weight(const graph *g, const node *n, const int64_t *in)
 {
-    const int64_t expected = shape_of(g, n->weight)[1];
+    const int64_t groups = node_groups(n);
+    const int64_t *weight = shape_of(g, n->weight);
+    const int64_t expected = weight[1] * groups;
+    if (weight[0] % groups != 0) {
+        return error_set(GRAIL_ERROR_SHAPE, "block %d: the %lld outputs of %s are no %lld groups",
+                         n->block, (long long)weight[0], node_name(g, n), (long long)groups);
+    }
     return in[0] == expected ? GRAIL_OK : width_mismatch(g, n, NULL, expected, in[0]);
 }
 
@@ -285,9 +291,19 @@ const operator_rules *operator_of(const node *n)
     return &operators[n->kind];
 }
 
+int64_t node_groups(const node *n)
+{
+    return operator_of(n)->moves_window && n->groups > 1 ? n->groups : 1;
+}
+
+axis_rule node_axis(const node *n)
+{
+    return node_groups(n) > 1 ? AXIS_ENDS : operator_of(n)->axis;
+}
+
 bool node_is_map(const node *n)
 {
-    return operator_of(n)->axis == AXIS_STARTS;
+    return node_axis(n) == AXIS_STARTS;
 }
 
 bool node_is_linear(const node *n)
@@ -333,8 +349,8 @@ bool node_has_channels(const node *n)
 
 bool node_has_kernels(const graph *g, const node *n)
 {
-    return operator_of(n)->per_channel && n->weight != GRAPH_NONE &&
-           g->parameters[n->weight].rank > 1;
+    return (operator_of(n)->moves_window || operator_of(n)->per_channel) &&
+           n->weight != GRAPH_NONE && g->parameters[n->weight].rank > 1;
 }
 
 const node *node_router(const graph *g, const node *n, int64_t *outputs)

@@ -78,6 +78,9 @@ typedef struct operator_rules {
 
 const operator_rules *operator_of(const node *n);
 
+/** Its rule for the channel axis. Groups end what they read and what they make: of each group the
+ * same channels would have to go. */
+axis_rule node_axis(const node *n);
 /** Whether the node is a map by weight[out, in, ...]: a producer or consumer of sites. */
 bool node_is_map(const node *n);
 /** Whether it is a map of every row on its own, y = W x + b. */
@@ -89,8 +92,10 @@ bool node_is_convolution(const node *n);
 bool node_norms_width(const node *n);
 /** Whether its parameters have as many rows for each channel or head. */
 bool node_has_channels(const node *n);
-/** Whether each channel has a kernel of its own. */
+/** Whether it multiplies what a window reads by kernels. */
 bool node_has_kernels(const graph *g, const node *n);
+/** The groups of its channels that read each other alone; 1 of most. */
+int64_t node_groups(const node *n);
 /** Whether it adds two values of one shape. */
 bool node_is_sum(const node *n);
 /** Whether it makes shares of a router's scores. */

@@ -279,7 +279,7 @@ static void mark_output(axes *a, const node *n)
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
-    switch (operator_of(n)->axis) {
+    switch (node_axis(n)) {
     case AXIS_STARTS:
         break;
     case AXIS_ENDS:

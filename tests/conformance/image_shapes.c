@@ -40,9 +40,19 @@ int64_t taps_of(const conv_shape *s)
     return window_taps(&s->window);
 }
 
+int64_t read_by_each(const conv_shape *s)
+{
+    return s->channels_in / conv_groups(s);
+}
+
+int64_t first_read(const conv_shape *s, int64_t out)
+{
+    return out / (s->channels_out / conv_groups(s)) * read_by_each(s);
+}
+
 int64_t weights_of(const conv_shape *s)
 {
-    return s->channels_out * s->channels_in * taps_of(s);
+    return s->channels_out * read_by_each(s) * taps_of(s);
 }
 
 matrix images_of(backend *b, const conv_shape *s, const float *x)
@@ -52,7 +62,7 @@ matrix images_of(backend *b, const conv_shape *s, const float *x)
 
 matrix weight_of(backend *b, const conv_shape *s, const float *weight)
 {
-    return values_of(b, s->channels_out, s->channels_in * taps_of(s), weight);
+    return values_of(b, s->channels_out, read_by_each(s) * taps_of(s), weight);
 }
 
 int64_t tap_index(const conv_shape *s, int64_t p, int64_t k)

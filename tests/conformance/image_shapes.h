@@ -14,6 +14,10 @@ int64_t weights_of(const conv_shape *s);
 int64_t positions_of(const conv_shape *s);
 int64_t taps_of(const conv_shape *s);
 
+/** Channels of X that each output of a convolution reads, and the first that output `out` reads. */
+int64_t read_by_each(const conv_shape *s);
+int64_t first_read(const conv_shape *s, int64_t out);
+
 /** Images and a weight of the shape; their values may be longer. */
 matrix images_of(backend *b, const conv_shape *s, const float *x);
 matrix weight_of(backend *b, const conv_shape *s, const float *weight);

@@ -5,13 +5,14 @@
 static void naive_convolution(const conv_shape *s, const float *x, const float *weight,
                               double *expected, double *scale)
 {
+    const int64_t each = read_by_each(s);
     for (int64_t p = 0; p < positions_of(s); p++) {
         for (int64_t k = 0; k < taps_of(s); k++) {
             const int64_t index = tap_index(s, p, k);
-            for (int64_t i = 0; index >= 0 && i < s->channels_out * s->channels_in; i++) {
-                const int64_t out = p * s->channels_out + i / s->channels_in;
-                const double product =
-                    (double)x[index + i % s->channels_in] * (double)weight[i * taps_of(s) + k];
+            for (int64_t i = 0; index >= 0 && i < s->channels_out * each; i++) {
+                const int64_t out = p * s->channels_out + i / each;
+                const int64_t from = index + first_read(s, i / each) + i % each;
+                const double product = (double)x[from] * (double)weight[i * taps_of(s) + k];
                 expected[out] += product;
                 scale[out] += fabs(product);
             }
@@ -68,58 +69,65 @@ static void check_convolution(backend *b, const convolution *c, bool has_bias,
                             residual == RESIDUAL_NONE ? no_matrix : br, by));
     double *y = results_of(by);
     assert_all_near(b, "conv2d", count, y, expected, c->scale,
-                    rounding_of_products(b, s->channels_in * taps_of(s)));
+                    rounding_of_products(b, read_by_each(s) * taps_of(s)));
     free_blocks(expected, y);
     free_matrices(&bx, &bw, &bb, &br, &apart);
 }
 
 /* Odd sizes, narrowed channel counts, strides that leave a rest, padding, dilation, windows that
  * are not square, 1 x 1, patches, and windows that move along each axis in a way of its own, with
- * more padding on one side than on the other, or a number of outputs that is rounded up. */
+ * more padding on one side than on the other, or a number of outputs that is rounded up; and
+ * groups. */
 static const struct {
     int64_t samples;
     extent in;
     int64_t channels_in, channels_out;
     window2d window; /* kernel height, kernel width, stride, padding, dilation */
+    int64_t groups;
 } cases[] = {
-    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
-    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1)},
-    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1)},
-    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1)},
-    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1)},
-    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1)},
-    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1)},
-    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2)},
-    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3)},
-    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1)},
-    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1)},
-    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1)},
-    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1)},
-    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1)},
-    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1)},
-    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1)},
-    {2,
-     {4, 4},
-     7300,
-     33,
-     WINDOW2D(3, 3, 1, 1, 1)}, /* a large weight for few positions, in two pieces */
-    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1)},
-    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1)},
-    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}},
-    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}},
-    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}},
-    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}},
-    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}},
-    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}},
-    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}},
+    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1), 1},
+    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1), 1},
+    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1), 1},
+    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2), 1},
+    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3), 1},
+    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1), 1},
+    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1), 1},
+    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1), 1},
+    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1), 1},
+    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1), 1},
+    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1), 1},
+    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {2, {4, 4}, 7300, 33, WINDOW2D(3, 3, 1, 1, 1), 1}, /* a large weight for few positions, in two
+                                                          pieces */
+    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1), 1},
+    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1), 1},
+    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}, 1},
+    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}, 1},
+    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}, 1},
+    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}, 1},
+    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}, 1},
+    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}, 1},
+    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}, 1},
+    {2, {7, 6}, 6, 9, WINDOW2D(3, 3, 1, 1, 1), 3},
+    {1, {9, 10}, 32, 32, WINDOW2D(3, 3, 2, 1, 1), 2},
+    {2, {6, 5}, 64, 32, WINDOW2D(1, 1, 2, 0, 1), 16},
+    {2, {8, 9}, 10, 10, {{5, 2, 1, 1, 2}, {3, 1, 2, 2, 0}, false}, 10},
+    {2, {4, 4}, 768, 3072, WINDOW2D(3, 3, 1, 1, 1), 3},
+    {1, {5, 7}, 12, 8, WINDOW2D(1, 1, 1, 2, 1), 4},
 };
 
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
 static conv_shape case_shape(size_t i)
 {
-    return shape_of(cases[i].samples, cases[i].in, cases[i].channels_in, cases[i].channels_out,
-                    cases[i].window);
+    conv_shape s = shape_of(cases[i].samples, cases[i].in, cases[i].channels_in,
+                            cases[i].channels_out, cases[i].window);
+    s.groups = cases[i].groups;
+    return s;
 }
 
 TEST(test_convolution_matches_its_formula_in_every_shape)
@@ -265,7 +273,8 @@ BACKEND_TEST(test_patches_hold_what_the_window_reads)
 BACKEND_TEST(test_a_convolution_is_a_product_of_patches)
 {
     for (size_t i = 0; i < CASE_COUNT; i++) {
-        const conv_shape s = case_shape(i);
+        conv_shape s = case_shape(i);
+        s.groups = 1;
         const int64_t width = s.channels_in * taps_of(&s);
         const int64_t count = positions_of(&s) * s.channels_out;
         float *x = normals(inputs_of(&s), 7, 1.0);

@@ -336,8 +336,8 @@ static void assert_places_are_checked(matrix v, matrix d)
     const double share[4] = {0.0};
     const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0, 0.0, 0};
     const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0, 0.0, 0};
-    const conv_shape larger = {1, {2, 2}, {4, 1}, 4, 4, WINDOW2D(1, 1, 1, 0, 1)};
-    const conv_shape patches = {1, {2, 2}, {2, 2}, 4, 4, WINDOW2D(1, 1, 1, 0, 1)};
+    const conv_shape larger = {1, {2, 2}, {4, 1}, 4, 4, WINDOW2D(1, 1, 1, 0, 1), 1};
+    const conv_shape patches = {1, {2, 2}, {2, 2}, 4, 4, WINDOW2D(1, 1, 1, 0, 1), 1};
     const position_shape strided = {1, {2, 2}, {2, 2}, WINDOW2D(1, 1, 2, 0, 1), 0};
     const position_shape windows = {1, {4, 1}, {4, 1}, WINDOW2D(2, 1, 1, 0, 1), 0};
     const matrix row = row_of(d);
@@ -371,7 +371,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};     /* 4 rows */
     const rope_shape odd = {.sequences = 2, .length = 2, .head_dim = 4, .turned = 3};
     const rope_shape wide = {.sequences = 2, .length = 2, .head_dim = 2, .turned = 4};
-    const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, WINDOW2D(1, 1, 1, 0, 1)};
+    const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, WINDOW2D(1, 1, 1, 0, 1), 1};
     const position_shape positions = {1, {2, 2}, {2, 2}, WINDOW2D(1, 1, 1, 0, 1), 1};
     const int64_t labels[4] = {0};
     const double share[4] = {0.0};

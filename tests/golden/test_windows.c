@@ -11,7 +11,7 @@
 typedef struct golden_window {
     char kind[24];
     conv_shape shape;
-    int64_t groups, columns; /* of the weight */
+    int64_t columns; /* of the weight */
     double *x, *y, *dy, *dx, *weight, *bias, *dweight;
 } golden_window;
 
@@ -52,7 +52,7 @@ static bool read_case(FILE *f, golden_window *g)
 {
     conv_shape *s = &g->shape;
     int64_t *const numbers[] = {&s->samples,   &s->in.height,   &s->in.width,     &s->out.height,
-                                &s->out.width, &s->channels_in, &s->channels_out, &g->groups};
+                                &s->out.width, &s->channels_in, &s->channels_out, &s->groups};
     *g = (golden_window){0};
     if (fscanf(f, "%23s", g->kind) != 1) {
         return false;
@@ -63,7 +63,7 @@ static bool read_case(FILE *f, golden_window *g)
     s->window.height = read_axis(f);
     s->window.width = read_axis(f);
     s->window.rounds_up = strstr(g->kind, "_UP") != NULL;
-    g->columns = s->channels_in / g->groups * taps_of(s);
+    g->columns = read_by_each(s) * taps_of(s);
     const int64_t outputs = positions_of(s) * s->channels_out;
     g->x = read_values(f, inputs_of(s));
     g->y = read_values(f, outputs);

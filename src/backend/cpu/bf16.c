@@ -79,7 +79,8 @@ grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const fl
     const int64_t taps = window_taps(&shape->window);
     TRY(round_values(x, shape->samples * shape->in.height * shape->in.width * shape->channels_in,
                      &images));
-    TRY(round_values(weight, shape->channels_out * shape->channels_in * taps, &kernel));
+    TRY(round_values(weight, shape->channels_out * shape->channels_in / conv_groups(shape) * taps,
+                     &kernel));
     TRY(onednn_convolve_bf16(shape, images, kernel, bias, accumulate, relu, y));
 out:
     memory_free(images);

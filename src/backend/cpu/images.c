@@ -56,7 +56,7 @@ out:
 static bool prefers_product(const conv_shape *s)
 {
     enum { MOST_POSITIONS = 16, LEAST_WEIGHT = 1 << 21 };
-    return s->out.height * s->out.width <= MOST_POSITIONS &&
+    return conv_groups(s) == 1 && s->out.height * s->out.width <= MOST_POSITIONS &&
            s->channels_out * row_of_weight(s) >= LEAST_WEIGHT;
 }
 
@@ -263,10 +263,18 @@ static bool overruns_in_onednn(const window2d *w)
     return window_taps(w) == 1 && (w->height.stride > 1 || w->width.stride > 1);
 }
 
-/* dweight += dY^T patches(X) */
+/* dweight += dY^T patches(X), of each group; patches are those of one tap, so that groups convolve
+ * them as they lie. */
 static grail_status add_by_patches(const operation *o, int64_t first, matrix patches)
 {
     const matrix dy = matrix_rows(o->m[2], first, patches.rows);
+    if (conv_groups(o->with.conv) > 1) {
+        conv_shape point = *o->with.conv;
+        point.samples = 1;
+        point.in = point.out = (extent){.height = patches.rows, .width = 1};
+        point.window = (window2d)WINDOW2D(1, 1, 1, 0, 1);
+        return onednn_add_weight_gradient(&point, patches.memory, dy.memory, o->m[4].memory);
+    }
     return cpu_product(
         &(operation){.m = {dy, patches, o->m[4]}, .with = {.transpose_a = true, .beta = 1.0}});
 }

@@ -423,12 +423,19 @@ static grail_status layout_of_images(int64_t samples, extent positions, int64_t 
     return layout_of(dims, DIMENSIONS, type, dnnl_nhwc, out);
 }
 
-static grail_status layout_of_weight(const conv_shape *s, dnnl_data_type_t type,
-                                     dnnl_format_tag_t order, layout *out)
+/* As it is given, or with `any` as the kernel wants it. */
+static grail_status layout_of_weight(const conv_shape *s, dnnl_data_type_t type, bool any,
+                                     layout *out)
 {
+    const int64_t groups = conv_groups(s);
+    const dnnl_dims_t grouped = {groups, s->channels_out / groups, s->channels_in / groups,
+                                 s->window.height.kernel, s->window.width.kernel};
     const dnnl_dims_t dims = {s->channels_out, s->channels_in, s->window.height.kernel,
                               s->window.width.kernel};
-    return layout_of(dims, DIMENSIONS, type, order, out);
+    return groups > 1
+               ? layout_of(grouped, DIMENSIONS + 1, type, any ? dnnl_format_tag_any : dnnl_goihw,
+                           out)
+               : layout_of(dims, DIMENSIONS, type, any ? dnnl_format_tag_any : dnnl_oihw, out);
 }
 
 static grail_status layout_of_bias(const conv_shape *s, layout *out)
@@ -734,7 +741,7 @@ static grail_status describe_convolution(convolution_result result, const conv_s
     const window_steps w = window_steps_of(s);
     TRY(layout_of_images(s->samples, s->in, s->channels_in, type, &x));
     TRY(layout_of_images(s->samples, s->out, s->channels_out, dnnl_f32, &y));
-    TRY(layout_of_weight(s, type, dnnl_format_tag_any, &weight));
+    TRY(layout_of_weight(s, type, true, &weight));
     TRY(layout_of_bias(s, &bias));
     TRY(onednn_attributes_new(accumulate, relu, &attributes));
     TRY(onednn_checked(
@@ -761,7 +768,7 @@ static grail_status order_weight(const conv_shape *s, dnnl_data_type_t type,
     layout given = {0};
     const layout_view wanted = kernel_call_layout(convolution, dnnl_query_weights_md);
     *out = onednn_readable(weight);
-    TRY(layout_of_weight(s, type, dnnl_oihw, &given));
+    TRY(layout_of_weight(s, type, false, &given));
     if (dnnl_memory_desc_equal(wanted, layout_view_of(&given)) == 0) {
         TRY(memory_new_unset(owned, dnnl_memory_desc_get_size(wanted), 1));
         TRY(onednn_reorder(layout_view_of(&given), weight, wanted, false, *owned));
@@ -845,7 +852,7 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, dy));
     TRY(kernel_call_add(&o, DNNL_ARG_DIFF_WEIGHTS, of_made, made));
     TRY(kernel_call_run(&o));
-    TRY(layout_of_weight(shape, dnnl_f32, dnnl_oihw, &wanted));
+    TRY(layout_of_weight(shape, dnnl_f32, false, &wanted));
     TRY(onednn_reorder(of_made, made, layout_view_of(&wanted), true, dweight));
 out:
     kernel_call_fini(&o);

@@ -30,13 +30,25 @@ static int64_t tap_element(const conv_shape *s, int64_t position, int64_t c, int
                   : -1;
 }
 
-/* sum over taps and channels of weight[c, tap] x[tap, c]; weight is one output channel's. */
-static double convolve(const conv_shape *s, int64_t position, const double *x, const double *weight)
+/* Channels of the input that each output reads, and the first one that output `o` reads. */
+static int64_t channels_read(const conv_shape *s)
+{
+    return s->channels_in / conv_groups(s);
+}
+
+static int64_t first_read(const conv_shape *s, int64_t o)
+{
+    return o / (s->channels_out / conv_groups(s)) * channels_read(s);
+}
+
+/* sum over taps and channels of weight[c, tap] x[tap, c]; weight is that of output `o`. */
+static double convolve(const conv_shape *s, int64_t position, int64_t o, const double *x,
+                       const double *weight)
 {
     double sum = 0.0;
     for (int64_t k = 0; k < tap_count(s); k++) {
-        const int64_t first = tap_element(s, position, 0, k);
-        for (int64_t c = 0; first >= 0 && c < s->channels_in; c++) {
+        const int64_t first = tap_element(s, position, first_read(s, o), k);
+        for (int64_t c = 0; first >= 0 && c < channels_read(s); c++) {
             sum += x[first + c] * weight[c * tap_count(s) + k];
         }
     }
@@ -53,7 +65,7 @@ grail_status ref_conv2d(const operation *o)
     for (int64_t element = 0; element < matrix_count(o->m[4]); element++) {
         const int64_t c = element % s->channels_out;
         double sum =
-            convolve(s, element / s->channels_out, o->m[0].memory, weight + c * o->m[1].columns);
+            convolve(s, element / s->channels_out, c, o->m[0].memory, weight + c * o->m[1].columns);
         sum += bias == NULL ? 0.0 : bias[c];
         sum += residual == NULL ? 0.0 : residual[element];
         y[element] = o->with.relu && sum < 0.0 ? 0.0 : sum;
@@ -107,9 +119,11 @@ static void convolve_back(const conv_shape *s, int64_t position, const double *x
                           const double *weight, const double *dy, double *dx, double *dweight)
 {
     const int64_t taps = tap_count(s);
-    for (int64_t i = 0; i < s->channels_out * s->channels_in * taps; i++) { /* of the weight */
-        const int64_t o = i / taps / s->channels_in;
-        const int64_t element = tap_element(s, position, i / taps % s->channels_in, i % taps);
+    const int64_t columns = channels_read(s) * taps;
+    for (int64_t i = 0; i < s->channels_out * columns; i++) { /* of the weight */
+        const int64_t o = i / columns;
+        const int64_t c = first_read(s, o) + i % columns / taps;
+        const int64_t element = tap_element(s, position, c, i % taps);
         if (element >= 0 && dx != NULL) {
             dx[element] += dy[o] * weight[i];
         }

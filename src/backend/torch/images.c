@@ -165,7 +165,8 @@ grail_status torch_run_conv2d(const operation *o)
     if (is_empty(o->m[4])) {
         return torch_end(&f);
     }
-    torch_tensor sum = with_bias(&f, convolution_of(&f, s, o->m[0], o->m[1], 1), o->m[2]);
+    torch_tensor sum =
+        with_bias(&f, convolution_of(&f, s, o->m[0], o->m[1], conv_groups(s)), o->m[2]);
     if (matrix_exists(o->m[3])) {
         sum = torch_sum(&f, sum, outputs_of(&f, s, o->m[3]), 1.0);
     }
@@ -200,41 +201,49 @@ static void go_back(torch_frame *f, const conv_shape *s, matrix dy, matrix weigh
     }
 }
 
-/* P[samples * out positions, count * channels]: what `count` taps of a row of the window read. */
+/* P[samples * out positions, count * c]: what `count` taps of a row of the window read of `c`
+ * channels. */
 static torch_tensor patch_rows(torch_frame *f, const conv_shape *s, const pictures *p, int64_t row,
-                               int64_t column, int64_t count)
+                               int64_t column, int64_t count, int64_t first, int64_t c)
 {
     const window2d *w = &s->window;
-    const int64_t c = p->channels;
-    const int64_t line = p->size.width * c;
+    const int64_t all = p->channels;
+    const int64_t line = p->size.width * all;
     const torch_tensor reads = torch_reshaped(
         f, p->rows, 5, (int64_t[]){s->samples, s->out.height, s->out.width, count, c},
-        (int64_t[]){p->size.height * line, w->height.stride * line, w->width.stride * c,
-                    w->width.dilation * c, 1},
-        row * w->height.dilation * line + column * w->width.dilation * c);
+        (int64_t[]){p->size.height * line, w->height.stride * line, w->width.stride * all,
+                    w->width.dilation * all, 1},
+        row * w->height.dilation * line + column * w->width.dilation * all + first);
     return torch_call(f, "aten::reshape", "", A_TENSOR(reads),
                       INTEGERS(s->samples * s->out.height * s->out.width, count * c));
 }
 
-/* dweight += dY^T P, one row of the window after the other: torch's own gradient would round to
- * TF32, and all patches at once would be large. */
+/* dweight += dY^T P, one row of the window and one group after the other: torch's own gradient
+ * would round to TF32, and all patches at once would be large. */
 static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, matrix dy,
                                 matrix dweight)
 {
     const pictures p = read_by(f, s, x, 0.0);
-    const torch_tensor left = torch_transposed(f, torch_matrix(f, dy));
     const torch_tensor all = torch_matrix(f, dweight);
     const int64_t across = s->window.width.kernel;
     const int64_t taps = s->window.height.kernel * across;
-    const int64_t shape[] = {dweight.rows, across, x.columns};
+    const int64_t rows = dweight.rows / conv_groups(s);
+    const int64_t columns = x.columns / conv_groups(s);
+    const int64_t shape[] = {rows, across, columns};
     const int before = f->count;
-    for (int64_t row = 0; row < s->window.height.kernel && f->status == GRAIL_OK; row++) {
-        const torch_tensor right = patch_rows(f, s, &p, row, 0, across);
-        const torch_tensor product = torch_product_of(f, dy, left, x, right);
+    for (int64_t i = 0; i < s->window.height.kernel * conv_groups(s) && f->status == GRAIL_OK;
+         i++) {
+        const int64_t row = i % s->window.height.kernel;
+        const int64_t group = i / s->window.height.kernel;
+        const matrix own_dy = matrix_columns(dy, group * rows, rows);
+        const torch_tensor left = torch_transposed(f, torch_matrix(f, own_dy));
+        const torch_tensor right = patch_rows(f, s, &p, row, 0, across, group * columns, columns);
+        const torch_tensor product = torch_product_of(f, own_dy, left, x, right);
         const torch_tensor own =
-            torch_reshaped(f, all, 3, shape, (int64_t[]){dweight.columns, 1, taps}, row * across);
+            torch_reshaped(f, all, 3, shape, (int64_t[]){dweight.columns, 1, taps},
+                           group * rows * dweight.columns + row * across);
         const torch_tensor made =
-            torch_reshaped(f, product, 3, shape, (int64_t[]){across * x.columns, x.columns, 1}, 0);
+            torch_reshaped(f, product, 3, shape, (int64_t[]){across * columns, columns, 1}, 0);
         torch_copy(f, torch_sum(f, own, made, 1.0), own);
         torch_forget(f, before);
     }
@@ -245,7 +254,7 @@ grail_status torch_run_conv2d_gradient(const operation *o)
     torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     const matrix dy = o->m[2];
-    go_back(&f, s, dy, o->m[1], o->m[3], 1);
+    go_back(&f, s, dy, o->m[1], o->m[3], conv_groups(s));
     if (matrix_exists(o->m[4]) && !is_empty(dy) && !is_empty(o->m[4])) {
         add_weight_gradient(&f, s, o->m[0], dy, o->m[4]);
     }
@@ -268,7 +277,8 @@ static void add_kernel_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     const int64_t across = s->window.width.kernel;
     const int before = f->count;
     for (int64_t tap = 0; tap < dweight.columns && f->status == GRAIL_OK; tap++) {
-        const torch_tensor reads = patch_rows(f, s, &p, tap / across, tap % across, 1);
+        const torch_tensor reads =
+            patch_rows(f, s, &p, tap / across, tap % across, 1, 0, x.columns);
         const torch_tensor sum = torch_sums(f, torch_times(f, given, reads), MAYBE_INTEGERS(0));
         const torch_tensor own = torch_reshaped(f, all, 2, (int64_t[]){1, dweight.rows},
                                                 (int64_t[]){1, dweight.columns}, tap);

@@ -1,5 +1,7 @@
 #include "exec/ops/operator_code.h"
 
+#include "graph/operators.h"
+
 const operator_code *operator_code_of(const node *n)
 {
     static const operator_code *const codes[] = {
@@ -18,6 +20,7 @@ conv_shape window_of(const node_run *r, int64_t channels_out)
         .out = r->out,
         .channels_in = r->x[0].columns,
         .channels_out = channels_out,
+        .groups = node_groups(r->node),
         .window = r->node->window,
     };
 }

@@ -216,7 +216,7 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
-/* Windows that move along each axis in a way of its own. */
+/* Windows that move along each axis in a way of its own, one of them in groups. */
 HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
 {
     const extent image = {8, 9};
@@ -226,7 +226,8 @@ HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
     const int stem = hand_conv(n, "c0", 3, 6, down, true, n->g->input);
     const int pooled = max_pool(n, (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 0}, true},
                                 hand_activation(n, ACTIVATION_GELU, stem));
-    const int left = hand_conv(n, "c1", 6, 6, across, true, pooled);
+    const int left = hand_conv(n, "c1", 2, 6, across, true, pooled);
+    n->g->nodes[n->g->node_count - 1].groups = 3;
     node s = node_of(NODE_SHORTCUT, 0, pooled, GRAPH_NONE);
     int made = 0;
     s.window.width.stride = 2;

@@ -336,6 +336,36 @@ TEST(kernels_per_channel_are_cut_with_the_channels)
     graph_free(g);
 }
 
+/* The channels on both sides of groups stay, those around them do not. */
+TEST(groups_of_a_convolution_pin_what_they_read_and_make)
+{
+    const int64_t shape[] = {8, 3, 3, 3};
+    int64_t widths[16];
+    int h = 0;
+    int n = 0;
+    graph *g = begin_graph(&h, &n);
+    const int a = add_linear(g, 0, "a", WIDTH, 6, false, n);
+    node c = node_of(NODE_CONV2D, 0, add_linear(g, 0, "b", 6, 12, false, a), GRAPH_NONE);
+    int made = 0;
+    c.window = (window2d)WINDOW2D(3, 3, 1, 1, 1);
+    c.groups = 4;
+    assert_ok(graph_add_parameter(g, "grouped", 4, shape, &c.weight));
+    assert_ok(graph_add_node(g, &c, &made));
+    const int d = add_linear(g, 0, "d", 8, 10, false, made);
+    end_graph(g, h, add_linear(g, 0, "o", 10, WIDTH, false, d));
+    node *grouped = &g->nodes[g->value_source[made]];
+    assert_int_equal(node_products(g, grouped, (extent){5, 2}), 8 * 3 * 9 * 10);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "b ffn 0, 6 units, 20 each: a > b\n"
+                 "o ffn 0, 10 units, 16 each: d > o\n");
+    grouped->groups = 3;
+    assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE,
+                 "8 outputs of grouped are no 3 groups");
+    grouped->groups = 2;
+    assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE, "grouped expects 6 features");
+    graph_free(g);
+}
+
 TEST(what_is_added_to_the_residual_stream_is_pinned)
 {
     int h = 0;

@@ -1,5 +1,6 @@
 /* Runs on networks whose values have parts: branches side by side, slices that go their own ways,
- * and fused maps; and on one whose windows move along each axis in a way of its own. They are of a
+ * and fused maps; and on ones whose windows move along each axis in a way of its own, or convolve
+ * in groups. They are of a
  * family of the test alone, which reads shapes from the tensors and runs of channels from the
  * configuration. */
 #include "vision_sites.h"
@@ -13,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NETS = 4, HEAD_DIM = 4 };
-static const char *const nets[NETS] = {"beside", "split", "fused", "uneven"};
+enum { NETS = 5, HEAD_DIM = 4 };
+static const char *const nets[NETS] = {"beside", "split", "fused", "uneven", "grouped"};
 
 /* -- the family -------------------------------------------------------------------------------- */
 
@@ -161,6 +162,21 @@ static int uneven(building *b)
     return linear(b, "head", 14, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
 
+/* Convolutions around one of three groups, whose channels stay. */
+static int grouped(building *b)
+{
+    const window2d half = WINDOW2D(3, 3, 2, 1, 1);
+    int x = relu(b, norm(b, "in.bn", 8, conv(b, "in", 3, 8, 3, 2, b->g->input)));
+    x = relu(b, conv(b, "first", 8, 12, 1, 1, x));
+    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
+    n.weight = parameter(b, "groups", "weight", 4, 18, 4, (extent){3, 3});
+    n.window = half;
+    n.groups = 3;
+    x = relu(b, norm(b, "groups.bn", 18, add(b, &n)));
+    x = relu(b, norm(b, "last.bn", 10, conv(b, "last", 18, 10, 1, 1, x)));
+    return linear(b, "head", 10, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
+}
+
 enum { WIDTH = 12, INNER = 10 };
 
 /* `fused` maps for queries, keys and values, with two query heads to a key head, and for gate and
@@ -195,6 +211,7 @@ static void build_net(building *b, const char *net)
     b->g->image = (extent){VISION_SIDE, VISION_SIDE};
     b->g->classes = VISION_CLASSES;
     const int output = strcmp(net, "beside") == 0      ? beside(b)
+                       : strcmp(net, "grouped") == 0   ? grouped(b)
                        : strcmp(net, "uneven") == 0    ? uneven(b)
                        : strncmp(net, "split", 5) == 0 ? split(b, strcmp(net, "split-on") == 0)
                                                        : tower(b, strcmp(net, "fused") == 0);
