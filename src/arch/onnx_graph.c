@@ -205,7 +205,7 @@ static grail_status image_of(translation *t, const node *n, const char *what, tr
 
 static const char position_table[] = "grail/positions";
 
-/* The attributes that Conv and MaxPool share, and behind them the groups of a Conv or how a MaxPool
+/* The attributes that Conv and pools share, and behind them the groups of a Conv or how a MaxPool
  * rounds. */
 typedef struct window_attributes {
     int64_t kernel[2], strides[2], pads[4], dilations[2];
@@ -246,14 +246,22 @@ static grail_status translate_convolution(translation *t, const node *n, transla
                      window.list, &y->name);
 }
 
-static grail_status translate_max_pool(translation *t, const node *n, translated *y)
+/* A maximum or a mean over a window. */
+static grail_status translate_pool(translation *t, const node *n, translated *y)
 {
+    const bool mean = n->kind == NODE_AVERAGE_POOL;
     window_attributes window;
-    CHECK(image_of(t, n, "a maximum over a window", y));
+    CHECK(image_of(t, n, mean ? "a mean over a window" : "a maximum over a window", y));
     describe_window(&n->window, &window);
     window.list[4] = (onnx_attribute){.name = "ceil_mode", .kind = ONNX_INTEGER, .integer = 1};
+    if (mean) { /* without dilation, which older versions of the operator do not know */
+        window.list[3] = (onnx_attribute){.name = "count_include_pad",
+                                          .kind = ONNX_INTEGER,
+                                          .integer = n->counts_padding ? 1 : 0};
+    }
     const char *const inputs[] = {y->name.text};
-    return emit_with(t, "MaxPool", 1, inputs, n->window.rounds_up ? 5 : 4, window.list, &y->name);
+    return emit_with(t, mean ? "AveragePool" : "MaxPool", 1, inputs, n->window.rounds_up ? 5 : 4,
+                     window.list, &y->name);
 }
 
 static grail_status translate_batch_norm(translation *t, const node *n, translated *y)
@@ -586,25 +594,16 @@ static grail_status translate_unit_length(translation *t, const node *n, transla
 typedef grail_status (*translator)(translation *t, const node *n, translated *y);
 
 static const translator translators[] = {
-    [NODE_LINEAR] = translate_linear,
-    [NODE_ATTENTION] = translate_attention,
-    [NODE_ACTIVATION] = translate_activation,
-    [NODE_MULTIPLY] = translate_elementwise,
-    [NODE_ADD] = translate_elementwise,
-    [NODE_CONV2D] = translate_convolution,
-    [NODE_DEPTHWISE] = translate_convolution,
-    [NODE_BATCH_NORM] = translate_batch_norm,
-    [NODE_LAYER_NORM] = translate_layer_norm,
-    [NODE_MAX_POOL] = translate_max_pool,
-    [NODE_MEAN] = translate_mean,
-    [NODE_SHORTCUT] = translate_shortcut,
-    [NODE_PATCHES] = translate_patches,
-    [NODE_CLASS_TOKEN] = translate_class_token,
-    [NODE_POSITIONS] = translate_positions,
-    [NODE_FIRST_TOKEN] = translate_first_token,
-    [NODE_UNIT_LENGTH] = translate_unit_length,
-    [NODE_CONCAT] = translate_concat,
-    [NODE_SLICE] = translate_slice,
+    [NODE_LINEAR] = translate_linear,           [NODE_ATTENTION] = translate_attention,
+    [NODE_ACTIVATION] = translate_activation,   [NODE_MULTIPLY] = translate_elementwise,
+    [NODE_ADD] = translate_elementwise,         [NODE_CONV2D] = translate_convolution,
+    [NODE_DEPTHWISE] = translate_convolution,   [NODE_BATCH_NORM] = translate_batch_norm,
+    [NODE_LAYER_NORM] = translate_layer_norm,   [NODE_MAX_POOL] = translate_pool,
+    [NODE_AVERAGE_POOL] = translate_pool,       [NODE_MEAN] = translate_mean,
+    [NODE_SHORTCUT] = translate_shortcut,       [NODE_PATCHES] = translate_patches,
+    [NODE_CLASS_TOKEN] = translate_class_token, [NODE_POSITIONS] = translate_positions,
+    [NODE_FIRST_TOKEN] = translate_first_token, [NODE_UNIT_LENGTH] = translate_unit_length,
+    [NODE_CONCAT] = translate_concat,           [NODE_SLICE] = translate_slice,
 };
 
 /* Declares input, nodes, tensors and output for images of size `image`. The caller allocates

@@ -24,7 +24,7 @@ typedef struct operation_settings {
     activation_kind activation;
     unit_value value;
     grail_dtype type;
-    bool relu, lower, largest;
+    bool relu, lower, largest, counts_padding;
     bool transpose_a, transpose_b;
     int64_t begin, end;
     int64_t units;

@@ -140,6 +140,13 @@ OPERATION(patches, "vV", (const conv_shape *shape, int64_t begin, int64_t end, m
 OPERATION(max_pool, "vV", (const conv_shape *shape, matrix x, matrix y), window_fits(shape, x, y),
           .m = {x, y}, .with.conv = shape)
 
+/** The mean over what the window reads inside the input, per channel (channels_out == channels_in);
+ * with counts_padding over the positions around the input, too, as zeros. No dilation; 0 where
+ * there is nothing to read. */
+OPERATION(average_pool, "vV", (const conv_shape *shape, bool counts_padding, matrix x, matrix y),
+          averages_fit(shape, x, y), .m = {x, y},
+          .with = {.conv = shape, .counts_padding = counts_padding})
+
 /** Y[samples, columns] = mean over the rows of every sample. */
 OPERATION(mean_positions, "vV", (matrix x, matrix y),
           x.columns == y.columns && (y.rows == 0 ? x.rows == 0 : x.rows % y.rows == 0), .m = {x, y})
@@ -276,6 +283,12 @@ OPERATION(depthwise_gradient, "vmv?V?M",
 /** dy goes to the first of the largest elements of each window. */
 OPERATION(max_pool_gradient, "vvV", (const conv_shape *shape, matrix x, matrix dy, matrix dx),
           window_fits(shape, x, dy) && same_shape(x, dx), .m = {x, dy, dx}, .with.conv = shape)
+
+/** For Y = average_pool(X): dX. */
+OPERATION(average_pool_gradient, "vV",
+          (const conv_shape *shape, bool counts_padding, matrix dy, matrix dx),
+          averages_fit(shape, dx, dy), .m = {dy, dx},
+          .with = {.conv = shape, .counts_padding = counts_padding})
 
 /** Zero at the positions and channels that matrix_shortcut did not take or make. */
 HOST_OPERATION(shortcut_gradient, "vV", (const position_shape *shape, matrix dy, matrix dx),

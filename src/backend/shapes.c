@@ -92,6 +92,12 @@ bool window_fits(const conv_shape *s, matrix x, matrix y)
            y.rows == s->samples * s->out.height * s->out.width && y.columns == s->channels_out;
 }
 
+bool averages_fit(const conv_shape *s, matrix x, matrix y)
+{
+    return window_fits(s, x, y) && x.columns == y.columns && s->window.height.dilation == 1 &&
+           s->window.width.dilation == 1;
+}
+
 bool convolution_fits(const conv_shape *s, matrix x, matrix weight, matrix y)
 {
     const int64_t groups = conv_groups(s);

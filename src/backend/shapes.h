@@ -23,6 +23,8 @@ bool rotation_fits(const rope_shape *s, matrix x);
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out);
 /** Whether X has the rows and columns of a window's input, and Y those of its output. */
 bool window_fits(const conv_shape *s, matrix x, matrix y);
+/** The same, of means over a window. */
+bool averages_fit(const conv_shape *s, matrix x, matrix y);
 /** The same, for a weight of one kernel for each channel. */
 bool kernels_fit(const conv_shape *s, matrix x, matrix weight, matrix y);
 bool patches_fit(const conv_shape *s, int64_t begin, int64_t end, matrix x, matrix p);

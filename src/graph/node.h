@@ -25,13 +25,14 @@ typedef struct node {
         norm_attributes norm;
         rope_attributes rope;
         attention_attributes attention;
-        struct { /* convolution, maximum, shortcut, patches */
+        struct { /* convolution, maximum, mean over a window, shortcut, patches */
             window2d window;
             bool rectified; /* convolution: max(., 0) follows in the same pass, after adding a
                                second input if there is one; only in fused graphs (exec/fuse.h) */
             int64_t groups; /* convolution: runs of channels, each made of the same run of those
                                that it reads alone; 0: one (node_groups) */
-            int64_t pad;    /* shortcut: zero channels on each side */
+            bool counts_padding; /* mean over a window: as zeros */
+            int64_t pad;         /* shortcut: zero channels on each side */
         };
         position_attributes positions;
         route_attributes route;

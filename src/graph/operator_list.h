@@ -63,6 +63,10 @@ OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = always
 OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
          .looks_at_inputs = true)
 
+/* over what `window`, without dilation, reads of the input, and with counts_padding of zeros around
+ * it, too */
+OPERATOR(AVERAGE_POOL, average_pool, .inputs = 1, .extent = windows, .moves_window = true)
+
 /* over all positions of a sample */
 OPERATOR(MEAN, mean, .inputs = 1, .extent = one_position)
 

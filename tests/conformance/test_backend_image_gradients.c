@@ -422,6 +422,58 @@ BACKEND_TEST(test_a_maximum_passes_its_gradient_to_the_first_largest)
     }
 }
 
+/* Each output gives what it read equal shares: the mean of ones, divided by the taps inside. */
+static void check_average_gradient(backend *b, const conv_shape *s, bool padded)
+{
+    const int64_t channels = s->channels_in;
+    const int64_t count = positions_of(s) * channels;
+    float *dy = normals(count, 11, 1.0);
+    double *expected = doubles(inputs_of(s), 0.0);
+    double *scale = doubles(inputs_of(s), 1.0);
+    matrix by = values_of(b, positions_of(s), channels, dy);
+    matrix bx = blank_values(b, s->samples * s->in.height * s->in.width, channels);
+    matrix shares = blank_values(b, by.rows, channels);
+    float *one = normals(inputs_of(s), 12, 0.0);
+    for (int64_t i = 0; i < inputs_of(s); i++) {
+        one[i] = 1.0F;
+    }
+    matrix all = images_of(b, s, one);
+    assert_ok(matrix_average_pool(s, padded, all, shares)); /* taps inside by those that count */
+    double *share = results_of(shares);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t inside = 0;
+        for (int64_t k = 0; k < taps_of(s); k++) {
+            inside += tap_index(s, i / channels, k) >= 0;
+        }
+        for (int64_t k = 0; k < taps_of(s); k++) {
+            const int64_t from = tap_index(s, i / channels, k);
+            if (from >= 0) {
+                add_term((double)dy[i], share[i] / (double)inside, &expected[from + i % channels],
+                         &scale[from + i % channels]);
+            }
+        }
+    }
+    assert_ok(matrix_average_pool_gradient(s, padded, by, bx));
+    check_result("average_pool_gradient", bx, expected, scale);
+    free_blocks(dy, one, expected, scale, share);
+    free_matrices(&by, &bx, &shares, &all);
+}
+
+BACKEND_TEST(test_an_average_pool_gives_back_equal_shares)
+{
+    static const window2d windows[] = {
+        WINDOW2D(2, 2, 2, 0, 1),
+        WINDOW2D(3, 3, 2, 1, 1),
+        {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false},
+        {{2, 3, 1, 1, 0}, {3, 4, 1, 0, 2}, true},
+    };
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        const conv_shape s = shape_of(3, (extent){8, 10}, 67, 67, windows[i]);
+        check_average_gradient(b, &s, false);
+        check_average_gradient(b, &s, true);
+    }
+}
+
 /* -- shortcuts --------------------------------------------------------------------------------- */
 
 static double dot_of(int64_t count, const double *a, const double *b)

@@ -345,6 +345,65 @@ BACKEND_TEST(test_max_pool_takes_the_largest_inside)
     }
 }
 
+/* Positions of a window along one axis that count, counted one by one. */
+static int64_t counted(const window_axis *a, int64_t in, bool padded, int64_t out)
+{
+    int64_t count = 0;
+    for (int64_t k = 0; k < a->kernel; k++) {
+        const int64_t at = out * a->stride - a->before + k;
+        count += padded ? at < in + a->behind : at >= 0 && at < in;
+    }
+    return count;
+}
+
+static void check_average(backend *b, const conv_shape *s, bool padded)
+{
+    const int64_t channels = s->channels_in;
+    float *x = normals(inputs_of(s), 12, 1.0);
+    double *expected = doubles(positions_of(s) * channels, 0.0);
+    for (int64_t i = 0; i < positions_of(s) * channels; i++) {
+        const int64_t row = i / channels / s->out.width % s->out.height;
+        const int64_t column = i / channels % s->out.width;
+        const int64_t count = counted(&s->window.height, s->in.height, padded, row) *
+                              counted(&s->window.width, s->in.width, padded, column);
+        for (int64_t k = 0; k < taps_of(s); k++) {
+            const int64_t from = tap_index(s, i / channels, k);
+            expected[i] += from < 0 ? 0.0 : (double)x[from + i % channels] / (double)count;
+        }
+    }
+    matrix bx = images_of(b, s, x);
+    matrix by = blank_values(b, positions_of(s), channels);
+    assert_ok(matrix_average_pool(s, padded, bx, by));
+    assert_matrix_near("average_pool", by, expected, 32.0 * rounding(b));
+    free_blocks(x, expected);
+    free_matrices(&bx, &by);
+}
+
+BACKEND_TEST(test_an_average_pool_divides_by_what_counts)
+{
+    static const struct {
+        int64_t samples;
+        extent in;
+        int64_t channels;
+        window2d window;
+    } pools[] = {
+        {0, {4, 4}, 3, WINDOW2D(2, 2, 2, 0, 1)},
+        {2, {7, 9}, 5, WINDOW2D(3, 3, 2, 1, 1)},
+        {1, {28, 28}, 64, WINDOW2D(3, 3, 2, 1, 1)},
+        {2, {9, 9}, 133, WINDOW2D(3, 3, 1, 1, 1)},
+        {2, {7, 12}, 6, {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false}},
+        {2, {8, 10}, 5, {{3, 2, 1, 0, 0}, {3, 2, 1, 0, 0}, true}},
+        {2, {8, 10}, 5, {{2, 3, 1, 1, 0}, {3, 4, 1, 0, 2}, true}},
+        {1, {5, 4}, 3, {{2, 1, 1, 3, 2}, {1, 1, 1, 0, 1}, false}}, /* some read nothing */
+    };
+    for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
+        const conv_shape s = shape_of(pools[i].samples, pools[i].in, pools[i].channels,
+                                      pools[i].channels, pools[i].window);
+        check_average(b, &s, false);
+        check_average(b, &s, true);
+    }
+}
+
 static void check_mean(backend *b, int64_t samples, int64_t positions, int64_t width)
 {
     float *x = normals(samples * positions * width, 10, 1.0);

@@ -399,6 +399,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 1, v, v), "patches");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 2, narrow_v, v), "patches");
     SHAPES_DISAGREE(matrix_max_pool(&conv, v, v), "max_pool");
+    SHAPES_DISAGREE(matrix_average_pool(&conv, true, v, v), "average_pool");
+    SHAPES_DISAGREE(matrix_average_pool_gradient(&conv, true, v, v), "average_pool_gradient");
     SHAPES_DISAGREE(matrix_mean_positions(v, narrow_v), "mean_positions");
     SHAPES_DISAGREE(matrix_batch_norm(0.0, v, v, narrow_v, v, v, v), "batch_norm");
     SHAPES_DISAGREE(matrix_layer_norm(0.0, v, no_matrix, narrow_v, v), "layer_norm");

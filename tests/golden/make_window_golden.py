@@ -27,6 +27,11 @@ CASES = [
     ("MAXIMUM", 2, (6, 7), 3, 3, 1, (3, 2, 1, 0, 1), (2, 1, 1, 1, 0)),
     ("MAXIMUM_UP", 2, (6, 8), 3, 3, 1, (3, 2, 1, 0, 0), (3, 2, 1, 1, 1)),
     ("MAXIMUM_UP", 1, (5, 5), 2, 2, 1, (2, 2, 1, 1, 1), (2, 3, 1, 0, 0)),
+    ("AVERAGE", 2, (6, 7), 3, 3, 1, (3, 2, 1, 0, 1), (2, 1, 1, 1, 0)),
+    ("AVERAGE_PADDED", 2, (6, 7), 3, 3, 1, (3, 2, 1, 0, 1), (4, 1, 1, 1, 2)),
+    ("AVERAGE_UP", 2, (6, 8), 3, 3, 1, (3, 2, 1, 0, 0), (3, 2, 1, 1, 1)),
+    ("AVERAGE_PADDED_UP", 2, (6, 8), 2, 2, 1, (3, 2, 1, 0, 0), (3, 2, 1, 1, 1)),
+    ("AVERAGE_PADDED_UP", 1, (7, 6), 2, 2, 1, (4, 3, 1, 1, 1), (2, 3, 1, 1, 1)),
 ]
 
 
@@ -46,7 +51,14 @@ def apply(case, x, weight, bias):
     if kind == "MAXIMUM":
         lowest = padded(x, down, across, -float("inf"))
         return F.max_pool2d(lowest, kernel, stride, 0, dilation)
-    return F.max_pool2d(x, kernel, stride, (down[3], across[3]), dilation, ceil_mode=True)
+    if kind == "MAXIMUM_UP":
+        return F.max_pool2d(x, kernel, stride, (down[3], across[3]), dilation, ceil_mode=True)
+    if kind.endswith("_UP"):
+        pads = "PADDED" in kind
+        return F.avg_pool2d(x, kernel, stride, (down[3], across[3]), True, pads)
+    means = F.avg_pool2d(padded(x, down, across, 0.0), kernel, stride)
+    inside = padded(torch.ones_like(x), down, across, 1.0 if kind == "AVERAGE_PADDED" else 0.0)
+    return means / F.avg_pool2d(inside, kernel, stride)
 
 
 def channels_last(images):

@@ -111,6 +111,10 @@ static void run_window(const window_case *c)
     } else if (kind == 'D') {
         assert_ok(matrix_depthwise(s, c->x, c->weight, c->bias, c->y));
         assert_ok(matrix_depthwise_gradient(s, c->x, c->weight, c->dy, c->dx, c->dweight));
+    } else if (kind == 'A') {
+        const bool padded = strstr(c->golden->kind, "PADDED") != NULL;
+        assert_ok(matrix_average_pool(s, padded, c->x, c->y));
+        assert_ok(matrix_average_pool_gradient(s, padded, c->dy, c->dx));
     } else {
         assert_ok(matrix_max_pool(s, c->x, c->y));
         assert_ok(matrix_max_pool_gradient(s, c->x, c->dy, c->dx));

@@ -200,6 +200,74 @@ grail_status cpu_patches(const operation *o)
     return GRAIL_OK;
 }
 
+/* -- means over windows: oneDNN divides by the whole window where its last ones end in the padding
+ * - */
+
+/* The positions of an axis that count in the mean of window `out`. */
+static int64_t counted(const window_axis *a, int64_t in, bool padded, int64_t out)
+{
+    const int64_t first = out * a->stride - a->before;
+    const int64_t begin = padded || first > 0 ? first : 0;
+    const int64_t end = smaller(first + a->kernel, padded ? in + a->behind : in);
+    return end - begin;
+}
+
+/* What a position inside a window counts in its mean. */
+static float share_of_tap(const operation *o, int64_t row, int64_t column)
+{
+    const conv_shape *s = o->with.conv;
+    const bool padded = o->with.counts_padding;
+    return 1.0F / (float)(counted(&s->window.height, s->in.height, padded, row) *
+                          counted(&s->window.width, s->in.width, padded, column));
+}
+
+CPU_CLONES static void add_scaled(int64_t count, float factor, const float *x, float *sums)
+{
+    for (int64_t c = 0; c < count; c++) {
+        sums[c] += factor * x[c];
+    }
+}
+
+/* Samples: y += share x of each tap, or the other way round. Windows overlap on the way back, so a
+ * sample is one thread's. */
+static void average_samples(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const conv_shape *s = o->with.conv;
+    const bool back = o->slot == SLOT_average_pool_gradient;
+    const matrix from = o->m[0];
+    const matrix to = o->m[1];
+    const int64_t inputs = s->in.height * s->in.width;
+    const int64_t outputs = s->out.height * s->out.width;
+    const int64_t made = back ? inputs : outputs;
+    memset(host_row(to, begin * made), 0,
+           (size_t)((end - begin) * made * to.columns) * sizeof(float));
+    for (int64_t i = begin * outputs; i < end * outputs; i++) {
+        const int64_t row = i % outputs / s->out.width;
+        const float share = share_of_tap(o, row, i % s->out.width);
+        for (int64_t k = 0; k < window_taps(&s->window); k++) {
+            const int64_t at = tap_position(s, row, i % s->out.width, k);
+            const int64_t in = i / outputs * inputs + at;
+            if (at >= 0) {
+                add_scaled(to.columns, share, host_row(from, back ? i : in),
+                           host_row(to, back ? in : i));
+            }
+        }
+    }
+}
+
+grail_status cpu_average_pool(const operation *o)
+{
+    parallel_for(o->with.conv->samples, 1, average_samples, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}
+
+grail_status cpu_average_pool_gradient(const operation *o)
+{
+    parallel_for(o->with.conv->samples, 1, average_samples, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}
+
 /* sum[count] = sums over rows that lie `width` apart. */
 CPU_CLONES static void sum_rows(int64_t rows, int64_t count, int64_t width, const float *x,
                                 double *sum)

@@ -215,6 +215,57 @@ grail_status ref_max_pool_gradient(const operation *o)
     return GRAIL_OK;
 }
 
+/* The taps of a window that count in a mean: inside the input, or inside what surrounds it. */
+static int64_t taps_that_count(const conv_shape *s, bool padded, int64_t position)
+{
+    conv_shape whole = *s;
+    if (padded) { /* as an input of its own, in which the window begins at the first position */
+        whole.in.height += s->window.height.before + s->window.height.behind;
+        whole.in.width += s->window.width.before + s->window.width.behind;
+        whole.window.height.before = 0;
+        whole.window.width.before = 0;
+    }
+    int64_t count = 0;
+    for (int64_t k = 0; k < tap_count(s); k++) {
+        count += tap_element(&whole, position, 0, k) >= 0;
+    }
+    return count;
+}
+
+grail_status ref_average_pool(const operation *o)
+{
+    const conv_shape *s = o->with.conv;
+    const double *x = o->m[0].memory;
+    double *y = o->m[1].memory;
+    for (int64_t i = 0; i < matrix_count(o->m[1]); i++) {
+        const int64_t position = i / s->channels_out;
+        const int64_t count = taps_that_count(s, o->with.counts_padding, position);
+        y[i] = 0.0;
+        for (int64_t k = 0; k < tap_count(s); k++) {
+            const int64_t element = tap_element(s, position, i % s->channels_out, k);
+            y[i] += element < 0 ? 0.0 : x[element] / (double)count;
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status ref_average_pool_gradient(const operation *o)
+{
+    const conv_shape *s = o->with.conv;
+    const double *dy = o->m[0].memory;
+    double *dx = o->m[1].memory;
+    clear(o->m[1]);
+    for (int64_t i = 0; i < matrix_count(o->m[0]) * tap_count(s); i++) {
+        const int64_t out = i / tap_count(s);
+        const int64_t position = out / s->channels_out;
+        const int64_t element = tap_element(s, position, out % s->channels_out, i % tap_count(s));
+        if (element >= 0) {
+            dx[element] += dy[out] / (double)taps_that_count(s, o->with.counts_padding, position);
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status ref_mean_positions(const operation *o)
 {
     const matrix y = o->m[1];

@@ -344,6 +344,70 @@ grail_status torch_run_max_pool_gradient(const operation *o)
     return torch_end(&f);
 }
 
+/* -- means ------------------------------------------------------------------------------------- */
+
+/* Means over all taps of windows, of which those outside are zero. */
+static torch_tensor means_of(torch_frame *f, const window2d *w, torch_tensor seen)
+{
+    return torch_call(f, "aten::avg_pool2d", "", A_TENSOR(seen),
+                      INTEGERS(w->height.kernel, w->width.kernel),
+                      INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0), A_TRUTH(false),
+                      A_TRUTH(true), NOTHING);
+}
+
+/* m divided by the share of each window's taps that count, which is the mean of ones there. */
+static torch_tensor by_counted(torch_frame *f, const operation *o, grail_dtype type, torch_tensor m)
+{
+    const conv_shape *s = o->with.conv;
+    const window_axis *h = &s->window.height;
+    const window_axis *w = &s->window.width;
+    const bool padded = o->with.counts_padding;
+    const extent seen = reached(s);
+    const pictures ones = {torch_empty(f, type, seen.height * seen.width, 1), 1, 1, seen};
+    const extent whole = {smaller(seen.height, s->in.height + h->before + h->behind),
+                          smaller(seen.width, s->in.width + w->before + w->behind)};
+    torch_zero(f, ones.rows);
+    (void)torch_fill(
+        f, padded ? part(f, &ones, 0, 0, whole) : part(f, &ones, h->before, w->before, kept(s)),
+        1.0);
+    const torch_tensor share = means_of(f, &s->window, part(f, &ones, 0, 0, seen));
+    const torch_tensor least = torch_number(f, 0.5 / (double)window_taps(&s->window));
+    return torch_call(
+        f, "aten::div", "Tensor", A_TENSOR(m),
+        A_TENSOR(torch_call(f, "aten::maximum", "", A_TENSOR(share), A_TENSOR(least))));
+}
+
+grail_status torch_run_average_pool(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const conv_shape *s = o->with.conv;
+    if (!is_empty(o->m[1])) {
+        const torch_tensor means = means_of(&f, &s->window, seen_by(&f, s, o->m[0], 0.0));
+        torch_copy(&f, by_counted(&f, o, o->m[0].type, means), outputs_of(&f, s, o->m[1]));
+    }
+    return torch_end(&f);
+}
+
+grail_status torch_run_average_pool_gradient(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const conv_shape *s = o->with.conv;
+    const window2d *w = &s->window;
+    const matrix dx = o->m[1];
+    torch_zero(&f, torch_matrix(&f, dx));
+    if (!is_empty(o->m[0])) {
+        const torch_tensor dy = by_counted(&f, o, dx.type, outputs_of(&f, s, o->m[0]));
+        const torch_tensor seen = seen_by(&f, s, dx, 0.0); /* whose shape matters */
+        give_back(&f, s,
+                  torch_call(&f, "aten::avg_pool2d_backward", "", A_TENSOR(dy), A_TENSOR(seen),
+                             INTEGERS(w->height.kernel, w->width.kernel),
+                             INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0),
+                             A_TRUTH(false), A_TRUTH(true), NOTHING),
+                  dx);
+    }
+    return torch_end(&f);
+}
+
 /* -- patches ----------------------------------------------------------------------------------- */
 
 /* Patches of `count` output rows from `first` on, of each of the samples of s. */

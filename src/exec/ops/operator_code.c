@@ -18,7 +18,7 @@ conv_shape window_of(const node_run *r, int64_t channels_out)
         .samples = r->samples,
         .in = r->in,
         .out = r->out,
-        .channels_in = r->x[0].columns,
+        .channels_in = r->columns[0],
         .channels_out = channels_out,
         .groups = node_groups(r->node),
         .window = r->node->window,

@@ -212,6 +212,34 @@ static void a_repeated_operand_has_the_axes_of_the_other(void **state)
     teardown(&f);
 }
 
+/* Kernel, strides and pads; whether padding counts; and for the second one how it rounds. */
+static void means_over_windows_become_pools(void **state)
+{
+    (void)state;
+    fixture f;
+    setup(&f, "hf-vit", NULL);
+    graph *g = f.m->graph;
+    int at = (int)(tower_node(f.m, NODE_CONV2D) - g->nodes) + 1;
+    const node convolution = g->nodes[at - 1];
+    node pool = node_of(NODE_AVERAGE_POOL, convolution.block, convolution.output, GRAPH_NONE);
+    pool.inputs[0] = insert(g, &at, pool);
+    pool.window.rounds_up = true;
+    const int made = insert(g, &at, pool);
+    redirect(g, at, convolution.output, made);
+    assert_ok(graph_finish(g, g->output));
+    assert_ok(grail_onnx_write(f.m, f.path, NULL, NULL));
+    const onnx_file_read *r = onnx_read(f.path);
+    int pools = 0;
+    assert_sorted(r);
+    for (int i = 0; i < r->node_count; i++) {
+        if (strcmp(r->nodes[i].type, "AveragePool") == 0) {
+            assert_int_equal(r->nodes[i].attribute_count, 4 + pools++);
+        }
+    }
+    assert_int_equal(pools, 2);
+    teardown(&f);
+}
+
 /* Kernels per channel are as many groups; the vector that they read becomes an image. */
 static void kernels_per_channel_become_groups(void **state)
 {
@@ -415,6 +443,7 @@ int main(void)
         cmocka_unit_test(the_input_is_a_batch_of_any_size),
         cmocka_unit_test(nodes_become_operators),
         cmocka_unit_test(a_repeated_operand_has_the_axes_of_the_other),
+        cmocka_unit_test(means_over_windows_become_pools),
         cmocka_unit_test(kernels_per_channel_become_groups),
         cmocka_unit_test(parts_of_values_are_slices_and_concatenations),
         cmocka_unit_test(a_limit_moves_the_weights_to_a_second_file),

@@ -185,9 +185,9 @@ static int shortcut(hand_network *n, int64_t stride, int64_t pad, int x)
     return made;
 }
 
-static int max_pool(hand_network *n, window2d window, int x)
+static int pool_of(hand_network *n, node_kind kind, window2d window, int x)
 {
-    node pool = node_of(NODE_MAX_POOL, 0, x, GRAPH_NONE);
+    node pool = node_of(kind, 0, x, GRAPH_NONE);
     int made = 0;
     pool.window = window;
     assert_ok(graph_add_node(n->g, &pool, &made));
@@ -202,7 +202,7 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     float *pixels = hand_pixels(2, image, 1);
     const int stem =
         hand_norm(n, NODE_BATCH_NORM, "n0", 6, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
-    const int pooled = max_pool(n, half, hand_activation(n, ACTIVATION_GELU, stem));
+    const int pooled = pool_of(n, NODE_MAX_POOL, half, hand_activation(n, ACTIVATION_GELU, stem));
     const int inner = hand_activation(
         n, ACTIVATION_SILU,
         hand_norm(n, NODE_BATCH_NORM, "n1", 5, hand_conv(n, "c1", 6, 5, half, false, pooled)));
@@ -216,6 +216,23 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
+HAND_TEST(means_over_windows_have_the_gradients_of_finite_differences)
+{
+    const extent image = {7, 8};
+    const window2d first = {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false};
+    const window2d second = {{2, 2, 1, 0, 0}, {3, 2, 1, 1, 1}, true};
+    float *pixels = hand_pixels(2, image, 4);
+    int h = hand_conv(n, "c0", 3, 5, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    h = hand_activation(n, ACTIVATION_GELU, pool_of(n, NODE_AVERAGE_POOL, first, h));
+    h = pool_of(n, NODE_AVERAGE_POOL, second, h);
+    n->g->nodes[n->g->node_count - 1].counts_padding = true;
+    h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "means over windows");
+    memory_free(pixels);
+}
+
 /* Windows that move along each axis in a way of its own, one of them in groups. */
 HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
 {
@@ -224,8 +241,8 @@ HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
     const window2d across = {{1, 1, 1, 0, 0}, {3, 2, 2, 2, 1}, false};
     float *pixels = hand_pixels(2, image, 2);
     const int stem = hand_conv(n, "c0", 3, 6, down, true, n->g->input);
-    const int pooled = max_pool(n, (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 0}, true},
-                                hand_activation(n, ACTIVATION_GELU, stem));
+    const int pooled = pool_of(n, NODE_MAX_POOL, (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 0}, true},
+                               hand_activation(n, ACTIVATION_GELU, stem));
     const int left = hand_conv(n, "c1", 2, 6, across, true, pooled);
     n->g->nodes[n->g->node_count - 1].groups = 3;
     node s = node_of(NODE_SHORTCUT, 0, pooled, GRAPH_NONE);

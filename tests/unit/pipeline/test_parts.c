@@ -158,7 +158,9 @@ static int uneven(building *b)
     const window2d point = {{1, 1, 1, 0, 0}, {1, 1, 1, 0, 1}, false};
     int x = relu(b, norm(b, "in.bn", 12, conv_by(b, "in", 3, 12, down, b->g->input)));
     x = relu(b, conv_by(b, "next", 12, 10, across, x));
-    x = relu(b, conv_by(b, "point", 10, 14, point, x));
+    node pool = node_of(NODE_AVERAGE_POOL, 0, x, GRAPH_NONE);
+    pool.window = (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 1}, false};
+    x = relu(b, conv_by(b, "point", 10, 14, point, add(b, &pool)));
     return linear(b, "head", 14, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
 
