@@ -191,7 +191,8 @@ static grail_status round_on_device(const parameter_store *store, int index, gra
     char text[WATCH_TEXT];
     snprintf(text, sizeof text, "tensor '%.*s': NaN, infinity or a value beyond the range of %s",
              WATCH_TEXT / 2, store->model->tensors[index]->name, grail_dtype_name(dtype));
-    CHECK(matrix_round_to(dtype, values));
+    CHECK(error_in(matrix_round_to(dtype, values), "tensor '%s'",
+                   store->model->tensors[index]->name));
     return matrix_watch(values, 0, text);
 }
 

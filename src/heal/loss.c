@@ -20,7 +20,9 @@ static grail_status add_weighted_squares(matrix weights, matrix x, matrix sum)
     grail_status status = GRAIL_OK;
     matrix squares = {0};
     TRY(row_squares_make(x, x.rows, &squares));
-    TRY(matrix_add_products(weights, squares, sum));
+    /* One row after the other, so that parts of any size give the same sum. */
+    TRY(matrix_add_products(matrix_reshape(weights, x.rows, 1), matrix_reshape(squares, x.rows, 1),
+                            sum));
 out:
     matrix_free(&squares);
     return status;

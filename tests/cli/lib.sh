@@ -54,6 +54,11 @@ runs() {
     ((code == 0)) || { show; fail "exit code $code of: $*"; }
 }
 
+# is_one_line: whether stderr has one line, beside the command that goes on
+is_one_line() {
+    (($(sed '/^grail: continue it with:$/,+1d' stderr | wc -l) == 1))
+}
+
 # refuses CODE TEXT COMMAND...: must exit with CODE, say TEXT in one line on stderr and nothing on
 # stdout, and leave no output
 refuses() {

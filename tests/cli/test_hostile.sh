@@ -161,7 +161,7 @@ limited() {
     rm -rf out out.partial
     run "$@"
     ((code <= 1)) || { show; fail "exit code $code under $limit MiB of: $*"; }
-    ((code == 0)) || (($(wc -l <stderr) == 1)) || { show; fail "not one line on stderr: $*"; }
+    ((code == 0)) || is_one_line || { show; fail "not one line on stderr: $*"; }
     ((code == 0)) || grep -q 'memory\|cannot start' stderr || { show; fail "the message does not mention memory"; }
     ((code == 0)) || echo "   $limit MiB: $(cat stderr)"
 }
