@@ -126,7 +126,7 @@ static grail_status invert_norm(const gradient_sums *s, int64_t sample, matrix i
         CHECK(matrix_watch(y, 0, text));
         CHECK(matrix_add_products(y, y, inverse));
     }
-    return matrix_inverse_roots(0.0, INFINITY, inverse, inverse);
+    return matrix_inverse_roots(0.0, (double)INFINITY, inverse, inverse);
 }
 
 /* Gives Y / ||Y||_F, the gradient of the norm, to the tape. */
