@@ -17,7 +17,7 @@ LAYERS = ("base tensor format graph arch backend comm exec stats algebra reduce 
 
 # Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
 ROOMS = {
-    "format": ["", "torch", "gguf", "weights", "text", "images", "onnx"],
+    "format": ["", "torch", "gguf", "onnx", "weights", "text", "images"],
 }
 
 # Layers whose files are listed in a table of docs/architecture.md, under the heading named here: each

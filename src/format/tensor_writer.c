@@ -213,6 +213,17 @@ grail_status tensor_writer_seal(const tensor_writer *writer)
     return tensor_writer_flush(writer);
 }
 
+grail_status file_layout_add(file_layout *layout, const void *bytes, size_t size, size_t begin)
+{
+    const size_t count = (size_t)layout->piece_count;
+    if (size == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&layout->pieces, count + 1, sizeof layout->pieces[0]));
+    layout->pieces[layout->piece_count++] = (layout_piece){begin, layout->bytes.size, size};
+    return buffer_append(&layout->bytes, bytes, size);
+}
+
 void file_layout_fini(file_layout *layout)
 {
     buffer_fini(&layout->bytes);

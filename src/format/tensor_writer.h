@@ -78,6 +78,10 @@ grail_status tensor_writer_open(const char *path, tensor_layout lay_out, const v
                                 int64_t count, const tensor_view tensors[], layout_start start,
                                 tensor_writer **out) GRAIL_MUST_CHECK;
 
+/** Adds a piece of these bytes, which are copied, at `begin` of the file; none of no bytes. The
+ * buffer of a zeroed layout must be initialised. */
+grail_status file_layout_add(file_layout *layout, const void *bytes, size_t size,
+                             size_t begin) GRAIL_MUST_CHECK;
 void file_layout_fini(file_layout *layout); /* works on a zeroed one */
 
 #endif

@@ -5,6 +5,7 @@
 #include "format/tensor_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -473,4 +474,48 @@ grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest)
         CHECK(e->tensors[i].place.is_laid ? write_tensor(e, i) : GRAIL_OK);
     }
     return onnx_layout_commit(l);
+}
+
+static int compare_holes(const void *a, const void *b)
+{
+    const uintptr_t left = (uintptr_t)((const onnx_hole *)a)->values.bytes;
+    const uintptr_t right = (uintptr_t)((const onnx_hole *)b)->values.bytes;
+    return left < right ? -1 : left > right;
+}
+
+grail_status onnx_edit_lay_out(onnx_edit *e, file_layout *out, size_t places[])
+{
+    grail_status status = GRAIL_OK;
+    const onnx_file *file = e->file;
+    onnx_hole *holes = NULL;
+    size_t count = 0;
+    CHECK(memory_new(&holes, (size_t)file->tensor_count, sizeof *holes));
+    mark_stale(e);
+    TRY(lay_model(e));
+    for (int64_t i = 0; i < file->tensor_count; i++) {
+        const tensor_view *v = &file->tensors[i].view;
+        places[i] = 0;
+        if (!e->tensors[i].is_changed && v->data != NULL && v->bytes > 0) {
+            holes[count++] = (onnx_hole){{v->data, v->bytes}, &places[i]};
+        }
+    }
+    if (count > 0) {
+        qsort(holes, count, sizeof holes[0], compare_holes);
+    }
+    TRY(onnx_layout_describe(&e->layout, count, holes, out));
+    for (int64_t i = 0; i < file->tensor_count; i++) {
+        const written_tensor *t = &e->tensors[i];
+        places[i] = t->place.is_laid ? t->place.offset : places[i];
+        if (t->integers != NULL) { /* which are known already */
+            TRY(file_layout_add(out, t->integers, t->view.bytes, places[i]));
+        }
+    }
+    if (out->file_size > ONNX_LARGEST_FILE) {
+        FAIL(GRAIL_ERROR_UNSUPPORTED,
+             "takes %zu bytes, more than the %lld that one ONNX file holds", out->file_size,
+             (long long)ONNX_LARGEST_FILE);
+    }
+out:
+    memory_free(holes);
+    return status;
 }

@@ -249,10 +249,11 @@ static grail_status open_data_file(onnx_file *file, const char *location, int64_
         }
     }
     if (file->directory == NULL || location[0] == '/') {
-        return error_set(GRAIL_ERROR_UNSUPPORTED, "has its values in '%s': %s", location,
-                         file->directory == NULL
-                             ? "a model in memory has no other files"
-                             : "not in the directory of the model; move that file there");
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED, "has its values in '%s': %s", location,
+            file->directory == NULL
+                ? "a file beside the model, which is read here as one file; save it as one"
+                : "not in the directory of the model; move that file there");
     }
     CHECK(grow(&file->data_files, *out, sizeof file->data_files[0], "other files"));
     CHECK(path_join(&path, file->directory, location));
@@ -714,7 +715,7 @@ static grail_status open_bytes(const char *name, char **directory, byte_range by
     *file = (onnx_file){.bytes = bytes, .opset = 1, .producer = "", .producer_version = ""};
     file->directory = *directory;
     *directory = NULL;
-    status = error_in(read_file(file), "%s", name);
+    status = name == NULL ? read_file(file) : error_in(read_file(file), "%s", name);
     if (status == GRAIL_ERROR_FORMAT) {
         error_append("; the file is damaged, or no ONNX model: export the network again");
     }

@@ -92,7 +92,8 @@ typedef struct onnx_file {
  * initializers, training graphs and other opsets are GRAIL_ERROR_UNSUPPORTED. Messages name the
  * file, and node, value or tensor. */
 grail_status onnx_file_open(const char *path, onnx_file **out) GRAIL_MUST_CHECK;
-/** Checks bytes in memory, which have no values in other files and must outlive *out. */
+/** Checks bytes in memory, which have no values in other files and must outlive *out. With a NULL
+ * name messages name no file. */
 grail_status onnx_file_open_bytes(const char *name, const void *bytes, size_t size,
                                   onnx_file **out) GRAIL_MUST_CHECK;
 void onnx_file_close(onnx_file *file); /* NULL is allowed */

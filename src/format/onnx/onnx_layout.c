@@ -163,6 +163,52 @@ grail_status onnx_layout_write(onnx_layout *l, const char *path)
     return GRAIL_OK;
 }
 
+/* Kept bytes come in the order of the file, as do the holes in them. */
+static grail_status describe_around(file_layout *out, const piece *p, size_t at, size_t count,
+                                    const onnx_hole holes[], size_t *next)
+{
+    const unsigned char *from = p->bytes;
+    const unsigned char *end = p->bytes + p->size;
+    while (*next < count && holes[*next].values.bytes < p->bytes) {
+        ++*next;
+    }
+    while (*next < count && holes[*next].values.bytes < end) {
+        const byte_range *values = &holes[*next].values;
+        const size_t place = at + (size_t)(values->bytes - p->bytes);
+        CHECK(file_layout_add(out, from, (size_t)(values->bytes - from),
+                              at + (size_t)(from - p->bytes)));
+        *holes[*next].at = place;
+        from = values->bytes + values->size;
+        ++*next;
+    }
+    return file_layout_add(out, from, (size_t)(end - from), at + (size_t)(from - p->bytes));
+}
+
+grail_status onnx_layout_describe(onnx_layout *l, size_t count, const onnx_hole holes[],
+                                  file_layout *out)
+{
+    size_t at = 0;
+    size_t next = 0;
+    buffer_init(&out->bytes, SIZE_MAX / 4);
+    for (size_t i = 0; i < l->piece_count; i++) {
+        const piece *p = &l->pieces[i];
+        if (p->place != NULL) {
+            p->place->offset = at;
+        } else if (p->bytes == NULL) {
+            CHECK(file_layout_add(out, l->text.bytes + p->at, p->size, at));
+        } else {
+            CHECK(describe_around(out, p, at, count, holes, &next));
+        }
+        at += p->size;
+    }
+    out->file_size = at;
+    out->seal = (layout_piece){.size = 1};
+    out->pieces[0].begin++;
+    out->pieces[0].at++;
+    out->pieces[0].size--;
+    return GRAIL_OK;
+}
+
 grail_status onnx_layout_put(const onnx_layout *l, const onnx_place *place, uint64_t at,
                              const void *bytes, size_t size)
 {

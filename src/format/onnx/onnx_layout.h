@@ -6,6 +6,7 @@
 
 #include "base/output_file.h"
 #include "format/onnx/protobuf.h"
+#include "format/tensor_writer.h"
 
 /** Where the values of a tensor go. */
 typedef struct onnx_place {
@@ -58,6 +59,18 @@ grail_status onnx_layout_add_file(onnx_layout *l, const char *path, const char *
                                   int64_t *out) GRAIL_MUST_CHECK;
 /** Gives values the next page of a file. */
 void onnx_layout_move(onnx_layout *l, int64_t file, size_t bytes, onnx_place *out);
+
+/** Values among the bytes that are kept, which are written anew, and where they go. */
+typedef struct onnx_hole {
+    byte_range values; /* not empty */
+    size_t *at;
+} onnx_hole;
+
+/** *out <- all pieces but the values and the holes, which are sorted by their addresses, for a
+ * model of one file whose values are written later. Without its first byte, which is the seal, no
+ * reader opens it. file_layout_fini, even after a failure. */
+grail_status onnx_layout_describe(onnx_layout *l, size_t count, const onnx_hole holes[],
+                                  file_layout *out) GRAIL_MUST_CHECK;
 
 /** Opens the files under temporary names, and writes all pieces but the values. A file that exists
  * already is GRAIL_ERROR_EXISTS. */

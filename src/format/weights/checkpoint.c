@@ -23,6 +23,9 @@ static grail_status open_tensors(const char *path, const char *name, tensor_file
     if (checkpoint_is_gguf_name(name)) {
         return gguf_open(path, out);
     }
+    if (checkpoint_is_onnx_name(name)) {
+        return onnx_weights_open(path, out);
+    }
     const grail_status status = torch_file_open(path, out);
     if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
         error_append(" (the name of a safetensors file must end in .safetensors)");
@@ -497,12 +500,19 @@ const weights_format *checkpoint_format(const checkpoint *c)
     const char *name = c->files[0].name;
     return checkpoint_is_safetensors_name(name) ? &weights_format_safetensors
            : checkpoint_is_gguf_name(name)      ? &weights_format_gguf
+           : checkpoint_is_onnx_name(name)      ? &weights_format_onnx
                                                 : &weights_format_torch;
 }
 
 const gguf_metadata *checkpoint_metadata(const checkpoint *c)
 {
     return checkpoint_format(c) == &weights_format_gguf ? gguf_metadata_of(c->files[0].tensors)
+                                                        : NULL;
+}
+
+const onnx_file *checkpoint_onnx(const checkpoint *c)
+{
+    return checkpoint_format(c) == &weights_format_onnx ? onnx_weights_model(c->files[0].tensors)
                                                         : NULL;
 }
 

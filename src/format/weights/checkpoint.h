@@ -1,11 +1,12 @@
-/* A model's tensors, from safetensors, torch or GGUF files, in one file or in shards that an index
- * names. */
+/* A model's tensors, from safetensors, torch, GGUF or ONNX files, in one file or in shards that an
+ * index names. */
 #ifndef GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 #define GRAIL_FORMAT_WEIGHTS_CHECKPOINT_H
 
 #include "base/file.h"
 #include "base/json.h"
 #include "format/gguf/gguf_write.h"
+#include "format/onnx/onnx_weights.h"
 #include "format/weights/memory_file.h"
 #include "format/weights/safetensors.h"
 
@@ -104,13 +105,17 @@ const char *checkpoint_rival(const checkpoint *c, int file);
 /** What a GGUF file says beside its tensors; NULL for other formats. */
 const gguf_metadata *checkpoint_metadata(const checkpoint *c);
 
+/** The model that an ONNX file holds; NULL for other formats. */
+const onnx_file *checkpoint_onnx(const checkpoint *c);
+
 /* Writes a checkpoint with the same tensors, or some of them, in other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
 
 /** The form of a written checkpoint; zeroed: that of another. */
 typedef struct written_form {
-    const weights_format *format; /* NULL: that of the other */
-    const gguf_pairs *pairs;      /* the keys of a GGUF file; NULL: those of the other */
+    const weights_format *format;      /* NULL: that of the other */
+    const gguf_pairs *pairs;           /* the keys of a GGUF file; NULL: those of the other */
+    const onnx_integer_list *integers; /* of an ONNX file that differ; NULL: none */
     const tensor_view *table; /* a tensor of one file that the other lacks, with its values; NULL:
                                  none */
     const int64_t *order; /* [tensors of the other] in which they stand in a file; NULL: as there */

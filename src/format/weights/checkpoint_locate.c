@@ -65,6 +65,11 @@ bool checkpoint_is_gguf_name(const char *name)
     return name_is_of_kind(name, ".gguf");
 }
 
+bool checkpoint_is_onnx_name(const char *name)
+{
+    return name_is_of_kind(name, ".onnx");
+}
+
 static bool is_weights_name(const char *name)
 {
     return checkpoint_is_safetensors_name(name) || checkpoint_is_torch_name(name);
@@ -72,7 +77,7 @@ static bool is_weights_name(const char *name)
 
 /* *usual, owned, is the first usual name that is there, or NULL; then `others`, which
  * name_list_fini frees, has the other weights files. GGUF files count only where there is nothing
- * else: they lie beside the weights that they were made from. */
+ * else, and ONNX files last: they lie beside the weights that they were made from. */
 static grail_status search(const char *directory, char **usual, bool *is_index, name_list *others)
 {
     for (size_t i = 0; i < sizeof usual_names / sizeof usual_names[0]; i++) {
@@ -85,9 +90,12 @@ static grail_status search(const char *directory, char **usual, bool *is_index, 
             return memory_copy_string(usual, usual_names[i].name);
         }
     }
-    CHECK(name_list_read(directory, is_weights_name, others));
-    return others->count > 0 ? GRAIL_OK
-                             : name_list_read(directory, checkpoint_is_gguf_name, others);
+    static bool (*const kinds[])(const char *name) = {is_weights_name, checkpoint_is_gguf_name,
+                                                      checkpoint_is_onnx_name};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && others->count == 0; i++) {
+        CHECK(name_list_read(directory, kinds[i], others));
+    }
+    return GRAIL_OK;
 }
 
 /* There is no single weights file. A file of another format is called what it is. */
@@ -115,7 +123,7 @@ static grail_status refuse(const char *directory, const name_list *list)
     }
     FAIL(GRAIL_ERROR_IO,
          "'%s' holds neither %s nor %s nor %s, nor another weights file (.safetensors, "
-         ".pth, .pt, .th, .bin, .ckpt, .pth.tar, .gguf)",
+         ".pth, .pt, .th, .bin, .ckpt, .pth.tar, .gguf, .onnx)",
          directory, CHECKPOINT_SINGLE_NAME, CHECKPOINT_INDEX_NAME, CHECKPOINT_TORCH_SINGLE_NAME);
 out:
     memory_free(path);
@@ -156,26 +164,37 @@ grail_status checkpoint_is_located(const char *directory, const char *name, bool
     return status;
 }
 
-grail_status checkpoint_is_gguf(const char *path, bool *out)
+/* Whether opening the path reads a file of this kind. */
+static grail_status is_of_kind(const char *path, bool (*is_name)(const char *), bool *out)
 {
     name_list list = {0};
     char *usual = NULL;
     bool is_index = false;
     if (!file_is_directory(path)) {
-        *out = checkpoint_is_gguf_name(path);
+        *out = is_name(path);
         return GRAIL_OK;
     }
     const grail_status status = search(path, &usual, &is_index, &list);
-    *out = list.count > 0 && checkpoint_is_gguf_name(list.names[0]);
+    *out = list.count > 0 && is_name(list.names[0]);
     memory_free(usual);
     name_list_fini(&list);
     return status;
 }
 
-/* Sources: the specifications of GGUF, HDF5 and FlatBuffers (TFLite), onnx.proto, and the
- * documents of Git LFS. */
+grail_status checkpoint_is_gguf(const char *path, bool *out)
+{
+    return is_of_kind(path, checkpoint_is_gguf_name, out);
+}
 
-enum { HEAD_SIZE = 64, IR_VERSION = 0x08, LAST_VERSION = 0x7f, LENGTH_DELIMITED = 2 };
+grail_status checkpoint_is_onnx(const char *path, bool *out)
+{
+    return is_of_kind(path, checkpoint_is_onnx_name, out);
+}
+
+/* Sources: the specifications of GGUF, HDF5 and FlatBuffers (TFLite), and the documents of Git
+ * LFS. */
+
+enum { HEAD_SIZE = 64 };
 
 #define ORIGINAL "give the original directory of Hugging Face (config.json and safetensors)"
 
@@ -200,7 +219,7 @@ static const foreign_kind kinds[] = {
     {"<html", 0, "a web page", "download the file itself", NULL},
 };
 
-static const char *const endings[] = {".ggml", ".onnx", ".h5", ".tflite", ".msgpack"};
+static const char *const endings[] = {".ggml", ".h5", ".tflite", ".msgpack"};
 
 bool foreign_file_is_name(const char *name)
 {
@@ -215,8 +234,8 @@ bool foreign_file_is_name(const char *name)
 static grail_status refuse_as(const char *path, const char *what, const char *remedy)
 {
     return error_set(GRAIL_ERROR_UNSUPPORTED,
-                     "%s: is %s; grail reads safetensors, torch and GGUF files; %s", path, what,
-                     remedy);
+                     "%s: is %s; grail reads safetensors, torch, GGUF and ONNX files; %s", path,
+                     what, remedy);
 }
 
 static grail_status refuse_head(const char *path, const unsigned char *head, size_t size)
@@ -230,17 +249,7 @@ static grail_status refuse_head(const char *path, const unsigned char *head, siz
             return refuse_as(path, k->what, k->remedy);
         }
     }
-    if (!name_is_of_kind(path, ".onnx")) {
-        return GRAIL_OK;
-    }
-    /* onnx.proto: a ModelProto begins with field 1, ir_version, a varint of one byte, and goes on
-     * with a field of text, of a message or of a number: opset_import, producer_name, graph ... */
-    const bool is_onnx = size > 2 && head[0] == IR_VERSION && head[1] >= 1 &&
-                         head[1] <= LAST_VERSION &&
-                         ((head[2] & 7) == LENGTH_DELIMITED || (head[2] & 7) == 0);
-    return refuse_as(
-        path, is_onnx ? "an ONNX file" : "named like an ONNX file, but does not begin like one",
-        "give the checkpoint that it was exported from; grail export writes ONNX");
+    return GRAIL_OK;
 }
 
 grail_status foreign_file_refuse(const char *path)

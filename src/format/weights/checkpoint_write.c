@@ -104,7 +104,7 @@ static grail_status open_one(checkpoint_writer *writer, const char *directory, i
     TRY(path_join(&path, directory, name));
     TRY(select_shapes(writer, file, &t));
     TRY(resolve(writer->like, writer->form.format)
-            ->open(path, writer->like, file, writer->form.pairs, (int64_t)t.count, t.shapes, start,
+            ->open(path, writer->like, file, &writer->form, (int64_t)t.count, t.shapes, start,
                    &writer->files[file]));
     if (writer->form.table != NULL) {
         TRY(tensor_writer_put(writer->files[file], writer->form.table->name,

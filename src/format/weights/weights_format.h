@@ -12,10 +12,11 @@ struct weights_format {
      * format, all its tensors are written to one file, that for its file 0. */
     grail_status (*file_name)(const checkpoint *like, int file, bool same_format, char **out);
     /** Opens a writer that lays out `count` tensors (name, dtype, rank, shape are read; data is
-     * ignored) at `path`, for file `file` of `like`. `pairs` are the keys of a format that has some
-     * (NULL: those of `like`). No reader opens the file until it is sealed. */
+     * ignored) at `path`, for file `file` of `like`. `form` has what a
+     * format holds beside tensors; NULL there is what `like` has. No reader opens the file until it
+     * is sealed. */
     grail_status (*open)(const char *path, const checkpoint *like, int file,
-                         const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
+                         const written_form *form, int64_t count, const tensor_view tensors[],
                          layout_start start, tensor_writer **out);
 };
 

@@ -3,3 +3,4 @@
 WEIGHTS_FORMAT(safetensors)
 WEIGHTS_FORMAT(torch)
 WEIGHTS_FORMAT(gguf)
+WEIGHTS_FORMAT(onnx)

@@ -19,20 +19,22 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
 }
 
 static grail_status open_writer(const char *path, const checkpoint *like, int file,
-                                const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
-                                layout_start start, tensor_writer **out)
+                                const written_form *form, int64_t count,
+                                const tensor_view tensors[], layout_start start,
+                                tensor_writer **out)
 {
     (void)file;
     grail_status status = GRAIL_OK;
     gguf_pairs own;
     gguf_pairs_init(&own);
-    if (pairs == NULL) {
+    if (form->pairs == NULL) {
         const gguf_metadata *m = checkpoint_metadata(like);
         for (int64_t i = 0; m != NULL && i < m->count; i++) {
             TRY(gguf_put_value(&own, m->values[i].key, &m->values[i]));
         }
     }
-    TRY(gguf_writer_open(path, pairs == NULL ? &own : pairs, count, tensors, start, out));
+    TRY(gguf_writer_open(path, form->pairs == NULL ? &own : form->pairs, count, tensors, start,
+                         out));
 out:
     gguf_pairs_fini(&own);
     return status;

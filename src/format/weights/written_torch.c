@@ -24,10 +24,11 @@ static grail_status file_name(const checkpoint *like, int file, bool same_format
 }
 
 static grail_status open_writer(const char *path, const checkpoint *like, int file,
-                                const gguf_pairs *pairs, int64_t count, const tensor_view tensors[],
-                                layout_start start, tensor_writer **out)
+                                const written_form *form, int64_t count,
+                                const tensor_view tensors[], layout_start start,
+                                tensor_writer **out)
 {
-    (void)pairs;
+    (void)form;
     return torch_writer_open(path, checkpoint_wrapper(like, file), count, tensors, start, out);
 }
 

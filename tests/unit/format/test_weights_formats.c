@@ -15,6 +15,12 @@ static const weights_format *const formats[] = {
 };
 #undef WEIGHTS_FORMAT
 
+/* ONNX files are written in place of one that was read (test_onnx_weights.c). */
+static bool takes_any_tensors(const weights_format *format)
+{
+    return format != &weights_format_onnx;
+}
+
 enum { FORMATS = sizeof formats / sizeof formats[0], TENSORS = 2 };
 
 /* A checkpoint that was read, and the file to write for it in one of the formats. */
@@ -69,7 +75,8 @@ static void teardown(rewriting *r)
 
 static grail_status open_writer(const rewriting *r, layout_start start, tensor_writer **out)
 {
-    return r->format->open(r->path, r->like, 0, NULL, TENSORS, r->shapes, start, out);
+    const written_form form = {0};
+    return r->format->open(r->path, r->like, 0, &form, TENSORS, r->shapes, start, out);
 }
 
 static void put_all(const rewriting *r, tensor_writer *writer)
@@ -103,6 +110,9 @@ TEST(what_was_put_is_read_back)
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         tensor_writer *writer = NULL;
+        if (!takes_any_tensors(formats[i])) {
+            continue;
+        }
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
@@ -119,6 +129,9 @@ TEST(a_later_writer_continues)
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
         tensor_writer *writer = NULL;
+        if (!takes_any_tensors(formats[i])) {
+            continue;
+        }
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
@@ -137,6 +150,9 @@ TEST(what_does_not_fit_is_refused)
         rewriting r;
         tensor_writer *writer = NULL;
         char found[sizeof wide];
+        if (!takes_any_tensors(formats[i])) {
+            continue;
+        }
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         assert_fails(tensor_writer_put(writer, "a", narrow, 1), GRAIL_ERROR_SHAPE, "'a'");
@@ -169,6 +185,9 @@ TEST(every_failing_allocation_is_survived)
 {
     for (int i = 0; i < FORMATS; i++) {
         rewriting r;
+        if (!takes_any_tensors(formats[i])) {
+            continue;
+        }
         setup(&r, formats[i]);
         support_fail_each_allocation(write_once, &r);
         teardown(&r);

@@ -1,0 +1,170 @@
+#include "format/onnx/onnx_weights.h"
+
+#include "format/onnx/onnx_edit.h"
+
+#include <string.h>
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+typedef struct weights {
+    onnx_file *model;
+    int64_t *numbers; /* [tensors of the file]: which of the model's each is */
+    void **loaded;    /* likewise: values that are not stored as they lie in memory; owned */
+    int64_t count;
+} weights;
+
+static void free_weights(void *parts)
+{
+    weights *w = parts;
+    for (int64_t i = 0; w->loaded != NULL && i < w->count; i++) {
+        memory_free(w->loaded[i]);
+    }
+    memory_free(w->loaded);
+    memory_free(w->numbers);
+    onnx_file_close(w->model);
+    memory_free(w);
+}
+
+static grail_status load_all(tensor_file *file)
+{
+    weights *w = file->parts;
+    for (int64_t i = 0; i < file->count; i++) {
+        tensor_view *view = &file->tensors[i];
+        if (view->data == NULL && view->bytes > 0) {
+            CHECK(memory_new_unset(&w->loaded[i], view->bytes, 1));
+            CHECK(error_in(onnx_tensor_load(&w->model->tensors[w->numbers[i]], w->loaded[i]),
+                           "tensor '%s'", view->name));
+            view->data = w->loaded[i];
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* Attributes of other nodes than Constant have tensors without a value of the graph. */
+static bool is_weight(const onnx_file *model, int64_t i)
+{
+    const onnx_tensor *t = &model->tensors[i];
+    const int64_t value = onnx_file_find(model, t->view.name);
+    return dtype_is_float(t->view.dtype) && !t->is_numbers && value >= 0 &&
+           model->values[value].tensor == i;
+}
+
+static grail_status read_weights(tensor_file *file)
+{
+    weights *w = NULL;
+    CHECK(memory_new(&w, 1, sizeof *w));
+    file->parts = w;
+    file->free_parts = free_weights;
+    file->load = load_all;
+    CHECK(onnx_file_open_bytes(NULL, file->bytes, file->size, &w->model));
+    CHECK(memory_new(&w->numbers, (size_t)w->model->tensor_count, sizeof w->numbers[0]));
+    CHECK(memory_new(&w->loaded, (size_t)w->model->tensor_count, sizeof w->loaded[0]));
+    w->count = w->model->tensor_count;
+    for (int64_t i = 0; i < w->model->tensor_count; i++) {
+        tensor_view *view = NULL;
+        if (is_weight(w->model, i)) {
+            w->numbers[file->count] = i;
+            CHECK(tensor_file_add(file, w->model->tensors[i].view.name, &view));
+            const char *name = view->name;
+            *view = w->model->tensors[i].view;
+            view->name = name;
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t size,
+                                     tensor_file **out)
+{
+    return tensor_file_open_bytes(name, bytes, size, read_weights, out);
+}
+
+grail_status onnx_weights_open(const char *path, tensor_file **out)
+{
+    return tensor_file_open(path, read_weights, out);
+}
+
+const onnx_file *onnx_weights_model(const tensor_file *file)
+{
+    const weights *w = file->parts;
+    return w->model;
+}
+
+/* -- writing ----------------------------------------------------------------------------------- */
+
+void onnx_integer_list_fini(onnx_integer_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        memory_free(list->items[i].values);
+    }
+    memory_free(list->items);
+    *list = (onnx_integer_list){0};
+}
+
+typedef struct edited_model {
+    const onnx_file *model;
+    const onnx_integer_list *integers;
+} edited_model;
+
+/* *out <- the number in the model of a tensor that is written there. */
+static grail_status find_tensor(const onnx_file *model, const tensor_slot *slot, int64_t *out)
+{
+    const int64_t value = onnx_file_find(model, slot->name);
+    *out = value < 0 ? -1 : model->values[value].tensor;
+    return *out >= 0 && model->tensors[*out].view.dtype == slot->dtype
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_ARGUMENT,
+                           "the ONNX model has no tensor '%s' of type %s to be replaced",
+                           slot->name, grail_dtype_name(slot->dtype));
+}
+
+static bool keeps_shape(const tensor_view *view, const tensor_slot *slot)
+{
+    return view->rank == slot->rank &&
+           memcmp(view->shape, slot->shape, (size_t)slot->rank * sizeof slot->shape[0]) == 0;
+}
+
+static grail_status lay_out(tensor_writer *writer, const void *own)
+{
+    grail_status status = GRAIL_OK;
+    const edited_model *edited = own;
+    const onnx_file *model = edited->model;
+    const onnx_integer_list *integers = edited->integers;
+    onnx_edit *edit = NULL;
+    size_t *places = NULL;
+    int64_t *numbers = NULL;
+    TRY(onnx_edit_create(model, &edit));
+    TRY(memory_new(&places, (size_t)model->tensor_count, sizeof places[0]));
+    TRY(memory_new(&numbers, (size_t)writer->count, sizeof numbers[0]));
+    for (int64_t i = 0; i < writer->count; i++) {
+        const tensor_slot *slot = &writer->items[i];
+        TRY(find_tensor(model, slot, &numbers[i]));
+        const tensor_view *view = &model->tensors[numbers[i]].view;
+        if (!keeps_shape(view, slot) || (view->data == NULL && view->bytes > 0)) {
+            TRY(onnx_edit_tensor(edit, numbers[i], slot->rank, slot->shape, NULL, NULL));
+        }
+    }
+    for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
+        const onnx_integers *one = &integers->items[i];
+        const tensor_view *view = &model->tensors[one->tensor].view;
+        TRY(onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values));
+    }
+    TRY(onnx_edit_lay_out(edit, &writer->layout, places));
+    for (int64_t i = 0; i < writer->count; i++) {
+        writer->items[i].place = places[numbers[i]];
+    }
+out:
+    memory_free(numbers);
+    memory_free(places);
+    onnx_edit_free(edit);
+    return status;
+}
+
+grail_status onnx_weights_writer_open(const char *path, const onnx_file *model,
+                                      const onnx_integer_list *integers, int64_t count,
+                                      const tensor_view tensors[], layout_start start,
+                                      tensor_writer **out)
+{
+    const edited_model own = {model, integers};
+    return tensor_writer_open(path, lay_out, &own, count, tensors, start, out);
+}

@@ -1,0 +1,41 @@
+/* The weights of an ONNX model as a file of tensors: initializers and constants of F32, F16, BF16
+ * and F64. They are written into a model that is otherwise the one they were read from. */
+#ifndef GRAIL_FORMAT_ONNX_ONNX_WEIGHTS_H
+#define GRAIL_FORMAT_ONNX_ONNX_WEIGHTS_H
+
+#include "format/onnx/onnx_file.h"
+#include "format/tensor_file.h"
+#include "format/tensor_writer.h"
+
+/** Maps and checks a model, which has no values in other files; *out is owned: tensor_file_close.
+ */
+grail_status onnx_weights_open(const char *path, tensor_file **out) GRAIL_MUST_CHECK;
+/** The same of bytes in memory, which must outlive *out. */
+grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t size,
+                                     tensor_file **out) GRAIL_MUST_CHECK;
+/** The model of such a file. */
+const onnx_file *onnx_weights_model(const tensor_file *file);
+
+/** Integers that a narrowed model has in place of those of a tensor of INT64, such as the sizes of
+ * a Split: as many. */
+typedef struct onnx_integers {
+    int64_t tensor;
+    int64_t *values;
+} onnx_integers;
+
+typedef struct onnx_integer_list {
+    onnx_integers *items; /* owned, and the values */
+    int64_t count;
+} onnx_integer_list;
+
+void onnx_integer_list_fini(onnx_integer_list *list); /* works on a zeroed one */
+
+/** Opens a writer that lays out `model` with tensors of its names in other shapes, and with other
+ * integers (NULL: those it has). What keeps its shape keeps its place and its bytes, where values
+ * are stored as they lie in memory. *out is owned: tensor_writer_close. */
+grail_status onnx_weights_writer_open(const char *path, const onnx_file *model,
+                                      const onnx_integer_list *integers, int64_t count,
+                                      const tensor_view tensors[], layout_start start,
+                                      tensor_writer **out) GRAIL_MUST_CHECK;
+
+#endif
