@@ -97,7 +97,8 @@ struct architecture {
     /** How the names of the classes of Hugging Face's library end whose checkpoints have all
      * tensors of the family, such as "ForCausalLM"; NULL: others have them, too. */
     const char *class_ending;
-    /** The image preset that most networks of the family use; NULL for none. */
+    /** The image preset that most networks of the family use, or NULL where none can be assumed;
+     * the slot is NULL for networks that read no images. */
     const char *(*preset)(const json_t *config);
     /** Edits `config`, the configuration of the dense network, so that it describes `narrowed`,
      * whose blocks without nodes are left out. */

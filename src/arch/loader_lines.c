@@ -113,6 +113,10 @@ void loader_lines_tensors(const checkpoint *weights, loader_verdict *v)
                  "tensors.items()}\n",
                  prefix);
     }
+    if (checkpoint_onnx(weights) != NULL) {
+        set_lines(v, "import onnx\nmodel = onnx.load(\"DIR/%s\")\n", file);
+        return;
+    }
     const char *module = torch ? "torch" : "safetensors.torch";
     set_lines(v, "import %s\ntensors = %s.%s(\"DIR/%s\"%s)%s%s%s\n%s%s", module, module,
               torch ? "load" : "load_file", file,

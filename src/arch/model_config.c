@@ -113,13 +113,15 @@ grail_status model_config_read(const checkpoint *memory, const char *path, model
     char *directory = NULL;
     const char *file = NULL;
     bool is_gguf = false;
+    bool is_onnx = false; /* a config.json beside it is of the network it was exported from */
     *out = (model_config){0};
     TRY(memory != NULL ? GRAIL_OK : checkpoint_is_gguf(path, &is_gguf));
+    TRY(memory != NULL ? GRAIL_OK : checkpoint_is_onnx(path, &is_onnx));
     if (is_gguf) {
         goto out;
     }
     if (memory != NULL || file_is_directory(path)) {
-        TRY(read_named(memory, path, MODEL_CONFIG_NAME, out));
+        TRY(is_onnx ? GRAIL_OK : read_named(memory, path, MODEL_CONFIG_NAME, out));
         TRY(out->document != NULL ? GRAIL_OK : read_named(memory, path, MODEL_GRAIL_NAME, out));
     } else {
         TRY(split_path(path, &directory, &file));

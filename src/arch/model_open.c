@@ -476,9 +476,11 @@ static grail_status open_network(opening *o, const grail_model_options *options)
 {
     grail_model *m = o->m;
     bool is_gguf = false;
+    bool is_onnx = false;
     CHECK(read_config(o));
     if (m->checkpoint == NULL) {
         CHECK(checkpoint_is_gguf(m->path, &is_gguf));
+        CHECK(checkpoint_is_onnx(m->path, &is_onnx));
         CHECK(is_gguf ? checkpoint_open(m->path, &m->checkpoint) : GRAIL_OK);
         CHECK(model_config_directory(m->path, &o->directory));
     }
@@ -486,6 +488,11 @@ static grail_status open_network(opening *o, const grail_model_options *options)
         CHECK(explain_gguf(o, NULL, gguf_read_config(m->checkpoint, &m->config)));
         CHECK(memory_copy_string(&o->source, m->path));
         CHECK(memory_copy_string(&o->asker, "the file's metadata"));
+    } else if (is_onnx && m->config == NULL) { /* whose nodes are */
+        m->config = json_object();
+        CHECK(json_put(m->config, "model_type", json_text("onnx")));
+        CHECK(memory_copy_string(&o->source, m->path));
+        CHECK(memory_copy_string(&o->asker, "the file's nodes"));
     }
     if (json_object_get(m->config, "preset") != NULL) {
         o->preset = m->config_name;

@@ -32,6 +32,12 @@ static grail_status use_preset(grail_model *m, const char *origin)
     grail_status status = GRAIL_OK;
     const image_preparation *preset = NULL;
     const char *name = m->architecture->preset(m->config);
+    if (name == NULL) {
+        return keep_failure(m->preparation,
+                            error_set(GRAIL_ERROR_ARGUMENT,
+                                      "%s: nothing says how images are prepared for this network",
+                                      m->path));
+    }
     status = image_preset_find(name, &preset);
     if (status == GRAIL_ERROR_ARGUMENT) {
         error_prefix("%s", origin == NULL ? m->path : origin);

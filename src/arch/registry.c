@@ -143,6 +143,10 @@ void judge_weights_file(const checkpoint *weights, loader_verdict *verdicts)
     *file = (loader_verdict){.loader = torch ? "torch.load" : "safetensors",
                              .loads = true,
                              .reason = "the weights, as a dictionary of tensors"};
+    if (checkpoint_onnx(weights) != NULL) {
+        *file = (loader_verdict){
+            .loader = "onnx.load", .loads = true, .reason = "the network with its weights"};
+    }
     loader_lines_tensors(weights, file);
     for (int i = 0; i < LOADER_COUNT - 1; i++) {
         loader_lines_complete(file, &verdicts[i]);

@@ -10,11 +10,12 @@ static grail_status check_kept(const grail_compression *c)
                          "the run writes its result to its output and does not keep it in memory; "
                          "finish it and open the output, or run without an output path");
     }
-    if (c->request->narrowed.pairs != NULL) {
+    const bool is_onnx = checkpoint_onnx(c->request->model->checkpoint) != NULL;
+    if (is_onnx || c->request->narrowed.pairs != NULL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "%s: the result is a GGUF file, which is not made in memory; give an "
+                         "%s: the result is %s file, which is not made in memory; give an "
                          "output path",
-                         c->request->model->path);
+                         c->request->model->path, is_onnx ? "an ONNX" : "a GGUF");
     }
     return GRAIL_OK;
 }

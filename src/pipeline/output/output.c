@@ -58,6 +58,7 @@ static grail_status open_writer(narrow_output *o, layout_start start)
     TRY(o->request->is_file ? order_of_graph(o->request, &order) : GRAIL_OK);
     const written_form form = {.format = narrowed_format(n),
                                .pairs = n->pairs,
+                               .integers = &n->integers,
                                .table = n->target == NULL ? NULL : gguf_target_table(n->target),
                                .order = order};
     TRY(checkpoint_writer_open(record_result(o->record), o->request->model->checkpoint, &form,

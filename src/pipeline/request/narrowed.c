@@ -1,5 +1,6 @@
 #include "pipeline/request/narrowed.h"
 
+#include "arch/onnx_network.h"
 #include "format/weights/weights_format.h"
 #include "pipeline/request/dropped.h"
 
@@ -32,6 +33,7 @@ void narrowed_fini(narrowed_model *narrowed)
     json_decref(narrowed->config);
     memory_free(narrowed->block_number);
     buffer_fini(&narrowed->loader_text);
+    onnx_integer_list_fini(&narrowed->integers);
     if (narrowed->pairs != NULL) {
         gguf_pairs_fini(narrowed->pairs);
         memory_free(narrowed->pairs);
@@ -111,6 +113,7 @@ grail_status narrowed_describe(const grail_model *model, const site_list *sites,
         CHECK(a->describe_narrowed(a, g, out->config));
     }
     CHECK(describe_gguf(model, file, out));
+    CHECK(onnx_network_integers(model->checkpoint, g, &out->integers));
     CHECK(describe_loader_file(a, out));
     return judge(model, out);
 }

@@ -9,11 +9,12 @@
 
 typedef struct narrowed_model {
     graph *graph; /* the model's graph with the planned shapes, without dropped sublayers; owned */
-    json_t *config;          /* config.json or grail.json of the result; owned */
-    const char *loader_file; /* what a loader needs besides; NULL: nothing */
-    buffer loader_text;      /* its content */
-    gguf_pairs *pairs;       /* the keys of a result that is a GGUF file; owned */
-    gguf_target *target;     /* of one that is made from a directory; owned, NULL elsewhere */
+    json_t *config;             /* config.json or grail.json of the result; owned */
+    const char *loader_file;    /* what a loader needs besides; NULL: nothing */
+    buffer loader_text;         /* its content */
+    onnx_integer_list integers; /* of a result that is an ONNX file */
+    gguf_pairs *pairs;          /* the keys of a result that is a GGUF file; owned */
+    gguf_target *target;        /* of one that is made from a directory; owned, NULL elsewhere */
     int *block_number; /* [block_count]: that of each block in the result; GRAPH_NONE: left out */
     int blocks_left;
     loader_verdict verdicts[LOADER_COUNT];

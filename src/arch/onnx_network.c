@@ -1,0 +1,427 @@
+/* The graph of an ONNX file: its nodes in an order in which the shorter branch of a sum comes
+ * first, and blocks where values fork. */
+#include "arch/onnx_network.h"
+
+#include "arch/loader_lines.h"
+#include "arch/onnx_nodes.h"
+
+/* -- the order of the nodes -------------------------------------------------------------------- */
+
+static void measure_depths(onnx_reading *r)
+{
+    for (int64_t i = 0; i < r->file->node_count; i++) {
+        const onnx_file_node *n = &r->file->nodes[i];
+        int64_t depth = 0;
+        for (int k = 0; k < n->node.input_count; k++) {
+            onnx_known *x = n->inputs[k] < 0 ? NULL : &r->values[n->inputs[k]];
+            if (x != NULL) {
+                x->readers++;
+                depth = x->depth > depth ? x->depth : depth;
+            }
+        }
+        for (int k = 0; k < n->node.output_count; k++) {
+            if (n->outputs[k] >= 0) {
+                r->values[n->outputs[k]].depth = depth + 1;
+            }
+        }
+    }
+}
+
+/* The node that makes the nearest input that is not made yet; -1 without. */
+static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
+{
+    int64_t best = -1;
+    int64_t depth = 0;
+    for (int k = 0; k < n->node.input_count; k++) {
+        const int64_t maker = n->inputs[k] < 0 ? -1 : r->file->values[n->inputs[k]].node;
+        if (maker >= 0 && !r->is_read[maker] &&
+            (best < 0 || r->values[n->inputs[k]].depth < depth)) {
+            best = maker;
+            depth = r->values[n->inputs[k]].depth;
+        }
+    }
+    return best;
+}
+
+/* Each node behind what it reads, the shorter way first, so that the fit of the last map of a
+ * branch knows what the branch is added to. */
+static grail_status read_behind(onnx_reading *r, int64_t last)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *stack = NULL;
+    int64_t count = 1;
+    TRY(memory_new(&stack, (size_t)r->file->node_count, sizeof stack[0]));
+    stack[0] = last;
+    while (count > 0) {
+        const int64_t before = next_before(r, &r->file->nodes[stack[count - 1]]);
+        if (before >= 0) {
+            stack[count++] = before;
+        } else {
+            TRY(onnx_read_node(r, stack[--count]));
+        }
+    }
+out:
+    memory_free(stack);
+    return status;
+}
+
+/* A node that the output does not need would read narrowed values. */
+static grail_status refuse_others(onnx_reading *r)
+{
+    for (int64_t i = 0; i < r->file->node_count; i++) {
+        r->node = &r->file->nodes[i];
+        for (int k = 0; !r->is_read[i] && k < r->node->node.input_count; k++) {
+            if (r->node->inputs[k] >= 0 && r->values[r->node->inputs[k]].tensor < 0) {
+                return onnx_in_node(
+                    r, onnx_misfit("makes nothing that the output needs; simplify the model "
+                                   "first (onnxsim)"));
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- blocks ------------------------------------------------------------------------------------ */
+
+static bool is_map(const node *n)
+{
+    return n->kind == NODE_CONV2D || n->kind == NODE_LINEAR;
+}
+
+static int maps_between(const graph *g, int begin, int end)
+{
+    int count = 0;
+    for (int i = begin; i < end; i++) {
+        count += is_map(&g->nodes[i]) ? 1 : 0;
+    }
+    return count;
+}
+
+/* How a value of the graph is read: node_count is the network's output. */
+typedef struct reads {
+    int last, count;
+    bool is_alone; /* all that is read behind the node that makes it */
+} reads;
+
+static void find_reads(const graph *g, int output, reads *of)
+{
+    int latest = 0; /* node that reads a value made before */
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        for (int k = 0; k < n->input_count; k++) {
+            of[n->inputs[k]].last = i;
+            of[n->inputs[k]].count++;
+        }
+    }
+    of[output].last = g->node_count;
+    latest = of[g->input].last;
+    for (int i = 0; i < g->node_count; i++) {
+        reads *made = &of[g->nodes[i].output];
+        made->is_alone = latest <= i;
+        latest = made->last > latest ? made->last : latest;
+    }
+}
+
+/* Whether a block may begin with node i. */
+static bool is_cut(const graph *g, const reads *of, int i)
+{
+    return i > 0 && of[g->nodes[i - 1].output].is_alone;
+}
+
+static bool is_fork(const graph *g, const reads *of, int i)
+{
+    return is_cut(g, of, i) && of[g->nodes[i - 1].output].count > 1;
+}
+
+/* Where what reads the means begins, or the last map without such. */
+static int find_head(const graph *g, const reads *of)
+{
+    int last_map = g->node_count - 1;
+    for (int i = g->node_count - 1; i > 0; i--) {
+        if (is_cut(g, of, i) && g->nodes[i].kind == NODE_MEAN) {
+            return i;
+        }
+        if (is_cut(g, of, i) && is_map(&g->nodes[i]) && !is_map(&g->nodes[last_map])) {
+            last_map = i;
+        }
+    }
+    return last_map;
+}
+
+/* Where what is behind the last sum and its activations begins; `head` where no map is there. */
+static int find_tail(const graph *g, const reads *of, int fork, int head)
+{
+    int tail = fork + 1;
+    while (tail < head && !is_cut(g, of, tail)) {
+        tail++;
+    }
+    while (tail < head &&
+           (g->nodes[tail].kind == NODE_ACTIVATION || g->nodes[tail].kind == NODE_CLAMP ||
+            g->nodes[tail].kind == NODE_BATCH_NORM)) {
+        tail++;
+    }
+    return maps_between(g, tail, head) > 0 ? tail : head;
+}
+
+/* A block begins where a value forks, and ends where the next one does. What is before the first
+ * fork is a block where it has maps enough for a site, or nothing forks; the tail is one more. */
+static void number_blocks(graph *g, const reads *of)
+{
+    const int head = find_head(g, of);
+    int first = head;
+    int last = 0;
+    for (int i = 1; i < head; i++) {
+        if (is_fork(g, of, i)) {
+            first = first == head ? i : first;
+            last = i;
+        }
+    }
+    const int tail = last == 0 ? head : find_tail(g, of, last, head);
+    int block = last == 0 || maps_between(g, 0, first) > 1 ? 0 : GRAPH_NONE;
+    for (int i = 0; i < g->node_count; i++) {
+        block += (i < head && is_fork(g, of, i)) || i == tail || i == head ? 1 : 0;
+        g->nodes[i].block = block;
+    }
+}
+
+static grail_status add_blocks(graph *g, int output)
+{
+    reads *of = NULL;
+    CHECK(memory_new(&of, (size_t)g->node_count + 1, sizeof of[0]));
+    find_reads(g, output, of);
+    number_blocks(g, of);
+    memory_free(of);
+    return GRAIL_OK;
+}
+
+/* -- the network ------------------------------------------------------------------------------- */
+
+/* The images: [N, 3, H, W], where sizes may be left open. */
+static grail_status read_input(onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    int64_t input = -1;
+    int64_t count = 0;
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const bool is_constant = f->values[f->inputs[i]].tensor >= 0;
+        input = is_constant ? input : f->inputs[i];
+        count += is_constant ? 0 : 1;
+    }
+    const onnx_value *v = input < 0 ? NULL : &f->values[input];
+    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK ||
+        v->shape[1] != IMAGE_CHANNELS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the model has %lld input(s), '%.100s' last; grail narrows networks of "
+                         "ONNX with one, of images: FLOAT [N, %d, height, width]",
+                         (long long)count, v == NULL ? "" : v->name, IMAGE_CHANNELS);
+    }
+    const int64_t height = v->shape[2] > 0 ? v->shape[2] : 0;
+    const int64_t width = v->shape[3] > 0 ? v->shape[3] : 0;
+    if (height != width) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the input '%.100s' is of images that are not square, which grail does "
+                         "not prepare",
+                         v->name);
+    }
+    r->g->image = (extent){height, width};
+    r->values[input] = (onnx_known){.value = r->g->input,
+                                    .tensor = -1,
+                                    .rank = IMAGE_RANK,
+                                    .width = IMAGE_CHANNELS,
+                                    .readers = r->values[input].readers};
+    return GRAIL_OK;
+}
+
+static grail_status read_output(onnx_reading *r, int *output)
+{
+    const onnx_file *f = r->file;
+    const onnx_value *v = f->output_count == 1 ? &f->values[f->outputs[0]] : NULL;
+    if (v == NULL || v->node < 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the model has %lld outputs, or one that no node makes; grail narrows "
+                         "networks of ONNX with one",
+                         (long long)f->output_count);
+    }
+    r->values[f->outputs[0]].readers++;
+    CHECK(read_behind(r, v->node));
+    CHECK(refuse_others(r));
+    const onnx_known *k = &r->values[f->outputs[0]];
+    const node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
+    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the output '%.100s' is not of one row [N, classes] for each image; grail "
+                         "narrows classifiers of ONNX, and what gives features",
+                         v->name);
+    }
+    r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
+    *output = k->value;
+    return GRAIL_OK;
+}
+
+static void reading_fini(onnx_reading *r)
+{
+    graph_free(r->g);
+    memory_free(r->values);
+    memory_free(r->is_read);
+    memory_free(r->counts);
+}
+
+static grail_status read_network(const checkpoint *weights, onnx_reading *r)
+{
+    const onnx_file *f = checkpoint_onnx(weights);
+    int output = GRAPH_NONE;
+    *r = (onnx_reading){.file = f};
+    if (f == NULL) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "a network of the type onnx is one ONNX file, whose name ends in .onnx");
+    }
+    CHECK(graph_create(&r->g));
+    r->g->input_kind = INPUT_IMAGES;
+    CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
+    CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
+    for (int64_t i = 0; i < f->value_count; i++) {
+        r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
+    }
+    measure_depths(r);
+    CHECK(read_input(r));
+    CHECK(read_output(r, &output));
+    CHECK(add_blocks(r->g, output));
+    return graph_finish(r->g, output);
+}
+
+static grail_status build(const architecture *self, const char *source, const json_t *config,
+                          const checkpoint *weights, graph **out)
+{
+    (void)self;
+    (void)source;
+    (void)config;
+    onnx_reading r;
+    const grail_status status = error_in(read_network(weights, &r), "%s", checkpoint_path(weights));
+    if (status == GRAIL_OK) {
+        *out = r.g;
+        r.g = NULL;
+    }
+    reading_fini(&r);
+    return status;
+}
+
+/* -- what is narrow ---------------------------------------------------------------------------- */
+
+/* *out <- where the integer that counts channels is in the list, to which its tensor is added. */
+static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
+                                int64_t **out)
+{
+    int64_t i = 0;
+    const onnx_tensor *t = &f->tensors[c->tensor];
+    while (i < list->count && list->items[i].tensor != c->tensor) {
+        i++;
+    }
+    if (i == list->count) {
+        CHECK(memory_reserve(&list->items, (size_t)i + 1, sizeof list->items[0]));
+        list->items[list->count++] = (onnx_integers){.tensor = c->tensor};
+        CHECK(memory_new(&list->items[i].values, t->view.bytes, 1));
+        CHECK(onnx_tensor_integers(t, list->items[i].values));
+    }
+    *out = &list->items[i].values[c->element];
+    return GRAIL_OK;
+}
+
+/* Sets those of a dense network to the narrow widths; one that two nodes count by must suit both.
+ */
+static grail_status set_counts(const onnx_reading *r, const int64_t *widths, bool *differ,
+                               onnx_integer_list *list)
+{
+    for (int64_t i = 0; i < r->count_count; i++) {
+        const onnx_count *c = &r->counts[i];
+        int64_t *place = NULL;
+        CHECK(count_place(r->file, c, list, &place));
+        for (int64_t k = 0; k < i; k++) {
+            const onnx_count *other = &r->counts[k];
+            if (other->tensor == c->tensor && other->element == c->element &&
+                widths[other->value] != widths[c->value]) {
+                return error_set(GRAIL_ERROR_UNSUPPORTED,
+                                 "the constant '%s' counts channels for several nodes, which keep "
+                                 "other numbers; give each a constant of its own",
+                                 r->file->tensors[c->tensor].view.name);
+            }
+        }
+        *differ = *differ || *place != widths[c->value];
+        *place = widths[c->value];
+    }
+    return GRAIL_OK;
+}
+
+grail_status onnx_network_integers(const checkpoint *weights, const graph *narrowed,
+                                   onnx_integer_list *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    bool differ = false;
+    onnx_reading r = {0};
+    *out = (onnx_integer_list){0};
+    if (checkpoint_onnx(weights) == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(read_network(weights, &r));
+    TRY(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]));
+    TRY(graph_widths(narrowed, widths));
+    TRY(error_in(set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
+    if (!differ) {
+        onnx_integer_list_fini(out);
+    }
+out:
+    memory_free(widths);
+    reading_fini(&r);
+    return status;
+}
+
+/* The nodes state no widths but those of their tensors. */
+static grail_status describe_narrowed(const architecture *self, const graph *narrowed,
+                                      json_t *config)
+{
+    (void)self;
+    (void)narrowed;
+    (void)config;
+    return GRAIL_OK;
+}
+
+static grail_status judge_loaders(const architecture *self, const json_t *config,
+                                  const graph *dense, const graph *narrowed,
+                                  loader_verdict *verdicts)
+{
+    (void)self;
+    (void)config;
+    (void)dense;
+    (void)narrowed;
+    verdicts[0] = (loader_verdict){.loader = "its own program", .loads = true};
+    remark(&verdicts[0], "what runs the dense file runs this one: it has the same inputs, outputs "
+                         "and operators");
+    verdicts[1] = (loader_verdict){.loader = "ONNX Runtime", .loads = true};
+    remark(&verdicts[1], "the file itself");
+    return GRAIL_OK;
+}
+
+/* Constants that are no parameters stay as they are. */
+static outside_part outside(const char *tensor)
+{
+    (void)tensor;
+    return OUTSIDE_BUFFER;
+}
+
+static const char *preset(const json_t *config)
+{
+    return json_string_value(json_object_get(config, "preset"));
+}
+
+static const char *const settings[] = {"preset", NULL};
+
+const architecture architecture_onnx = {
+    .name = "onnx",
+    .settings = settings,
+    .build = build,
+    .image_processor = "ConvNext",
+    .preset = preset,
+    .describe_narrowed = describe_narrowed,
+    .judge_loaders = judge_loaders,
+    .outside = outside,
+};

@@ -1,0 +1,734 @@
+#include "arch/onnx_nodes.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_AXES = 4 };
+
+/* -- what is refused --------------------------------------------------------------------------- */
+
+grail_status onnx_in_node(const onnx_reading *r, grail_status status)
+{
+    const onnx_node *n = &r->node->node;
+    const bool has_name = *n->name != '\0';
+    const char *output = n->output_count > 0 ? n->outputs[0] : "";
+    return error_in(status, "node %s'%s' (%s)", has_name ? "" : "of ", has_name ? n->name : output,
+                    n->operator_name);
+}
+
+grail_status onnx_misfit(const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return error_set(GRAIL_ERROR_UNSUPPORTED, "%s", text);
+}
+
+/* -- attributes and inputs --------------------------------------------------------------------- */
+
+static int64_t integer_of(const onnx_reading *r, const char *name, int64_t usual)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    return a != NULL && a->kind == ONNX_INTEGER ? a->integer : usual;
+}
+
+static double real_of(const onnx_reading *r, const char *name, double usual)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    return a != NULL && a->kind == ONNX_REAL ? a->real : usual;
+}
+
+static bool text_is(const onnx_reading *r, const char *name, const char *text)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    return a != NULL && a->kind == ONNX_TEXT && a->text.size == strlen(text) &&
+           memcmp(a->text.bytes, text, a->text.size) == 0;
+}
+
+static bool has_input(const onnx_reading *r, int i)
+{
+    return i < r->node->node.input_count && r->node->inputs[i] >= 0;
+}
+
+static onnx_known *known_input(const onnx_reading *r, int i)
+{
+    return &r->values[r->node->inputs[i]];
+}
+
+/* Input i, which the images reach. */
+static grail_status value_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    if (!has_input(r, i) || known_input(r, i)->value == GRAPH_NONE) {
+        return onnx_misfit(
+            "its input %d is a constant, or does not follow from the images; grail has "
+            "no row for that",
+            i);
+    }
+    *out = known_input(r, i);
+    return GRAIL_OK;
+}
+
+/* Integers that an attribute or an input gives, at most MOST_AXES; *count 0 where none does. */
+static grail_status list_of(const onnx_reading *r, const char *name, int input, int *count,
+                            int64_t list[MOST_AXES])
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    *count = 0;
+    if (a != NULL && a->kind == ONNX_INTEGERS && a->count <= MOST_AXES) {
+        *count = a->count;
+        memcpy(list, a->integers, (size_t)a->count * sizeof list[0]);
+    } else if (a != NULL) {
+        return onnx_misfit("its attribute '%s' is no list of at most %d integers", name, MOST_AXES);
+    } else if (input > 0 && has_input(r, input)) {
+        const int64_t tensor = known_input(r, input)->tensor;
+        int64_t elements = 0;
+        const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
+        if (t == NULL || t->element != ONNX_INT64 ||
+            !shape_elements(t->view.rank, t->view.shape, &elements) || elements > MOST_AXES) {
+            return onnx_misfit(
+                "'%s' is computed, or more than %d integers; fold the constants of the "
+                "model first (onnxsim)",
+                r->node->node.inputs[input], MOST_AXES);
+        }
+        *count = (int)elements;
+        return onnx_tensor_integers(t, list);
+    }
+    return GRAIL_OK;
+}
+
+/* A number that an input gives, or an attribute of older operator sets; *found false: neither. */
+static grail_status number_of(const onnx_reading *r, const char *name, int input, bool *found,
+                              double *out)
+{
+    float value = 0.0F;
+    int64_t elements = 0;
+    *out = real_of(r, name, 0.0);
+    *found = onnx_node_attribute(r->node, name) != NULL;
+    if (!has_input(r, input)) {
+        return GRAIL_OK;
+    }
+    const int64_t tensor = known_input(r, input)->tensor;
+    const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
+    if (t == NULL || !shape_elements(t->view.rank, t->view.shape, &elements) || elements != 1) {
+        return onnx_misfit("'%s' is no constant number", r->node->node.inputs[input]);
+    }
+    CHECK(onnx_tensor_f32(t, &value));
+    *found = true;
+    *out = (double)value;
+    return GRAIL_OK;
+}
+
+/* The tensor of input i, a constant of `rank` dimensions of 1 or more; *transposed NULL: it must
+ * lie as it is read. */
+static grail_status tensor_input(const onnx_reading *r, int i, int rank, bool *transposed,
+                                 const tensor_view **out)
+{
+    const onnx_known *k = has_input(r, i) ? known_input(r, i) : NULL;
+    if (k == NULL || k->tensor < 0 || (k->transposed && transposed == NULL)) {
+        return onnx_misfit(
+            "its weights (input %d) are computed, or missing; grail narrows weights that "
+            "are constants",
+            i);
+    }
+    const tensor_view *t = &r->file->tensors[k->tensor].view;
+    bool is_fit =
+        t->rank == rank && dtype_is_float(t->dtype) && !r->file->tensors[k->tensor].is_numbers;
+    for (int d = 0; is_fit && d < rank; d++) {
+        is_fit = t->shape[d] > 0;
+    }
+    if (!is_fit) {
+        char text[64];
+        return onnx_misfit(
+            "its tensor '%.100s' has shape %s, expected %d dimensions of floating-point "
+            "values",
+            t->name, shape_text(t->rank, t->shape, text, sizeof text), rank);
+    }
+    if (transposed != NULL) {
+        *transposed = k->transposed;
+    }
+    *out = t;
+    return GRAIL_OK;
+}
+
+/* A parameter in a tensor that no other node reads: what two read cannot be narrowed for each. */
+static grail_status add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
+                                  int *out)
+{
+    const storage_map map = {.transposed = transposed};
+    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
+                              t->shape[2], t->shape[3]};
+    if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
+        return onnx_misfit(
+            "its tensor '%.100s' is read by another node, too; give each a tensor of its "
+            "own",
+            t->name);
+    }
+    return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
+                            out);
+}
+
+/* A vector of so many channels; GRAPH_NONE where it may be left out and is. */
+static grail_status add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
+                               int *out)
+{
+    const tensor_view *t = NULL;
+    *out = GRAPH_NONE;
+    if (is_optional && !has_input(r, i)) {
+        return GRAIL_OK;
+    }
+    CHECK(tensor_input(r, i, 1, NULL, &t));
+    return t->shape[0] == width
+               ? add_parameter(r, t, false, out)
+               : onnx_misfit("its tensor '%.100s' has %lld values, but there are %lld channels",
+                             t->name, (long long)t->shape[0], (long long)width);
+}
+
+/* -- outputs ----------------------------------------------------------------------------------- */
+
+static grail_status give(const onnx_reading *r, int i, onnx_known like)
+{
+    const onnx_file_node *n = r->node;
+    if (i >= n->node.output_count || n->outputs[i] < 0) {
+        return onnx_misfit("has no output %d", i);
+    }
+    onnx_known *out = &r->values[n->outputs[i]];
+    like.readers = out->readers;
+    like.depth = out->depth;
+    *out = like;
+    return GRAIL_OK;
+}
+
+/* Output 0 <- a node of the graph, whose other properties are those of its input. */
+static grail_status give_node(const onnx_reading *r, const node *n, onnx_known like)
+{
+    CHECK(graph_add_node(r->g, n, &like.value));
+    return give(r, 0, like);
+}
+
+static node plain(node_kind kind, const onnx_known *left, const onnx_known *right)
+{
+    return node_of(kind, GRAPH_NONE, left->value, right == NULL ? GRAPH_NONE : right->value);
+}
+
+static grail_status needs_rank(const onnx_known *x, int rank)
+{
+    return x->rank == rank ? GRAIL_OK
+                           : onnx_misfit("reads %d dimensions, expected %s", x->rank,
+                                         rank == IMAGE_RANK ? "[N, C, H, W]" : "[N, C]");
+}
+
+/* -- operators --------------------------------------------------------------------------------- */
+
+static grail_status equal_numbers(const onnx_reading *r, const char *name, int count, int64_t usual,
+                                  int64_t *out)
+{
+    int64_t list[MOST_AXES];
+    int given = 0;
+    *out = usual;
+    CHECK(list_of(r, name, 0, &given, list));
+    if (given == 0) {
+        return GRAIL_OK;
+    }
+    bool same = given == count;
+    for (int i = 1; i < given; i++) {
+        same = same && list[i] == list[0];
+    }
+    *out = list[0];
+    return same ? GRAIL_OK
+                : onnx_misfit("its %s differ between directions, for which grail has no window yet",
+                              name);
+}
+
+/* Nothing bounds what a file says but that windows fit, which graph_extents checks. */
+static grail_status window_of(const onnx_reading *r, int64_t height, int64_t width, window2d *out)
+{
+    const int64_t most = 1 << 20;
+    const bool is_explicit = onnx_node_attribute(r->node, "auto_pad") == NULL ||
+                             text_is(r, "auto_pad", "NOTSET") || text_is(r, "auto_pad", "VALID");
+    *out = (window2d){.kernel_height = height, .kernel_width = width};
+    CHECK(equal_numbers(r, "strides", 2, 1, &out->stride));
+    CHECK(equal_numbers(r, "dilations", 2, 1, &out->dilation));
+    CHECK(equal_numbers(r, "pads", 4, 0, &out->padding));
+    if (!is_explicit) {
+        return onnx_misfit(
+            "pads by 'auto_pad', which grail does not compute; export the network with "
+            "'pads'");
+    }
+    if (integer_of(r, "ceil_mode", 0) != 0) {
+        return onnx_misfit("rounds sizes up (ceil_mode), for which grail has no window yet");
+    }
+    return height > 0 && width > 0 && height <= most && width <= most && out->stride > 0 &&
+                   out->stride <= most && out->dilation > 0 && out->dilation <= most &&
+                   out->padding >= 0 && out->padding <= most
+               ? GRAIL_OK
+               : onnx_misfit("has a window that is empty, negative or of more than %lld positions",
+                             (long long)most);
+}
+
+static grail_status read_conv(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    const tensor_view *t = NULL;
+    node n;
+    CHECK(value_input(r, 0, &x));
+    CHECK(needs_rank(x, IMAGE_RANK));
+    CHECK(tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    const int64_t groups = integer_of(r, "group", 1);
+    const bool is_depthwise = groups > 1 && groups == x->width && t->shape[1] == 1;
+    if (is_depthwise ? t->shape[0] != groups : groups != 1) {
+        return onnx_misfit(
+            "has %lld groups of channels; grail narrows convolutions of one group, or of "
+            "one channel in and out each",
+            (long long)groups);
+    }
+    if (!is_depthwise && t->shape[1] != x->width) {
+        return onnx_misfit("reads %lld channels, but there are %lld", (long long)t->shape[1],
+                           (long long)x->width);
+    }
+    onnx_known y = *x;
+    n = plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
+    CHECK(window_of(r, t->shape[2], t->shape[3], &n.window));
+    CHECK(add_parameter(r, t, false, &n.weight));
+    CHECK(add_vector(r, 2, t->shape[0], true, &n.bias));
+    y.width = t->shape[0];
+    y.one = x->one && t->shape[2] == 1 && t->shape[3] == 1 && n.window.padding == 0;
+    return give_node(r, &n, y);
+}
+
+static grail_status read_batch_norm(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    node n = plain(NODE_BATCH_NORM, x, NULL);
+    n.norm.epsilon = real_of(r, "epsilon", 1e-5);
+    if (integer_of(r, "training_mode", 0) != 0 || r->node->node.output_count != 1) {
+        return onnx_misfit("is of training; export the network for inference");
+    }
+    CHECK(add_vector(r, 1, x->width, false, &n.weight));
+    CHECK(add_vector(r, 2, x->width, false, &n.bias));
+    CHECK(add_vector(r, 3, x->width, false, &n.mean));
+    CHECK(add_vector(r, 4, x->width, false, &n.variance));
+    return give_node(r, &n, *x);
+}
+
+static grail_status add_activation(onnx_reading *r, activation_kind kind)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    node n = plain(NODE_ACTIVATION, x, NULL);
+    n.activation = kind;
+    return give_node(r, &n, *x);
+}
+
+static grail_status read_relu(onnx_reading *r)
+{
+    return add_activation(r, ACTIVATION_RELU);
+}
+
+static grail_status read_sigmoid(onnx_reading *r)
+{
+    return add_activation(r, ACTIVATION_SIGMOID);
+}
+
+static grail_status read_gelu(onnx_reading *r)
+{
+    return add_activation(r, text_is(r, "approximate", "tanh") ? ACTIVATION_GELU_TANH
+                                                               : ACTIVATION_GELU);
+}
+
+static grail_status read_hard_sigmoid(onnx_reading *r)
+{
+    const bool is_usual =
+        fabs(real_of(r, "alpha", 0.2) - 1.0 / 6.0) < 1e-6 && real_of(r, "beta", 0.5) == 0.5;
+    return is_usual ? add_activation(r, ACTIVATION_HARD_SIGMOID)
+                    : onnx_misfit("has another slope than 1/6, for which grail has no row");
+}
+
+/* x * hard_sigmoid(x) */
+static grail_status read_hard_swish(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    onnx_known gate = *x;
+    node n = plain(NODE_ACTIVATION, x, NULL);
+    n.activation = ACTIVATION_HARD_SIGMOID;
+    CHECK(graph_add_node(r->g, &n, &gate.value));
+    n = plain(NODE_MULTIPLY, x, &gate);
+    return give_node(r, &n, *x);
+}
+
+static grail_status read_clip(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    double low = 0.0;
+    double high = 0.0;
+    bool has_low = false;
+    bool has_high = false;
+    CHECK(value_input(r, 0, &x));
+    CHECK(number_of(r, "min", 1, &has_low, &low));
+    CHECK(number_of(r, "max", 2, &has_high, &high));
+    if (!has_low || !has_high || !isfinite(low) || !isfinite(high) || low > high) {
+        return has_low && !has_high && low == 0.0
+                   ? read_relu(r)
+                   : onnx_misfit("has no lower or no upper bound, or a larger lower one");
+    }
+    if (low == 0.0 && high == 6.0) {
+        return add_activation(r, ACTIVATION_RELU6);
+    }
+    node n = plain(NODE_CLAMP, x, NULL);
+    n.clamp = (clamp_attributes){.low = low, .high = high};
+    return give_node(r, &n, *x);
+}
+
+/* A vector that is added to what a Linear without a bias makes is its bias. */
+static grail_status take_bias(onnx_reading *r, int i)
+{
+    const onnx_known *x = known_input(r, 1 - i);
+    node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
+    if (last == NULL || last->output != x->value || last->kind != NODE_LINEAR ||
+        last->bias != GRAPH_NONE || x->readers != 1) {
+        return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
+    }
+    CHECK(add_vector(r, i, x->width, false, &last->bias));
+    return give(r, 0, *x);
+}
+
+static grail_status read_pair(onnx_reading *r, node_kind kind)
+{
+    onnx_known *x = NULL;
+    onnx_known *y = NULL;
+    for (int i = 0; kind == NODE_ADD && i < 2; i++) {
+        if (has_input(r, 0) && has_input(r, 1) && known_input(r, i)->tensor >= 0) {
+            return take_bias(r, i);
+        }
+    }
+    CHECK(value_input(r, 0, &x));
+    CHECK(value_input(r, 1, &y));
+    if (x->rank != y->rank || x->width != y->width) {
+        return onnx_misfit("reads %d dimensions of %lld channels and %d of %lld, expected the same",
+                           x->rank, (long long)x->width, y->rank, (long long)y->width);
+    }
+    const bool turns = x->one != y->one ? x->one : y->depth < x->depth;
+    node n = turns ? plain(kind, y, x) : plain(kind, x, y);
+    n.repeats_second = x->one != y->one;
+    return give_node(r, &n, turns ? *y : *x);
+}
+
+static grail_status read_add(onnx_reading *r)
+{
+    return read_pair(r, NODE_ADD);
+}
+
+static grail_status read_mul(onnx_reading *r)
+{
+    return read_pair(r, NODE_MULTIPLY);
+}
+
+static grail_status read_max_pool(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t kernel[MOST_AXES];
+    CHECK(value_input(r, 0, &x));
+    CHECK(needs_rank(x, IMAGE_RANK));
+    CHECK(list_of(r, "kernel_shape", 0, &count, kernel));
+    node n = plain(NODE_MAX_POOL, x, NULL);
+    if (count != 2 || r->node->node.output_count != 1) {
+        return onnx_misfit("is no maximum over windows of two dimensions alone");
+    }
+    CHECK(window_of(r, kernel[0], kernel[1], &n.window));
+    onnx_known y = *x;
+    y.one = false;
+    return give_node(r, &n, y);
+}
+
+static grail_status add_mean(onnx_reading *r, bool keeps)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    CHECK(needs_rank(x, IMAGE_RANK));
+    node n = plain(NODE_MEAN, x, NULL);
+    onnx_known y = *x;
+    y.one = true;
+    y.rank = keeps ? IMAGE_RANK : FLAT_RANK;
+    return give_node(r, &n, y);
+}
+
+static grail_status read_global_pool(onnx_reading *r)
+{
+    return add_mean(r, true);
+}
+
+/* Axes 2 and 3, counted from either end. */
+static bool are_positions(int count, const int64_t axes[])
+{
+    bool is_there[2] = {false, false};
+    for (int i = 0; i < count; i++) {
+        const int64_t axis = axes[i] < 0 ? axes[i] + IMAGE_RANK : axes[i];
+        if (axis != 2 && axis != 3) {
+            return false;
+        }
+        is_there[axis - 2] = true;
+    }
+    return is_there[0] && is_there[1];
+}
+
+static grail_status read_reduce_mean(onnx_reading *r)
+{
+    int count = 0;
+    int64_t axes[MOST_AXES];
+    CHECK(list_of(r, "axes", 1, &count, axes));
+    return are_positions(count, axes)
+               ? add_mean(r, integer_of(r, "keepdims", 1) != 0)
+               : onnx_misfit(
+                     "is over other dimensions than height and width, for which grail has no "
+                     "row");
+}
+
+/* What keeps the channels, and has one position of each sample before and behind. */
+static grail_status give_flat(onnx_reading *r, int rank)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    if (!x->one) {
+        return onnx_misfit("puts positions beside channels, for which grail has no row yet: it may "
+                           "stand behind a pool over all positions");
+    }
+    onnx_known y = *x;
+    y.rank = rank;
+    return give(r, 0, y);
+}
+
+static grail_status read_flatten(onnx_reading *r)
+{
+    return integer_of(r, "axis", 1) == 1
+               ? give_flat(r, FLAT_RANK)
+               : onnx_misfit("flattens other dimensions than those behind the "
+                             "first");
+}
+
+static grail_status note_count(onnx_reading *r, int64_t tensor, int64_t element, int value)
+{
+    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
+    r->counts[r->count_count++] = (onnx_count){tensor, element, value};
+    return GRAIL_OK;
+}
+
+/* [N, C] or [N, C, 1, 1], where either may be -1 or 0. */
+static grail_status read_reshape(onnx_reading *r)
+{
+    int count = 0;
+    int64_t shape[MOST_AXES];
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    CHECK(list_of(r, "shape", 1, &count, shape));
+    const bool is_flat = count == FLAT_RANK;
+    const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
+    if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
+        return onnx_misfit("moves channels, for which grail has no row");
+    }
+    CHECK(give_flat(r, count));
+    return shape[1] > 0 ? note_count(r, known_input(r, 1)->tensor, 1, x->value) : GRAIL_OK;
+}
+
+static grail_status read_squeeze(onnx_reading *r)
+{
+    int count = 0;
+    int64_t axes[MOST_AXES];
+    CHECK(list_of(r, "axes", 1, &count, axes));
+    return are_positions(count, axes)
+               ? give_flat(r, FLAT_RANK)
+               : onnx_misfit("takes out other dimensions than height and width");
+}
+
+static grail_status read_unsqueeze(onnx_reading *r)
+{
+    int count = 0;
+    int64_t axes[MOST_AXES];
+    CHECK(list_of(r, "axes", 1, &count, axes));
+    return are_positions(count, axes) ? give_flat(r, IMAGE_RANK)
+                                      : onnx_misfit("adds other dimensions than height and width");
+}
+
+/* y = x W^T + b: `is_turned` where input 1 is W^T. */
+static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
+{
+    onnx_known *x = NULL;
+    const tensor_view *t = NULL;
+    bool transposed = false;
+    CHECK(value_input(r, 0, &x));
+    CHECK(needs_rank(x, FLAT_RANK));
+    CHECK(tensor_input(r, 1, 2, &transposed, &t));
+    node n = plain(NODE_LINEAR, x, NULL);
+    onnx_known y = *x;
+    transposed = transposed != is_turned;
+    y.width = t->shape[transposed ? 1 : 0];
+    if (t->shape[transposed ? 0 : 1] != x->width) {
+        return onnx_misfit("its tensor '%.100s' does not read %lld features", t->name,
+                           (long long)x->width);
+    }
+    CHECK(add_parameter(r, t, transposed, &n.weight));
+    CHECK(has_bias ? add_vector(r, 2, y.width, true, &n.bias) : GRAIL_OK);
+    return give_node(r, &n, y);
+}
+
+static grail_status read_gemm(onnx_reading *r)
+{
+    if (real_of(r, "alpha", 1.0) != 1.0 || real_of(r, "beta", 1.0) != 1.0 ||
+        integer_of(r, "transA", 0) != 0) {
+        return onnx_misfit("scales its factors (alpha, beta), or transposes the first one");
+    }
+    return add_linear(r, integer_of(r, "transB", 0) == 0, true);
+}
+
+static grail_status read_mat_mul(onnx_reading *r)
+{
+    return add_linear(r, true, false);
+}
+
+static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
+{
+    const int64_t axis = integer_of(r, "axis", 0);
+    return axis == 1 || axis == 1 - x->rank
+               ? GRAIL_OK
+               : onnx_misfit("is along dimension %lld, which is not that of the channels",
+                             (long long)axis);
+}
+
+/* In a chain, since a node has up to three inputs. */
+static grail_status read_concat(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    CHECK(value_input(r, 0, &x));
+    CHECK(check_channel_axis(r, x));
+    onnx_known y = *x;
+    for (int i = 1; i < r->node->node.input_count; i++) {
+        CHECK(value_input(r, i, &x));
+        if (x->rank != y.rank || x->one != y.one) {
+            return onnx_misfit("its inputs have other dimensions");
+        }
+        node n = plain(NODE_CONCAT, &y, x);
+        y.width += x->width;
+        CHECK(graph_add_node(r->g, &n, &y.value));
+    }
+    return give(r, 0, y);
+}
+
+/* Sizes that an input gives; others would have to be equal, or are an attribute. */
+static grail_status read_split(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t sizes[MOST_AXES];
+    int64_t first = 0;
+    CHECK(value_input(r, 0, &x));
+    CHECK(check_channel_axis(r, x));
+    CHECK(list_of(r, "split", 1, &count, sizes));
+    if (count != r->node->node.output_count || !has_input(r, 1)) {
+        return onnx_misfit("has no sizes as a constant input, which a cut would change; export the "
+                           "network with operator set 13 or later");
+    }
+    const onnx_known whole = *x;
+    for (int i = 0; i < count; i++) {
+        if (sizes[i] < 1 || sizes[i] > whole.width - first) {
+            return onnx_misfit("takes more channels than the %lld there are",
+                               (long long)whole.width);
+        }
+        onnx_known y = whole;
+        node n = plain(NODE_SLICE, &whole, NULL);
+        n.slice = (slice_attributes){first, sizes[i]};
+        y.width = sizes[i];
+        CHECK(graph_add_node(r->g, &n, &y.value));
+        CHECK(give(r, i, y));
+        CHECK(note_count(r, known_input(r, 1)->tensor, i, y.value));
+        first += sizes[i];
+    }
+    return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");
+}
+
+/* Gives on what it reads; a matrix of weights may be turned. */
+static grail_status read_identity(onnx_reading *r)
+{
+    return has_input(r, 0) ? give(r, 0, *known_input(r, 0)) : onnx_misfit("reads nothing");
+}
+
+static grail_status read_dropout(onnx_reading *r)
+{
+    for (int i = 1; i < r->node->node.output_count; i++) {
+        if (r->node->outputs[i] >= 0 && r->values[r->node->outputs[i]].readers > 0) {
+            return onnx_misfit("gives its mask, too, for which grail has no row");
+        }
+    }
+    return read_identity(r);
+}
+
+static grail_status read_transpose(onnx_reading *r)
+{
+    int count = 0;
+    int64_t order[MOST_AXES];
+    CHECK(list_of(r, "perm", 0, &count, order));
+    const onnx_known *k = has_input(r, 0) ? known_input(r, 0) : NULL;
+    if (k == NULL || k->tensor < 0 || count != 2 || order[0] != 1 || order[1] != 0) {
+        return onnx_misfit("moves dimensions of a value, for which grail has no row yet");
+    }
+    onnx_known y = *k;
+    y.transposed = !k->transposed;
+    return give(r, 0, y);
+}
+
+static grail_status read_constant(onnx_reading *r)
+{
+    return r->values[r->node->outputs[0]].tensor >= 0
+               ? GRAIL_OK
+               : onnx_misfit("holds values that are no numbers");
+}
+
+typedef grail_status (*operator_reader)(onnx_reading *r);
+
+static const struct {
+    const char *name;
+    operator_reader read;
+} operators[] = {{"Add", read_add},
+                 {"BatchNormalization", read_batch_norm},
+                 {"Clip", read_clip},
+                 {"Concat", read_concat},
+                 {"Constant", read_constant},
+                 {"Conv", read_conv},
+                 {"Dropout", read_dropout},
+                 {"Flatten", read_flatten},
+                 {"Gelu", read_gelu},
+                 {"Gemm", read_gemm},
+                 {"GlobalAveragePool", read_global_pool},
+                 {"HardSigmoid", read_hard_sigmoid},
+                 {"HardSwish", read_hard_swish},
+                 {"Identity", read_identity},
+                 {"MatMul", read_mat_mul},
+                 {"MaxPool", read_max_pool},
+                 {"Mul", read_mul},
+                 {"ReduceMean", read_reduce_mean},
+                 {"Relu", read_relu},
+                 {"Reshape", read_reshape},
+                 {"Sigmoid", read_sigmoid},
+                 {"Split", read_split},
+                 {"Squeeze", read_squeeze},
+                 {"Transpose", read_transpose},
+                 {"Unsqueeze", read_unsqueeze}};
+
+grail_status onnx_read_node(onnx_reading *r, int64_t i)
+{
+    r->node = &r->file->nodes[i];
+    r->is_read[i] = true;
+    for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
+        if (onnx_node_is(r->node, operators[k].name)) {
+            return onnx_in_node(r, operators[k].read(r));
+        }
+    }
+    return onnx_in_node(
+        r, onnx_misfit("grail has no row for this operator in networks of ONNX yet; where "
+                       "the checkpoint that the file was exported from is of a family it "
+                       "reads, give that"));
+}

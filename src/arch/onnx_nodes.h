@@ -1,0 +1,47 @@
+/* The nodes of an ONNX file as nodes of a graph. A value of the graph is rows of channels; of a
+ * value of ONNX it is known which dimension is the channel: the second one of [N, C, H, W] and [N,
+ * C]. A node that the graph has no row for is refused by its name. */
+#ifndef GRAIL_ARCH_ONNX_NODES_H
+#define GRAIL_ARCH_ONNX_NODES_H
+
+#include "format/onnx/onnx_file.h"
+#include "graph/graph.h"
+
+enum { IMAGE_RANK = 4, FLAT_RANK = 2 };
+
+/* What is known of a value of ONNX. */
+typedef struct onnx_known {
+    int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
+    int64_t tensor;  /* the constant; -1: none */
+    bool transposed; /* a matrix, and the other way round in its tensor */
+    int rank;        /* IMAGE_RANK or FLAT_RANK */
+    bool one;        /* position in each sample */
+    int64_t width;
+    int64_t readers; /* inputs of nodes, and outputs of the network */
+    int64_t depth;   /* nodes on the longest way to it */
+} onnx_known;
+
+/* An integer of the file that counts channels of a value of the graph. */
+typedef struct onnx_count {
+    int64_t tensor, element;
+    int value;
+} onnx_count;
+
+typedef struct onnx_reading {
+    const onnx_file *file;
+    graph *g;
+    onnx_known *values;
+    bool *is_read; /* of nodes */
+    onnx_count *counts;
+    int64_t count_count;
+    const onnx_file_node *node; /* at hand */
+} onnx_reading;
+
+/** A refusal, whose message names the node at hand. */
+grail_status onnx_in_node(const onnx_reading *r, grail_status status) GRAIL_MUST_CHECK;
+grail_status onnx_misfit(const char *format, ...) GRAIL_PRINTF(1, 2) GRAIL_MUST_CHECK;
+
+/** Adds node i of the file to the graph; what it reads is known. */
+grail_status onnx_read_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
+
+#endif
