@@ -412,7 +412,8 @@ static grail_status explain(const grail_model *m, grail_status status)
 {
     const bool misfits = status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_SHAPE ||
                          status == GRAIL_ERROR_UNSUPPORTED;
-    if (misfits && (m->architecture == NULL || m->architecture->preset != NULL)) {
+    const bool has_nodes = m->checkpoint != NULL && checkpoint_onnx(m->checkpoint) != NULL;
+    if (misfits && !has_nodes && (m->architecture == NULL || m->architecture->preset != NULL)) {
         status = foreign_parts_explain(m->checkpoint, status);
     }
     const char *ending = m->architecture == NULL ? NULL : m->architecture->class_ending;

@@ -5,6 +5,8 @@
 #include "arch/loader_lines.h"
 #include "arch/onnx_nodes.h"
 
+#include <string.h>
+
 /* -- the order of the nodes -------------------------------------------------------------------- */
 
 static void measure_depths(onnx_reading *r)
@@ -128,9 +130,18 @@ static bool is_cut(const graph *g, const reads *of, int i)
     return i > 0 && of[g->nodes[i - 1].output].is_alone;
 }
 
+/* Whether several nodes read that value, and what they begin is added or put side by side in the
+ * end: not so the factors of a value by itself, or by its means. */
 static bool is_fork(const graph *g, const reads *of, int i)
 {
-    return is_cut(g, of, i) && of[g->nodes[i - 1].output].count > 1;
+    if (!is_cut(g, of, i) || of[g->nodes[i - 1].output].count < 2) {
+        return false;
+    }
+    int end = i + 1;
+    while (end < g->node_count && !is_cut(g, of, end)) {
+        end++;
+    }
+    return g->nodes[end - 1].kind == NODE_ADD || g->nodes[end - 1].kind == NODE_CONCAT;
 }
 
 /* Where what reads the means begins, or the last map without such. */
@@ -307,21 +318,40 @@ static grail_status build(const architecture *self, const char *source, const js
 
 /* -- what is narrow ---------------------------------------------------------------------------- */
 
-/* *out <- where the integer that counts channels is in the list, to which its tensor is added. */
+static bool is_of(const onnx_integers *integers, const onnx_count *c)
+{
+    return integers->tensor == c->tensor && integers->attribute == c->attribute;
+}
+
+/* Adds the integers among which one counts channels, as they are. */
+static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_integer_list *list)
+{
+    const onnx_attribute *a = c->attribute;
+    const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
+    const size_t count = t != NULL                  ? t->view.bytes / sizeof(int64_t)
+                         : a->kind == ONNX_INTEGERS ? (size_t)a->count
+                                                    : 1;
+    CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));
+    onnx_integers *one = &list->items[list->count++];
+    *one = (onnx_integers){.tensor = c->tensor, .node = c->node, .attribute = a};
+    CHECK(memory_new(&one->values, count, sizeof one->values[0]));
+    if (t != NULL) {
+        return onnx_tensor_integers(t, one->values);
+    }
+    memcpy(one->values, a->kind == ONNX_INTEGERS ? a->integers : &a->integer,
+           count * sizeof one->values[0]);
+    return GRAIL_OK;
+}
+
+/* *out <- where the integer that counts channels is in the list. */
 static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
                                 int64_t **out)
 {
     int64_t i = 0;
-    const onnx_tensor *t = &f->tensors[c->tensor];
-    while (i < list->count && list->items[i].tensor != c->tensor) {
+    while (i < list->count && !is_of(&list->items[i], c)) {
         i++;
     }
-    if (i == list->count) {
-        CHECK(memory_reserve(&list->items, (size_t)i + 1, sizeof list->items[0]));
-        list->items[list->count++] = (onnx_integers){.tensor = c->tensor};
-        CHECK(memory_new(&list->items[i].values, t->view.bytes, 1));
-        CHECK(onnx_tensor_integers(t, list->items[i].values));
-    }
+    CHECK(i == list->count ? add_integers(f, c, list) : GRAIL_OK);
     *out = &list->items[i].values[c->element];
     return GRAIL_OK;
 }
@@ -337,7 +367,7 @@ static grail_status set_counts(const onnx_reading *r, const int64_t *widths, boo
         CHECK(count_place(r->file, c, list, &place));
         for (int64_t k = 0; k < i; k++) {
             const onnx_count *other = &r->counts[k];
-            if (other->tensor == c->tensor && other->element == c->element &&
+            if (c->tensor >= 0 && other->tensor == c->tensor && other->element == c->element &&
                 widths[other->value] != widths[c->value]) {
                 return error_set(GRAIL_ERROR_UNSUPPORTED,
                                  "the constant '%s' counts channels for several nodes, which keep "

@@ -187,6 +187,21 @@ static grail_status add_vector(const onnx_reading *r, int i, int64_t width, bool
                              t->name, (long long)t->shape[0], (long long)width);
 }
 
+/* Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
+static grail_status note_count(onnx_reading *r, const char *name, int input, int64_t element,
+                               int value)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
+    r->counts[r->count_count++] =
+        (onnx_count){.tensor = a == NULL ? known_input(r, input)->tensor : -1,
+                     .node = r->node - r->file->nodes,
+                     .attribute = a,
+                     .element = element,
+                     .value = value};
+    return GRAIL_OK;
+}
+
 /* -- outputs ----------------------------------------------------------------------------------- */
 
 static grail_status give(const onnx_reading *r, int i, onnx_known like)
@@ -296,7 +311,8 @@ static grail_status read_conv(onnx_reading *r)
     CHECK(add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
     y.one = x->one && t->shape[2] == 1 && t->shape[3] == 1 && n.window.padding == 0;
-    return give_node(r, &n, y);
+    CHECK(give_node(r, &n, y));
+    return is_depthwise ? note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
 }
 
 static grail_status read_batch_norm(onnx_reading *r)
@@ -511,13 +527,6 @@ static grail_status read_flatten(onnx_reading *r)
                              "first");
 }
 
-static grail_status note_count(onnx_reading *r, int64_t tensor, int64_t element, int value)
-{
-    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] = (onnx_count){tensor, element, value};
-    return GRAIL_OK;
-}
-
 /* [N, C] or [N, C, 1, 1], where either may be -1 or 0. */
 static grail_status read_reshape(onnx_reading *r)
 {
@@ -531,8 +540,9 @@ static grail_status read_reshape(onnx_reading *r)
     if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
         return onnx_misfit("moves channels, for which grail has no row");
     }
+    const int value = x->value;
     CHECK(give_flat(r, count));
-    return shape[1] > 0 ? note_count(r, known_input(r, 1)->tensor, 1, x->value) : GRAIL_OK;
+    return shape[1] > 0 ? note_count(r, "shape", 1, 1, value) : GRAIL_OK;
 }
 
 static grail_status read_squeeze(onnx_reading *r)
@@ -618,7 +628,7 @@ static grail_status read_concat(onnx_reading *r)
     return give(r, 0, y);
 }
 
-/* Sizes that an input gives; others would have to be equal, or are an attribute. */
+/* Sizes that are stated: others would have to stay equal. */
 static grail_status read_split(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -644,7 +654,7 @@ static grail_status read_split(onnx_reading *r)
         y.width = sizes[i];
         CHECK(graph_add_node(r->g, &n, &y.value));
         CHECK(give(r, i, y));
-        CHECK(note_count(r, known_input(r, 1)->tensor, i, y.value));
+        CHECK(note_count(r, "split", 1, i, y.value));
         first += sizes[i];
     }
     return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");

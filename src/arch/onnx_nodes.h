@@ -23,7 +23,10 @@ typedef struct onnx_known {
 
 /* An integer of the file that counts channels of a value of the graph. */
 typedef struct onnx_count {
-    int64_t tensor, element;
+    int64_t tensor; /* -1: an attribute */
+    int64_t node;
+    const onnx_attribute *attribute;
+    int64_t element;
     int value;
 } onnx_count;
 

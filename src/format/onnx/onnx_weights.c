@@ -124,6 +124,33 @@ static bool keeps_shape(const tensor_view *view, const tensor_slot *slot)
            memcmp(view->shape, slot->shape, (size_t)slot->rank * sizeof slot->shape[0]) == 0;
 }
 
+static grail_status edit_attribute(const onnx_file *model, const onnx_integers *one,
+                                   onnx_edit *edit)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_node *n = &model->nodes[one->node].node;
+    onnx_attribute *all = NULL;
+    TRY(memory_new(&all, (size_t)n->attribute_count, sizeof all[0]));
+    memcpy(all, n->attributes, (size_t)n->attribute_count * sizeof all[0]);
+    onnx_attribute *changed = &all[one->attribute - n->attributes];
+    changed->message = (byte_range){0};
+    changed->integer = one->values[0];
+    changed->integers = one->values;
+    TRY(onnx_edit_attributes(edit, one->node, n->attribute_count, all));
+out:
+    memory_free(all);
+    return status;
+}
+
+static grail_status edit_integers(const onnx_file *model, const onnx_integers *one, onnx_edit *edit)
+{
+    if (one->tensor < 0) {
+        return edit_attribute(model, one, edit);
+    }
+    const tensor_view *view = &model->tensors[one->tensor].view;
+    return onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values);
+}
+
 static grail_status lay_out(tensor_writer *writer, const void *own)
 {
     grail_status status = GRAIL_OK;
@@ -145,9 +172,7 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
         }
     }
     for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
-        const onnx_integers *one = &integers->items[i];
-        const tensor_view *view = &model->tensors[one->tensor].view;
-        TRY(onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values));
+        TRY(edit_integers(model, &integers->items[i], edit));
     }
     TRY(onnx_edit_lay_out(edit, &writer->layout, places));
     for (int64_t i = 0; i < writer->count; i++) {

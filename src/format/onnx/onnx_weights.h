@@ -16,10 +16,12 @@ grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t
 /** The model of such a file. */
 const onnx_file *onnx_weights_model(const tensor_file *file);
 
-/** Integers that a narrowed model has in place of those of a tensor of INT64, such as the sizes of
- * a Split: as many. */
+/** Integers that a narrowed model has in place of others, as many: of a tensor of INT64, such as
+ * the sizes of a Split, or of an attribute, such as the groups of a Conv. */
 typedef struct onnx_integers {
-    int64_t tensor;
+    int64_t tensor;                  /* -1: of an attribute */
+    int64_t node;                    /* that has it */
+    const onnx_attribute *attribute; /* of the file: ONNX_INTEGER or ONNX_INTEGERS */
     int64_t *values;
 } onnx_integers;
 
