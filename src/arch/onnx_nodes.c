@@ -638,9 +638,9 @@ static grail_status read_split(onnx_reading *r)
     CHECK(value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(list_of(r, "split", 1, &count, sizes));
-    if (count != r->node->node.output_count || !has_input(r, 1)) {
-        return onnx_misfit("has no sizes as a constant input, which a cut would change; export the "
-                           "network with operator set 13 or later");
+    if (count != r->node->node.output_count) {
+        return onnx_misfit("states no sizes ('split'), which a cut would change; export the "
+                           "network with them");
     }
     const onnx_known whole = *x;
     for (int i = 0; i < count; i++) {

@@ -483,7 +483,8 @@ static int compare_holes(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-grail_status onnx_edit_lay_out(onnx_edit *e, file_layout *out, size_t places[])
+grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout *out,
+                               size_t places[])
 {
     grail_status status = GRAIL_OK;
     const onnx_file *file = e->file;
@@ -495,7 +496,7 @@ grail_status onnx_edit_lay_out(onnx_edit *e, file_layout *out, size_t places[])
     for (int64_t i = 0; i < file->tensor_count; i++) {
         const tensor_view *v = &file->tensors[i].view;
         places[i] = 0;
-        if (!e->tensors[i].is_changed && v->data != NULL && v->bytes > 0) {
+        if (is_later[i] && !e->tensors[i].is_changed && v->data != NULL && v->bytes > 0) {
             holes[count++] = (onnx_hole){{v->data, v->bytes}, &places[i]};
         }
     }

@@ -40,9 +40,11 @@ grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n) 
  * than `largest` bytes, its initializers go to FILE.data. A file that exists already is
  * GRAIL_ERROR_EXISTS, and nothing is left of a failure. Called once. */
 grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest) GRAIL_MUST_CHECK;
-/** The same for values that are written later: *out <- the model without them, as one file, and
- * places[tensors of the file] where those of each tensor go, 0 for one that is not laid anew, and
- * whose values do not lie in the file as they are. `give` may be NULL. Called once. */
-grail_status onnx_edit_lay_out(onnx_edit *e, file_layout *out, size_t places[]) GRAIL_MUST_CHECK;
+/** The same for values that are written later: those of the tensors that is_later[tensors of the
+ * file] says, each changed or stored in the file as it lies in memory. *out <- the model without
+ * them, as one file, and places[tensors of the file] where they go. `give` may be NULL. Called
+ * once. */
+grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout *out,
+                               size_t places[]) GRAIL_MUST_CHECK;
 
 #endif

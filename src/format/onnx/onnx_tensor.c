@@ -163,6 +163,19 @@ static grail_status count_numbers(const onnx_tensor *t, protobuf_wire wire, size
     }
 }
 
+/* Numbers of a fixed width in one packed field lie there as in memory; NULL for others. */
+static const void *packed_numbers(const onnx_tensor *t, protobuf_wire wire)
+{
+    byte_range rest = t->message;
+    protobuf_field field = {0};
+    while (rest.size > 0 && field.number != t->field) {
+        if (protobuf_next(&rest, &field) != GRAIL_OK) {
+            return NULL;
+        }
+    }
+    return field.wire == WIRE_BYTES && wire != WIRE_VARINT ? field.bytes.bytes : NULL;
+}
+
 /* The values in this file are as many as the shape says. `count` is of elements, `times` how often
  * the field of values occurs. */
 static grail_status place_inside(onnx_tensor *t, int64_t count, size_t times)
@@ -185,6 +198,7 @@ static grail_status place_inside(onnx_tensor *t, int64_t count, size_t times)
         t->view.data = raw.bytes->bytes;
     } else if (t->field != 0 && t->field != TENSOR_TEXTS) {
         CHECK(count_numbers(t, wire, &held));
+        t->view.data = times == 1 && held == expected ? packed_numbers(t, wire) : NULL;
     }
     return held == expected
                ? GRAIL_OK

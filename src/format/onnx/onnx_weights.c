@@ -160,12 +160,15 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
     onnx_edit *edit = NULL;
     size_t *places = NULL;
     int64_t *numbers = NULL;
+    bool *is_later = NULL;
     TRY(onnx_edit_create(model, &edit));
     TRY(memory_new(&places, (size_t)model->tensor_count, sizeof places[0]));
+    TRY(memory_new(&is_later, (size_t)model->tensor_count, sizeof is_later[0]));
     TRY(memory_new(&numbers, (size_t)writer->count, sizeof numbers[0]));
     for (int64_t i = 0; i < writer->count; i++) {
         const tensor_slot *slot = &writer->items[i];
         TRY(find_tensor(model, slot, &numbers[i]));
+        is_later[numbers[i]] = true;
         const tensor_view *view = &model->tensors[numbers[i]].view;
         if (!keeps_shape(view, slot) || (view->data == NULL && view->bytes > 0)) {
             TRY(onnx_edit_tensor(edit, numbers[i], slot->rank, slot->shape, NULL, NULL));
@@ -174,12 +177,13 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
     for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
         TRY(edit_integers(model, &integers->items[i], edit));
     }
-    TRY(onnx_edit_lay_out(edit, &writer->layout, places));
+    TRY(onnx_edit_lay_out(edit, is_later, &writer->layout, places));
     for (int64_t i = 0; i < writer->count; i++) {
         writer->items[i].place = places[numbers[i]];
     }
 out:
     memory_free(numbers);
+    memory_free(is_later);
     memory_free(places);
     onnx_edit_free(edit);
     return status;

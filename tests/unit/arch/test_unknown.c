@@ -74,7 +74,7 @@ TEST(every_row_of_the_refusals_is_complete)
 TEST(a_family_that_nobody_described_is_told_by_its_keys)
 {
     assert_fails(try_config("newmoe", "\"num_experts\": 8"), GRAIL_ERROR_UNSUPPORTED,
-                 "clip_vision_model; \"num_experts\" shows that its FFN has experts");
+                 "clip_vision_model, onnx; \"num_experts\" shows that its FFN has experts");
     assert_fails(try_config("newt5", "\"is_encoder_decoder\": true"), GRAIL_ERROR_UNSUPPORTED,
                  "\"is_encoder_decoder\" shows that it has an encoder and a decoder");
     assert_fails(try_config("newsoft", "\"final_logit_softcapping\": 30.0"),

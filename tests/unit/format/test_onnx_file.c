@@ -282,7 +282,7 @@ FIXTURE_TEST(tensors_that_lie_are_refused)
          MORE("\x70\x01\x6A\x0D\x0A\x08location\x12\x01"
               "d"),
          GRAIL_ERROR_UNSUPPORTED,
-         "a model in memory has no other files"},
+         "a file beside the model, which is read here as one file; save it as one"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         f->graph.size = 0;

@@ -1,0 +1,8 @@
+/* The forward pass of a network that an ONNX file describes, against ONNX Runtime
+ * (make_onnx_golden.py). */
+#include "vision_golden.h"
+
+TEST(a_small_network_of_onnx_nodes)
+{
+    assert_vision_directory("onnx", "net.onnx", "");
+}

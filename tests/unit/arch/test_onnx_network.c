@@ -1,0 +1,187 @@
+/* Graphs of ONNX files: what is refused, and by which name. The sound ones are in
+ * tests/golden/test_vision_onnx.c and tests/cli/test_onnx.sh. */
+#include "unit/format/onnx_bytes.h"
+
+#include "arch/model.h"
+#include "support/json_memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WIDTH = 3, CLASSES = 2 };
+
+static const float zeros[WIDTH * WIDTH * WIDTH * WIDTH];
+
+/* One node between a convolution and a pool: b <- OPERATOR(inputs). */
+typedef struct middle {
+    const char *operator_name, *inputs;
+    onnx_attribute attributes[2]; /* without a name: none */
+    const char *text;             /* of the message */
+} middle;
+
+typedef struct network {
+    middle node;
+    int64_t channels; /* of the images */
+    bool has_more;    /* a second input, or a node that nothing reads */
+    const char *output;
+} network;
+
+static void put_weights(buffer *nodes, const char *name, int rank, int64_t rows)
+{
+    const int64_t shape[] = {rows, WIDTH, rank == 2 ? 1 : WIDTH, WIDTH};
+    int64_t elements = 0;
+    assert_true(shape_elements(rank, shape, &elements));
+    put_tensor(nodes, GRAPH_INITIALIZER, name, ONNX_FLOAT, rank, shape, zeros,
+               (size_t)elements * sizeof zeros[0], NO_MORE);
+}
+
+static void put_network(buffer *nodes, const network *n)
+{
+    const int64_t images[] = {ONNX_ANY_SIZE, n->channels, 8, 8};
+    const onnx_attribute turned = {.name = "transB", .kind = ONNX_INTEGER, .integer = 1};
+    buffer fields;
+    buffer_init(&fields, 4096);
+    assert_ok(onnx_put_value(nodes, GRAPH_INPUT, "pixels", ONNX_FLOAT, 4, images));
+    if (n->has_more) {
+        assert_ok(onnx_put_value(nodes, GRAPH_INPUT, "other", ONNX_FLOAT, 4, images));
+    }
+    put_weights(nodes, "w", 4, WIDTH);
+    put_weights(nodes, "k", 4, WIDTH);
+    put_weights(nodes, "v", 1, WIDTH);
+    put_weights(nodes, "d", 2, CLASSES);
+    put_node(nodes, "Conv", "pixels w", "a", NO_MORE);
+    for (int i = 0; i < 2 && n->node.attributes[i].name != NULL; i++) {
+        assert_ok(onnx_put_attribute(&fields, &n->node.attributes[i]));
+    }
+    put_node(nodes, n->node.operator_name, n->node.inputs, "b", (more){fields.bytes, fields.size});
+    put_node(nodes, "Relu", "b", "r", NO_MORE);
+    put_node(nodes, "GlobalAveragePool", "r", "p", NO_MORE);
+    put_node(nodes, "Flatten", "p", "f", NO_MORE);
+    fields.size = 0;
+    assert_ok(onnx_put_attribute(&fields, &turned));
+    put_node(nodes, "Gemm", "f d", "logits", (more){fields.bytes, fields.size});
+    assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->output, ONNX_FLOAT, 2, images));
+    buffer_fini(&fields);
+}
+
+/* Writes the network and opens it. */
+static grail_status open_network(const char *directory, const network *n)
+{
+    char path[512];
+    buffer nodes;
+    buffer model;
+    grail_model *opened = NULL;
+    buffer_init(&nodes, 1 << 16);
+    buffer_init(&model, 1 << 16);
+    put_network(&nodes, n);
+    put_model(&model, &nodes, 17, NO_MORE);
+    snprintf(path, sizeof path, "%s/net.onnx", directory);
+    support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
+    const grail_status status = grail_model_open(path, &opened);
+    grail_model_close(opened);
+    remove(path);
+    buffer_fini(&model);
+    buffer_fini(&nodes);
+    return status;
+}
+
+static network usual(void)
+{
+    return (network){
+        .node = {.operator_name = "Relu", .inputs = "a"}, .channels = WIDTH, .output = "logits"};
+}
+
+DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
+{
+    static const int64_t pairs[] = {2, 1, 1, 1, 1};
+#define LIST(key, length)                                                                          \
+    {                                                                                              \
+        .name = (key), .kind = ONNX_INTEGERS, .integers = pairs, .count = (length)                 \
+    }
+#define NUMBER(key, value)                                                                         \
+    {                                                                                              \
+        .name = (key), .kind = ONNX_INTEGER, .integer = (value)                                    \
+    }
+    static const middle cases[] = {
+        {"Conv", "a k", {LIST("strides", 2)}, "its strides differ between directions"},
+        {"Conv", "a k", {LIST("pads", 4)}, "its pads differ between directions"},
+        {"Conv", "a k", {LIST("pads", 5)}, "'pads' is no list of at most 4 integers"},
+        {"Conv", "a k", {NUMBER("group", 2)}, "has 2 groups of channels"},
+        {"Conv", "a a", {{0}}, "its weights (input 1) are computed, or missing"},
+        {"Conv", "a v", {{0}}, "tensor 'v' has shape [3], expected 4 dimensions"},
+        {"Conv", "a w", {{0}}, "tensor 'w' is read by another node, too"},
+        {"Conv", "k a", {{0}}, "its input 0 is a constant"},
+        {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
+        {"MaxPool", "a", {{0}}, "is no maximum over windows of two dimensions"},
+        {"Add", "a v", {{0}}, "adds a constant"},
+        {"Mul", "a v", {{0}}, "its input 1 is a constant"},
+        {"Transpose", "a", {{0}}, "moves dimensions of a value"},
+        {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
+        {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
+        {"Clip", "a", {{0}}, "has no lower or no upper bound"},
+        {"Softmax", "a", {{0}}, "grail has no row for this operator"},
+    };
+#undef LIST
+#undef NUMBER
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[128];
+        network n = usual();
+        n.node = cases[i];
+        snprintf(name, sizeof name, "net.onnx: node of 'b' (%s): ", cases[i].operator_name);
+        assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
+        assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, name);
+    }
+}
+
+DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
+{
+    network n = usual();
+    assert_ok(open_network(directory, &n));
+    n.channels = 1;
+    assert_fails(
+        open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+        "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
+        "of images: FLOAT [N, 3, height, width]");
+    n = usual();
+    n.has_more = true;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, "the model has 2 input(s)");
+    n = usual();
+    n.output = "b";
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "(Relu): makes nothing that the output needs");
+}
+
+static grail_status open_golden(void *context)
+{
+    grail_model *m = NULL;
+    (void)context;
+    const grail_status status =
+        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx", &m);
+    grail_model_close(m);
+    return status;
+}
+
+TEST(every_failing_allocation_is_survived)
+{
+    support_fail_each_allocation(open_golden, NULL);
+}
+
+TEST(blocks_begin_where_values_fork)
+{
+    grail_model *m = NULL;
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx", &m));
+    const graph *g = m->graph;
+    assert_int_equal(g->block_count, 4);
+    assert_int_equal(g->nodes[0].block, GRAPH_NONE);
+    assert_int_equal(g->nodes[0].kind, NODE_CONV2D);
+    for (int i = 1; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        assert_true(n->kind != NODE_MEAN || n->inputs[0] != g->nodes[i - 1].output ||
+                    n->block == g->nodes[i - 1].block || n->block == g->block_count);
+    }
+    assert_int_equal(g->classes, 10);
+    assert_int_equal(g->image.height, 32);
+    grail_model_close(m);
+}
+
+CMFixtureFunction support_setup = json_memory_use;
