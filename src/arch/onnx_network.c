@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { MOST_INPUTS = 256 }; /* of a node, each of which is looked at once for every other */
+
 /* -- the order of the nodes -------------------------------------------------------------------- */
 
 static void measure_depths(onnx_reading *r)
@@ -55,7 +57,13 @@ static grail_status read_behind(onnx_reading *r, int64_t last)
     TRY(memory_new(&stack, (size_t)r->file->node_count, sizeof stack[0]));
     stack[0] = last;
     while (count > 0) {
-        const int64_t before = next_before(r, &r->file->nodes[stack[count - 1]]);
+        r->node = &r->file->nodes[stack[count - 1]];
+        if (r->node->node.input_count > MOST_INPUTS) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED, "node of '%.100s' (%.40s) reads more than %d values",
+                 r->node->node.output_count > 0 ? r->node->node.outputs[0] : "",
+                 r->node->node.operator_name, MOST_INPUTS);
+        }
+        const int64_t before = next_before(r, r->node);
         if (before >= 0) {
             stack[count++] = before;
         } else {
@@ -67,17 +75,19 @@ out:
     return status;
 }
 
-/* A node that the output does not need would read narrowed values. */
+/* A node that the output does not need would read narrowed values, perhaps in a subgraph. */
 static grail_status refuse_others(onnx_reading *r)
 {
     for (int64_t i = 0; i < r->file->node_count; i++) {
+        bool reads = r->file->nodes[i].capture_count > 0;
         r->node = &r->file->nodes[i];
-        for (int k = 0; !r->is_read[i] && k < r->node->node.input_count; k++) {
-            if (r->node->inputs[k] >= 0 && r->values[r->node->inputs[k]].tensor < 0) {
-                return onnx_in_node(
-                    r, onnx_misfit("makes nothing that the output needs; simplify the model "
-                                   "first (onnxsim)"));
-            }
+        for (int k = 0; k < r->node->node.input_count; k++) {
+            const int64_t value = r->node->inputs[k];
+            reads = reads || (value >= 0 && r->values[value].tensor < 0);
+        }
+        if (reads && !r->is_read[i]) {
+            return onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
+                                               "model first (onnxsim)"));
         }
     }
     return GRAIL_OK;
@@ -365,9 +375,9 @@ static grail_status set_counts(const onnx_reading *r, const int64_t *widths, boo
         const onnx_count *c = &r->counts[i];
         int64_t *place = NULL;
         CHECK(count_place(r->file, c, list, &place));
-        for (int64_t k = 0; k < i; k++) {
+        for (int64_t k = 0; c->tensor >= 0 && k < i; k++) {
             const onnx_count *other = &r->counts[k];
-            if (c->tensor >= 0 && other->tensor == c->tensor && other->element == c->element &&
+            if (other->tensor == c->tensor && other->element == c->element &&
                 widths[other->value] != widths[c->value]) {
                 return error_set(GRAIL_ERROR_UNSUPPORTED,
                                  "the constant '%s' counts channels for several nodes, which keep "

@@ -668,12 +668,21 @@ static grail_status read_identity(onnx_reading *r)
 
 static grail_status read_dropout(onnx_reading *r)
 {
+    int64_t trains = 0;
     for (int i = 1; i < r->node->node.output_count; i++) {
         if (r->node->outputs[i] >= 0 && r->values[r->node->outputs[i]].readers > 0) {
             return onnx_misfit("gives its mask, too, for which grail has no row");
         }
     }
-    return read_identity(r);
+    if (has_input(r, 2)) {
+        const int64_t tensor = known_input(r, 2)->tensor;
+        trains = 1;
+        if (tensor >= 0 && r->file->tensors[tensor].view.rank == 0) {
+            CHECK(onnx_tensor_integers(&r->file->tensors[tensor], &trains));
+        }
+    }
+    return trains == 0 ? read_identity(r)
+                       : onnx_misfit("is of training; export the network for inference");
 }
 
 static grail_status read_transpose(onnx_reading *r)
