@@ -141,7 +141,8 @@ TEST(known_architectures_are_listed)
                                         "resnet",
                                         "vit",
                                         "clip",
-                                        "clip_vision_model"};
+                                        "clip_vision_model",
+                                        "onnx"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(grail_architecture_at(i), names[i]);
