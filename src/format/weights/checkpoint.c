@@ -28,7 +28,8 @@ static grail_status open_tensors(const char *path, const char *name, tensor_file
     }
     const grail_status status = torch_file_open(path, out);
     if (status == GRAIL_ERROR_FORMAT && !checkpoint_is_torch_name(path)) {
-        error_append(" (the name of a safetensors file must end in .safetensors)");
+        error_append(" (the name of a safetensors file must end in .safetensors, that of an ONNX "
+                     "file in .onnx)");
     }
     return status;
 }

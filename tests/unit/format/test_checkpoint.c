@@ -209,7 +209,7 @@ DIRECTORY_TEST(test_a_file_of_another_kind_is_refused)
     assert_ok(path_join(&path, directory, "x.weights"));
     assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
                  "x.weights: is not a torch checkpoint (the name of a safetensors file must end in "
-                 ".safetensors)");
+                 ".safetensors, that of an ONNX file in .onnx)");
     memory_free(path);
 }
 
