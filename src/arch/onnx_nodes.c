@@ -238,50 +238,62 @@ static grail_status needs_rank(const onnx_known *x, int rank)
 
 /* -- operators --------------------------------------------------------------------------------- */
 
-static grail_status equal_numbers(const onnx_reading *r, const char *name, int count, int64_t usual,
-                                  int64_t *out)
+/* out[count] <- an attribute's integers, or the usual one for all. */
+static grail_status numbers_of(const onnx_reading *r, const char *name, int count, int64_t usual,
+                               int64_t out[MOST_AXES])
 {
-    int64_t list[MOST_AXES];
     int given = 0;
-    *out = usual;
-    CHECK(list_of(r, name, 0, &given, list));
-    if (given == 0) {
-        return GRAIL_OK;
+    CHECK(list_of(r, name, 0, &given, out));
+    for (int i = given; i < count; i++) {
+        out[i] = usual;
     }
-    bool same = given == count;
-    for (int i = 1; i < given; i++) {
-        same = same && list[i] == list[0];
-    }
-    *out = list[0];
-    return same ? GRAIL_OK
-                : onnx_misfit("its %s differ between directions, for which grail has no window yet",
-                              name);
+    return given == 0 || given == count ? GRAIL_OK
+                                        : onnx_misfit("has %d %s, expected %d", given, name, count);
+}
+
+static bool axis_is_bounded(const window_axis *a)
+{
+    const int64_t most = 1 << 20;
+    return a->kernel > 0 && a->kernel <= most && a->stride > 0 && a->stride <= most &&
+           a->dilation > 0 && a->dilation <= most && a->before >= 0 && a->before <= most &&
+           a->behind >= 0 && a->behind <= most;
+}
+
+/* Pads so that outputs are as many as inputs, which windows that move by one position can do at any
+ * size; the odd one goes behind, or before the input. */
+static void pad_to_same(window_axis *a, bool behind)
+{
+    const int64_t all = a->dilation * (a->kernel - 1);
+    a->before = behind ? all / 2 : all - all / 2;
+    a->behind = all - a->before;
 }
 
 /* Nothing bounds what a file says but that windows fit, which graph_extents checks. */
 static grail_status window_of(const onnx_reading *r, int64_t height, int64_t width, window2d *out)
 {
-    const int64_t most = 1 << 20;
-    const bool is_explicit = onnx_node_attribute(r->node, "auto_pad") == NULL ||
-                             text_is(r, "auto_pad", "NOTSET") || text_is(r, "auto_pad", "VALID");
-    *out = (window2d){.kernel_height = height, .kernel_width = width};
-    CHECK(equal_numbers(r, "strides", 2, 1, &out->stride));
-    CHECK(equal_numbers(r, "dilations", 2, 1, &out->dilation));
-    CHECK(equal_numbers(r, "pads", 4, 0, &out->padding));
-    if (!is_explicit) {
+    int64_t strides[MOST_AXES];
+    int64_t dilations[MOST_AXES];
+    int64_t pads[MOST_AXES];
+    const bool same = text_is(r, "auto_pad", "SAME_UPPER") || text_is(r, "auto_pad", "SAME_LOWER");
+    CHECK(numbers_of(r, "strides", 2, 1, strides));
+    CHECK(numbers_of(r, "dilations", 2, 1, dilations));
+    CHECK(numbers_of(r, "pads", 4, 0, pads));
+    *out = (window2d){{height, strides[0], dilations[0], pads[0], pads[2]},
+                      {width, strides[1], dilations[1], pads[1], pads[3]},
+                      integer_of(r, "ceil_mode", 0) != 0};
+    if (!axis_is_bounded(&out->height) || !axis_is_bounded(&out->width)) {
         return onnx_misfit(
-            "pads by 'auto_pad', which grail does not compute; export the network with "
-            "'pads'");
+            "has a window that is empty, negative or of more than a million positions");
     }
-    if (integer_of(r, "ceil_mode", 0) != 0) {
-        return onnx_misfit("rounds sizes up (ceil_mode), for which grail has no window yet");
+    if (same && (strides[0] != 1 || strides[1] != 1)) {
+        return onnx_misfit("pads by 'auto_pad' and strides, which depends on the size of images; "
+                           "export the network with 'pads'");
     }
-    return height > 0 && width > 0 && height <= most && width <= most && out->stride > 0 &&
-                   out->stride <= most && out->dilation > 0 && out->dilation <= most &&
-                   out->padding >= 0 && out->padding <= most
-               ? GRAIL_OK
-               : onnx_misfit("has a window that is empty, negative or of more than %lld positions",
-                             (long long)most);
+    if (same) {
+        pad_to_same(&out->height, text_is(r, "auto_pad", "SAME_UPPER"));
+        pad_to_same(&out->width, text_is(r, "auto_pad", "SAME_UPPER"));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status read_conv(onnx_reading *r)
@@ -293,24 +305,25 @@ static grail_status read_conv(onnx_reading *r)
     CHECK(needs_rank(x, IMAGE_RANK));
     CHECK(tensor_input(r, 1, IMAGE_RANK, NULL, &t));
     const int64_t groups = integer_of(r, "group", 1);
-    const bool is_depthwise = groups > 1 && groups == x->width && t->shape[1] == 1;
-    if (is_depthwise ? t->shape[0] != groups : groups != 1) {
-        return onnx_misfit(
-            "has %lld groups of channels; grail narrows convolutions of one group, or of "
-            "one channel in and out each",
-            (long long)groups);
+    const bool is_depthwise = groups > 1 && groups == x->width && groups == t->shape[0];
+    if (groups < 1 || x->width % groups != 0 || t->shape[0] % groups != 0) {
+        return onnx_misfit("makes %lld channels of %lld, which are no %lld groups",
+                           (long long)t->shape[0], (long long)x->width, (long long)groups);
     }
-    if (!is_depthwise && t->shape[1] != x->width) {
-        return onnx_misfit("reads %lld channels, but there are %lld", (long long)t->shape[1],
-                           (long long)x->width);
+    if (t->shape[1] != x->width / groups) {
+        return onnx_misfit("reads %lld channels in a group, but there are %lld",
+                           (long long)t->shape[1], (long long)(x->width / groups));
     }
     onnx_known y = *x;
     n = plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
+    n.groups = is_depthwise ? 0 : groups;
     CHECK(window_of(r, t->shape[2], t->shape[3], &n.window));
     CHECK(add_parameter(r, t, false, &n.weight));
     CHECK(add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
-    y.one = x->one && t->shape[2] == 1 && t->shape[3] == 1 && n.window.padding == 0;
+    const window2d *w = &n.window;
+    y.one = x->one && window_taps(w) == 1 &&
+            w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
     CHECK(give_node(r, &n, y));
     return is_depthwise ? note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
 }
@@ -444,7 +457,7 @@ static grail_status read_mul(onnx_reading *r)
     return read_pair(r, NODE_MULTIPLY);
 }
 
-static grail_status read_max_pool(onnx_reading *r)
+static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int count = 0;
@@ -452,14 +465,25 @@ static grail_status read_max_pool(onnx_reading *r)
     CHECK(value_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
     CHECK(list_of(r, "kernel_shape", 0, &count, kernel));
-    node n = plain(NODE_MAX_POOL, x, NULL);
+    node n = plain(kind, x, NULL);
     if (count != 2 || r->node->node.output_count != 1) {
-        return onnx_misfit("is no maximum over windows of two dimensions alone");
+        return onnx_misfit("is no pooling over windows of two dimensions alone");
     }
     CHECK(window_of(r, kernel[0], kernel[1], &n.window));
+    n.counts_padding = kind == NODE_AVERAGE_POOL && integer_of(r, "count_include_pad", 0) != 0;
     onnx_known y = *x;
     y.one = false;
     return give_node(r, &n, y);
+}
+
+static grail_status read_max_pool(onnx_reading *r)
+{
+    return add_pool(r, NODE_MAX_POOL);
+}
+
+static grail_status read_average_pool(onnx_reading *r)
+{
+    return add_pool(r, NODE_AVERAGE_POOL);
 }
 
 static grail_status add_mean(onnx_reading *r, bool keeps)
@@ -712,6 +736,7 @@ static const struct {
     const char *name;
     operator_reader read;
 } operators[] = {{"Add", read_add},
+                 {"AveragePool", read_average_pool},
                  {"BatchNormalization", read_batch_norm},
                  {"Clip", read_clip},
                  {"Concat", read_concat},

@@ -117,7 +117,7 @@ if command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null; the
                 continue
             fi
             ((code == 1 || code == 127)) || { show; fail "exit code $code at call $n"; }
-            [[ $(wc -l <stderr) == 1 || $code == 127 ]] || { show; fail "not one line at call $n"; }
+            [[ $code == 127 ]] || is_one_line || { show; fail "not one line at call $n"; }
             if [[ ! -e out && -e out.partial ]]; then
                 runs "${compress[@]}" -o out --resume
             elif [[ ! -e out ]]; then

@@ -287,6 +287,11 @@ size_t guarded_limit(size_t bytes)
     return most;
 }
 
+void guarded_want(int64_t rows)
+{
+    guarded.batch_rows = rows;
+}
+
 void guarded_add(void)
 {
     static bool added;

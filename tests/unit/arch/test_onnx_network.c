@@ -103,16 +103,16 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         .name = (key), .kind = ONNX_INTEGER, .integer = (value)                                    \
     }
     static const middle cases[] = {
-        {"Conv", "a k", {LIST("strides", 2)}, "its strides differ between directions"},
-        {"Conv", "a k", {LIST("pads", 4)}, "its pads differ between directions"},
+        {"Conv", "a k", {LIST("strides", 3)}, "has 3 strides, expected 2"},
+        {"Conv", "a k", {LIST("pads", 2)}, "has 2 pads, expected 4"},
         {"Conv", "a k", {LIST("pads", 5)}, "'pads' is no list of at most 4 integers"},
-        {"Conv", "a k", {NUMBER("group", 2)}, "has 2 groups of channels"},
+        {"Conv", "a k", {NUMBER("group", 2)}, "which are no 2 groups"},
         {"Conv", "a a", {{0}}, "its weights (input 1) are computed, or missing"},
         {"Conv", "a v", {{0}}, "tensor 'v' has shape [3], expected 4 dimensions"},
         {"Conv", "a w", {{0}}, "tensor 'w' is read by another node, too"},
         {"Conv", "k a", {{0}}, "its input 0 is a constant"},
         {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
-        {"MaxPool", "a", {{0}}, "is no maximum over windows of two dimensions"},
+        {"MaxPool", "a", {{0}}, "is no pooling over windows of two dimensions"},
         {"Add", "a v", {{0}}, "adds a constant"},
         {"Mul", "a v", {{0}}, "its input 1 is a constant"},
         {"Transpose", "a", {{0}}, "moves dimensions of a value"},
