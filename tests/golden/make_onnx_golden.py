@@ -3,7 +3,7 @@
 writes vision/onnx/net.onnx and golden.safetensors beside this script.
 
 Needs onnx and onnxruntime. Residual blocks with and without a projection, BatchNormalization,
-depthwise convolution, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
+depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers.
 
 usage: make_onnx_golden.py
@@ -57,7 +57,7 @@ def build():
     n = Network()
     x = n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
     x = n.node("Relu", [n.norm(x, "stem_norm", 8)], "stem_relu")
-    h = n.node("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    h = n.node("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 0], ceil_mode=1)
     # a block whose channels are weighted by their means
     x = n.conv(h, "a1", (16, 8, 1, 1), bias=True)
     x = n.node("Clip", [x, n.tensor("zero", numpy.float32(0)), n.tensor("six", numpy.float32(6))], "a1_clip")
@@ -69,11 +69,12 @@ def build():
     x = n.conv(n.node("Mul", [s, x], "weighted"), "a3", (8, 16, 1, 1))
     h = n.node("Add", [n.norm(x, "a3_norm", 8), h], "a_sum")
     # a block with a projection, written behind the branch
-    x = n.conv(h, "b1", (16, 8, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2])
+    x = n.conv(h, "b1", (16, 8, 1, 3), pads=[0, 0, 0, 2], strides=[2, 1])
     x = n.node("Relu", [n.norm(x, "b1_norm", 16)], "b1_relu")
-    x = n.conv(x, "b2", (12, 16, 3, 3), pads=[1, 1, 1, 1])
-    h = n.node("Add", [x, n.conv(h, "b_short", (12, 8, 1, 1), bias=True, strides=[2, 2])], "b_sum")
+    x = n.conv(x, "b2", (12, 16, 3, 3), pads=[2, 0, 0, 2])
+    h = n.node("Add", [x, n.conv(h, "b_short", (12, 8, 1, 1), bias=True, strides=[2, 1])], "b_sum")
     h = n.node("Relu", [h], "b_relu")
+    h = n.node("AveragePool", [h], "means_of_windows", kernel_shape=[1, 3], strides=[1, 2], pads=[0, 1, 0, 1])
     # half of the channels go through a convolution
     sizes = n.tensor("sizes", numpy.array([5, 7], numpy.int64))
     n.nodes.append(helper.make_node("Split", [h, sizes], ["left", "right"], name="n/split", axis=1))
