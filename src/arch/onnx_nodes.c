@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_AXES = 4 };
+enum { MOST_AXES = 8 };
 
 /* -- what is refused --------------------------------------------------------------------------- */
 
@@ -59,8 +59,8 @@ static onnx_known *known_input(const onnx_reading *r, int i)
     return &r->values[r->node->inputs[i]];
 }
 
-/* Input i, which the images reach. */
-static grail_status value_input(const onnx_reading *r, int i, onnx_known **out)
+/* Input i, which the images reach, perhaps with zeros around. */
+static grail_status padded_input(const onnx_reading *r, int i, onnx_known **out)
 {
     if (!has_input(r, i) || known_input(r, i)->value == GRAPH_NONE) {
         return onnx_misfit(
@@ -70,6 +70,22 @@ static grail_status value_input(const onnx_reading *r, int i, onnx_known **out)
     }
     *out = known_input(r, i);
     return GRAIL_OK;
+}
+
+static bool is_padded(const onnx_known *x)
+{
+    return x->pads[0] + x->pads[1] + x->pads[2] + x->pads[3] > 0;
+}
+
+/* Input i, which the images reach. */
+static grail_status value_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    CHECK(padded_input(r, i, out));
+    return is_padded(*out)
+               ? onnx_misfit("reads what '%s' has zeros around; grail has a row for that "
+                             "before convolutions alone",
+                             r->node->node.inputs[i])
+               : GRAIL_OK;
 }
 
 /* Integers that an attribute or an input gives, at most MOST_AXES; *count 0 where none does. */
@@ -296,12 +312,18 @@ static grail_status window_of(const onnx_reading *r, int64_t height, int64_t wid
     return GRAIL_OK;
 }
 
+static void widen(window_axis *a, int64_t before, int64_t behind)
+{
+    a->before += before;
+    a->behind += behind;
+}
+
 static grail_status read_conv(onnx_reading *r)
 {
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     node n;
-    CHECK(value_input(r, 0, &x));
+    CHECK(padded_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
     CHECK(tensor_input(r, 1, IMAGE_RANK, NULL, &t));
     const int64_t groups = integer_of(r, "group", 1);
@@ -318,6 +340,9 @@ static grail_status read_conv(onnx_reading *r)
     n = plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
     n.groups = is_depthwise ? 0 : groups;
     CHECK(window_of(r, t->shape[2], t->shape[3], &n.window));
+    widen(&n.window.height, x->pads[0], x->pads[2]);
+    widen(&n.window.width, x->pads[1], x->pads[3]);
+    memset(y.pads, 0, sizeof y.pads);
     CHECK(add_parameter(r, t, false, &n.weight));
     CHECK(add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
@@ -484,6 +509,36 @@ static grail_status read_max_pool(onnx_reading *r)
 static grail_status read_average_pool(onnx_reading *r)
 {
     return add_pool(r, NODE_AVERAGE_POOL);
+}
+
+/* Zeros around an image, which the convolutions behind take for their own padding. */
+static grail_status read_pad(onnx_reading *r)
+{
+    const int64_t most = 1 << 20;
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t pads[MOST_AXES];
+    bool has_number = false;
+    double number = 0.0;
+    CHECK(value_input(r, 0, &x));
+    CHECK(needs_rank(x, IMAGE_RANK));
+    CHECK(list_of(r, "pads", 1, &count, pads));
+    CHECK(number_of(r, "value", 2, &has_number, &number));
+    const bool is_constant =
+        onnx_node_attribute(r->node, "mode") == NULL || text_is(r, "mode", "constant");
+    if (count != 2 * IMAGE_RANK || has_input(r, 3) || !is_constant || number != 0.0 ||
+        pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) {
+        return onnx_misfit("pads with other than zeros above, below and beside images");
+    }
+    onnx_known y = *x;
+    for (int i = 0; i < 4; i++) {
+        y.pads[i] = pads[2 + i % 2 + 4 * (i / 2)];
+        if (y.pads[i] < 0 || y.pads[i] > most) {
+            return onnx_misfit("pads by %lld positions", (long long)y.pads[i]);
+        }
+    }
+    y.one = y.one && !is_padded(&y);
+    return give(r, 0, y);
 }
 
 static grail_status add_mean(onnx_reading *r, bool keeps)
@@ -753,6 +808,7 @@ static const struct {
                  {"MatMul", read_mat_mul},
                  {"MaxPool", read_max_pool},
                  {"Mul", read_mul},
+                 {"Pad", read_pad},
                  {"ReduceMean", read_reduce_mean},
                  {"Relu", read_relu},
                  {"Reshape", read_reshape},

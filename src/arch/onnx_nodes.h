@@ -16,6 +16,7 @@ typedef struct onnx_known {
     bool transposed; /* a matrix, and the other way round in its tensor */
     int rank;        /* IMAGE_RANK or FLAT_RANK */
     bool one;        /* position in each sample */
+    int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
     int64_t width;
     int64_t readers; /* inputs of nodes, and outputs of the network */
     int64_t depth;   /* nodes on the longest way to it */

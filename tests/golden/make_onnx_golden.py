@@ -71,7 +71,8 @@ def build():
     # a block with a projection, written behind the branch
     x = n.conv(h, "b1", (16, 8, 1, 3), pads=[0, 0, 0, 2], strides=[2, 1])
     x = n.node("Relu", [n.norm(x, "b1_norm", 16)], "b1_relu")
-    x = n.conv(x, "b2", (12, 16, 3, 3), pads=[2, 0, 0, 2])
+    x = n.node("Pad", [x, n.tensor("zeros", numpy.array([0, 0, 1, 0, 0, 0, 0, 1], numpy.int64))], "padded")
+    x = n.conv(x, "b2", (12, 16, 3, 3), pads=[1, 0, 0, 1])
     h = n.node("Add", [x, n.conv(h, "b_short", (12, 8, 1, 1), bias=True, strides=[2, 1])], "b_sum")
     h = n.node("Relu", [h], "b_relu")
     h = n.node("AveragePool", [h], "means_of_windows", kernel_shape=[1, 3], strides=[1, 2], pads=[0, 1, 0, 1])

@@ -93,7 +93,7 @@ static network usual(void)
 
 DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
 {
-    static const int64_t pairs[] = {2, 1, 1, 1, 1};
+    static const int64_t pairs[] = {2, 1, 1, 1, 1, 1, 1, 1};
 #define LIST(key, length)                                                                          \
     {                                                                                              \
         .name = (key), .kind = ONNX_INTEGERS, .integers = pairs, .count = (length)                 \
@@ -105,13 +105,15 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
     static const middle cases[] = {
         {"Conv", "a k", {LIST("strides", 3)}, "has 3 strides, expected 2"},
         {"Conv", "a k", {LIST("pads", 2)}, "has 2 pads, expected 4"},
-        {"Conv", "a k", {LIST("pads", 5)}, "'pads' is no list of at most 4 integers"},
+        {"Conv", "a k", {LIST("pads", 5)}, "has 5 pads, expected 4"},
         {"Conv", "a k", {NUMBER("group", 2)}, "which are no 2 groups"},
         {"Conv", "a a", {{0}}, "its weights (input 1) are computed, or missing"},
         {"Conv", "a v", {{0}}, "tensor 'v' has shape [3], expected 4 dimensions"},
         {"Conv", "a w", {{0}}, "tensor 'w' is read by another node, too"},
         {"Conv", "k a", {{0}}, "its input 0 is a constant"},
         {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
+        {"Pad", "a", {LIST("pads", 4)}, "pads with other than zeros above"},
+        {"Pad", "a", {LIST("pads", 8)}, "pads with other than zeros above"},
         {"MaxPool", "a", {{0}}, "is no pooling over windows of two dimensions"},
         {"Add", "a v", {{0}}, "adds a constant"},
         {"Mul", "a v", {{0}}, "its input 1 is a constant"},
