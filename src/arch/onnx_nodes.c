@@ -290,7 +290,13 @@ static grail_status window_of(const onnx_reading *r, int64_t height, int64_t wid
     int64_t strides[MOST_AXES];
     int64_t dilations[MOST_AXES];
     int64_t pads[MOST_AXES];
-    const bool same = text_is(r, "auto_pad", "SAME_UPPER") || text_is(r, "auto_pad", "SAME_LOWER");
+    const bool behind = text_is(r, "auto_pad", "SAME_UPPER");
+    const bool same = behind || text_is(r, "auto_pad", "SAME_LOWER");
+    const bool is_explicit = onnx_node_attribute(r->node, "auto_pad") == NULL ||
+                             text_is(r, "auto_pad", "NOTSET") || text_is(r, "auto_pad", "VALID");
+    if (!is_explicit && !same) {
+        return onnx_misfit("its 'auto_pad' is not known");
+    }
     CHECK(numbers_of(r, "strides", 2, 1, strides));
     CHECK(numbers_of(r, "dilations", 2, 1, dilations));
     CHECK(numbers_of(r, "pads", 4, 0, pads));
@@ -306,8 +312,8 @@ static grail_status window_of(const onnx_reading *r, int64_t height, int64_t wid
                            "export the network with 'pads'");
     }
     if (same) {
-        pad_to_same(&out->height, text_is(r, "auto_pad", "SAME_UPPER"));
-        pad_to_same(&out->width, text_is(r, "auto_pad", "SAME_UPPER"));
+        pad_to_same(&out->height, behind);
+        pad_to_same(&out->width, behind);
     }
     return GRAIL_OK;
 }
@@ -495,6 +501,10 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
         return onnx_misfit("is no pooling over windows of two dimensions alone");
     }
     CHECK(window_of(r, kernel[0], kernel[1], &n.window));
+    if (kind == NODE_AVERAGE_POOL &&
+        (n.window.height.dilation != 1 || n.window.width.dilation != 1)) {
+        return onnx_misfit("is a mean over windows with dilation");
+    }
     n.counts_padding = kind == NODE_AVERAGE_POOL && integer_of(r, "count_include_pad", 0) != 0;
     onnx_known y = *x;
     y.one = false;

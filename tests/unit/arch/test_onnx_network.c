@@ -102,6 +102,14 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
     {                                                                                              \
         .name = (key), .kind = ONNX_INTEGER, .integer = (value)                                    \
     }
+/* The attribute auto_pad as its bytes: name, string of the length in octal, type 3. */
+#define PADS(length, value)                                                                        \
+    {                                                                                              \
+        .name = "auto_pad", .message = {                                                           \
+            (const unsigned char *)"\012\010auto_pad\042" length value "\240\001\003",             \
+            14 + sizeof(value)                                                                     \
+        }                                                                                          \
+    }
     static const middle cases[] = {
         {"Conv", "a k", {LIST("strides", 3)}, "has 3 strides, expected 2"},
         {"Conv", "a k", {LIST("pads", 2)}, "has 2 pads, expected 4"},
@@ -115,6 +123,15 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Pad", "a", {LIST("pads", 4)}, "pads with other than zeros above"},
         {"Pad", "a", {LIST("pads", 8)}, "pads with other than zeros above"},
         {"MaxPool", "a", {{0}}, "is no pooling over windows of two dimensions"},
+        {"AveragePool",
+         "a",
+         {LIST("kernel_shape", 2), LIST("dilations", 2)},
+         "is a mean over windows with dilation"},
+        {"Conv",
+         "a k",
+         {LIST("strides", 2), PADS("\012", "SAME_LOWER")},
+         "pads by 'auto_pad' and strides"},
+        {"Conv", "a k", {PADS("\004", "SAME")}, "its 'auto_pad' is not known"},
         {"Add", "a v", {{0}}, "adds a constant"},
         {"Mul", "a v", {{0}}, "its input 1 is a constant"},
         {"Transpose", "a", {{0}}, "moves dimensions of a value"},
@@ -124,6 +141,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Softmax", "a", {{0}}, "grail has no row for this operator"},
     };
 #undef LIST
+#undef PADS
 #undef NUMBER
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[128];

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Exports torchvision's classifiers (random weights) to ONNX, and asks of each whether grail opens it; those that it
+opens lose 20 % of their channels, and the narrow file must give in ONNX Runtime what `grail logits` gives. With
+--efficientnet, trained weights of EfficientNet-Lite0 and a folder of images: the same for widths and repairs, judged
+by how often the narrow network names the dense one's class.
+
+needs: torch, torchvision, onnxscript, onnxruntime, safetensors; with --efficientnet timm
+usage: onnx_networks.py GRAIL FOLDER [--efficientnet WEIGHTS IMAGES] [--only NAME,...]
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import onnxruntime
+import torch
+from safetensors.numpy import load_file, save_file
+
+USUAL = ("alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_v2_s googlenet inception_v3 maxvit_t mnasnet0_5 "
+         "mobilenet_v2 mobilenet_v3_large mobilenet_v3_small regnet_x_400mf regnet_y_400mf resnet18 resnet50 "
+         "resnext50_32x4d shufflenet_v2_x0_5 squeezenet1_1 swin_t vgg11 vgg11_bn vit_b_16 wide_resnet50_2").split()
+SIDE, PREPARED = 224, ["--preset", "imagenet"]
+
+
+def export(network, path):
+    pixels = torch.zeros(2, 3, SIDE, SIDE)
+    model = torch.onnx.export(network.eval(), (pixels,), dynamo=True, verbose=False, input_names=["pixels"],
+                              output_names=["logits"], dynamic_shapes=({0: torch.export.Dim("N")},))
+    model.save(path)
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr.strip().splitlines()
+
+
+def difference(grail, directory, name, folder):
+    """Between ONNX Runtime and grail, relative to the largest logit."""
+    pixels = np.random.default_rng(1).normal(size=(2, SIDE, SIDE, 3)).astype(np.float32)
+    save_file({"pixels": pixels}, folder / "pixels.safetensors")
+    session = onnxruntime.InferenceSession(str(directory / name), providers=["CPUExecutionProvider"])
+    theirs = session.run(None, {"pixels": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})[0]
+    out = folder / "logits.safetensors"
+    out.unlink(missing_ok=True)
+    code, _, said = run(grail, "logits", directory, "--pixels", folder / "pixels.safetensors", "--output", out)
+    if code != 0:
+        raise RuntimeError(said[-1])
+    ours = load_file(out)["logits"].reshape(theirs.shape)
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+def try_network(grail, name, folder):
+    import torchvision
+
+    path, out = folder / f"{name}.onnx", folder / f"{name}-narrow"
+    shutil.rmtree(out, ignore_errors=True)
+    try:
+        torch.manual_seed(1)
+        extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+        export(torchvision.models.get_model(name, weights=None, **extra), path)
+    except Exception as failure:  # the exporter's own
+        return f"not exported: {str(failure).splitlines()[0][:120]}"
+    code, _, said = run(grail, "inspect", path)
+    if code != 0:
+        return "refused: " + said[-1].split(": ", 2)[-1]
+    code, _, said = run(grail, "compress", path, "-o", out, "--sparsity", "0.2", "--selector", "magnitude-l1",
+                        "--compensate", "none", "--quiet")
+    if code != 0:
+        return "not narrowed: " + said[-1]
+    return f"narrowed; ONNX Runtime and grail differ by {difference(grail, out, path.name, folder):.1e}"
+
+
+def try_efficientnet(grail, weights, images, folder):
+    import timm
+
+    network = timm.create_model("tf_efficientnet_lite0")
+    trained = torch.load(weights, map_location="cpu", weights_only=True)
+    network.load_state_dict(dict(zip(network.state_dict(), trained.values(), strict=True)))
+    path = folder / "efficientnet_lite0.onnx"
+    export(network, path)
+    for part in ("calibration", "held-out"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        (folder / part).mkdir()
+    for i, image in enumerate(sorted(pathlib.Path(images).glob("*.JPEG"))):
+        shutil.copy(image, folder / ("calibration" if i % 8 < 5 else "held-out"))
+    prepared = [*PREPARED, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5"]
+    print("| widths | repair | relative error of logits | KL | same class |\n|---|---|---|---|---|")
+    for sparsity in ("0.1", "0.2", "0.3", "0.5"):
+        for repair in (["none", "--selector", "wanda"], ["grail", "--selector", "wanda"], ["full"],
+                       ["full", "--heal", "block,model"]):
+            out = folder / "narrow"
+            shutil.rmtree(out, ignore_errors=True)
+            code, _, said = run(grail, "compress", path, "-o", out, "--calib", folder / "calibration", "--sites", "conv",
+                                "--sparsity", sparsity, "--compensate", *repair, "--quiet", *prepared)
+            if code != 0:
+                raise RuntimeError(said[-1])
+            _, answer, _ = run(grail, "verify", path, out, "--data", folder / "held-out", "--json", *prepared)
+            a = json.loads(answer)
+            print(f"| -{float(sparsity):.0%} | {' '.join(repair)} | {a['relative_error']:.3f} | {a['mean_kl']:.3f} | "
+                  f"{a['top1_agreement']:.1%} of {a['images']} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("grail", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--efficientnet", nargs=2, metavar=("WEIGHTS", "IMAGES"))
+    parser.add_argument("--only", type=lambda names: names.split(","), default=USUAL)
+    given = parser.parse_args()
+    grail = given.grail.resolve()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.efficientnet:
+        try_efficientnet(grail, *given.efficientnet, given.folder)
+        return
+    print("| network | |\n|---|---|")
+    for name in given.only:
+        print(f"| {name} | {try_network(grail, name, given.folder)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
