@@ -5,7 +5,7 @@ opens lose 20 % of their channels, and the narrow file must give in ONNX Runtime
 by how often the narrow network names the dense one's class.
 
 needs: torch, torchvision, onnxscript, onnxruntime, safetensors; with --efficientnet timm
-usage: onnx_networks.py GRAIL FOLDER [--efficientnet WEIGHTS IMAGES] [--only NAME,...]
+usage: onnx_networks.py GRAIL FOLDER [--efficientnet WEIGHTS IMAGES [--heal]] [--only NAME,...]
 """
 
 import argparse
@@ -73,7 +73,7 @@ def try_network(grail, name, folder):
     return f"narrowed; ONNX Runtime and grail differ by {difference(grail, out, path.name, folder):.1e}"
 
 
-def try_efficientnet(grail, weights, images, folder):
+def try_efficientnet(grail, weights, images, folder, healed):
     import timm
 
     network = timm.create_model("tf_efficientnet_lite0")
@@ -90,7 +90,7 @@ def try_efficientnet(grail, weights, images, folder):
     print("| widths | repair | relative error of logits | KL | same class |\n|---|---|---|---|---|")
     for sparsity in ("0.1", "0.2", "0.3", "0.5"):
         for repair in (["none", "--selector", "wanda"], ["grail", "--selector", "wanda"], ["full"],
-                       ["full", "--heal", "block,model"]):
+                       ["full", "--heal", "model", "--heal-time", "120"])[: 4 if healed else 3]:
             out = folder / "narrow"
             shutil.rmtree(out, ignore_errors=True)
             code, _, said = run(grail, "compress", path, "-o", out, "--calib", folder / "calibration", "--sites", "conv",
@@ -108,12 +108,13 @@ def main():
     parser.add_argument("grail", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--efficientnet", nargs=2, metavar=("WEIGHTS", "IMAGES"))
+    parser.add_argument("--heal", action="store_true", help="also with two minutes of healing each")
     parser.add_argument("--only", type=lambda names: names.split(","), default=USUAL)
     given = parser.parse_args()
     grail = given.grail.resolve()
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.efficientnet:
-        try_efficientnet(grail, *given.efficientnet, given.folder)
+        try_efficientnet(grail, *given.efficientnet, given.folder, given.heal)
         return
     print("| network | |\n|---|---|")
     for name in given.only:
