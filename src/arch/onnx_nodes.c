@@ -1,222 +1,9 @@
 #include "arch/onnx_nodes.h"
 
+#include "arch/onnx_arguments.h"
+
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { MOST_AXES = 8 };
-
-/* -- what is refused --------------------------------------------------------------------------- */
-
-grail_status onnx_in_node(const onnx_reading *r, grail_status status)
-{
-    const onnx_node *n = &r->node->node;
-    const bool has_name = *n->name != '\0';
-    const char *output = n->output_count > 0 ? n->outputs[0] : "";
-    return error_in(status, "node %s'%s' (%s)", has_name ? "" : "of ", has_name ? n->name : output,
-                    n->operator_name);
-}
-
-grail_status onnx_misfit(const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return error_set(GRAIL_ERROR_UNSUPPORTED, "%s", text);
-}
-
-/* -- attributes and inputs --------------------------------------------------------------------- */
-
-static int64_t integer_of(const onnx_reading *r, const char *name, int64_t usual)
-{
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    return a != NULL && a->kind == ONNX_INTEGER ? a->integer : usual;
-}
-
-static double real_of(const onnx_reading *r, const char *name, double usual)
-{
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    return a != NULL && a->kind == ONNX_REAL ? a->real : usual;
-}
-
-static bool text_is(const onnx_reading *r, const char *name, const char *text)
-{
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    return a != NULL && a->kind == ONNX_TEXT && a->text.size == strlen(text) &&
-           memcmp(a->text.bytes, text, a->text.size) == 0;
-}
-
-static bool has_input(const onnx_reading *r, int i)
-{
-    return i < r->node->node.input_count && r->node->inputs[i] >= 0;
-}
-
-static onnx_known *known_input(const onnx_reading *r, int i)
-{
-    return &r->values[r->node->inputs[i]];
-}
-
-/* Input i, which the images reach, perhaps with zeros around. */
-static grail_status padded_input(const onnx_reading *r, int i, onnx_known **out)
-{
-    if (!has_input(r, i) || known_input(r, i)->value == GRAPH_NONE) {
-        return onnx_misfit(
-            "its input %d is a constant, or does not follow from the images; grail has "
-            "no row for that",
-            i);
-    }
-    *out = known_input(r, i);
-    return GRAIL_OK;
-}
-
-static bool is_padded(const onnx_known *x)
-{
-    return x->pads[0] + x->pads[1] + x->pads[2] + x->pads[3] > 0;
-}
-
-/* Input i, which the images reach. */
-static grail_status value_input(const onnx_reading *r, int i, onnx_known **out)
-{
-    CHECK(padded_input(r, i, out));
-    return is_padded(*out)
-               ? onnx_misfit("reads what '%s' has zeros around; grail has a row for that "
-                             "before convolutions alone",
-                             r->node->node.inputs[i])
-               : GRAIL_OK;
-}
-
-/* Integers that an attribute or an input gives, at most MOST_AXES; *count 0 where none does. */
-static grail_status list_of(const onnx_reading *r, const char *name, int input, int *count,
-                            int64_t list[MOST_AXES])
-{
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    *count = 0;
-    if (a != NULL && a->kind == ONNX_INTEGERS && a->count <= MOST_AXES) {
-        *count = a->count;
-        memcpy(list, a->integers, (size_t)a->count * sizeof list[0]);
-    } else if (a != NULL) {
-        return onnx_misfit("its attribute '%s' is no list of at most %d integers", name, MOST_AXES);
-    } else if (input > 0 && has_input(r, input)) {
-        const int64_t tensor = known_input(r, input)->tensor;
-        int64_t elements = 0;
-        const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
-        if (t == NULL || t->element != ONNX_INT64 ||
-            !shape_elements(t->view.rank, t->view.shape, &elements) || elements > MOST_AXES) {
-            return onnx_misfit(
-                "'%s' is computed, or more than %d integers; fold the constants of the "
-                "model first (onnxsim)",
-                r->node->node.inputs[input], MOST_AXES);
-        }
-        *count = (int)elements;
-        return onnx_tensor_integers(t, list);
-    }
-    return GRAIL_OK;
-}
-
-/* A number that an input gives, or an attribute of older operator sets; *found false: neither. */
-static grail_status number_of(const onnx_reading *r, const char *name, int input, bool *found,
-                              double *out)
-{
-    float value = 0.0F;
-    int64_t elements = 0;
-    *out = real_of(r, name, 0.0);
-    *found = onnx_node_attribute(r->node, name) != NULL;
-    if (!has_input(r, input)) {
-        return GRAIL_OK;
-    }
-    const int64_t tensor = known_input(r, input)->tensor;
-    const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
-    if (t == NULL || !shape_elements(t->view.rank, t->view.shape, &elements) || elements != 1) {
-        return onnx_misfit("'%s' is no constant number", r->node->node.inputs[input]);
-    }
-    CHECK(onnx_tensor_f32(t, &value));
-    *found = true;
-    *out = (double)value;
-    return GRAIL_OK;
-}
-
-/* The tensor of input i, a constant of `rank` dimensions of 1 or more; *transposed NULL: it must
- * lie as it is read. */
-static grail_status tensor_input(const onnx_reading *r, int i, int rank, bool *transposed,
-                                 const tensor_view **out)
-{
-    const onnx_known *k = has_input(r, i) ? known_input(r, i) : NULL;
-    if (k == NULL || k->tensor < 0 || (k->transposed && transposed == NULL)) {
-        return onnx_misfit(
-            "its weights (input %d) are computed, or missing; grail narrows weights that "
-            "are constants",
-            i);
-    }
-    const tensor_view *t = &r->file->tensors[k->tensor].view;
-    bool is_fit =
-        t->rank == rank && dtype_is_float(t->dtype) && !r->file->tensors[k->tensor].is_numbers;
-    for (int d = 0; is_fit && d < rank; d++) {
-        is_fit = t->shape[d] > 0;
-    }
-    if (!is_fit) {
-        char text[64];
-        return onnx_misfit(
-            "its tensor '%.100s' has shape %s, expected %d dimensions of floating-point "
-            "values",
-            t->name, shape_text(t->rank, t->shape, text, sizeof text), rank);
-    }
-    if (transposed != NULL) {
-        *transposed = k->transposed;
-    }
-    *out = t;
-    return GRAIL_OK;
-}
-
-/* A parameter in a tensor that no other node reads: what two read cannot be narrowed for each. */
-static grail_status add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
-                                  int *out)
-{
-    const storage_map map = {.transposed = transposed};
-    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
-                              t->shape[2], t->shape[3]};
-    if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
-        return onnx_misfit(
-            "its tensor '%.100s' is read by another node, too; give each a tensor of its "
-            "own",
-            t->name);
-    }
-    return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
-                            out);
-}
-
-/* A vector of so many channels; GRAPH_NONE where it may be left out and is. */
-static grail_status add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
-                               int *out)
-{
-    const tensor_view *t = NULL;
-    *out = GRAPH_NONE;
-    if (is_optional && !has_input(r, i)) {
-        return GRAIL_OK;
-    }
-    CHECK(tensor_input(r, i, 1, NULL, &t));
-    return t->shape[0] == width
-               ? add_parameter(r, t, false, out)
-               : onnx_misfit("its tensor '%.100s' has %lld values, but there are %lld channels",
-                             t->name, (long long)t->shape[0], (long long)width);
-}
-
-/* Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
-static grail_status note_count(onnx_reading *r, const char *name, int input, int64_t element,
-                               int value)
-{
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] =
-        (onnx_count){.tensor = a == NULL ? known_input(r, input)->tensor : -1,
-                     .node = r->node - r->file->nodes,
-                     .attribute = a,
-                     .element = element,
-                     .value = value};
-    return GRAIL_OK;
-}
 
 /* -- outputs ----------------------------------------------------------------------------------- */
 
@@ -256,10 +43,10 @@ static grail_status needs_rank(const onnx_known *x, int rank)
 
 /* out[count] <- an attribute's integers, or the usual one for all. */
 static grail_status numbers_of(const onnx_reading *r, const char *name, int count, int64_t usual,
-                               int64_t out[MOST_AXES])
+                               int64_t out[ONNX_MOST_AXES])
 {
     int given = 0;
-    CHECK(list_of(r, name, 0, &given, out));
+    CHECK(onnx_list_of(r, name, 0, &given, out));
     for (int i = given; i < count; i++) {
         out[i] = usual;
     }
@@ -287,13 +74,14 @@ static void pad_to_same(window_axis *a, bool behind)
 /* Nothing bounds what a file says but that windows fit, which graph_extents checks. */
 static grail_status window_of(const onnx_reading *r, int64_t height, int64_t width, window2d *out)
 {
-    int64_t strides[MOST_AXES];
-    int64_t dilations[MOST_AXES];
-    int64_t pads[MOST_AXES];
-    const bool behind = text_is(r, "auto_pad", "SAME_UPPER");
-    const bool same = behind || text_is(r, "auto_pad", "SAME_LOWER");
+    int64_t strides[ONNX_MOST_AXES];
+    int64_t dilations[ONNX_MOST_AXES];
+    int64_t pads[ONNX_MOST_AXES];
+    const bool behind = onnx_text_is(r, "auto_pad", "SAME_UPPER");
+    const bool same = behind || onnx_text_is(r, "auto_pad", "SAME_LOWER");
     const bool is_explicit = onnx_node_attribute(r->node, "auto_pad") == NULL ||
-                             text_is(r, "auto_pad", "NOTSET") || text_is(r, "auto_pad", "VALID");
+                             onnx_text_is(r, "auto_pad", "NOTSET") ||
+                             onnx_text_is(r, "auto_pad", "VALID");
     if (!is_explicit && !same) {
         return onnx_misfit("its 'auto_pad' is not known");
     }
@@ -302,7 +90,7 @@ static grail_status window_of(const onnx_reading *r, int64_t height, int64_t wid
     CHECK(numbers_of(r, "pads", 4, 0, pads));
     *out = (window2d){{height, strides[0], dilations[0], pads[0], pads[2]},
                       {width, strides[1], dilations[1], pads[1], pads[3]},
-                      integer_of(r, "ceil_mode", 0) != 0};
+                      onnx_integer_of(r, "ceil_mode", 0) != 0};
     if (!axis_is_bounded(&out->height) || !axis_is_bounded(&out->width)) {
         return onnx_misfit(
             "has a window that is empty, negative or of more than a million positions");
@@ -329,10 +117,10 @@ static grail_status read_conv(onnx_reading *r)
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     node n;
-    CHECK(padded_input(r, 0, &x));
+    CHECK(onnx_padded_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
-    CHECK(tensor_input(r, 1, IMAGE_RANK, NULL, &t));
-    const int64_t groups = integer_of(r, "group", 1);
+    CHECK(onnx_tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    const int64_t groups = onnx_integer_of(r, "group", 1);
     const bool is_depthwise = groups > 1 && groups == x->width && groups == t->shape[0];
     if (groups < 1 || x->width % groups != 0 || t->shape[0] % groups != 0) {
         return onnx_misfit("makes %lld channels of %lld, which are no %lld groups",
@@ -349,36 +137,36 @@ static grail_status read_conv(onnx_reading *r)
     widen(&n.window.height, x->pads[0], x->pads[2]);
     widen(&n.window.width, x->pads[1], x->pads[3]);
     memset(y.pads, 0, sizeof y.pads);
-    CHECK(add_parameter(r, t, false, &n.weight));
-    CHECK(add_vector(r, 2, t->shape[0], true, &n.bias));
+    CHECK(onnx_add_parameter(r, t, false, &n.weight));
+    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
     const window2d *w = &n.window;
     y.one = x->one && window_taps(w) == 1 &&
             w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
     CHECK(give_node(r, &n, y));
-    return is_depthwise ? note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
+    return is_depthwise ? onnx_note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
 }
 
 static grail_status read_batch_norm(onnx_reading *r)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     node n = plain(NODE_BATCH_NORM, x, NULL);
-    n.norm.epsilon = real_of(r, "epsilon", 1e-5);
-    if (integer_of(r, "training_mode", 0) != 0 || r->node->node.output_count != 1) {
+    n.norm.epsilon = onnx_real_of(r, "epsilon", 1e-5);
+    if (onnx_integer_of(r, "training_mode", 0) != 0 || r->node->node.output_count != 1) {
         return onnx_misfit("is of training; export the network for inference");
     }
-    CHECK(add_vector(r, 1, x->width, false, &n.weight));
-    CHECK(add_vector(r, 2, x->width, false, &n.bias));
-    CHECK(add_vector(r, 3, x->width, false, &n.mean));
-    CHECK(add_vector(r, 4, x->width, false, &n.variance));
+    CHECK(onnx_add_vector(r, 1, x->width, false, &n.weight));
+    CHECK(onnx_add_vector(r, 2, x->width, false, &n.bias));
+    CHECK(onnx_add_vector(r, 3, x->width, false, &n.mean));
+    CHECK(onnx_add_vector(r, 4, x->width, false, &n.variance));
     return give_node(r, &n, *x);
 }
 
 static grail_status add_activation(onnx_reading *r, activation_kind kind)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     node n = plain(NODE_ACTIVATION, x, NULL);
     n.activation = kind;
     return give_node(r, &n, *x);
@@ -396,14 +184,14 @@ static grail_status read_sigmoid(onnx_reading *r)
 
 static grail_status read_gelu(onnx_reading *r)
 {
-    return add_activation(r, text_is(r, "approximate", "tanh") ? ACTIVATION_GELU_TANH
-                                                               : ACTIVATION_GELU);
+    return add_activation(r, onnx_text_is(r, "approximate", "tanh") ? ACTIVATION_GELU_TANH
+                                                                    : ACTIVATION_GELU);
 }
 
 static grail_status read_hard_sigmoid(onnx_reading *r)
 {
-    const bool is_usual =
-        fabs(real_of(r, "alpha", 0.2) - 1.0 / 6.0) < 1e-6 && real_of(r, "beta", 0.5) == 0.5;
+    const bool is_usual = fabs(onnx_real_of(r, "alpha", 0.2) - 1.0 / 6.0) < 1e-6 &&
+                          onnx_real_of(r, "beta", 0.5) == 0.5;
     return is_usual ? add_activation(r, ACTIVATION_HARD_SIGMOID)
                     : onnx_misfit("has another slope than 1/6, for which grail has no row");
 }
@@ -412,7 +200,7 @@ static grail_status read_hard_sigmoid(onnx_reading *r)
 static grail_status read_hard_swish(onnx_reading *r)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     onnx_known gate = *x;
     node n = plain(NODE_ACTIVATION, x, NULL);
     n.activation = ACTIVATION_HARD_SIGMOID;
@@ -428,9 +216,9 @@ static grail_status read_clip(onnx_reading *r)
     double high = 0.0;
     bool has_low = false;
     bool has_high = false;
-    CHECK(value_input(r, 0, &x));
-    CHECK(number_of(r, "min", 1, &has_low, &low));
-    CHECK(number_of(r, "max", 2, &has_high, &high));
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_number_of(r, "min", 1, &has_low, &low));
+    CHECK(onnx_number_of(r, "max", 2, &has_high, &high));
     if (!has_low || !has_high || !isfinite(low) || !isfinite(high) || low > high) {
         return has_low && !has_high && low == 0.0
                    ? read_relu(r)
@@ -447,13 +235,13 @@ static grail_status read_clip(onnx_reading *r)
 /* A vector that is added to what a Linear without a bias makes is its bias. */
 static grail_status take_bias(onnx_reading *r, int i)
 {
-    const onnx_known *x = known_input(r, 1 - i);
+    const onnx_known *x = onnx_known_input(r, 1 - i);
     node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
     if (last == NULL || last->output != x->value || last->kind != NODE_LINEAR ||
         last->bias != GRAPH_NONE || x->readers != 1) {
         return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
     }
-    CHECK(add_vector(r, i, x->width, false, &last->bias));
+    CHECK(onnx_add_vector(r, i, x->width, false, &last->bias));
     return give(r, 0, *x);
 }
 
@@ -462,12 +250,12 @@ static grail_status read_pair(onnx_reading *r, node_kind kind)
     onnx_known *x = NULL;
     onnx_known *y = NULL;
     for (int i = 0; kind == NODE_ADD && i < 2; i++) {
-        if (has_input(r, 0) && has_input(r, 1) && known_input(r, i)->tensor >= 0) {
+        if (onnx_has_input(r, 0) && onnx_has_input(r, 1) && onnx_known_input(r, i)->tensor >= 0) {
             return take_bias(r, i);
         }
     }
-    CHECK(value_input(r, 0, &x));
-    CHECK(value_input(r, 1, &y));
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 1, &y));
     if (x->rank != y->rank || x->width != y->width) {
         return onnx_misfit("reads %d dimensions of %lld channels and %d of %lld, expected the same",
                            x->rank, (long long)x->width, y->rank, (long long)y->width);
@@ -492,10 +280,10 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int count = 0;
-    int64_t kernel[MOST_AXES];
-    CHECK(value_input(r, 0, &x));
+    int64_t kernel[ONNX_MOST_AXES];
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
-    CHECK(list_of(r, "kernel_shape", 0, &count, kernel));
+    CHECK(onnx_list_of(r, "kernel_shape", 0, &count, kernel));
     node n = plain(kind, x, NULL);
     if (count != 2 || r->node->node.output_count != 1) {
         return onnx_misfit("is no pooling over windows of two dimensions alone");
@@ -505,7 +293,7 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
         (n.window.height.dilation != 1 || n.window.width.dilation != 1)) {
         return onnx_misfit("is a mean over windows with dilation");
     }
-    n.counts_padding = kind == NODE_AVERAGE_POOL && integer_of(r, "count_include_pad", 0) != 0;
+    n.counts_padding = kind == NODE_AVERAGE_POOL && onnx_integer_of(r, "count_include_pad", 0) != 0;
     onnx_known y = *x;
     y.one = false;
     return give_node(r, &n, y);
@@ -527,16 +315,16 @@ static grail_status read_pad(onnx_reading *r)
     const int64_t most = 1 << 20;
     onnx_known *x = NULL;
     int count = 0;
-    int64_t pads[MOST_AXES];
+    int64_t pads[ONNX_MOST_AXES];
     bool has_number = false;
     double number = 0.0;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
-    CHECK(list_of(r, "pads", 1, &count, pads));
-    CHECK(number_of(r, "value", 2, &has_number, &number));
+    CHECK(onnx_list_of(r, "pads", 1, &count, pads));
+    CHECK(onnx_number_of(r, "value", 2, &has_number, &number));
     const bool is_constant =
-        onnx_node_attribute(r->node, "mode") == NULL || text_is(r, "mode", "constant");
-    if (count != 2 * IMAGE_RANK || has_input(r, 3) || !is_constant || number != 0.0 ||
+        onnx_node_attribute(r->node, "mode") == NULL || onnx_text_is(r, "mode", "constant");
+    if (count != 2 * IMAGE_RANK || onnx_has_input(r, 3) || !is_constant || number != 0.0 ||
         pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) {
         return onnx_misfit("pads with other than zeros above, below and beside images");
     }
@@ -547,14 +335,14 @@ static grail_status read_pad(onnx_reading *r)
             return onnx_misfit("pads by %lld positions", (long long)y.pads[i]);
         }
     }
-    y.one = y.one && !is_padded(&y);
+    y.one = y.one && !onnx_is_padded(&y);
     return give(r, 0, y);
 }
 
 static grail_status add_mean(onnx_reading *r, bool keeps)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(needs_rank(x, IMAGE_RANK));
     node n = plain(NODE_MEAN, x, NULL);
     onnx_known y = *x;
@@ -585,10 +373,10 @@ static bool are_positions(int count, const int64_t axes[])
 static grail_status read_reduce_mean(onnx_reading *r)
 {
     int count = 0;
-    int64_t axes[MOST_AXES];
-    CHECK(list_of(r, "axes", 1, &count, axes));
+    int64_t axes[ONNX_MOST_AXES];
+    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
     return are_positions(count, axes)
-               ? add_mean(r, integer_of(r, "keepdims", 1) != 0)
+               ? add_mean(r, onnx_integer_of(r, "keepdims", 1) != 0)
                : onnx_misfit(
                      "is over other dimensions than height and width, for which grail has no "
                      "row");
@@ -598,7 +386,7 @@ static grail_status read_reduce_mean(onnx_reading *r)
 static grail_status give_flat(onnx_reading *r, int rank)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     if (!x->one) {
         return onnx_misfit("puts positions beside channels, for which grail has no row yet: it may "
                            "stand behind a pool over all positions");
@@ -610,7 +398,7 @@ static grail_status give_flat(onnx_reading *r, int rank)
 
 static grail_status read_flatten(onnx_reading *r)
 {
-    return integer_of(r, "axis", 1) == 1
+    return onnx_integer_of(r, "axis", 1) == 1
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("flattens other dimensions than those behind the "
                              "first");
@@ -620,10 +408,10 @@ static grail_status read_flatten(onnx_reading *r)
 static grail_status read_reshape(onnx_reading *r)
 {
     int count = 0;
-    int64_t shape[MOST_AXES];
+    int64_t shape[ONNX_MOST_AXES];
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
-    CHECK(list_of(r, "shape", 1, &count, shape));
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_list_of(r, "shape", 1, &count, shape));
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
     if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
@@ -631,14 +419,14 @@ static grail_status read_reshape(onnx_reading *r)
     }
     const int value = x->value;
     CHECK(give_flat(r, count));
-    return shape[1] > 0 ? note_count(r, "shape", 1, 1, value) : GRAIL_OK;
+    return shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, value) : GRAIL_OK;
 }
 
 static grail_status read_squeeze(onnx_reading *r)
 {
     int count = 0;
-    int64_t axes[MOST_AXES];
-    CHECK(list_of(r, "axes", 1, &count, axes));
+    int64_t axes[ONNX_MOST_AXES];
+    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
     return are_positions(count, axes)
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("takes out other dimensions than height and width");
@@ -647,8 +435,8 @@ static grail_status read_squeeze(onnx_reading *r)
 static grail_status read_unsqueeze(onnx_reading *r)
 {
     int count = 0;
-    int64_t axes[MOST_AXES];
-    CHECK(list_of(r, "axes", 1, &count, axes));
+    int64_t axes[ONNX_MOST_AXES];
+    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
     return are_positions(count, axes) ? give_flat(r, IMAGE_RANK)
                                       : onnx_misfit("adds other dimensions than height and width");
 }
@@ -659,9 +447,9 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     bool transposed = false;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(needs_rank(x, FLAT_RANK));
-    CHECK(tensor_input(r, 1, 2, &transposed, &t));
+    CHECK(onnx_tensor_input(r, 1, 2, &transposed, &t));
     node n = plain(NODE_LINEAR, x, NULL);
     onnx_known y = *x;
     transposed = transposed != is_turned;
@@ -670,18 +458,18 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
         return onnx_misfit("its tensor '%.100s' does not read %lld features", t->name,
                            (long long)x->width);
     }
-    CHECK(add_parameter(r, t, transposed, &n.weight));
-    CHECK(has_bias ? add_vector(r, 2, y.width, true, &n.bias) : GRAIL_OK);
+    CHECK(onnx_add_parameter(r, t, transposed, &n.weight));
+    CHECK(has_bias ? onnx_add_vector(r, 2, y.width, true, &n.bias) : GRAIL_OK);
     return give_node(r, &n, y);
 }
 
 static grail_status read_gemm(onnx_reading *r)
 {
-    if (real_of(r, "alpha", 1.0) != 1.0 || real_of(r, "beta", 1.0) != 1.0 ||
-        integer_of(r, "transA", 0) != 0) {
+    if (onnx_real_of(r, "alpha", 1.0) != 1.0 || onnx_real_of(r, "beta", 1.0) != 1.0 ||
+        onnx_integer_of(r, "transA", 0) != 0) {
         return onnx_misfit("scales its factors (alpha, beta), or transposes the first one");
     }
-    return add_linear(r, integer_of(r, "transB", 0) == 0, true);
+    return add_linear(r, onnx_integer_of(r, "transB", 0) == 0, true);
 }
 
 static grail_status read_mat_mul(onnx_reading *r)
@@ -691,7 +479,7 @@ static grail_status read_mat_mul(onnx_reading *r)
 
 static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
 {
-    const int64_t axis = integer_of(r, "axis", 0);
+    const int64_t axis = onnx_integer_of(r, "axis", 0);
     return axis == 1 || axis == 1 - x->rank
                ? GRAIL_OK
                : onnx_misfit("is along dimension %lld, which is not that of the channels",
@@ -702,11 +490,11 @@ static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *
 static grail_status read_concat(onnx_reading *r)
 {
     onnx_known *x = NULL;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     onnx_known y = *x;
     for (int i = 1; i < r->node->node.input_count; i++) {
-        CHECK(value_input(r, i, &x));
+        CHECK(onnx_value_input(r, i, &x));
         if (x->rank != y.rank || x->one != y.one) {
             return onnx_misfit("its inputs have other dimensions");
         }
@@ -722,11 +510,11 @@ static grail_status read_split(onnx_reading *r)
 {
     onnx_known *x = NULL;
     int count = 0;
-    int64_t sizes[MOST_AXES];
+    int64_t sizes[ONNX_MOST_AXES];
     int64_t first = 0;
-    CHECK(value_input(r, 0, &x));
+    CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
-    CHECK(list_of(r, "split", 1, &count, sizes));
+    CHECK(onnx_list_of(r, "split", 1, &count, sizes));
     if (count != r->node->node.output_count) {
         return onnx_misfit("states no sizes ('split'), which a cut would change; export the "
                            "network with them");
@@ -743,7 +531,7 @@ static grail_status read_split(onnx_reading *r)
         y.width = sizes[i];
         CHECK(graph_add_node(r->g, &n, &y.value));
         CHECK(give(r, i, y));
-        CHECK(note_count(r, "split", 1, i, y.value));
+        CHECK(onnx_note_count(r, "split", 1, i, y.value));
         first += sizes[i];
     }
     return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");
@@ -752,7 +540,8 @@ static grail_status read_split(onnx_reading *r)
 /* Gives on what it reads; a matrix of weights may be turned. */
 static grail_status read_identity(onnx_reading *r)
 {
-    return has_input(r, 0) ? give(r, 0, *known_input(r, 0)) : onnx_misfit("reads nothing");
+    return onnx_has_input(r, 0) ? give(r, 0, *onnx_known_input(r, 0))
+                                : onnx_misfit("reads nothing");
 }
 
 static grail_status read_dropout(onnx_reading *r)
@@ -763,8 +552,8 @@ static grail_status read_dropout(onnx_reading *r)
             return onnx_misfit("gives its mask, too, for which grail has no row");
         }
     }
-    if (has_input(r, 2)) {
-        const int64_t tensor = known_input(r, 2)->tensor;
+    if (onnx_has_input(r, 2)) {
+        const int64_t tensor = onnx_known_input(r, 2)->tensor;
         trains = 1;
         if (tensor >= 0 && r->file->tensors[tensor].view.rank == 0) {
             CHECK(onnx_tensor_integers(&r->file->tensors[tensor], &trains));
@@ -777,9 +566,9 @@ static grail_status read_dropout(onnx_reading *r)
 static grail_status read_transpose(onnx_reading *r)
 {
     int count = 0;
-    int64_t order[MOST_AXES];
-    CHECK(list_of(r, "perm", 0, &count, order));
-    const onnx_known *k = has_input(r, 0) ? known_input(r, 0) : NULL;
+    int64_t order[ONNX_MOST_AXES];
+    CHECK(onnx_list_of(r, "perm", 0, &count, order));
+    const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
     if (k == NULL || k->tensor < 0 || count != 2 || order[0] != 1 || order[1] != 0) {
         return onnx_misfit("moves dimensions of a value, for which grail has no row yet");
     }
