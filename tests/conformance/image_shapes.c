@@ -76,3 +76,72 @@ int64_t tap_index(const conv_shape *s, int64_t p, int64_t k)
     const bool inside = row >= 0 && row < s->in.height && column >= 0 && column < s->in.width;
     return inside ? ((sample * s->in.height + row) * s->in.width + column) * s->channels_in : -1;
 }
+
+/* Odd sizes, narrowed channel counts, strides that leave a rest or rows unread, padding, dilation,
+ * windows that are not square, 1 x 1, patches, windows in the padding alone, windows that move
+ * along each axis in a way of its own, with more padding on one side than on the other, or a number
+ * of outputs that is rounded up; and groups. */
+static const struct {
+    int64_t samples;
+    extent in;
+    int64_t channels_in, channels_out;
+    window2d window; /* kernel height, kernel width, stride, padding, dilation */
+    int64_t groups;
+} cases[] = {
+    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1), 1},
+    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1), 1},
+    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1), 1},
+    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2), 1},
+    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3), 1},
+    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1), 1},
+    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1), 1},
+    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1), 1},
+    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1), 1},
+    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1), 1},
+    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1), 1},
+    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1), 1},
+    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1), 1},
+    {2, {6, 5}, 32, 16, WINDOW2D(1, 1, 1, 2, 1), 1},
+    {2, {5, 6}, 16, 48, WINDOW2D(3, 1, 2, 1, 1), 1},
+    {2, {4, 5}, 19, 16, WINDOW2D(2, 2, 1, 3, 2), 1},
+    {4, {4, 4}, 160, 130, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {12, {32, 32}, 4, 6, WINDOW2D(1, 1, 2, 0, 1), 1},
+    {3, {64, 64}, 7, 19, WINDOW2D(1, 1, 2, 0, 1), 1},
+    {2, {96, 96}, 12, 5, WINDOW2D(1, 1, 3, 0, 1), 1},
+    {2, {66, 64}, 1, 1, WINDOW2D(1, 1, 2, 0, 1), 1},
+    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}, 1},
+    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}, 1},
+    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}, 1},
+    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}, 1},
+    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}, 1},
+    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}, 1},
+    {4, {32, 32}, 4, 6, {{1, 2, 1, 0, 0}, {1, 1, 1, 0, 0}, false}, 1},
+    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}, 1},
+    {2, {7, 6}, 6, 9, WINDOW2D(3, 3, 1, 1, 1), 3},
+    {1, {9, 10}, 32, 32, WINDOW2D(3, 3, 2, 1, 1), 2},
+    {2, {6, 5}, 64, 32, WINDOW2D(1, 1, 2, 0, 1), 16},
+    {3, {33, 32}, 12, 8, WINDOW2D(1, 1, 2, 0, 1), 4},
+    {2, {8, 9}, 10, 10, {{5, 2, 1, 1, 2}, {3, 1, 2, 2, 0}, false}, 10},
+    {2, {4, 4}, 7300, 33, WINDOW2D(3, 3, 1, 1, 1), 1}, /* a large weight for few positions, in two
+                                                          pieces */
+    {2, {4, 4}, 768, 3072, WINDOW2D(3, 3, 1, 1, 1), 3},
+    {1, {5, 7}, 12, 8, WINDOW2D(1, 1, 1, 2, 1), 4},
+};
+
+size_t case_count(void)
+{
+    return sizeof cases / sizeof cases[0];
+}
+
+conv_shape case_shape(size_t i)
+{
+    conv_shape s = shape_of(cases[i].samples, cases[i].in, cases[i].channels_in,
+                            cases[i].channels_out, cases[i].window);
+    s.groups = cases[i].groups;
+    return s;
+}

@@ -25,4 +25,8 @@ matrix weight_of(backend *b, const conv_shape *s, const float *weight);
 /** Index into X of channel 0 at tap `k` of output position `p`, -1 outside. */
 int64_t tap_index(const conv_shape *s, int64_t p, int64_t k);
 
+/** Convolutions of all kinds, which backends compute and take the gradients of. */
+size_t case_count(void);
+conv_shape case_shape(size_t i);
+
 #endif

@@ -74,65 +74,9 @@ static void check_convolution(backend *b, const convolution *c, bool has_bias,
     free_matrices(&bx, &bw, &bb, &br, &apart);
 }
 
-/* Odd sizes, narrowed channel counts, strides that leave a rest, padding, dilation, windows that
- * are not square, 1 x 1, patches, and windows that move along each axis in a way of its own, with
- * more padding on one side than on the other, or a number of outputs that is rounded up; and
- * groups. */
-static const struct {
-    int64_t samples;
-    extent in;
-    int64_t channels_in, channels_out;
-    window2d window; /* kernel height, kernel width, stride, padding, dilation */
-    int64_t groups;
-} cases[] = {
-    {0, {5, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
-    {1, {1, 1}, 1, 1, WINDOW2D(1, 1, 1, 0, 1), 1},
-    {2, {7, 5}, 3, 4, WINDOW2D(3, 3, 1, 1, 1), 1},
-    {3, {8, 8}, 16, 16, WINDOW2D(3, 3, 1, 1, 1), 1},
-    {2, {9, 11}, 17, 13, WINDOW2D(3, 3, 2, 1, 1), 1},
-    {1, {32, 32}, 3, 64, WINDOW2D(3, 3, 1, 1, 1), 1},
-    {1, {30, 31}, 3, 19, WINDOW2D(7, 7, 2, 3, 1), 1},
-    {2, {13, 12}, 5, 7, WINDOW2D(3, 3, 1, 2, 2), 1},
-    {2, {17, 16}, 6, 33, WINDOW2D(3, 3, 2, 3, 3), 1},
-    {3, {6, 7}, 48, 21, WINDOW2D(1, 1, 1, 0, 1), 1},
-    {2, {9, 8}, 24, 40, WINDOW2D(1, 1, 2, 0, 1), 1},
-    {2, {5, 9}, 11, 3, WINDOW2D(1, 3, 1, 1, 1), 1},
-    {2, {10, 6}, 8, 5, WINDOW2D(5, 2, 1, 0, 1), 1},
-    {3, {16, 12}, 3, 29, WINDOW2D(4, 4, 4, 0, 1), 1},
-    {2, {9, 11}, 3, 8, WINDOW2D(4, 4, 4, 0, 1), 1},
-    {2, {6, 6}, 100, 37, WINDOW2D(3, 3, 1, 1, 1), 1},
-    {2, {4, 4}, 7300, 33, WINDOW2D(3, 3, 1, 1, 1), 1}, /* a large weight for few positions, in two
-                                                          pieces */
-    {1, {4, 4}, 2, 3, WINDOW2D(4, 4, 1, 0, 1), 1},
-    {2, {3, 3}, 64, 64, WINDOW2D(3, 3, 1, 0, 1), 1},
-    {2, {9, 13}, 8, 12, {{3, 2, 1, 1, 1}, {3, 1, 1, 1, 1}, false}, 1},
-    {2, {7, 15}, 16, 19, {{1, 1, 1, 0, 0}, {3, 1, 1, 1, 1}, false}, 1},
-    {2, {8, 12}, 5, 7, {{3, 2, 1, 0, 1}, {3, 2, 1, 0, 1}, false}, 1},
-    {1, {10, 9}, 17, 16, {{2, 1, 3, 2, 0}, {5, 3, 2, 1, 4}, false}, 1},
-    {3, {6, 5}, 3, 33, {{4, 3, 1, 3, 0}, {2, 1, 1, 0, 2}, false}, 1},
-    {2, {6, 7}, 4, 6, {{1, 2, 1, 0, 3}, {1, 1, 1, 2, 0}, false}, 1},
-    {2, {8, 7}, 6, 5, {{3, 2, 1, 0, 0}, {2, 3, 1, 1, 0}, true}, 1},
-    {2, {7, 6}, 6, 9, WINDOW2D(3, 3, 1, 1, 1), 3},
-    {1, {9, 10}, 32, 32, WINDOW2D(3, 3, 2, 1, 1), 2},
-    {2, {6, 5}, 64, 32, WINDOW2D(1, 1, 2, 0, 1), 16},
-    {2, {8, 9}, 10, 10, {{5, 2, 1, 1, 2}, {3, 1, 2, 2, 0}, false}, 10},
-    {2, {4, 4}, 768, 3072, WINDOW2D(3, 3, 1, 1, 1), 3},
-    {1, {5, 7}, 12, 8, WINDOW2D(1, 1, 1, 2, 1), 4},
-};
-
-enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
-
-static conv_shape case_shape(size_t i)
-{
-    conv_shape s = shape_of(cases[i].samples, cases[i].in, cases[i].channels_in,
-                            cases[i].channels_out, cases[i].window);
-    s.groups = cases[i].groups;
-    return s;
-}
-
 TEST(test_convolution_matches_its_formula_in_every_shape)
 {
-    for (size_t i = 0; i < CASE_COUNT; i++) {
+    for (size_t i = 0; i < case_count(); i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
         FOR_EACH_BACKEND(b)
@@ -176,7 +120,7 @@ static void check_depthwise(backend *b, const conv_shape *s, bool has_bias)
 
 TEST(test_kernels_per_channel_match_their_formula)
 {
-    for (size_t i = 0; i < CASE_COUNT; i++) {
+    for (size_t i = 0; i < case_count(); i++) {
         conv_shape s = case_shape(i);
         s.channels_in = s.channels_out;
         FOR_EACH_BACKEND(b)
@@ -189,7 +133,7 @@ TEST(test_kernels_per_channel_match_their_formula)
 
 TEST(test_an_epilogue_adds_a_residual_and_cuts_below_zero)
 {
-    for (size_t i = 0; i < CASE_COUNT; i++) {
+    for (size_t i = 0; i < case_count(); i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
         FOR_EACH_BACKEND(b)
@@ -261,7 +205,7 @@ static void check_patches(backend *b, const conv_shape *s)
 
 BACKEND_TEST(test_patches_hold_what_the_window_reads)
 {
-    for (size_t i = 0; i < CASE_COUNT; i++) {
+    for (size_t i = 0; i < case_count(); i++) {
         const conv_shape s = case_shape(i);
         check_patches(b, &s);
     }
@@ -272,7 +216,7 @@ BACKEND_TEST(test_patches_hold_what_the_window_reads)
 /* conv2d(X, W) = patches(X) W^T */
 BACKEND_TEST(test_a_convolution_is_a_product_of_patches)
 {
-    for (size_t i = 0; i < CASE_COUNT; i++) {
+    for (size_t i = 0; i < case_count(); i++) {
         conv_shape s = case_shape(i);
         s.groups = 1;
         const int64_t width = s.channels_in * taps_of(&s);
