@@ -206,3 +206,49 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
                      .value = value};
     return GRAIL_OK;
 }
+
+/* -- outputs ----------------------------------------------------------------------------------- */
+
+grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
+{
+    const onnx_file_node *n = r->node;
+    if (i >= n->node.output_count || n->outputs[i] < 0) {
+        return onnx_misfit("has no output %d", i);
+    }
+    onnx_known *out = &r->values[n->outputs[i]];
+    like.readers = out->readers;
+    like.depth = out->depth;
+    *out = like;
+    return GRAIL_OK;
+}
+
+grail_status onnx_give_node(const onnx_reading *r, const node *n, onnx_known like)
+{
+    CHECK(graph_add_node(r->g, n, &like.value));
+    return onnx_give(r, 0, like);
+}
+
+node onnx_plain(node_kind kind, const onnx_known *left, const onnx_known *right)
+{
+    return node_of(kind, GRAPH_NONE, left->value, right == NULL ? GRAPH_NONE : right->value);
+}
+
+grail_status onnx_needs_rank(const onnx_known *x, int rank)
+{
+    return x->rank == rank ? GRAIL_OK
+                           : onnx_misfit("reads %d dimensions, expected %s", x->rank,
+                                         rank == IMAGE_RANK ? "[N, C, H, W]" : "[N, C]");
+}
+
+bool onnx_are_positions(int count, const int64_t axes[])
+{
+    bool is_there[2] = {false, false};
+    for (int i = 0; i < count; i++) {
+        const int64_t axis = axes[i] < 0 ? axes[i] + IMAGE_RANK : axes[i];
+        if (axis != 2 && axis != 3) {
+            return false;
+        }
+        is_there[axis - 2] = true;
+    }
+    return is_there[0] && is_there[1];
+}

@@ -1,5 +1,5 @@
-/* What the node at hand is given: attributes, constants and values of the graph; and how what does
- * not fit is refused. */
+/* What the node at hand is given: attributes, constants and values of the graph; what it gives on;
+ * and how what does not fit is refused. */
 #ifndef GRAIL_ARCH_ONNX_ARGUMENTS_H
 #define GRAIL_ARCH_ONNX_ARGUMENTS_H
 
@@ -41,5 +41,15 @@ grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool i
 /** Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value) GRAIL_MUST_CHECK;
+/** Whether these are dimensions 2 and 3, counted from either end: those of positions. */
+bool onnx_are_positions(int count, const int64_t axes[]);
+grail_status onnx_needs_rank(const onnx_known *x, int rank) GRAIL_MUST_CHECK;
+
+/** A node of this kind and none of its arguments; `right` may be NULL. */
+node onnx_plain(node_kind kind, const onnx_known *left, const onnx_known *right);
+/** Output i <- what is known of a value. */
+grail_status onnx_give(const onnx_reading *r, int i, onnx_known like) GRAIL_MUST_CHECK;
+/** Output 0 <- a node of the graph, whose other properties are those of its input. */
+grail_status onnx_give_node(const onnx_reading *r, const node *n, onnx_known like) GRAIL_MUST_CHECK;
 
 #endif

@@ -45,6 +45,11 @@ typedef struct onnx_reading {
 grail_status onnx_in_node(const onnx_reading *r, grail_status status) GRAIL_MUST_CHECK;
 grail_status onnx_misfit(const char *format, ...) GRAIL_PRINTF(1, 2) GRAIL_MUST_CHECK;
 
+/** One for each operator: adds the node at hand, of that operator, to the graph. */
+#define ONNX_OPERATOR(Name, name) grail_status onnx_read_##name(onnx_reading *r) GRAIL_MUST_CHECK;
+#include "arch/onnx_operator_list.h"
+#undef ONNX_OPERATOR
+
 /** Adds node i of the file to the graph; what it reads is known. */
 grail_status onnx_read_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
 

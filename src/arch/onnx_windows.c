@@ -1,0 +1,203 @@
+/* Nodes that move a window over images, or take their means. */
+#include "arch/onnx_arguments.h"
+#include "arch/onnx_nodes.h"
+
+#include <string.h>
+
+/* out[count] <- an attribute's integers, or the usual one for all. */
+static grail_status numbers_of(const onnx_reading *r, const char *name, int count, int64_t usual,
+                               int64_t out[ONNX_MOST_AXES])
+{
+    int given = 0;
+    CHECK(onnx_list_of(r, name, 0, &given, out));
+    for (int i = given; i < count; i++) {
+        out[i] = usual;
+    }
+    return given == 0 || given == count ? GRAIL_OK
+                                        : onnx_misfit("has %d %s, expected %d", given, name, count);
+}
+
+static bool axis_is_bounded(const window_axis *a)
+{
+    const int64_t most = 1 << 20;
+    return a->kernel > 0 && a->kernel <= most && a->stride > 0 && a->stride <= most &&
+           a->dilation > 0 && a->dilation <= most && a->before >= 0 && a->before <= most &&
+           a->behind >= 0 && a->behind <= most;
+}
+
+/* Pads so that outputs are as many as inputs, which windows that move by one position can do at any
+ * size; the odd one goes behind, or before the input. */
+static void pad_to_same(window_axis *a, bool behind)
+{
+    const int64_t all = a->dilation * (a->kernel - 1);
+    a->before = behind ? all / 2 : all - all / 2;
+    a->behind = all - a->before;
+}
+
+/* Nothing bounds what a file says but that windows fit, which graph_extents checks. */
+static grail_status window_of(const onnx_reading *r, int64_t height, int64_t width, window2d *out)
+{
+    int64_t strides[ONNX_MOST_AXES];
+    int64_t dilations[ONNX_MOST_AXES];
+    int64_t pads[ONNX_MOST_AXES];
+    const bool behind = onnx_text_is(r, "auto_pad", "SAME_UPPER");
+    const bool same = behind || onnx_text_is(r, "auto_pad", "SAME_LOWER");
+    const bool is_explicit = onnx_node_attribute(r->node, "auto_pad") == NULL ||
+                             onnx_text_is(r, "auto_pad", "NOTSET") ||
+                             onnx_text_is(r, "auto_pad", "VALID");
+    if (!is_explicit && !same) {
+        return onnx_misfit("its 'auto_pad' is not known");
+    }
+    CHECK(numbers_of(r, "strides", 2, 1, strides));
+    CHECK(numbers_of(r, "dilations", 2, 1, dilations));
+    CHECK(numbers_of(r, "pads", 4, 0, pads));
+    *out = (window2d){{height, strides[0], dilations[0], pads[0], pads[2]},
+                      {width, strides[1], dilations[1], pads[1], pads[3]},
+                      onnx_integer_of(r, "ceil_mode", 0) != 0};
+    if (!axis_is_bounded(&out->height) || !axis_is_bounded(&out->width)) {
+        return onnx_misfit(
+            "has a window that is empty, negative or of more than a million positions");
+    }
+    if (same && (strides[0] != 1 || strides[1] != 1)) {
+        return onnx_misfit("pads by 'auto_pad' and strides, which depends on the size of images; "
+                           "export the network with 'pads'");
+    }
+    if (same) {
+        pad_to_same(&out->height, behind);
+        pad_to_same(&out->width, behind);
+    }
+    return GRAIL_OK;
+}
+
+static void widen(window_axis *a, int64_t before, int64_t behind)
+{
+    a->before += before;
+    a->behind += behind;
+}
+
+grail_status onnx_read_conv(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    const tensor_view *t = NULL;
+    node n;
+    CHECK(onnx_padded_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    const int64_t groups = onnx_integer_of(r, "group", 1);
+    const bool is_depthwise = groups > 1 && groups == x->width && groups == t->shape[0];
+    if (groups < 1 || x->width % groups != 0 || t->shape[0] % groups != 0) {
+        return onnx_misfit("makes %lld channels of %lld, which are no %lld groups",
+                           (long long)t->shape[0], (long long)x->width, (long long)groups);
+    }
+    if (t->shape[1] != x->width / groups) {
+        return onnx_misfit("reads %lld channels in a group, but there are %lld",
+                           (long long)t->shape[1], (long long)(x->width / groups));
+    }
+    onnx_known y = *x;
+    n = onnx_plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
+    n.groups = is_depthwise ? 0 : groups;
+    CHECK(window_of(r, t->shape[2], t->shape[3], &n.window));
+    widen(&n.window.height, x->pads[0], x->pads[2]);
+    widen(&n.window.width, x->pads[1], x->pads[3]);
+    memset(y.pads, 0, sizeof y.pads);
+    CHECK(onnx_add_parameter(r, t, false, &n.weight));
+    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
+    y.width = t->shape[0];
+    const window2d *w = &n.window;
+    y.one = x->one && window_taps(w) == 1 &&
+            w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    CHECK(onnx_give_node(r, &n, y));
+    return is_depthwise ? onnx_note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
+}
+
+static grail_status add_pool(onnx_reading *r, node_kind kind)
+{
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t kernel[ONNX_MOST_AXES];
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_list_of(r, "kernel_shape", 0, &count, kernel));
+    node n = onnx_plain(kind, x, NULL);
+    if (count != 2 || r->node->node.output_count != 1) {
+        return onnx_misfit("is no pooling over windows of two dimensions alone");
+    }
+    CHECK(window_of(r, kernel[0], kernel[1], &n.window));
+    if (kind == NODE_AVERAGE_POOL &&
+        (n.window.height.dilation != 1 || n.window.width.dilation != 1)) {
+        return onnx_misfit("is a mean over windows with dilation");
+    }
+    n.counts_padding = kind == NODE_AVERAGE_POOL && onnx_integer_of(r, "count_include_pad", 0) != 0;
+    onnx_known y = *x;
+    y.one = false;
+    return onnx_give_node(r, &n, y);
+}
+
+grail_status onnx_read_max_pool(onnx_reading *r)
+{
+    return add_pool(r, NODE_MAX_POOL);
+}
+
+grail_status onnx_read_average_pool(onnx_reading *r)
+{
+    return add_pool(r, NODE_AVERAGE_POOL);
+}
+
+/* Zeros around an image, which the convolutions behind take for their own padding. */
+grail_status onnx_read_pad(onnx_reading *r)
+{
+    const int64_t most = 1 << 20;
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t pads[ONNX_MOST_AXES];
+    bool has_number = false;
+    double number = 0.0;
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_list_of(r, "pads", 1, &count, pads));
+    CHECK(onnx_number_of(r, "value", 2, &has_number, &number));
+    const bool is_constant =
+        onnx_node_attribute(r->node, "mode") == NULL || onnx_text_is(r, "mode", "constant");
+    if (count != 2 * IMAGE_RANK || onnx_has_input(r, 3) || !is_constant || number != 0.0 ||
+        pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) {
+        return onnx_misfit("pads with other than zeros above, below and beside images");
+    }
+    onnx_known y = *x;
+    for (int i = 0; i < 4; i++) {
+        y.pads[i] = pads[2 + i % 2 + 4 * (i / 2)];
+        if (y.pads[i] < 0 || y.pads[i] > most) {
+            return onnx_misfit("pads by %lld positions", (long long)y.pads[i]);
+        }
+    }
+    y.one = y.one && !onnx_is_padded(&y);
+    return onnx_give(r, 0, y);
+}
+
+static grail_status add_mean(onnx_reading *r, bool keeps)
+{
+    onnx_known *x = NULL;
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    node n = onnx_plain(NODE_MEAN, x, NULL);
+    onnx_known y = *x;
+    y.one = true;
+    y.rank = keeps ? IMAGE_RANK : FLAT_RANK;
+    return onnx_give_node(r, &n, y);
+}
+
+grail_status onnx_read_global_pool(onnx_reading *r)
+{
+    return add_mean(r, true);
+}
+
+grail_status onnx_read_reduce_mean(onnx_reading *r)
+{
+    int count = 0;
+    int64_t axes[ONNX_MOST_AXES];
+    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
+    return onnx_are_positions(count, axes)
+               ? add_mean(r, onnx_integer_of(r, "keepdims", 1) != 0)
+               : onnx_misfit(
+                     "is over other dimensions than height and width, for which grail has no "
+                     "row");
+}
