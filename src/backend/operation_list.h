@@ -233,8 +233,9 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
 OPERATION(attention_gradient, "vvvvvVVV?m?M",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
            matrix dq, matrix dk, matrix dv, matrix sinks, matrix dsinks),
-          attention_fits(shape, q, k, v, out) && same_shape(out, dout) && same_shape(q, dq) &&
-              same_shape(k, dk) && same_shape(v, dv) && has_columns(sinks, shape->query_heads) &&
+          attention_fits(shape, q, k, v, out) && k.rows == q.rows && same_shape(out, dout) &&
+              same_shape(q, dq) && same_shape(k, dk) && same_shape(v, dv) &&
+              has_columns(sinks, shape->query_heads) &&
               (!matrix_exists(dsinks) || (matrix_exists(sinks) && same_shape(sinks, dsinks))),
           .m = {q, k, v, out, dout, dq, dk, dv, sinks, dsinks}, .with.attention = shape)
 

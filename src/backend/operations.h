@@ -31,11 +31,25 @@ typedef struct attention_shape {
     double scale;       /* of the scores, head_dim^-0.5 for most */
     double cap;         /* of scaled scores s, cap tanh(s / cap); 0: none */
     int64_t value_dim;  /* of each head of V and OUT; 0: head_dim */
+    int64_t earlier;    /* rows that each sequence has in K and V before those of Q */
+    int64_t room;       /* rows from one sequence to the next in K and V, of which the first
+                           earlier + length count; 0: so many */
 } attention_shape;
 
 static inline int64_t attention_value_dim(const attention_shape *s)
 {
     return s->value_dim == 0 ? s->head_dim : s->value_dim;
+}
+
+/** Rows of K and V that each sequence has, and from one to the next. */
+static inline int64_t attention_keys(const attention_shape *s)
+{
+    return s->earlier + s->length;
+}
+
+static inline int64_t attention_room(const attention_shape *s)
+{
+    return s->room == 0 ? attention_keys(s) : s->room;
 }
 
 /** Images X[samples * height * width, in], channel last, and the output of a window that moves over
@@ -54,9 +68,10 @@ static inline int64_t conv_groups(const conv_shape *s)
     return s->groups > 1 ? s->groups : 1;
 }
 
-/** Rotary embedding: frequency[turned / 2]. */
+/** Rotary embedding of rows at positions first, first + 1, ...: frequency[turned / 2]. */
 typedef struct rope_shape {
     int64_t sequences, length;
+    int64_t first; /* position of each sequence's first row */
     int64_t head_dim;
     int64_t turned; /* the first features of each head, an even number; the others stay */
     double factor;  /* of what is turned */

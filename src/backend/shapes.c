@@ -51,7 +51,7 @@ bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix
 bool rotation_fits(const rope_shape *s, matrix x)
 {
     return x.rows == s->sequences * s->length && x.columns % s->head_dim == 0 && s->turned >= 0 &&
-           s->turned <= s->head_dim && s->turned % 2 == 0;
+           s->first >= 0 && s->turned <= s->head_dim && s->turned % 2 == 0;
 }
 
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out)
@@ -59,7 +59,9 @@ bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matr
     const int64_t rows = s->sequences * s->length;
     const bool groups = s->kv_heads == 0 ? s->query_heads == 0 : s->query_heads % s->kv_heads == 0;
     const int64_t value_dim = attention_value_dim(s);
-    return groups && q.rows == rows && k.rows == rows && v.rows == rows && out.rows == rows &&
+    const int64_t keys = s->sequences * attention_room(s);
+    return groups && s->earlier >= 0 && attention_room(s) >= attention_keys(s) && q.rows == rows &&
+           k.rows == keys && v.rows == keys && out.rows == rows &&
            q.columns == s->query_heads * s->head_dim && k.columns == s->kv_heads * s->head_dim &&
            out.columns == s->query_heads * value_dim && v.columns == s->kv_heads * value_dim;
 }

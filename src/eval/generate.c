@@ -7,9 +7,9 @@
 #include "base/option_values.h"
 #include "base/options.h"
 #include "base/utf8.h"
-#include "eval/decoding.h"
 #include "eval/measuring.h"
 #include "eval/next_token.h"
+#include "exec/decoding.h"
 #include "format/weights/beside.h"
 
 #include <math.h>
@@ -201,7 +201,7 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
     TRY(memory_new_unset(&g.logits, (size_t)model->graph->vocabulary, sizeof g.logits[0]));
     TRY(measured_open(model, NULL, compute, &n));
     const int64_t left = model->context - g.prompt.count;
-    TRY(decoding_begin(&d, n.store, g.prompt.count + (g.wanted < left ? g.wanted : left)));
+    TRY(decoding_begin(&d, n.store, 1, g.prompt.count + (g.wanted < left ? g.wanted : left)));
     TRY(go_on(&g, &d, &made));
     made.prompt_tokens = g.prompt.count;
     snprintf(made.precision, sizeof made.precision, "%s", backend_precision(n.backend));

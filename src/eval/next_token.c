@@ -47,6 +47,16 @@ static int32_t draw(const candidate *all, int64_t kept, double sum, random_state
     return all[i].id;
 }
 
+/* From all of them, in the order of their ids, where a sort would take longer than the rest. */
+static int32_t draw_from_all(candidate *all, int64_t count, random_state *random)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += all[i].weight;
+    }
+    return draw(all, count, sum, random);
+}
+
 grail_status next_token(const grail_generate_options *o, const float *logits, int64_t count,
                         random_state *random, int32_t *out)
 {
@@ -62,6 +72,10 @@ grail_status next_token(const grail_generate_options *o, const float *logits, in
     for (int64_t i = 0; i < count; i++) {
         const double below = ((double)logits[i] - (double)logits[largest]) / o->temperature;
         all[i] = (candidate){exp(below), (int32_t)i};
+    }
+    if (o->top_k == 0 && o->top_p <= 0.0) {
+        *out = draw_from_all(all, count, random);
+        goto out;
     }
     qsort(all, (size_t)count, sizeof all[0], compare_candidates);
     const int64_t kept = cut_off(o, all, count, &sum);

@@ -234,6 +234,8 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
         .pool = e->pool,
         .store = store,
         .ids = e->input.ids,
+        .past = e->past,
+        .kept_keys = e->past == NULL ? NULL : &e->past->keys[index],
         .order = e->orders == NULL ? NULL : e->orders[n->output],
     };
     for (int i = 0; i < n->input_count; i++) {

@@ -6,6 +6,7 @@
 #include "exec/parameters.h"
 #include "exec/pool.h"
 #include "exec/routed_rows.h"
+#include "exec/token_past.h"
 
 /** Samples with equal positions, one after the other in the rows: sequences of `positions.height`
  * tokens (width 1), or images. */
@@ -39,6 +40,7 @@ typedef struct execution {
                                      NULL: as the scores are, as in a missing list. Borrowed */
     const bool *pinned; /* [value_count] values that outlive their last reader, for the way back
                            (tape.h); NULL: none. Borrowed */
+    token_past *past;   /* of the batch, which is of tokens; NULL: none. Borrowed */
     bool settles_later; /* whoever runs nodes calls backend_settle */
     bool unwatched;     /* NaN and infinity pass: whoever runs nodes looks at what comes of them */
 } execution;

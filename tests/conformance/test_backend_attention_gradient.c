@@ -239,10 +239,10 @@ static void attend(const void *context, const matrix *inputs, matrix y)
 /* The shapes have every kind of mask, and shared keys. */
 TEST(test_attention_gradients_are_the_slopes)
 {
-    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0, 0},
-                                             {2, 9, 4, 2, 3, 4, false, 0.6, 0.0, 0},
-                                             {2, 9, 4, 2, 3, 0, true, 0.6, 0.0, 0},
-                                             {1, 200, 1, 1, 2, 0, false, 0.6, 0.0, 0}};
+    static const attention_shape shapes[] = {{2, 9, 4, 2, 3, 0, false, 0.6, 0.0, 0, 0, 0},
+                                             {2, 9, 4, 2, 3, 4, false, 0.6, 0.0, 0, 0, 0},
+                                             {2, 9, 4, 2, 3, 0, true, 0.6, 0.0, 0, 0, 0},
+                                             {1, 200, 1, 1, 2, 0, false, 0.6, 0.0, 0, 0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const attention_shape *s = &shapes[i];
         const int64_t rows = s->sequences * s->length;
@@ -269,9 +269,9 @@ TEST(test_attention_gradients_are_the_slopes)
 TEST(test_gradients_of_causal_attention)
 {
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0},
-        {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0},
-        {1, 193, 2, 2, 8, 0, false, 0, 0.0, 0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0, 0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},
+        {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0, 0, 0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0, 0, 0},
+        {1, 193, 2, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0, 0, 0, 0},
     };
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
@@ -279,7 +279,7 @@ TEST(test_gradients_of_causal_attention)
 /* A row that sees itself alone has nothing to weigh. */
 TEST(test_a_single_row_has_no_slope_but_of_its_value)
 {
-    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0, 0};
+    const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0, 0, 0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
@@ -301,18 +301,18 @@ TEST(test_a_single_row_has_no_slope_but_of_its_value)
 
 TEST(test_gradients_of_attention_both_ways)
 {
-    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0, 0},
-                                             {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0},
-                                             {1, 800, 2, 1, 5, 0, true, 0, 0.0, 0}};
+    static const attention_shape shapes[] = {{5, 50, 3, 3, 16, 0, true, 0, 0.0, 0, 0, 0},
+                                             {2, 197, 2, 1, 12, 0, true, 0, 0.0, 0, 0, 0},
+                                             {1, 800, 2, 1, 5, 0, true, 0, 0.0, 0, 0, 0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
     check(shapes[1], 30.0);
 }
 
 TEST(test_query_heads_add_to_their_groups_keys)
 {
-    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0, 0},
-                                             {1, 210, 9, 3, 4, 0, false, 0, 0.0, 0},
-                                             {1, 30, 8, 1, 16, 0, false, 0, 0.0, 0}};
+    static const attention_shape shapes[] = {{2, 19, 6, 2, 8, 0, false, 0, 0.0, 0, 0, 0},
+                                             {1, 210, 9, 3, 4, 0, false, 0, 0.0, 0, 0, 0},
+                                             {1, 30, 8, 1, 16, 0, false, 0, 0.0, 0, 0, 0}};
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
 
@@ -320,41 +320,41 @@ TEST(test_a_window_hides_distant_keys_from_gradients)
 {
     static const int64_t windows[] = {1, 2, 63, 192, 193, 384, 699, 700, 5000};
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
-        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0, 0}, 1.0);
+        check((attention_shape){1, 700, 2, 1, 4, windows[i], false, 0, 0.0, 0, 0, 0}, 1.0);
     }
-    check((attention_shape){1, 700, 2, 1, 4, 63, true, 0, 0.0, 0}, 1.0);
-    check((attention_shape){1, 700, 2, 1, 4, 300, true, 0, 0.0, 0}, 1.0);
+    check((attention_shape){1, 700, 2, 1, 4, 63, true, 0, 0.0, 0, 0, 0}, 1.0);
+    check((attention_shape){1, 700, 2, 1, 4, 300, true, 0, 0.0, 0, 0, 0}, 1.0);
 }
 
 TEST(test_the_slope_of_capped_scores_counts)
 {
-    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0}, 2.0);
-    check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5, 0}, 1.0);
-    check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0}, 1.0);
+    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 2.0, 0, 0, 0}, 2.0);
+    check((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.5, 0, 0, 0}, 1.0);
+    check((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 50.0, 0, 0, 0}, 1.0);
 }
 
 TEST(test_sinks_have_the_gradient_of_what_they_take)
 {
-    check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0}, true, 1.0);
-    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0}, true, 2.0);
-    check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0}, true, 1.0);
+    check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, true, 1.0);
+    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0, 0, 0}, true, 2.0);
+    check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0, 0, 0}, true, 1.0);
 }
 
 TEST(test_gradients_of_values_of_another_width)
 {
-    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3}, 1.0);
-    check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9}, true, 1.0);
+    check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3, 0, 0}, 1.0);
+    check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9, 0, 0}, true, 1.0);
 }
 
 TEST(test_gradients_of_large_scores_stay_finite)
 {
-    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0, 0}, 60.0);
+    check((attention_shape){1, 500, 2, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, 60.0);
 }
 
 /* A NaN in what no query sees of another sequence stays there. */
 TEST(test_sequences_do_not_reach_each_other)
 {
-    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0, 0};
+    attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0, 0, 0, 0};
     expectation whole = expectation_new(&s);
     whole.v[key_count(&s) - 1] = NAN;
     FOR_EACH_BACKEND(b)
@@ -386,7 +386,7 @@ static grail_status run_small(void *context)
 
 TEST(test_attention_gradients_report_lack_of_memory)
 {
-    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0};
+    const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0, 0, 0};
     expectation e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {

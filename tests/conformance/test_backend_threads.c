@@ -32,7 +32,7 @@ static double *run_linear(backend *b, int64_t *count)
 
 static double *run_attention(backend *b, int64_t *count)
 {
-    const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3, 0.0, 0};
+    const attention_shape s = {2, 300, 4, 2, 8, 0, false, 0.3, 0.0, 0, 0, 0};
     const int64_t rows = s.sequences * s.length;
     const int64_t width = s.query_heads * s.head_dim;
     float *x = normals(rows * width, 3, 1.0);
@@ -173,7 +173,7 @@ static double *run_gradients(backend *b, int64_t *count)
 {
     enum { SEQUENCES = 200, LENGTH = 25, ROWS = SEQUENCES * LENGTH, HEAD_DIM = 12 };
     enum { WIDTH = 4 * HEAD_DIM };
-    const attention_shape s = {SEQUENCES, LENGTH, 4, 2, HEAD_DIM, 0, false, 0.3, 0.0, 0};
+    const attention_shape s = {SEQUENCES, LENGTH, 4, 2, HEAD_DIM, 0, false, 0.3, 0.0, 0, 0, 0};
     float *x = normals(ROWS * WIDTH, 11, 1.0);
     matrix q = values_of(b, ROWS, WIDTH, x);
     matrix g = values_of(b, ROWS, WIDTH, x);

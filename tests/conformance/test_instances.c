@@ -334,8 +334,8 @@ static void assert_places_are_checked(matrix v, matrix d)
     const int64_t places[] = {0, 1, 2, 4};
     const int64_t before[] = {0, 1, 2, -1};
     const double share[4] = {0.0};
-    const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0, 0.0, 0};
-    const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0, 0.0, 0};
+    const attention_shape attention = {1, 4, 2, 2, 2, 0, false, 1.0, 0.0, 0, 0, 0};
+    const attention_shape uneven = {1, 4, 4, 3, 1, 0, false, 1.0, 0.0, 0, 0, 0};
     const conv_shape larger = {1, {2, 2}, {4, 1}, 4, 4, WINDOW2D(1, 1, 1, 0, 1), 1};
     const conv_shape patches = {1, {2, 2}, {2, 2}, 4, 4, WINDOW2D(1, 1, 1, 0, 1), 1};
     const position_shape strided = {1, {2, 2}, {2, 2}, WINDOW2D(1, 1, 2, 0, 1), 0};
@@ -367,8 +367,8 @@ static void assert_places_are_checked(matrix v, matrix d)
 /* Every function with shapes, each with one that disagrees. */
 static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matrix narrow_d)
 {
-    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0, 0}; /* 6 columns */
-    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};     /* 4 rows */
+    const attention_shape attention = {1, 4, 2, 2, 3, 0, false, 1.0, 0.0, 0, 0, 0}; /* 6 columns */
+    const rope_shape rope = {.sequences = 2, .length = 2, .head_dim = 3};           /* 4 rows */
     const rope_shape odd = {.sequences = 2, .length = 2, .head_dim = 4, .turned = 3};
     const rope_shape wide = {.sequences = 2, .length = 2, .head_dim = 2, .turned = 4};
     const conv_shape conv = {1, {2, 2}, {2, 2}, 4, 3, WINDOW2D(1, 1, 1, 0, 1), 1};

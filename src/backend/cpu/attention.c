@@ -67,8 +67,8 @@ void attention_cap(int64_t count, float cap, float *scores)
  * maximum; hidden keys get 0. */
 static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, bool accumulate)
 {
-    const int64_t position = b->first + query;
-    const key_range seen = visible_keys(b->shape, position, k0, keys);
+    const int64_t row_of_out = b->first + query;
+    const key_range seen = visible_keys(b->shape, row_of_out, k0, keys);
     const int64_t count = seen.end - seen.begin;
     float *row = b->scores + query * b->products->keys;
     memset(row, 0, (size_t)seen.begin * sizeof *row);
@@ -84,7 +84,7 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, b
     const float sum = exponentiate(count, row + seen.begin, largest);
     /* A total of 0 means that no key was seen yet. */
     if (accumulate && b->total[query] > 0.0F && correction != 1.0F) {
-        scale_row(attention_value_dim(b->shape), correction, b->out + position * b->out_stride);
+        scale_row(attention_value_dim(b->shape), correction, b->out + row_of_out * b->out_stride);
     }
     b->total[query] = b->total[query] * correction + sum;
     b->largest[query] = largest;
@@ -134,9 +134,8 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
     const int64_t sequence = task % lanes / s->query_heads;
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
     const int64_t first = (query_blocks(job) - 1 - task / lanes) * at_once;
-    const int64_t row = sequence * s->length;
-    const int64_t query_head = row * s->query_heads + head;
-    const int64_t key_head = row * s->kv_heads + kv_head;
+    const int64_t query_head = sequence * s->length * s->query_heads + head;
+    const int64_t key_head = sequence * attention_room(s) * s->kv_heads + kv_head;
     const int64_t value_dim = attention_value_dim(s);
     query_block b = {
         .shape = s,

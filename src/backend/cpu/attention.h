@@ -10,17 +10,19 @@
 /* Queries and keys whose scores are computed at once in f32, and most queries ever. */
 enum { QUERIES = 192, KEYS = 384, MOST_QUERIES = 256 };
 
-/** First key that the query at `position` sees. */
-static inline int64_t first_visible(const attention_shape *s, int64_t position)
+/** First key that a query sees, row `query` of its sequence. */
+static inline int64_t first_visible(const attention_shape *s, int64_t query)
 {
+    const int64_t position = s->earlier + query;
     return s->window > 0 && position >= s->window ? position - s->window + 1 : 0;
 }
 
-/** One past the last key that the query at `position` sees. */
-static inline int64_t end_visible(const attention_shape *s, int64_t position)
+/** One past the last key that it sees. */
+static inline int64_t end_visible(const attention_shape *s, int64_t query)
 {
-    const bool to_end = s->window == 0 || s->length - position <= s->window;
-    const int64_t behind = to_end ? s->length : position + s->window;
+    const int64_t position = s->earlier + query;
+    const bool to_end = s->window == 0 || s->length - query <= s->window;
+    const int64_t behind = to_end ? attention_keys(s) : position + s->window;
     return s->bidirectional ? behind : position + 1;
 }
 
@@ -28,20 +30,20 @@ typedef struct key_range {
     int64_t begin, end;
 } key_range;
 
-/** Those of `keys` keys from k0 that the query at `position` sees, counted from k0. */
-static inline key_range visible_keys(const attention_shape *s, int64_t position, int64_t k0,
+/** Those of `keys` keys from k0 that it sees, counted from k0. */
+static inline key_range visible_keys(const attention_shape *s, int64_t query, int64_t k0,
                                      int64_t keys)
 {
-    const int64_t visible = first_visible(s, position);
+    const int64_t visible = first_visible(s, query);
     const int64_t begin = visible > k0 ? (visible - k0 < keys ? visible - k0 : keys) : 0;
-    const int64_t seen = end_visible(s, position) - k0;
+    const int64_t seen = end_visible(s, query) - k0;
     const int64_t end = seen < keys ? seen : keys;
     return (key_range){begin, end > begin ? end : begin};
 }
 
 typedef struct attention_products attention_products;
 
-/* `queries` rows of one head from position `first`. Pointers are to position 0 of the sequence, at
+/* `queries` rows of one head from row `first`. Pointers are to the first row of the sequence, at
  * the head's first feature. */
 typedef struct query_block {
     const attention_shape *shape;

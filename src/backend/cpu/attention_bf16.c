@@ -66,10 +66,11 @@ static void order_keys(int64_t task, int64_t worker, float *scratch, void *conte
     const attention_shape *s = a->shape;
     const int64_t lane = task / a->key_blocks;
     const int64_t first = task % a->key_blocks * a->keys;
-    const int64_t rows = s->length - first < a->keys ? s->length - first : a->keys;
+    const int64_t left = attention_keys(s) - first;
+    const int64_t rows = left < a->keys ? left : a->keys;
     const int64_t value_dim = attention_value_dim(s);
     const int64_t head =
-        (lane / s->kv_heads * s->length + first) * s->kv_heads + lane % s->kv_heads;
+        (lane / s->kv_heads * attention_room(s) + first) * s->kv_heads + lane % s->kv_heads;
     uint16_t *tile = (uint16_t *)scratch;
     char *to_k = a->ordered_k + (size_t)task * onednn_tile_bytes(a->score);
     char *to_v = a->ordered_v + (size_t)task * onednn_tile_bytes(a->mix);
@@ -154,10 +155,10 @@ grail_status cpu_bf16_attention(const operation *o)
     }
     a = (bf16_attention){.shape = o->with.attention, .k = o->m[1].memory, .v = o->m[2].memory};
     a.queries = rows_of_tile(o->with.attention->length);
-    a.keys = a.queries;
+    a.keys = rows_of_tile(attention_keys(o->with.attention));
     a.width = padded(o->with.attention->head_dim);
     a.value_width = padded(attention_value_dim(o->with.attention));
-    a.key_blocks = blocks_of(o->with.attention->length, a.keys);
+    a.key_blocks = blocks_of(attention_keys(o->with.attention), a.keys);
     const size_t tiles =
         (size_t)(o->with.attention->sequences * o->with.attention->kv_heads * a.key_blocks);
     TRY(onednn_tiles_new(a.queries, a.keys, a.width, true, &a.score));

@@ -49,7 +49,7 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
         for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
             const int64_t count = smaller(half - k0, AT_ONCE);
             for (int64_t k = 0; k < count; k++) {
-                const double angle = turn * (double)position * s->frequency[k0 + k];
+                const double angle = turn * (double)(s->first + position) * s->frequency[k0 + k];
                 cosine[k] = (float)(s->factor * cos(angle));
                 sine[k] = (float)(s->factor * sin(angle));
             }

@@ -42,7 +42,7 @@ grail_status ref_rope(const operation *o)
             double *first = (double *)x.memory + row * x.columns + head * s->head_dim;
             double *second = first + half;
             for (int64_t k = 0; k < half; k++) {
-                const double turn = (double)(row % s->length) * s->frequency[k];
+                const double turn = (double)(s->first + row % s->length) * s->frequency[k];
                 const double angle = s->backward ? -turn : turn;
                 const double a = first[k];
                 const double b = second[k];

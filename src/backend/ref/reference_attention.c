@@ -35,7 +35,8 @@ static double attention_weights(const attention_shape *s, double sink, int64_t f
 /* First key that row `i` sees. */
 static int64_t first_visible(const attention_shape *s, int64_t i)
 {
-    return s->window > 0 && i >= s->window ? i - s->window + 1 : 0;
+    const int64_t own = s->earlier + i;
+    return s->window > 0 && own >= s->window ? own - s->window + 1 : 0;
 }
 
 /* Last key that row `i` sees. */
@@ -43,7 +44,7 @@ static int64_t last_visible(const attention_shape *s, int64_t i)
 {
     const bool to_end = s->window == 0 || s->length - i <= s->window;
     const int64_t last = to_end ? s->length - 1 : i + s->window - 1;
-    return s->bidirectional ? last : i;
+    return s->earlier + (s->bidirectional ? last : i);
 }
 
 /* Elements from row to row. */
@@ -86,9 +87,9 @@ typedef struct head_place {
 
 static head_place place_of_head(const attention_shape *s, int64_t sequence, int64_t head)
 {
-    const int64_t row = sequence * s->length;
-    const int64_t query = row * s->query_heads + head;
-    const int64_t key = row * s->kv_heads + head / (s->query_heads / s->kv_heads);
+    const int64_t query = sequence * s->length * s->query_heads + head;
+    const int64_t key =
+        sequence * attention_room(s) * s->kv_heads + head / (s->query_heads / s->kv_heads);
     const int64_t value_dim = attention_value_dim(s);
     return (head_place){.query = query * s->head_dim,
                         .key = key * s->head_dim,
@@ -106,7 +107,7 @@ grail_status ref_attention(const operation *o)
 {
     const attention_shape *s = o->with.attention;
     double *scores = NULL;
-    CHECK(memory_new_unset(&scores, (size_t)s->length, sizeof *scores));
+    CHECK(memory_new_unset(&scores, (size_t)attention_keys(s), sizeof *scores));
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);

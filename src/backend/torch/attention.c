@@ -5,9 +5,10 @@
 
 enum { MOST_SCORES = 1 << 24 }; /* of a block */
 
-/* Rows of each of some sequences, seen as heads, of which key heads have one or more each. */
+/* Rows of each of some sequences, which take `room`, seen as heads, of which key heads have one or
+ * more each. */
 typedef struct part {
-    int64_t heads, begin, rows;
+    int64_t heads, begin, rows, room;
 } part;
 
 typedef struct block {
@@ -24,19 +25,21 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Row i sees row j where |i - j| is below this; all where there is no window. */
+/* A query sees keys that are less than this away; all where there is no window. */
 static int64_t reach_of(const attention_shape *s)
 {
-    return s->window == 0 ? s->length : smaller(s->window, s->length);
+    return s->window == 0 ? attention_keys(s) : smaller(s->window, attention_keys(s));
 }
 
 static void set_rows(block *b, int64_t begin, int64_t end)
 {
     const attention_shape *s = b->s;
-    const int64_t first = larger(0, begin - reach_of(s) + 1);
-    const int64_t seen = s->bidirectional ? smaller(s->length, end - 1 + reach_of(s)) : end;
-    b->queries = (part){s->query_heads, begin, end - begin};
-    b->keys = (part){s->kv_heads, first, seen - first};
+    const int64_t first = larger(0, s->earlier + begin - reach_of(s) + 1);
+    const int64_t last = s->earlier + end - 1;
+    const int64_t seen =
+        s->bidirectional ? smaller(attention_keys(s), last + reach_of(s)) : last + 1;
+    b->queries = (part){s->query_heads, begin, end - begin, s->length};
+    b->keys = (part){s->kv_heads, first, seen - first, attention_room(s)};
 }
 
 /* Runs a function on all blocks: rows of one sequence, or whole sequences. */
@@ -47,7 +50,7 @@ static void over_blocks(block b, void (*run)(const block *b))
     if (s->length == 0 || s->query_heads == 0) {
         return;
     }
-    const int64_t rows = larger(1, MOST_SCORES / s->length / s->query_heads);
+    const int64_t rows = larger(1, MOST_SCORES / attention_keys(s) / s->query_heads);
     const int64_t sequences = larger(1, rows / s->length);
     for (b.sequence = 0; b.sequence < s->sequences; b.sequence += sequences) {
         b.sequences = smaller(sequences, s->sequences - b.sequence);
@@ -66,9 +69,9 @@ static torch_tensor heads_of(const block *b, part p, matrix m)
 {
     const int64_t width = m.columns / p.heads;
     const int64_t group = p.heads / b->s->kv_heads;
-    return torch_view(b->f, matrix_rows(m, b->sequence * b->s->length + p.begin, p.rows), 5,
+    return torch_view(b->f, matrix_rows(m, b->sequence * p.room + p.begin, p.rows), 5,
                       (int64_t[]){b->sequences, b->s->kv_heads, group, p.rows, width},
-                      (int64_t[]){b->s->length * m.columns, group * width, width, m.columns, 1});
+                      (int64_t[]){p.room * m.columns, group * width, width, m.columns, 1});
 }
 
 /* The same with a matrix for each key head, which products take. */
@@ -137,8 +140,8 @@ static void hide_unseen(const block *b, torch_tensor scores)
 {
     torch_frame *f = b->f;
     const int64_t reach = reach_of(b->s);
-    const int64_t shift = b->queries.begin - b->keys.begin;
-    if (b->s->bidirectional && reach == b->s->length) {
+    const int64_t shift = b->s->earlier + b->queries.begin - b->keys.begin;
+    if (b->s->bidirectional && reach == attention_keys(b->s)) {
         return;
     }
     const torch_tensor ones =
@@ -211,11 +214,12 @@ static bool is_fused(const operation *o)
     const attention_shape *s = o->with.attention;
     const int64_t step = BYTES / (int64_t)element_size(o->m[0].type);
     const int64_t width = attention_value_dim(s);
+    const bool has_earlier = attention_room(s) != s->length;
     const bool fits = torch_is_cuda(o->m[0].owner) ? s->head_dim % step == 0 && width % step == 0 &&
                                                          s->sequences <= MOST && s->kv_heads <= MOST
                                                    : s->head_dim == width;
-    return fits && reach_of(s) == s->length && !(s->cap > 0.0) && !matrix_exists(o->m[4]) &&
-           matrix_count(o->m[0]) > 0;
+    return fits && !has_earlier && reach_of(s) == s->length && !(s->cap > 0.0) &&
+           !matrix_exists(o->m[4]) && matrix_count(o->m[0]) > 0;
 }
 
 /* Head g of each key head's, in place. */
@@ -271,9 +275,9 @@ static bool is_flash(const operation *o, matrix sinks)
     enum { WIDEST = 256, STEP = 8 };
     const attention_shape *s = o->with.attention;
     return torch_is_cuda(o->m[0].owner) && torch_is_narrow(o->m[0]) &&
-           s->head_dim == attention_value_dim(s) && s->head_dim <= WIDEST &&
-           s->head_dim % STEP == 0 && !(s->cap > 0.0) && !matrix_exists(sinks) &&
-           matrix_count(o->m[0]) > 0;
+           attention_room(s) == s->length && s->head_dim == attention_value_dim(s) &&
+           s->head_dim <= WIDEST && s->head_dim % STEP == 0 && !(s->cap > 0.0) &&
+           !matrix_exists(sinks) && matrix_count(o->m[0]) > 0;
 }
 
 enum { FLASH_RESULTS = 5 };

@@ -1,12 +1,12 @@
 /* Rotary embedding. */
 #include "backend/torch/kernels.h"
 
-/* 0, 1, 2, ... as a column of f64 */
-static torch_tensor counted(torch_frame *f, int64_t count)
+/* first, first + 1, ... as a column of f64 */
+static torch_tensor counted(torch_frame *f, int64_t first, int64_t count)
 {
     const torch_tensor ones = torch_fill(f, torch_empty(f, GRAIL_DTYPE_F64, count, 1), 1.0);
     return torch_sum(f, torch_call(f, "aten::cumsum", "", A_TENSOR(ones), AN_INTEGER(0), NOTHING),
-                     ones, -1.0);
+                     ones, (double)first - 1.0);
 }
 
 /* f(angles) * factor for the values of all heads of a row. */
@@ -36,7 +36,7 @@ grail_status torch_run_rope(const operation *o)
         return torch_end(&f);
     }
     const torch_tensor frequency = torch_list(&f, GRAIL_DTYPE_F64, s->turned / 2, s->frequency);
-    const torch_tensor angles = torch_times(&f, counted(&f, s->length), frequency);
+    const torch_tensor angles = torch_times(&f, counted(&f, s->first, s->length), frequency);
     const torch_tensor cosine = table(&f, s, "aten::cos", angles, s->factor);
     const torch_tensor sine =
         table(&f, s, "aten::sin", angles, s->backward ? -s->factor : s->factor);

@@ -36,6 +36,11 @@ position_shape positions_of(const node_run *r)
     };
 }
 
+int64_t earlier_positions(const node_run *r)
+{
+    return r->past == NULL ? 0 : r->past->earlier;
+}
+
 matrix by_sample(const node_run *r, matrix m)
 {
     return matrix_reshape(m, r->samples, m.rows / r->samples * m.columns);

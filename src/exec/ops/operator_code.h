@@ -8,6 +8,7 @@
 #include "exec/parameters.h"
 #include "exec/pool.h"
 #include "exec/routed_rows.h"
+#include "exec/token_past.h"
 
 /** A node in one batch. A matrix that it lacks, or whose value is no longer live, is no_matrix. */
 typedef struct node_run {
@@ -19,9 +20,11 @@ typedef struct node_run {
     int64_t behind; /* rows of the weight behind those that it has in the graph */
     int64_t rows[NODE_MAX_INPUTS], columns[NODE_MAX_INPUTS]; /* of the inputs, live or not */
     int64_t samples;
-    extent in, out;     /* positions of the first input and of the output */
-    routed_rows routed; /* those that are taken or put back */
-    matrix *kept;       /* what the node keeps for all batches: owned by the execution */
+    extent in, out;         /* positions of the first input and of the output */
+    const token_past *past; /* NULL: the batch begins each sequence, and nothing goes on with it */
+    kept_keys *kept_keys;   /* of this node, where there is a past */
+    routed_rows routed;     /* those that are taken or put back */
+    matrix *kept;           /* what the node keeps for all batches: owned by the execution */
     matrix_pool *pool;
     parameter_store *store; /* for operators that gather: their weight is not in `weight` */
     const int32_t *ids;     /* token ids of the batch, NULL without */
@@ -52,6 +55,8 @@ const operator_code *operator_code_of(const node *n);
 /* The shapes of operations. */
 conv_shape window_of(const node_run *r, int64_t channels_out);
 position_shape positions_of(const node_run *r);
+/** Positions of each sample before those of the batch. */
+int64_t earlier_positions(const node_run *r);
 /** All positions of a sample as one row. */
 matrix by_sample(const node_run *r, matrix m);
 

@@ -28,8 +28,8 @@ out:
 static matrix first_rows(const node_run *r, matrix table)
 {
     const int64_t positions = r->in.height * r->in.width;
-    return matrix_reshape(matrix_rows(table, r->node->positions.first, positions), 1,
-                          positions * table.columns);
+    const int64_t first = r->node->positions.first + earlier_positions(r);
+    return matrix_reshape(matrix_rows(table, first, positions), 1, positions * table.columns);
 }
 
 static grail_status run_positions(const node_run *r)

@@ -4,10 +4,12 @@ static rope_shape rotation_of(const node_run *r)
 {
     const rope_attributes *a = &r->node->rope;
     const int64_t length = r->out.height * r->out.width;
-    const bool is_long = a->long_frequency != NULL && length > a->longest;
+    const int64_t first = earlier_positions(r);
+    const bool is_long = a->long_frequency != NULL && first + length > a->longest;
     return (rope_shape){
         .sequences = r->samples,
         .length = length,
+        .first = first,
         .head_dim = a->head_dim,
         .turned = a->turned,
         .factor = a->factor,

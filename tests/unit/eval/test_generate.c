@@ -3,51 +3,75 @@
 
 #include "arch/model_text.h"
 #include "backend/operations.h"
-#include "eval/decoding.h"
 #include "eval/forward.h"
 #include "eval/next_token.h"
+#include "exec/decoding.h"
 #include "support/support.h"
 
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LENGTH = 14 };
+enum { SEQUENCES = 3, LENGTH = 14 };
 
-/* Largest difference of the last logits of the first `tokens` ids, which were appended in steps. */
+/* to[SEQUENCES, count] <- columns of ids[SEQUENCES, LENGTH] */
+static void take_columns(const int32_t *ids, int64_t first, int64_t count, int32_t *to)
+{
+    for (int64_t s = 0; s < SEQUENCES; s++) {
+        memcpy(to + s * count, ids + s * LENGTH + first, (size_t)count * sizeof *to);
+    }
+}
+
+/* The largest difference of `found` to the logits of the last of `count` tokens, run as a whole. */
+static double error_of_last(const grail_model *model, parameter_store *store, const int32_t *ids,
+                            int64_t count, const float *found)
+{
+    int32_t own[LENGTH];
+    matrix logits = {0};
+    forward_pass f = {0};
+    float *expected = NULL;
+    double worst = 0.0;
+    memcpy(own, ids, sizeof own);
+    const token_windows windows = {.ids = own, .count = 1, .length = count};
+    assert_ok(forward_begin(&f, model, store, &windows, 0, 1));
+    assert_ok(forward_logits(&f, 0, count - 1, 1, &logits));
+    assert_ok(memory_new(&expected, (size_t)logits.columns, sizeof expected[0]));
+    assert_ok(matrix_download_f32(logits, expected));
+    for (int64_t i = 0; i < logits.columns; i++) {
+        worst = fmax(worst, fabs((double)found[i] - (double)expected[i]));
+    }
+    forward_end(&f);
+    memory_free(expected);
+    return worst;
+}
+
+/* The largest difference to the logits of whole texts, ids[SEQUENCES, LENGTH], whose tokens are
+ * appended one by one behind the first ones. */
 static double difference(const grail_model *model, const int32_t *ids, int64_t first)
 {
     decoding d = {0};
     parameter_store *store = NULL;
     const int64_t vocabulary = model->graph->vocabulary;
-    float *expected = NULL;
     float *found = NULL;
     double worst = 0.0;
-    assert_ok(memory_new(&expected, (size_t)vocabulary, sizeof expected[0]));
-    assert_ok(memory_new(&found, (size_t)vocabulary, sizeof found[0]));
+    assert_ok(memory_new(&found, (size_t)(SEQUENCES * vocabulary), sizeof found[0]));
     assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
-    assert_ok(decoding_begin(&d, store, LENGTH));
+    assert_ok(decoding_begin(&d, store, SEQUENCES, LENGTH));
     for (int64_t count = 0; count < LENGTH;) {
         const int64_t more = count == 0 ? first : 1;
-        int32_t own[LENGTH];
+        int32_t own[SEQUENCES * LENGTH];
         matrix logits = {0};
-        forward_pass f = {0};
-        memcpy(own, ids, sizeof own);
-        const token_windows windows = {.ids = own, .count = 1, .length = count + more};
-        assert_ok(decoding_append(&d, ids + count, more, &logits));
+        take_columns(ids, count, more, own);
+        assert_ok(decoding_append(&d, own, more, &logits));
         assert_ok(matrix_download_f32(logits, found));
         count += more;
-        assert_ok(forward_begin(&f, model, store, &windows, 0, 1));
-        assert_ok(forward_logits(&f, 0, count - 1, 1, &logits));
-        assert_ok(matrix_download_f32(logits, expected));
-        forward_end(&f);
-        for (int64_t i = 0; i < vocabulary; i++) {
-            worst = fmax(worst, fabs((double)found[i] - (double)expected[i]));
+        for (int64_t s = 0; s < SEQUENCES; s++) {
+            worst = fmax(worst, error_of_last(model, store, ids + s * LENGTH, count,
+                                              found + s * vocabulary));
         }
     }
     decoding_end(&d);
     parameter_store_free(store);
-    memory_free(expected);
     memory_free(found);
     return worst;
 }
@@ -63,7 +87,7 @@ TEST(tokens_one_by_one_have_the_logits_of_the_whole)
         grail_model *model = NULL;
         token_windows ids = {0};
         assert_ok(grail_model_open(lab_golden(models[m]), &model));
-        assert_ok(random_windows(model, 1, LENGTH, &ids));
+        assert_ok(random_windows(model, SEQUENCES, LENGTH, &ids));
         for (int64_t first = 1; first <= 6; first += 5) {
             const double worst = difference(model, ids.ids, first);
             if (!(worst < 1e-4)) {
@@ -84,7 +108,7 @@ TEST(more_tokens_than_were_asked_for_are_refused)
     matrix logits = {0};
     assert_ok(grail_model_open(lab_golden("llama3"), &model));
     assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
-    assert_ok(decoding_begin(&d, store, 2));
+    assert_ok(decoding_begin(&d, store, 1, 2));
     assert_fails(decoding_append(&d, ids, 3, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
     assert_ok(decoding_append(&d, ids, 2, &logits));
     assert_fails(decoding_append(&d, ids, 1, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
