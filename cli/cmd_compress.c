@@ -145,6 +145,9 @@ static int watch(void *user, const grail_site_report *site, int block, int block
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
+    if (block < 0) {
+        return shared_options_watch_drawing(done);
+    }
     block_now = block + 1;
     block_count = blocks;
     print_progress((block + done) / blocks, "block %d/%d: %.0f %%, %d %s done", block + 1, blocks,
@@ -315,8 +318,12 @@ static void print_summary(const grail_compression *c, const quality *q)
                   (long long)t.samples, (long long)t.calibration_tokens);
         print_full_documents(t.full_documents, t.context);
     } else if (t.samples > 0) {
-        print_out("calibration: %lld windows of %lld tokens\n", (long long)t.samples,
+        print_out("calibration: %lld windows of %lld tokens", (long long)t.samples,
                   (long long)t.context);
+        if (t.drawn_samples > 0) {
+            print_out(", of which the network drew %lld itself", (long long)t.drawn_samples);
+        }
+        print_out("\n");
     }
     quality_print(q);
     if (asked.compress.output.dry_run == 0) {

@@ -53,6 +53,9 @@ static int watch_blocks(void *user, const grail_site_report *site, int block, in
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
+    if (block < 0) {
+        return shared_options_watch_drawing(done);
+    }
     print_progress((double)NAN, "  through block %d/%d: %.0f %%", block + 1, blocks, 100.0 * done);
     return interrupt_came();
 }

@@ -43,6 +43,9 @@ static int watch(void *user, const grail_site_report *report, int block, int blo
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
+    if (block < 0) {
+        return shared_options_watch_drawing(done);
+    }
     print_progress((block + done) / blocks, "rounding block %d/%d: %.0f %%", block + 1, blocks,
                    100.0 * done);
     return interrupt_came();

@@ -2,6 +2,7 @@
 
 #include "print.h"
 #include "process.h"
+#include "shared_options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -119,6 +120,9 @@ static int watch(void *user, const grail_plan_trial *t)
 static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
+    if (block < 0) {
+        return shared_options_watch_drawing(done);
+    }
     print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", last_trial,
                    last_trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
     return 0;

@@ -2,6 +2,7 @@
 
 #include "notices.h"
 #include "print.h"
+#include "process.h"
 #include "ranks.h"
 
 #include <grail/machine.h>
@@ -106,6 +107,12 @@ static int read_part(const char *given, grail_text_part *out)
     out->path = strndup(given, (size_t)(sign - given)); /* for the time of the program */
     out->share = share;
     return EXIT_OK;
+}
+
+int shared_options_watch_drawing(double done)
+{
+    print_progress(done, "drawing calibration text from the network: %.0f %%", 100.0 * done);
+    return interrupt_came();
 }
 
 /* --calib names text or images, whichever the model reads. */

@@ -103,7 +103,8 @@ bool shared_options_use_torch(void);
 #define SAMPLE_OPTIONS(calib_need)                                                                 \
     {GROUP_INPUT, "calib", OPTION_LIST, &asked.calibs, "PATH", NULL, .help =                       \
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, a folder of these, or token ids "            \
-     "as .npy; may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, " \
+     "as .npy; or self: text that the dense network draws itself, on from the first tokens of "     \
+     "other texts where there are some; may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, " \
      "or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},                  \
     SET_OPTION, TEXT_OPTIONS(asked.compress.read.text), IMAGE_OPTIONS,                             \
     RUN_FIELDS(GROUP_INPUT, GRAIL_SUBJECT_READ)
@@ -144,6 +145,9 @@ int shared_options_read(void);
  * *sites is --sites, or the kinds that a network of this kind is cut at by default; it may be NULL.
  * Returns an exit code. */
 int shared_options_open(const char **sites);
+
+/** Tells how much of the samples the network has drawn; whether an interrupt came. */
+int shared_options_watch_drawing(double done);
 
 /** Prints what had to be assumed of the network of the session, and what is to be said of the
  * samples of its run. */

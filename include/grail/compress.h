@@ -79,9 +79,10 @@ typedef struct grail_site_report {
 typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
                                        int blocks, double seconds_left);
 
-/** Called while a block is worked on, whenever a batch of samples was carried through a part of it:
- * `done` is the part of the block that all samples have passed, from 0 to 1, and never falls within
- * a block. Return non-zero to cancel the run. */
+/** Called while the network draws its own samples, where it does, with `block` -1, and `done` the
+ * part of them that is drawn; and while a block is worked on, whenever a batch of samples was
+ * carried through a part of it: `done` is the part of the block that all samples have passed, from
+ * 0 to 1, and never falls within a block. Return non-zero to cancel the run. */
 typedef int (*grail_step_observer)(void *user, int block, int blocks, double done);
 
 /** A training that went on from the closed form: of one block, of neighbouring blocks together, or
@@ -314,7 +315,8 @@ typedef struct grail_compression_totals {
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
     int64_t samples_at_once;   /* 0: batches were run as they are; else at most so many of their
                                   samples, since more had filled the device's memory */
-    GRAIL_ROOM(7);
+    int64_t drawn_samples;     /* windows of these that the network drew itself */
+    GRAIL_ROOM(6);
 } grail_compression_totals;
 GRAIL_API grail_compression_totals
 grail_compression_totals_get(const grail_compression *compression);

@@ -181,6 +181,7 @@ class Totals:
     blocks_done: int
     precision: str
     samples_at_once: int
+    drawn_samples: int
     shortfall: str
     calibrate_seconds: float
     compensate_seconds: float

@@ -279,3 +279,53 @@ out:
     tokenizer_close(t);
     return status;
 }
+
+/* -- where texts begin and end ----------------------------------------------------------------- */
+
+enum { GENERATION_CONFIG_MAXIMUM = 1 << 20 };
+
+static void add_end(const json_t *id, text_ends *out)
+{
+    if (json_is_integer(id) && out->end_count < MODEL_MOST_ENDS) {
+        out->ends[out->end_count++] = (int32_t)json_integer_value(id);
+    }
+}
+
+static void add_ends(const grail_model *model, const json_t *document, text_ends *out)
+{
+    const json_t *begin = json_object_get(document, "bos_token_id");
+    const json_t *ids = json_object_get(document, "eos_token_id");
+    const json_int_t first = json_is_integer(begin) ? json_integer_value(begin) : -1;
+    if (out->begin < 0 && first >= 0 && first < model->graph->vocabulary) {
+        out->begin = (int32_t)first;
+    }
+    add_end(ids, out);
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        add_end(json_array_get(ids, i), out);
+    }
+}
+
+grail_status model_text_ends(const grail_model *model, text_ends *out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *document = NULL;
+    char *path = NULL;
+    *out = (text_ends){.begin = -1};
+    add_ends(model, model->config, out);
+    TRY(beside_read_json(model->checkpoint, "generation_config.json", GENERATION_CONFIG_MAXIMUM,
+                         &path, &document));
+    add_ends(model, document, out);
+out:
+    json_decref(document);
+    memory_free(path);
+    return status;
+}
+
+bool text_ends_with(const text_ends *e, int32_t id)
+{
+    bool ends = false;
+    for (int i = 0; i < e->end_count; i++) {
+        ends = ends || e->ends[i] == id;
+    }
+    return ends;
+}

@@ -49,6 +49,19 @@ grail_status model_find_turns(const grail_model *model, const token_windows *w,
 /** The SHA-256 of the model's tokenizer, "" where its directory has none. */
 grail_status model_tokenizer_hash(const grail_model *model, char hash[65]) GRAIL_MUST_CHECK;
 
+enum { MODEL_MOST_ENDS = 64 };
+
+/** Tokens at which texts begin and end. */
+typedef struct text_ends {
+    int32_t begin; /* -1: no file says one */
+    int32_t ends[MODEL_MOST_ENDS];
+    int end_count;
+} text_ends;
+
+/** By config.json and generation_config.json, which often names more than the first. */
+grail_status model_text_ends(const grail_model *model, text_ends *out) GRAIL_MUST_CHECK;
+bool text_ends_with(const text_ends *e, int32_t id);
+
 /** GRAIL_ERROR_ARGUMENT for an encoder, which has no logits of a next token; `what` needs them. */
 grail_status model_check_next_token(const grail_model *model, const char *what) GRAIL_MUST_CHECK;
 

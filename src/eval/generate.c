@@ -8,15 +8,14 @@
 #include "base/options.h"
 #include "base/utf8.h"
 #include "eval/measuring.h"
-#include "eval/next_token.h"
 #include "exec/decoding.h"
-#include "format/weights/beside.h"
+#include "exec/next_token.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { USUAL_TOKENS = 64, MOST_ENDS = 64, CONFIG_MAXIMUM = 1 << 20, LONGEST_TOKEN = 1 << 20 };
+enum { USUAL_TOKENS = 64, LONGEST_TOKEN = 1 << 20 };
 
 /* clang-format off */
 #define FIELD(member) OPTION_FIELD(grail_generate_options, member)
@@ -54,47 +53,12 @@ typedef struct generation {
     void *user;
     tokenizer *tokenizer;
     token_list prompt;
-    int32_t ends[MOST_ENDS]; /* tokens that end a text */
-    int end_count;
+    text_ends ends;
     int64_t wanted; /* tokens at most */
     random_state random;
     float *logits;  /* [vocabulary] */
     buffer pending; /* bytes of a character that is not complete */
 } generation;
-
-/* -- what ends a text -------------------------------------------------------------------------- */
-
-static void add_end(generation *g, const json_t *id)
-{
-    if (json_is_integer(id) && g->end_count < MOST_ENDS) {
-        g->ends[g->end_count++] = (int32_t)json_integer_value(id);
-    }
-}
-
-static void add_ends(generation *g, const json_t *document)
-{
-    const json_t *ids = json_object_get(document, "eos_token_id");
-    add_end(g, ids);
-    for (size_t i = 0; i < json_array_size(ids); i++) {
-        add_end(g, json_array_get(ids, i));
-    }
-}
-
-/* generation_config.json, where a directory has one, often names more than config.json. */
-static grail_status find_ends(generation *g)
-{
-    grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    char *path = NULL;
-    add_ends(g, g->model->config);
-    TRY(beside_read_json(g->model->checkpoint, "generation_config.json", CONFIG_MAXIMUM, &path,
-                         &document));
-    add_ends(g, document);
-out:
-    json_decref(document);
-    memory_free(path);
-    return status;
-}
 
 /* -- the prompt -------------------------------------------------------------------------------- */
 
@@ -156,6 +120,9 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
     bool stopped = false;
     bool goes_on = true;
     int32_t id = 0;
+    const token_choice choice = {.temperature = g->options->temperature,
+                                 .top_p = g->options->top_p,
+                                 .top_k = g->options->top_k};
     CHECK(decoding_append(d, g->prompt.ids, g->prompt.count, &logits));
     out->prompt_seconds = clock_seconds() - begin;
     begin = clock_seconds();
@@ -168,11 +135,9 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
                                  (long long)i);
             }
         }
-        CHECK(next_token(g->options, g->logits, logits.columns, &g->random, &id));
+        CHECK(next_token(&choice, g->logits, logits.columns, &g->random, &id));
         out->tokens++;
-        for (int i = 0; i < g->end_count; i++) {
-            out->ended = g->ends[i] == id ? 1 : out->ended;
-        }
+        out->ended = text_ends_with(&g->ends, id) ? 1 : 0;
         CHECK(show(g, id, out->ended != 0, &stopped));
         goes_on = !stopped && out->ended == 0 && out->tokens < g->wanted && d->count < d->most;
         CHECK(goes_on ? decoding_append(d, &id, 1, &logits) : GRAIL_OK);
@@ -196,7 +161,7 @@ grail_status grail_generate(const grail_model *model, const grail_generate_optio
                     .wanted = options->tokens == 0 ? USUAL_TOKENS : options->tokens};
     buffer_init(&g.pending, LONGEST_TOKEN);
     TRY(read_prompt(&g));
-    TRY(find_ends(&g));
+    TRY(model_text_ends(model, &g.ends));
     random_seed(&g.random, options->seed, 0);
     TRY(memory_new_unset(&g.logits, (size_t)model->graph->vocabulary, sizeof g.logits[0]));
     TRY(measured_open(model, NULL, compute, &n));

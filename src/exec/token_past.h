@@ -5,7 +5,7 @@
 
 #include "backend/matrix.h"
 
-/** Of one attention, [sequences * room, columns]; made by its first batch. */
+/** What one attention keeps, [sequences * room, columns]; made by its first batch. */
 typedef struct kept_keys {
     matrix k, v; /* owned */
 } kept_keys;

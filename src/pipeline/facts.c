@@ -20,6 +20,7 @@ grail_compression_totals grail_compression_totals_get(const grail_compression *c
         .precision = backend_precision(c->request->backend),
         .samples_at_once = c->network->passes.samples_at_once,
         .samples = c->request->samples->count,
+        .drawn_samples = c->request->samples->drawn,
         .context = c->request->samples->windows.length,
         .blocks_done = c->blocks_recorded,
         .calibration_tokens =

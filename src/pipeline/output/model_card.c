@@ -411,6 +411,9 @@ static grail_status put_data(const json_t *record, const char *name, const char 
     if (json_object_get(record, name) == NULL) {
         return GRAIL_OK;
     }
+    if (json_is_true(json_object_get(record, CALIBRATION_DRAWN_KEY))) {
+        return buffer_append_string(out, " of text that the dense network drew itself");
+    }
     CHECK(buffer_append_string(out, " of "));
     CHECK(put_code(out, text_of(record, name)));
     return buffer_format(out, " (sha256 %.16s...)", text_of(record, hash));

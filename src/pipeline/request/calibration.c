@@ -12,6 +12,7 @@
 #include "format/text/token_array.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/calibration_text.h"
+#include "pipeline/request/drawn_text.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <string.h>
@@ -195,6 +196,7 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
     CHECK(json_push(key, json_sprintf("%llu", (unsigned long long)o->read.seed)));
     CHECK(text_key(&o->read.text, key));
     CHECK(text_parts_key(&o->read, key));
+    CHECK(json_push(key, text_or_null(o->heal.teacher))); /* which may draw them */
     if (o->read.images == NULL) {
         return GRAIL_OK;
     }
@@ -223,9 +225,9 @@ static grail_status plan_batches(calibration *c, int64_t most_rows)
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
                               calibration *c)
 {
-    CHECK(text_parts_read(model, &o->read, &c->windows, c->tokenizer_hash, &c->description));
+    CHECK(text_parts_read(model, o, &c->windows, &c->drawn, &c->hashes, c->tokenizer_hash,
+                          &c->description));
     CHECK(text_parts_notice(model, &o->read, &c->windows, c->description));
-    CHECK(shingles_of_windows(&c->windows, &c->hashes));
     c->count = c->windows.count;
     c->positions = (extent){.height = windows_mean_size(&c->windows), .width = 1};
     return plan_batches(c, batch_rows(o));
@@ -385,6 +387,11 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
                        "this network reads images; give a directory of images or CIFAR batches to "
                        "calibrate on");
+        }
+        if (text_is_drawn(options->read.images->path)) {
+            FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
+                       "a network that reads images draws no samples; give a directory of images "
+                       "('./" DRAWN_PLACE "' where it has this name)");
         }
         TRY(read_images(model, options, c));
     } else {

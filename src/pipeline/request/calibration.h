@@ -15,6 +15,7 @@ typedef struct calibration {
     char tokenizer_hash[65];
     float *pixels;    /* images [count, height, width, 3], owned; NULL for a dry run */
     int64_t count;    /* number of samples; 0 when nothing needs data */
+    int64_t drawn;    /* of these, windows that the network drew itself */
     extent positions; /* of one sample; of documents in the mean */
     int64_t *firsts;  /* [batch_count + 1] the first sample of each batch, owned */
     int64_t batch_count;

@@ -13,6 +13,9 @@
 #define CALIBRATION_STATISTICS_KEY "statistics"
 #define CALIBRATION_PARTS_KEY "parts"
 
+/* True where the network drew the samples itself; the hash is then of what decided them. */
+#define CALIBRATION_DRAWN_KEY "drawn"
+
 /* How many documents, each of which is a window, have all tokens of the context. */
 #define CALIBRATION_FULL_KEY "full_documents"
 

@@ -3,6 +3,7 @@
 #include "arch/model_text.h"
 #include "base/option_values.h"
 #include "pipeline/request/calibration_record.h"
+#include "pipeline/request/drawn_text.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@ typedef struct text_part {
     double share;
     token_windows windows; /* all of it, then those that were drawn */
     int64_t available, taken;
+    bool is_drawn; /* by the network */
 } text_part;
 
 typedef struct text_parts {
@@ -82,6 +84,7 @@ static grail_status begin_parts(const grail_read_options *o, text_parts *p)
         text_part *part = &p->items[i];
         part->path = o->part_count > 0 ? o->parts[i].path : text_source_place(&o->text);
         part->share = o->part_count > 0 ? o->parts[i].share : 0.0;
+        part->is_drawn = text_is_drawn(part->path) && o->text.tokens == NULL;
         left -= part->share;
         open += part->share == 0.0 ? 1 : 0;
     }
@@ -105,10 +108,12 @@ grail_status text_parts_key(const grail_read_options *o, json_t *key)
 /* As many as were asked for, else the usual number, or what the scarcest text allows. */
 static int64_t total_of(const grail_model *model, const grail_read_options *o, const text_parts *p)
 {
-    int64_t most = usual_samples(model->graph, windows_mean_size(&p->items[0].windows));
+    const text_part *first = &p->items[0];
+    int64_t most = usual_samples(
+        model->graph, first->is_drawn ? first->windows.length : windows_mean_size(&first->windows));
     for (int i = 0; i < p->count; i++) {
         const double allows = (double)p->items[i].available / p->items[i].share;
-        most = allows < (double)most ? (int64_t)(allows + rounding) : most;
+        most = !p->items[i].is_drawn && allows < (double)most ? (int64_t)(allows + rounding) : most;
     }
     return o->samples == 0 ? most : o->samples;
 }
@@ -166,17 +171,27 @@ static grail_status too_small(const text_part *part, int64_t total)
 
 /* -- drawing and mixing ------------------------------------------------------------------------ */
 
-static grail_status draw(const grail_model *model, const grail_read_options *o, text_parts *p)
+static grail_status sample(const grail_model *model, const grail_compress_options *o, text_parts *p)
 {
-    const int64_t total = total_of(model, o, p);
+    const int64_t total = total_of(model, &o->read, p);
+    const token_windows *prompts = NULL; /* of the first text that is read */
     share_out(total, p);
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
         if (part->taken == 0 && p->count > 1) {
             return too_small(part, total);
         }
-        const grail_status status = windows_sample(&part->windows, part->taken, o->seed);
-        CHECK(p->count > 1 ? error_in(status, "%s", part->path) : status);
+        if (!part->is_drawn) {
+            const grail_status status = windows_sample(&part->windows, part->taken, o->read.seed);
+            CHECK(p->count > 1 ? error_in(status, "%s", part->path) : status);
+            prompts = prompts == NULL ? &part->windows : prompts;
+        }
+    }
+    for (int i = 0; i < p->count; i++) {
+        text_part *part = &p->items[i];
+        CHECK(part->is_drawn ? drawn_text_read(model, o, prompts, part->taken, part->windows.length,
+                                               &part->windows)
+                             : GRAIL_OK);
     }
     return GRAIL_OK;
 }
@@ -246,6 +261,7 @@ out:
 static grail_status describe_text(const text_part *part, json_t *object)
 {
     CHECK(json_put(object, "file", json_text(part->path)));
+    CHECK(part->is_drawn ? json_put(object, CALIBRATION_DRAWN_KEY, json_true()) : GRAIL_OK);
     return json_put(object, "text_sha256", json_text(part->windows.text_hash));
 }
 
@@ -318,11 +334,18 @@ out:
 
 /* -- all --------------------------------------------------------------------------------------- */
 
-static grail_status read_windows(const grail_model *model, const grail_read_options *o,
+static grail_status read_windows(const grail_model *model, const grail_compress_options *options,
                                  char tokenizer_hash[65], text_parts *p)
 {
+    const grail_read_options *o = &options->read;
+    int64_t length = 0;
+    int drawn = 0;
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
+        if (part->is_drawn) {
+            drawn++;
+            continue;
+        }
         grail_text_source source = o->text;
         char hash[65]; /* "" where token ids need no tokenizer */
         source.path = source.tokens != NULL ? NULL : part->path;
@@ -331,18 +354,58 @@ static grail_status read_windows(const grail_model *model, const grail_read_opti
         if (i == 0 || hash[0] != 0) {
             memcpy(tokenizer_hash, hash, sizeof hash);
         }
+        length = part->windows.length;
+    }
+    if (drawn > 1) {
+        return error_about(
+            error_set(GRAIL_ERROR_ARGUMENT, "'" DRAWN_PLACE "' is given more than once"), "path");
+    }
+    for (int i = 0; i < p->count; i++) {
+        if (p->items[i].is_drawn) {
+            p->items[i].windows.length = length > 0 ? length : drawn_length(model, options);
+        }
     }
     return check_lengths(p);
 }
 
-grail_status text_parts_read(const grail_model *model, const grail_read_options *o,
-                             token_windows *out, char tokenizer_hash[65], json_t **description)
+/* What a network draws is in no text that could be measured. */
+static grail_status hash_read_parts(const text_parts *p, hash_set *hashes)
 {
+    CHECK(hash_set_init(hashes));
+    for (int i = 0; i < p->count; i++) {
+        hash_set own = {0};
+        grail_status status = GRAIL_OK;
+        if (!p->items[i].is_drawn) {
+            status = shingles_of_windows(&p->items[i].windows, &own);
+            status = status == GRAIL_OK ? hash_set_add(hashes, &own) : status;
+        }
+        hash_set_fini(&own);
+        CHECK(status);
+    }
+    return GRAIL_OK;
+}
+
+static int64_t count_drawn(const text_parts *p)
+{
+    int64_t drawn = 0;
+    for (int i = 0; i < p->count; i++) {
+        drawn += p->items[i].is_drawn ? p->items[i].taken : 0;
+    }
+    return drawn;
+}
+
+grail_status text_parts_read(const grail_model *model, const grail_compress_options *options,
+                             token_windows *out, int64_t *drawn, hash_set *hashes,
+                             char tokenizer_hash[65], json_t **description)
+{
+    const grail_read_options *o = &options->read;
     grail_status status = GRAIL_OK;
     text_parts p = {0};
     TRY(begin_parts(o, &p));
-    TRY(read_windows(model, o, tokenizer_hash, &p));
-    TRY(draw(model, o, &p));
+    TRY(read_windows(model, options, tokenizer_hash, &p));
+    TRY(sample(model, options, &p));
+    *drawn = count_drawn(&p);
+    TRY(*drawn > 0 ? hash_read_parts(&p, hashes) : GRAIL_OK);
     if (p.count == 1) {
         *out = p.items[0].windows;
         p.items[0].windows.ids = NULL;
@@ -351,6 +414,7 @@ grail_status text_parts_read(const grail_model *model, const grail_read_options 
         TRY(mix(&p, out));
     }
     TRY(windows_sort(out));
+    TRY(hashes->hashes == NULL ? shingles_of_windows(out, hashes) : GRAIL_OK);
     *description = json_object();
     TRY(describe(&p, &o->text, out, tokenizer_hash, *description));
 out:

@@ -150,10 +150,12 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
 {
     grail_status status = GRAIL_OK;
     const int64_t length = samples->windows.length;
-    grail_read_options read = options->read;
+    grail_compress_options own = *options;
     char hash[65] = "";
     json_t *description = NULL;
     token_windows theirs = {0};
+    hash_set hashes = {0};
+    int64_t drawn_windows = 0;
     if (length > teacher->context) {
         FAIL_ABOUT("context", GRAIL_ERROR_ARGUMENT,
                    "a window has %lld tokens; the model reads %lld, the teacher %lld; give a "
@@ -166,10 +168,11 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     if (hash[0] == 0 || strcmp(samples->tokenizer_hash, hash) == 0) {
         goto out;
     }
-    read.text.context = length;
-    read.samples = samples->windows.count;
+    own.read.text.context = length;
+    own.read.samples = samples->windows.count;
     /* a text that is too short for the samples has other tokens */
-    const grail_status drawn = text_parts_read(teacher, &read, &theirs, hash, &description);
+    const grail_status drawn =
+        text_parts_read(teacher, &own, &theirs, &drawn_windows, &hashes, hash, &description);
     if (drawn != GRAIL_OK && drawn != GRAIL_ERROR_ARGUMENT) {
         TRY(drawn);
     }
@@ -177,12 +180,13 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
         FAIL(GRAIL_ERROR_ARGUMENT,
              "their tokenizers differ: of '%s' that of the model (sha256 %.12s) and that of the "
              "teacher (sha256 %.12s) make other tokens",
-             read.part_count > 0 ? read.parts[0].path : text_source_place(&read.text),
+             own.read.part_count > 0 ? own.read.parts[0].path : text_source_place(&own.read.text),
              samples->tokenizer_hash, hash);
     }
 out:
     json_decref(description);
     token_windows_fini(&theirs);
+    hash_set_fini(&hashes);
     return status;
 }
 

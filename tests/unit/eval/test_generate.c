@@ -4,9 +4,11 @@
 #include "arch/model_text.h"
 #include "backend/operations.h"
 #include "eval/forward.h"
-#include "eval/next_token.h"
 #include "exec/decoding.h"
+#include "exec/next_token.h"
 #include "support/support.h"
+
+#include <grail/generate.h>
 
 #include <math.h>
 #include <string.h>
@@ -118,12 +120,12 @@ TEST(more_tokens_than_were_asked_for_are_refused)
 }
 
 /* How often each of four tokens is drawn in 4000 draws. */
-static void count_draws(grail_generate_options o, int counts[4])
+static void count_draws(token_choice o, int counts[4])
 {
     /* probabilities 0.4, 0.3, 0.2, 0.1 */
     const float logits[] = {logf(2.0F), logf(4.0F), logf(1.0F), logf(3.0F)};
     random_state random;
-    random_seed(&random, o.seed, 0);
+    random_seed(&random, 0, 0);
     memset(counts, 0, 4 * sizeof counts[0]);
     for (int i = 0; i < 4000; i++) {
         int32_t id = -1;
@@ -136,22 +138,22 @@ static void count_draws(grail_generate_options o, int counts[4])
 TEST(tokens_are_drawn_by_their_probabilities)
 {
     int counts[4];
-    count_draws((grail_generate_options){.temperature = 0.0}, counts);
+    count_draws((token_choice){.temperature = 0.0}, counts);
     assert_int_equal(counts[1], 4000);
-    count_draws((grail_generate_options){.temperature = 1.0}, counts);
+    count_draws((token_choice){.temperature = 1.0}, counts);
     assert_in_range(counts[1], 1600 - 130, 1600 + 130); /* four standard deviations */
     assert_in_range(counts[3], 1200 - 120, 1200 + 120);
     assert_in_range(counts[2], 400 - 80, 400 + 80);
-    count_draws((grail_generate_options){.temperature = 1.0, .top_k = 1}, counts);
+    count_draws((token_choice){.temperature = 1.0, .top_k = 1}, counts);
     assert_int_equal(counts[1], 4000);
-    count_draws((grail_generate_options){.temperature = 1.0, .top_k = 2}, counts);
+    count_draws((token_choice){.temperature = 1.0, .top_k = 2}, counts);
     assert_true(counts[0] == 0 && counts[2] == 0);
     assert_in_range(counts[1], 4000 * 4 / 7 - 130, 4000 * 4 / 7 + 130);
-    count_draws((grail_generate_options){.temperature = 1.0, .top_p = 0.65}, counts);
+    count_draws((token_choice){.temperature = 1.0, .top_p = 0.65}, counts);
     assert_true(counts[0] == 0 && counts[2] == 0 && counts[3] > 0);
-    count_draws((grail_generate_options){.temperature = 1.0, .top_p = 0.3}, counts);
+    count_draws((token_choice){.temperature = 1.0, .top_p = 0.3}, counts);
     assert_int_equal(counts[1], 4000);
-    count_draws((grail_generate_options){.temperature = 1e-6}, counts);
+    count_draws((token_choice){.temperature = 1e-6}, counts);
     assert_int_equal(counts[1], 4000);
 }
 

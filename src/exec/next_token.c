@@ -1,7 +1,6 @@
-#include "eval/next_token.h"
+#include "exec/next_token.h"
 
 #include "base/memory.h"
-#include "eval/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +20,7 @@ static int compare_candidates(const void *left, const void *right)
 }
 
 /* How many of the sorted candidates are drawn from; *sum is that of their weights. */
-static int64_t cut_off(const grail_generate_options *o, const candidate *all, int64_t count,
-                       double *sum)
+static int64_t cut_off(const token_choice *o, const candidate *all, int64_t count, double *sum)
 {
     const int64_t most = o->top_k > 0 && o->top_k < count ? o->top_k : count;
     double whole = 0.0;
@@ -57,13 +55,16 @@ static int32_t draw_from_all(candidate *all, int64_t count, random_state *random
     return draw(all, count, sum, random);
 }
 
-grail_status next_token(const grail_generate_options *o, const float *logits, int64_t count,
+grail_status next_token(const token_choice *o, const float *logits, int64_t count,
                         random_state *random, int32_t *out)
 {
     grail_status status = GRAIL_OK;
     candidate *all = NULL;
     double sum = 0.0;
-    const int64_t largest = index_of_largest(logits, count);
+    int64_t largest = 0;
+    for (int64_t i = 1; i < count; i++) {
+        largest = logits[i] > logits[largest] ? i : largest;
+    }
     if (o->temperature <= 0.0) {
         *out = (int32_t)largest;
         return GRAIL_OK;

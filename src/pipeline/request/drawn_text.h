@@ -1,0 +1,32 @@
+/* Calibration text that the network draws itself, for a checkpoint without any text at hand, or
+ * beside one. */
+#ifndef GRAIL_PIPELINE_REQUEST_DRAWN_TEXT_H
+#define GRAIL_PIPELINE_REQUEST_DRAWN_TEXT_H
+
+#include "arch/model.h"
+#include "format/text/windows.h"
+
+#include <grail/compress.h>
+
+/** What stands for it in place of a path; a file of this name is "./self". */
+#define DRAWN_PLACE "self"
+
+bool text_is_drawn(const char *path);
+
+/** Tokens of its windows where the options name no number. */
+int64_t drawn_length(const grail_model *model, const grail_compress_options *options);
+
+/**
+ * Draws windows of `length` tokens, each with a temperature of 1 and a sequence of random numbers
+ * of its own, from the dense network: the model, or the teacher that it is healed towards. They
+ * begin with the first tokens of windows of `prompts`, or without any with the token that begins
+ * texts. A dry run draws nothing: then its windows hold their first tokens alone. text_hash is that
+ * of all that decides what is drawn. token_windows_fini frees *out, even after a failure.
+ *
+ * Source: Self-calibration for language model quantization and pruning (arXiv 2410.17170).
+ */
+grail_status drawn_text_read(const grail_model *model, const grail_compress_options *options,
+                             const token_windows *prompts, int64_t count, int64_t length,
+                             token_windows *out) GRAIL_MUST_CHECK;
+
+#endif

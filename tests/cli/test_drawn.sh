@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Samples that the network draws itself: no text is needed, one seed gives one result, a killed run
+# goes on, and what cannot draw is refused.
+#
+# usage: test_drawn.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+export OMP_NUM_THREADS=2
+model=$demo/model
+usual=("$model" --calib self --samples 12 --context 64 --sparsity ffn=0.3)
+
+check "a network without any text is narrowed by its own"
+runs "$grail" compress "${usual[@]}" -o out
+says "12 windows of 64 tokens, of which the network drew 12 itself" stdout
+grep -q "12 windows of 64 tokens of text that the dense network drew itself" out/README.md ||
+    fail "the card does not say what the samples are"
+mv out first
+
+check "one seed is one text, whatever the number of threads"
+runs "$grail" compress "${usual[@]}" --threads 1 -o out
+cmp first/model.safetensors out/model.safetensors || fail "other bytes with one thread"
+rm -r out
+runs "$grail" compress "${usual[@]}" --seed 1 -o out
+cmp -s first/model.safetensors out/model.safetensors && fail "the same bytes with another seed"
+rm -r out
+
+check "a run that is killed draws the same again and goes on"
+for try in 1 2 3 4 5 6 7 8; do
+    rm -rf out out.partial
+    "$grail" compress "${usual[@]}" -o out >stdout 2>stderr &
+    pid=$!
+    until [[ -s out.partial/grail-state.jsonl && $(wc -l <out.partial/grail-state.jsonl) -gt 2 ]] ||
+        ! kill -0 $pid 2>/dev/null; do
+        sleep 0.005
+    done
+    kill -KILL $pid 2>/dev/null || true
+    wait $pid 2>/dev/null || true
+    [[ -e out ]] || break
+done
+[[ ! -e out ]] || fail "every run ended before it could be killed"
+runs "$grail" compress "${usual[@]}" -o out --dry-run --resume
+refuses 1 "seed" "$grail" compress "${usual[@]}" --seed 1 -o out --resume
+runs "$grail" compress "${usual[@]}" -o out --resume
+cmp first/model.safetensors out/model.safetensors || fail "a resumed run has other bytes"
+rm -r out
+
+check "a text beside it has its share, and a folder of that name is a folder"
+runs "$grail" compress "$model" --calib "$demo/calibration.txt=0.75" --calib self --samples 12 \
+    --context 64 --sparsity ffn=0.3 -o out
+says "12 windows of 64 tokens, of which the network drew 3 itself" stdout
+rm -r out
+mkdir self
+cp "$demo/calibration.txt" self
+runs "$grail" compress "$model" --calib ./self --samples 12 --context 64 --sparsity ffn=0.3 -o out
+grep -q "drew" stdout && fail "a folder was taken for drawn text"
+rm -r out
+
+check "healing draws from the teacher"
+runs "$grail" heal first --teacher "$model" --calib self --samples 12 --context 64 --heal-steps 2 \
+    -o out
+rm -r out
+
+check "what cannot be"
+refuses_clean 1 "more than once" "$grail" compress "$model" --calib self --calib self \
+    --sparsity 0.3 -o out
+refuses_clean 1 "tokens" "$grail" compress "${usual[@]}" --context 1 -o out
+refuses_clean 1 "draws no samples" "$grail" compress "$demo/vision/cnn.pth" --calib self \
+    --sparsity 0.3 -o out

@@ -1,0 +1,215 @@
+/* Calibration text that the network draws itself: the same for one seed, on from other texts, and
+ * refused where there is none. */
+#include "lab.h"
+
+#include "arch/model.h"
+#include "pipeline/request/calibration.h"
+#include "pipeline/request/calibration_record.h"
+#include "pipeline/request/drawn_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WINDOWS = 6, PROMPT = 5 };
+
+typedef struct asked {
+    grail_model *model;
+    grail_compress_options options;
+    token_windows drawn;
+} asked;
+
+static void open_asked(asked *a)
+{
+    *a = (asked){0};
+    assert_ok(grail_model_open(lab_golden("llama3"), &a->model));
+    grail_compress_options_init(&a->options);
+    a->options.read.text.path = DRAWN_PLACE;
+    a->options.read.text.context = LAB_LENGTH;
+    a->options.read.samples = WINDOWS;
+}
+
+static void close_asked(asked *a)
+{
+    token_windows_fini(&a->drawn);
+    grail_model_close(a->model);
+}
+
+static grail_status draw(void *context)
+{
+    asked *a = context;
+    token_windows_fini(&a->drawn);
+    a->drawn = (token_windows){0};
+    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn);
+}
+
+static calibration *calibrate(const asked *a)
+{
+    calibration *c = NULL;
+    assert_ok(calibration_read(a->model, &a->options, NULL, &c));
+    return c;
+}
+
+TEST(a_seed_names_the_text)
+{
+    asked a;
+    open_asked(&a);
+    calibration *one = calibrate(&a);
+    calibration *again = calibrate(&a);
+    a.options.read.seed = 1;
+    calibration *other = calibrate(&a);
+    const size_t bytes = WINDOWS * LAB_LENGTH * sizeof(int32_t);
+    assert_int_equal(one->count, WINDOWS);
+    assert_int_equal(one->drawn, WINDOWS);
+    assert_int_equal(one->windows.length, LAB_LENGTH);
+    assert_memory_equal(one->windows.ids, again->windows.ids, bytes);
+    assert_true(memcmp(one->windows.ids, other->windows.ids, bytes) != 0);
+    assert_true(json_equal(one->description, again->description));
+    assert_false(json_equal(one->description, other->description));
+    assert_true(json_is_true(json_object_get(one->description, CALIBRATION_DRAWN_KEY)));
+    for (int64_t i = 0; i < WINDOWS; i++) {
+        assert_int_equal(one->windows.ids[i * LAB_LENGTH], 1); /* bos_token_id */
+        for (int64_t k = 0; k < LAB_LENGTH; k++) {
+            assert_in_range(one->windows.ids[i * LAB_LENGTH + k], 0, 95);
+        }
+    }
+    assert_int_equal(one->hashes.count, 0); /* it is in no text that is measured */
+    calibration_release(one);
+    calibration_release(again);
+    calibration_release(other);
+    close_asked(&a);
+}
+
+/* Behind each end of a text, which is 2, comes a beginning. */
+TEST(a_text_that_ends_is_followed_by_another)
+{
+    asked a;
+    int64_t ends = 0;
+    open_asked(&a);
+    for (a.options.read.seed = 0; a.options.read.seed < 20; a.options.read.seed++) {
+        assert_ok(draw(&a));
+        for (int64_t i = 0; i < WINDOWS * LAB_LENGTH; i++) {
+            const bool is_last = i % LAB_LENGTH == LAB_LENGTH - 1;
+            if (a.drawn.ids[i] == 2 && !is_last) {
+                ends++;
+                assert_int_equal(a.drawn.ids[i + 1], 1);
+            }
+        }
+    }
+    assert_true(ends > 0);
+    close_asked(&a);
+}
+
+TEST(windows_go_on_with_the_first_tokens_of_others)
+{
+    int32_t ids[2 * PROMPT] = {7, 8, 9, 10, 11, 17, 18, 19, 20, 21};
+    const token_windows prompts = {.ids = ids, .count = 2, .length = PROMPT};
+    token_windows w = {0};
+    asked a;
+    open_asked(&a);
+    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w));
+    for (int64_t i = 0; i < 4; i++) {
+        assert_int_equal(w.ids[i * LAB_LENGTH], i < 2 ? 7 : 17);
+        assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i / 2 * PROMPT, sizeof ids / 2);
+    }
+    token_windows_fini(&w);
+    close_asked(&a);
+}
+
+TEST(a_text_and_a_drawn_one_share_the_windows)
+{
+    lab l;
+    asked a;
+    lab_open(&l);
+    open_asked(&a);
+    const grail_text_part parts[] = {{.path = DRAWN_PLACE, .share = 0.25}, {.path = l.calibration}};
+    a.options.read.parts = parts;
+    a.options.read.part_count = 2;
+    a.options.read.samples = 8;
+    calibration *c = calibrate(&a);
+    assert_int_equal(c->count, 8);
+    assert_int_equal(c->drawn, 2);
+    calibration_release(c);
+    const grail_text_part twice[] = {{.path = DRAWN_PLACE}, {.path = DRAWN_PLACE}};
+    a.options.read.parts = twice;
+    assert_fails(calibration_read(a.model, &a.options, NULL, &c), GRAIL_ERROR_ARGUMENT,
+                 "more than once");
+    close_asked(&a);
+    lab_close(&l);
+}
+
+/* Its description is that of the run that draws. */
+TEST(a_dry_run_draws_nothing)
+{
+    asked a;
+    open_asked(&a);
+    calibration *drawn = calibrate(&a);
+    a.options.output.dry_run = 1;
+    calibration *dry = calibrate(&a);
+    assert_true(json_equal(drawn->description, dry->description));
+    assert_int_equal(dry->windows.ids[1], 0);
+    calibration_release(drawn);
+    calibration_release(dry);
+    close_asked(&a);
+}
+
+static int watch(void *user, int block, int blocks, double done)
+{
+    double *last = user;
+    assert_int_equal(block, -1);
+    assert_true(blocks > 0 && done > *last && done <= 1.0);
+    *last = done;
+    return done > 0.5 ? 1 : 0;
+}
+
+TEST(drawing_is_told_of_and_stops)
+{
+    asked a;
+    double last = 0.0;
+    open_asked(&a);
+    a.options.run.step_observer = watch;
+    a.options.run.observer_user = &last;
+    assert_fails(draw(&a), GRAIL_ERROR_CANCELLED, "drew its own text");
+    assert_true(last > 0.5 && last < 0.7);
+    close_asked(&a);
+}
+
+/* Two thirds of the tokens end texts. */
+TEST(a_network_that_only_ends_texts_is_no_source)
+{
+    asked a;
+    open_asked(&a);
+    json_t *ends = json_array();
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(json_array_append_new(ends, json_integer(i + 32)), 0);
+    }
+    assert_int_equal(json_object_set_new(a.model->config, "eos_token_id", ends), 0);
+    assert_int_equal(json_object_del(a.model->config, "bos_token_id"), 0);
+    assert_fails(draw(&a), GRAIL_ERROR_UNSUPPORTED, "hardly any text");
+    close_asked(&a);
+}
+
+TEST(wrong_requests_are_refused)
+{
+    asked a;
+    open_asked(&a);
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn), GRAIL_ERROR_ARGUMENT,
+                 "windows of 2 to");
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn),
+                 GRAIL_ERROR_ARGUMENT, "windows of 2 to");
+    a.options.heal.teacher = "/no/such/model";
+    assert_true(draw(&a) != GRAIL_OK);
+    close_asked(&a);
+    assert_ok(grail_model_open(lab_golden("bert"), &a.model));
+    grail_compress_options_init(&a.options);
+    a.drawn = (token_windows){0};
+    assert_fails(draw(&a), GRAIL_ERROR_ARGUMENT, "drawing text needs");
+    close_asked(&a);
+}
+
+TEST(each_allocation_may_fail)
+{
+    asked a;
+    open_asked(&a);
+    support_fail_each_allocation(draw, &a);
+    close_asked(&a);
+}
