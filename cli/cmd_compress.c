@@ -503,6 +503,28 @@ static int print_interrupted(void)
     return EXIT_FAILED;
 }
 
+/* On standard error: times are no part of the summary. */
+static void print_profile(const grail_compression *c)
+{
+    grail_profile_part part;
+    double seconds = 0.0;
+    for (int i = 0; grail_compression_profile(c, i, &part) != 0; i++) {
+        seconds += part.seconds;
+    }
+    for (int i = 0; grail_compression_profile(c, i, &part) != 0; i++) {
+        if (i == 0) {
+            print_error("where the time went, %.2f s:\n", seconds);
+        }
+        print_error("  %-12s %9.2f s %5.1f %%", part.name, part.seconds,
+                    100.0 * part.seconds / seconds);
+        if (part.operations > 0.0) {
+            print_error(" %8.1f GFLOP %8.1f GFLOP/s", 1e-9 * part.operations,
+                        1e-9 * part.operations / part.seconds);
+        }
+        print_error("\n");
+    }
+}
+
 /* Finishes the run, if it is one, and prints what has been written, or would be. `plan` NULL: the
  * widths were given. */
 static int report_result(grail_compression *c, const grail_plan *plan, forecast *f)
@@ -512,6 +534,9 @@ static int report_result(grail_compression *c, const grail_plan *plan, forecast 
         asked.compress.output.dry_run != 0 ? make_forecast(c, plan, f) : quality_finish(c, &q);
     if (code != EXIT_OK) {
         return code;
+    }
+    if (asked.compress.output.dry_run == 0) {
+        print_profile(c);
     }
     if (asked.as_json) {
         return print_json_summary(c, &q, f);

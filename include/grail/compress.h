@@ -212,7 +212,8 @@ typedef struct grail_run_options {
     grail_heal_observer heal_observer; /* may be NULL */
     grail_step_observer step_observer; /* may be NULL */
     void *observer_user;               /* of all */
-    GRAIL_ROOM(8);
+    int profile; /* 1: tells what the time went to (grail_compression_profile) */
+    GRAIL_ROOM(7);
 } grail_run_options;
 
 /** What is written. */
@@ -342,6 +343,25 @@ GRAIL_API grail_status grail_compression_forecast(const grail_compression *compr
                                                   const grail_compress_options *options,
                                                   const grail_machine *machine,
                                                   grail_forecast *out) GRAIL_MUST_CHECK;
+
+/** What a part of the time of a run went to. */
+typedef struct grail_profile_part {
+    const char *name;  /* "products" (Linears and convolutions), "attention", "elementwise" (other
+                          nodes), "statistics", "selection", "fits", "weights" (loading them),
+                          "waiting" (for other ranks, and for a device), "files" (reading samples,
+                          and writing), or "rest" */
+    double seconds;    /* by the clock: those of all parts are the time since the run was opened */
+    double operations; /* of its products of matrices, counted from their shapes: two for each
+                          multiplication that is added to a sum */
+    GRAIL_ROOM(4);
+} grail_profile_part;
+
+/** The i-th part of a run that is opened with `profile`, up to now; returns 0 when i is beyond the
+ * last, and where no profile is made. A run that is continued counts from when it was opened again.
+ * On a device that computes while the host goes on, kinds have what it takes to start their
+ * work, and "waiting" the rest. */
+GRAIL_API int grail_compression_profile(const grail_compression *compression, int i,
+                                        grail_profile_part *out);
 
 /** The i-th training of the run, in order; returns 0 when i is beyond the last. */
 GRAIL_API int grail_compression_healing(const grail_compression *compression, int i,

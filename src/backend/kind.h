@@ -126,6 +126,10 @@ slot_function kind_slot(const backend_kind *kind, operation_slot slot);
 grail_status backend_enter(backend *b, int *threads_before) GRAIL_MUST_CHECK;
 void backend_leave(const backend *b, int threads_before);
 
+/** What it multiplies and adds, from the shapes: 2 for each x y + z; 0 for what is no product of
+ * matrices. */
+double operation_work(const operation *o);
+
 /** For backend_close. */
 void watches_free(backend *b);
 

@@ -2,6 +2,7 @@
  * the instance leaves out. */
 #include "backend/kind.h"
 #include "backend/shapes.h"
+#include "base/profile.h"
 
 #include <math.h>
 
@@ -149,6 +150,9 @@ grail_status operation_run(const operation *o)
     if (own == NULL && element_size(b->kind->type) == 2) {
         return error_set(GRAIL_ERROR_INTERNAL, "the backend '%s' has no '%s' in %s", b->kind->name,
                          operation_name((int)o->slot), b->kind->precision);
+    }
+    if (profile_is_on()) {
+        profile_add_operations(operation_work(o));
     }
     return run_on(b, own == NULL ? run_on_host : own, o);
 }

@@ -3,6 +3,7 @@
 #include "backend/kind.h"
 
 #include "base/memory.h"
+#include "base/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -150,7 +151,9 @@ grail_status backend_settle_reading(backend *b, grail_status status, int count, 
     numbers[count] = has_watched ? w->status : no_matrix;
     values[count] = 0.0;
     if (status == GRAIL_OK || status == GRAIL_ERROR_NUMERIC) {
+        const profile_kind before = profile_enter(PROFILE_WAITING);
         const grail_status read = read_numbers(b, count + (has_watched ? 1 : 0), numbers, values);
+        profile_enter(before);
         status = read == GRAIL_OK ? status : read;
     }
     if (values[count] > 0.0) {

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/option_values.h"
+#include "base/profile.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -56,7 +57,10 @@ grail_status comm_send(const grail_comm *c, int to, const void *bytes, size_t si
     const char *at = bytes;
     for (size_t done = 0; done < size; done += PIECE) {
         const size_t count = size - done < PIECE ? size - done : PIECE;
-        if (c->send(c->context, to, at + done, count) != 0) {
+        const profile_kind before = profile_enter(PROFILE_WAITING);
+        const int error = c->send(c->context, to, at + done, count);
+        profile_enter(before);
+        if (error != 0) {
             return failed(c, "send to", to);
         }
     }
@@ -68,7 +72,10 @@ grail_status comm_receive(const grail_comm *c, int from, void *bytes, size_t siz
     char *at = bytes;
     for (size_t done = 0; done < size; done += PIECE) {
         const size_t count = size - done < PIECE ? size - done : PIECE;
-        if (c->receive(c->context, from, at + done, count) != 0) {
+        const profile_kind before = profile_enter(PROFILE_WAITING);
+        const int error = c->receive(c->context, from, at + done, count);
+        profile_enter(before);
+        if (error != 0) {
             return failed(c, "receive from", from);
         }
     }
@@ -80,7 +87,10 @@ grail_status comm_broadcast_next(const grail_comm *c, int root, void *bytes, siz
     char *at = bytes;
     for (size_t done = 0; comm_is_shared(c) && done < size; done += PIECE) {
         const size_t count = size - done < PIECE ? size - done : PIECE;
-        if (c->broadcast(c->context, root, at + done, count) != 0) {
+        const profile_kind before = profile_enter(PROFILE_WAITING);
+        const int error = c->broadcast(c->context, root, at + done, count);
+        profile_enter(before);
+        if (error != 0) {
             return failed(c, "share what is told by", root);
         }
     }

@@ -269,6 +269,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     grail_status status = GRAIL_OK;
     const node *n = &e->graph->nodes[index];
     node_run r;
+    const profile_kind before = profile_enter(node_profile(n));
     for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
         if (!matrix_exists(e->values[n->inputs[i]])) {
             FAIL(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index, i);
@@ -299,6 +300,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         }
     }
 out:
+    profile_enter(before);
     if (status != GRAIL_OK) {
         /* A node that failed may have made its output in an input's buffer, which must not be
          * dropped twice.

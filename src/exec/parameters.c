@@ -1,6 +1,7 @@
 #include "exec/parameters.h"
 
 #include "backend/operations.h"
+#include "base/profile.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -149,7 +150,10 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
 {
     parameter_store *s = store_of(store, index);
     if (!matrix_exists(s->entries[index].values)) {
-        CHECK(load_entry(s, index));
+        const profile_kind before = profile_enter(PROFILE_WEIGHTS);
+        const grail_status status = load_entry(s, index);
+        profile_enter(before);
+        CHECK(status);
     }
     *out = &s->entries[index];
     return GRAIL_OK;

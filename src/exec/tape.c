@@ -111,6 +111,7 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
     if (!t->reached[n->output] || !matrix_exists(*dy)) {
         return GRAIL_OK;
     }
+    const profile_kind before = profile_enter(node_profile(n));
     node_back b = {.dweight = gradient_of(gradients, n->weight),
                    .dbias = gradient_of(gradients, n->bias),
                    .dy = *dy};
@@ -129,6 +130,7 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
         }
     }
 out:
+    profile_enter(before);
     matrix_pool_give(t->execution->pool, &b.dy);
     for (int i = 0; i < NODE_MAX_INPUTS; i++) {
         matrix_pool_give(t->execution->pool, &b.dx[i]);

@@ -3,6 +3,7 @@
 #ifndef GRAIL_PIPELINE_COMPRESSION_H
 #define GRAIL_PIPELINE_COMPRESSION_H
 
+#include "base/profile.h"
 #include "pipeline/network/network.h"
 #include "pipeline/output/kept_result.h"
 #include "pipeline/output/output.h"
@@ -29,6 +30,7 @@ struct grail_compression {
     bool is_written;       /* all its tensors are */
     char *command;         /* for the model card, or NULL */
     buffer sections;       /* of the model card, in addition to those that the report gives */
+    profile *profile;      /* of the calls on this run; NULL: not wanted */
     json_t *report;        /* NULL until the result is sealed, or taken; owned */
 };
 

@@ -17,6 +17,12 @@ static grail_status open_request(const grail_compress_options *options, request_
     CHECK(memory_new(out, 1, sizeof **out));
     grail_compression *c = *out;
     buffer_init(&c->sections, SIZE_MAX / 4);
+    if (options->run.profile != 0) {
+        CHECK(memory_new(&c->profile, 1, sizeof *c->profile));
+        profile_start(c->profile);
+        profile_use(c->profile);
+        profile_enter(PROFILE_FILES);
+    }
     if (options->output.command != NULL) {
         CHECK(memory_copy_string(&c->command, options->output.command));
     }
@@ -64,6 +70,7 @@ grail_status compression_open(const grail_compress_options *options, request_pur
 {
     grail_status status = GRAIL_OK;
     grail_compression *c = NULL;
+    profile *before = profile_use(NULL);
     const grail_comm *comm = options->run.comm;
     TRY(comm_check(comm));
     TRY(comm_settle(comm, open_request(options, purpose, &c)));
@@ -77,6 +84,8 @@ grail_status compression_open(const grail_compress_options *options, request_pur
     *out = c;
     c = NULL;
 out:
+    profile_enter(PROFILE_REST);
+    profile_use(before);
     grail_compression_close(c);
     return status;
 }
@@ -98,5 +107,6 @@ void grail_compression_close(grail_compression *c)
     json_decref(c->report);
     buffer_fini(&c->sections);
     memory_free(c->command);
+    memory_free(c->profile);
     memory_free(c);
 }

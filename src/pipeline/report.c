@@ -87,6 +87,37 @@ static grail_status fallbacks_to_json(const backend *b, json_t *report)
     return GRAIL_OK;
 }
 
+int grail_compression_profile(const grail_compression *c, int i, grail_profile_part *out)
+{
+    /* the rest is the last one */
+    const profile_kind kind = (profile_kind)(i + 1 < PROFILE_KINDS ? i + 1 : PROFILE_REST);
+    if (c->profile == NULL || i < 0 || i >= PROFILE_KINDS) {
+        return 0;
+    }
+    profile_read(c->profile);
+    *out = (grail_profile_part){.name = profile_name(kind),
+                                .seconds = c->profile->seconds[kind],
+                                .operations = c->profile->operations[kind]};
+    return 1;
+}
+
+/* Nothing where no profile is wanted. */
+static grail_status profile_to_json(const grail_compression *c, json_t *report)
+{
+    grail_profile_part part;
+    json_t *parts = NULL;
+    for (int i = 0; grail_compression_profile(c, i, &part) != 0; i++) {
+        if (parts == NULL) {
+            parts = json_object();
+            CHECK(json_put(report, "profile", parts));
+        }
+        CHECK(json_put(
+            parts, part.name,
+            json_pack("{s:f, s:f}", "seconds", part.seconds, "operations", part.operations)));
+    }
+    return GRAIL_OK;
+}
+
 static grail_status rounded_to_json(const compression_request *request, json_t *report)
 {
     const rounded_types *r = &request->rounded;
@@ -123,6 +154,7 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     CHECK(json_put(report, "precision", json_text(backend_precision(request->backend))));
     CHECK(fallbacks_to_json(request->backend, report));
     CHECK(json_put(report, "threads", json_integer(parallel_threads())));
+    CHECK(profile_to_json(c, report));
     CHECK(json_put(report, "kept_activations", json_boolean(network->passes.keep_activations)));
     CHECK(loaders_to_json(request->narrowed.verdicts, report));
     CHECK(sites_to_json(network->results, request->plan.count, report));
@@ -180,8 +212,16 @@ out:
 }
 
 /* Says how a run is continued that failed while its result was completed. */
-static grail_status completed(grail_compression *c, grail_status status)
+static grail_status complete(grail_compression *c, bool commits)
 {
+    profile *outer = profile_use(c->profile);
+    const profile_kind before = profile_enter(PROFILE_FILES);
+    grail_status status = seal(c);
+    if (status == GRAIL_OK && commits) {
+        status = output_commit(c->output, c->report, c->command, &c->sections);
+    }
+    profile_enter(before);
+    profile_use(outer);
     if (status != GRAIL_OK && c->output != NULL) {
         output_after_failure(c->output, status);
     }
@@ -191,11 +231,9 @@ static grail_status completed(grail_compression *c, grail_status status)
 grail_status grail_compression_seal(grail_compression *c, const char **directory)
 {
     CHECK(run_check_result(c, "seal the result of"));
-    const grail_status status = seal(c);
-    if (status == GRAIL_OK) {
-        *directory = output_place(c->output);
-    }
-    return completed(c, status);
+    CHECK(complete(c, false));
+    *directory = output_place(c->output);
+    return GRAIL_OK;
 }
 
 grail_status grail_compression_card_add(grail_compression *c, const char *title, const char *text)
@@ -208,12 +246,7 @@ grail_status grail_compression_card_add(grail_compression *c, const char *title,
 grail_status grail_compression_finish(grail_compression *c)
 {
     CHECK(run_check_result(c, "finish"));
-    grail_status status = seal(c);
-    if (status == GRAIL_OK) {
-        status = output_commit(c->output, c->report, c->command, &c->sections);
-    }
-    if (status == GRAIL_OK) {
-        c->state = RUN_COMMITTED;
-    }
-    return completed(c, status);
+    CHECK(complete(c, true));
+    c->state = RUN_COMMITTED;
+    return GRAIL_OK;
 }

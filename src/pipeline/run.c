@@ -166,7 +166,9 @@ grail_status grail_compression_run(grail_compression *c)
     if (c->state != RUN_OPEN) {
         return out_of_order(c, "run");
     }
+    profile *before = profile_use(c->profile);
     const grail_status status = comm_end(c->request->comm, compute(c));
+    profile_use(before);
     c->state = status == GRAIL_OK ? RUN_DONE : RUN_ENDED_EARLY;
     if (status != GRAIL_OK && status != GRAIL_ERROR_CANCELLED && c->output != NULL) {
         output_after_failure(c->output, status);

@@ -152,6 +152,12 @@ def test_what_has_no_effect(ids: Path) -> None:
         grail.eval(TINY, ids, images=3)
 
 
+def test_a_profile(ids: Path) -> None:
+    parts = cut(ids, profile=True).json["profile"]
+    assert parts["products"]["operations"] > 0
+    assert "profile" not in cut(ids).json
+
+
 def test_a_dry_run(ids: Path) -> None:
     report = cut(ids, dry_run=True)
     assert report.forecast is not None

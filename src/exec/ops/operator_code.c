@@ -12,6 +12,13 @@ const operator_code *operator_code_of(const node *n)
     return codes[n->kind];
 }
 
+profile_kind node_profile(const node *n)
+{
+    return node_is_map(n)              ? PROFILE_PRODUCTS
+           : n->kind == NODE_ATTENTION ? PROFILE_ATTENTION
+                                       : PROFILE_ELEMENTWISE;
+}
+
 conv_shape window_of(const node_run *r, int64_t channels_out)
 {
     return (conv_shape){

@@ -5,6 +5,7 @@
 #define GRAIL_EXEC_OPS_OPERATOR_CODE_H
 
 #include "backend/operations.h"
+#include "base/profile.h"
 #include "exec/parameters.h"
 #include "exec/pool.h"
 #include "exec/routed_rows.h"
@@ -51,6 +52,9 @@ typedef struct operator_code {
 #undef OPERATOR
 
 const operator_code *operator_code_of(const node *n);
+
+/** What the time of such a node counts as. */
+profile_kind node_profile(const node *n);
 
 /* The shapes of operations. */
 conv_shape window_of(const node_run *r, int64_t channels_out);

@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "base/profile.h"
 #include "pipeline/request/consumer_tail.h"
 #include "stats/constant_features.h"
 
@@ -286,6 +287,7 @@ grail_status compensate_consumer(const cutting *cut, observation *o, sample_pass
     grail_status status = GRAIL_OK;
     float *prior = NULL;
     const double begun = clock_seconds();
+    const profile_kind before = profile_enter(PROFILE_FITS);
     TRY(settle_sums(cut, passes->current, o));
     if (results[o->site].reducer == NULL) {
         TRY(decide_at_consumer(cut, o, passes, gradients, results));
@@ -306,6 +308,7 @@ grail_status compensate_consumer(const cutting *cut, observation *o, sample_pass
     results[o->site].report.solve_seconds += clock_seconds() - begun;
     passes->compensate_seconds += clock_seconds() - begun;
 out:
+    profile_enter(before);
     memory_free(prior);
     return status;
 }
@@ -343,11 +346,13 @@ grail_status compensate_map(const cutting *cut, observation *o, sample_passes *p
     if (has_no_rows(o)) {
         return GRAIL_OK;
     }
+    const profile_kind before = profile_enter(PROFILE_FITS);
     TRY(settle_sums(cut, passes->current, o));
     TRY(fit_solve(cut, results, passes->comm, o, NULL, o->weight, &fitted));
     TRY(keep_fit_of_map(cut, passes, o->node, &fitted, dense_share(o), refits));
     passes->compensate_seconds += clock_seconds() - begun;
 out:
+    profile_enter(before);
     fitted_map_fini(&fitted);
     return refit_of(cut->graph, o->node, status);
 }
@@ -364,6 +369,7 @@ grail_status compensate_drifted_map(const cutting *cut, int node_index, const dr
     if (fit->input->count + held->input->count == 0) {
         return GRAIL_OK;
     }
+    const profile_kind before = profile_enter(PROFILE_FITS);
     parameter_store *current = passes->current->parameters;
     const int weight = cut->graph->nodes[node_index].weight;
     o = observation_of_map(cut, node_index);
@@ -375,6 +381,7 @@ grail_status compensate_drifted_map(const cutting *cut, int node_index, const dr
     TRY(keep_fit_of_map(cut, passes, node_index, &fitted, share, refits));
     passes->compensate_seconds += clock_seconds() - begun;
 out:
+    profile_enter(before);
     fitted_map_fini(&fitted);
     observation_fini(&o);
     return refit_of(cut->graph, node_index, status);

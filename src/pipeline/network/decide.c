@@ -1,6 +1,7 @@
 #include "pipeline/network/decide.h"
 
 #include "backend/operations.h"
+#include "base/profile.h"
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/narrow.h"
 #include "pipeline/request/consumer_tail.h"
@@ -181,7 +182,10 @@ grail_status decide_site(const cutting *cut, int index, const site_view *known, 
         return grail_reducer_from_selection(planned->units, planned->kept, planned->kept_units,
                                             out);
     }
-    return selector_choose(planned->selector, &view, out);
+    const profile_kind before = profile_enter(PROFILE_SELECTION);
+    const grail_status status = selector_choose(planned->selector, &view, out);
+    profile_enter(before);
+    return status;
 }
 
 grail_status site_take_decision(site_result *result, site_kind kind, grail_reducer *reducer)

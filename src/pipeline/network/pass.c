@@ -5,6 +5,7 @@
 
 #include "backend/operations.h"
 #include "base/clock.h"
+#include "base/profile.h"
 #include "graph/operators.h"
 
 #include <stdio.h>
@@ -191,7 +192,9 @@ static grail_status visit(passing *k, int index)
             char about[WATCH_TEXT] = "";
             snprintf(about, sizeof about, "input of '%s'", v->map == NULL ? "" : v->map);
             watch_in(v->map == NULL ? NULL : about);
+            const profile_kind before = profile_enter(PROFILE_STATISTICS);
             const grail_status status = v->add(e, v->user);
+            profile_enter(before);
             watch_in(NULL);
             CHECK(v->map == NULL ? status : error_in(status, "%s", about));
         }
@@ -380,11 +383,24 @@ static bool halve_samples(passing *k, turn t)
     return most > 1;
 }
 
+/* Adds the sums of a part to those of the parts before it. */
+static grail_status fold_sums(passing *k, turn t, bool held_out)
+{
+    CHECK(begin_visits(k));
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const visitor *v = &k->p->visitors[i];
+        if (v->sums != NULL) {
+            const chunk_sums sums = v->sums(v->user, held_out);
+            CHECK(chunk_sums_fold_ranks(k->passes->comm, t.ranks, &sums));
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* The batches of a turn that are held out, or the others: where the device is full with fewer
  * samples at once, which all passes then take. */
 static grail_status pass_part(passing *k, turn t, bool held_out)
 {
-    const sample_passes *s = k->passes;
     const int64_t done = k->done;
     grail_status status = pass_batches(k, t, held_out);
     while (status == GRAIL_ERROR_MEMORY && can_go_again(k)) {
@@ -398,15 +414,10 @@ static grail_status pass_part(passing *k, turn t, bool held_out)
     }
     CHECK(status);
     drop_batches(k, t, held_out);
-    CHECK(begin_visits(k));
-    for (int i = 0; i < k->p->visitor_count; i++) {
-        const visitor *v = &k->p->visitors[i];
-        if (v->sums != NULL) {
-            const chunk_sums sums = v->sums(v->user, held_out);
-            CHECK(chunk_sums_fold_ranks(s->comm, t.ranks, &sums));
-        }
-    }
-    return GRAIL_OK;
+    const profile_kind before = profile_enter(PROFILE_STATISTICS);
+    status = fold_sums(k, t, held_out);
+    profile_enter(before);
+    return status;
 }
 
 /* Notes sums of which the weight is to be read. */

@@ -1,5 +1,6 @@
 #include "pipeline/output/output.h"
 
+#include "base/profile.h"
 #include "pipeline/output/companions.h"
 #include "pipeline/output/fingerprint.h"
 #include "pipeline/output/run_records.h"
@@ -230,6 +231,7 @@ static grail_status write_blocks(narrow_output *o, const calibration_network *ne
     grail_status status = GRAIL_OK;
     json_t *record = json_object();
     json_t *checksums = json_object();
+    const profile_kind before = profile_enter(PROFILE_FILES);
     TRY(json_put(record, key, value));
     TRY(record_put_results(network, first, every, record));
     TRY(json_put(record, RECORD_TENSORS, json_incref(checksums)));
@@ -238,6 +240,7 @@ static grail_status write_blocks(narrow_output *o, const calibration_network *ne
     }
     TRY(record_tensors(o, record));
 out:
+    profile_enter(before);
     json_decref(checksums);
     json_decref(record);
     return status;

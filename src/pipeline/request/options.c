@@ -193,6 +193,9 @@ static const grail_option fields[] = {
      .name = "dry-run", .unrecorded = 1,
      .help = "check the options and the files that they name, and print the widths, the totals, who "
              "loads the result and what the run would take; write nothing"},
+    {FIELD(run.profile), .type = GRAIL_OPTION_FLAG, .subject = GRAIL_SUBJECT_OUTPUT,
+     .name = "profile", .unrecorded = 1,
+     .help = "tell at the end, and in report.json, what the time of the run went to"},
 
     OPTION_ROOM(grail_compress_options, read.room, grail_read_options),
     OPTION_ROOM(grail_compress_options, cut.room, grail_cut_options),
