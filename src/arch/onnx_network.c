@@ -252,6 +252,16 @@ static grail_status read_input(onnx_reading *r)
     return GRAIL_OK;
 }
 
+/* One row for each image that a matrix makes is logits; everything else is features. */
+static bool is_logits(const onnx_reading *r, const onnx_known *k)
+{
+    const node *made = NULL;
+    for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
+        made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
+    }
+    return made != NULL && made->kind == NODE_LINEAR;
+}
+
 /* Adds an output, and the nodes that it needs. */
 static grail_status read_output(onnx_reading *r, int64_t output)
 {
@@ -267,19 +277,7 @@ static grail_status read_output(onnx_reading *r, int64_t output)
                          : k->value == GRAPH_NONE ? "a constant"
                                                   : "zeros around another value");
     }
-    return graph_add_output(r->g, k->value, v->name);
-}
-
-/* The rows of a map that is the last one, for each image, are logits, or features. */
-static int64_t count_classes(const onnx_reading *r)
-{
-    const onnx_known *k = &r->values[r->file->outputs[0]];
-    int64_t classes = 0;
-    for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
-        const node *n = &r->g->nodes[i];
-        classes = n->output == k->value && n->kind == NODE_LINEAR ? k->width : classes;
-    }
-    return classes;
+    return graph_add_output(r->g, k->value, v->name, is_logits(r, k));
 }
 
 static grail_status read_outputs(onnx_reading *r)
@@ -295,7 +293,7 @@ static grail_status read_outputs(onnx_reading *r)
         CHECK(read_output(r, f->outputs[i]));
     }
     CHECK(refuse_others(r));
-    r->g->classes = count_classes(r);
+    r->g->classes = r->g->outputs[0].is_logits ? r->values[f->outputs[0]].width : 0;
     return GRAIL_OK;
 }
 

@@ -259,9 +259,9 @@ static grail_status index_values(graph *g)
     return GRAIL_OK;
 }
 
-grail_status graph_add_output(graph *g, int value, const char *name)
+grail_status graph_add_output(graph *g, int value, const char *name, bool is_logits)
 {
-    graph_output output = {.value = value};
+    graph_output output = {.value = value, .is_logits = is_logits};
     CHECK(memory_reserve(&g->outputs, (size_t)g->output_count + 1, sizeof g->outputs[0]));
     CHECK(name == NULL ? GRAIL_OK : memory_copy_string(&output.name, name));
     g->outputs[g->output_count++] = output;
@@ -272,7 +272,7 @@ grail_status graph_add_output(graph *g, int value, const char *name)
 grail_status graph_finish(graph *g, int output)
 {
     drop_outputs(g); /* of a graph that is finished again */
-    CHECK(graph_add_output(g, output, NULL));
+    CHECK(graph_add_output(g, output, NULL, !graph_gives_features(g)));
     return graph_index(g);
 }
 

@@ -28,7 +28,8 @@ typedef struct graph_parameter {
 /* What the network gives. Its channels are never cut. */
 typedef struct graph_output {
     int value;
-    char *name; /* in the network's file; NULL: it has none there */
+    char *name;     /* in the network's file; NULL: it has none there */
+    bool is_logits; /* of classes or tokens, one row of them for each image */
 } graph_output;
 
 typedef struct graph {
@@ -101,16 +102,17 @@ grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
 
 /** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
-grail_status graph_add_output(graph *g, int value, const char *name) GRAIL_MUST_CHECK;
+grail_status graph_add_output(graph *g, int value, const char *name,
+                              bool is_logits) GRAIL_MUST_CHECK;
 
 /** Fills the indices of values, and checks shapes: graph_widths must succeed, and what reads routed
  * rows must work on each row alone. */
 grail_status graph_index(graph *g) GRAIL_MUST_CHECK;
 
-/** graph_index, with `output` for the only output. */
+/** graph_index, with `output` for the only output: logits where graph_gives_features says so. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
-/** Whether what it gives is features, hidden states or several outputs, not logits. */
+/** Whether the first output is features or hidden states, not logits. */
 bool graph_gives_features(const graph *g);
 
 /** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and

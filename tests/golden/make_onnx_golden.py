@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Small networks of ONNX nodes with what grail narrows there, and their outputs from ONNX Runtime:
-writes vision/onnx and vision/onnx_outputs, with net.onnx and golden.safetensors, beside this script.
+writes vision/onnx/net.onnx, golden.safetensors, outputs.onnx and outputs.safetensors beside this script.
 
 Needs onnx and onnxruntime. Residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from golden_file import write_safetensors
 
-OUT = pathlib.Path(__file__).resolve().parent / "vision"
+OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
 SIDE, CLASSES = 32, 10
 
 
@@ -113,7 +113,7 @@ def build_outputs():
     return n
 
 
-def write(n, directory, outputs):
+def write(n, name, golden, outputs):
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
     declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
     graph = helper.make_graph(n.nodes, "small", [image], declared, n.tensors)
@@ -121,21 +121,21 @@ def write(n, directory, outputs):
                               producer_name="make_onnx_golden.py")
     model = onnx.shape_inference.infer_shapes(model)
     onnx.checker.check_model(model, full_check=True)
-    directory.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, directory / "net.onnx")
-    session = onnxruntime.InferenceSession(str(directory / "net.onnx"), providers=["CPUExecutionProvider"])
+    OUT.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, OUT / name)
+    session = onnxruntime.InferenceSession(str(OUT / name), providers=["CPUExecutionProvider"])
     pixels = n.random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
     answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
     tensors = {"pixels": pixels}
     for name, values in zip(outputs, answers):  # channels last, as the pixels
         tensors[name] = values if values.ndim == 2 else numpy.ascontiguousarray(values.transpose(0, 2, 3, 1))
-    write_safetensors(directory / "golden.safetensors", tensors,
+    write_safetensors(OUT / golden, tensors,
                       {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
 
 
 def main():
-    write(build(), OUT / "onnx", {"logits": ["N", CLASSES]})
-    write(build_outputs(), OUT / "onnx_outputs", {
+    write(build(), "net.onnx", "golden.safetensors", {"logits": ["N", CLASSES]})
+    write(build_outputs(), "outputs.onnx", "outputs.safetensors", {
         "far": ["N", 6, 8, 8], "middle": ["N", 8, 16, 16], "scores": ["N", CLASSES],
         "near": ["N", 6, 16, 16], "embedding": ["N", 16]})
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUTS GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_outputs/"
+#define OUTPUTS GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs"
 
 TEST(a_small_network_of_onnx_nodes)
 {
@@ -39,9 +39,9 @@ DIRECTORY_TEST(every_output_is_written_by_its_name)
     tensor_file *written = NULL;
     char path[512];
     snprintf(path, sizeof path, "%s/out.safetensors", directory);
-    assert_ok(grail_model_open(OUTPUTS "net.onnx", &m));
-    assert_ok(grail_pixel_logits_write(m, OUTPUTS "golden.safetensors", NULL, path));
-    assert_ok(safetensors_open(OUTPUTS "golden.safetensors", &golden));
+    assert_ok(grail_model_open(OUTPUTS ".onnx", &m));
+    assert_ok(grail_pixel_logits_write(m, OUTPUTS ".safetensors", NULL, path));
+    assert_ok(safetensors_open(OUTPUTS ".safetensors", &golden));
     assert_ok(safetensors_open(path, &written));
     assert_int_equal(written->count, 5);
     for (int64_t i = 0; i < golden->count; i++) {

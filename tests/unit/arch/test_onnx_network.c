@@ -212,7 +212,7 @@ TEST(outputs_keep_their_channels)
     static const char *const names[] = {"far", "middle", "scores", "near", "embedding"};
     grail_model *m = NULL;
     site_list sites = {0};
-    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_outputs/net.onnx", &m));
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs.onnx", &m));
     const graph *g = m->graph;
     assert_int_equal(g->output_count, 5);
     assert_int_equal(g->output, g->outputs[0].value);
@@ -238,7 +238,7 @@ static grail_status open_golden(void *context)
     grail_model *m = NULL;
     (void)context;
     const grail_status status =
-        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_outputs/net.onnx", &m);
+        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs.onnx", &m);
     grail_model_close(m);
     return status;
 }
