@@ -538,14 +538,15 @@ static int report_result(grail_compression *c, const grail_plan *plan, forecast 
     if (asked.compress.output.dry_run == 0) {
         print_profile(c);
     }
-    if (asked.as_json) {
-        return print_json_summary(c, &q, f);
+    const int printed = asked.as_json ? print_json_summary(c, &q, f) : EXIT_OK;
+    if (!asked.as_json) {
+        print_summary(c, &q);
     }
-    print_summary(c, &q);
-    if (asked.compress.output.dry_run != 0) {
+    if (!asked.as_json && asked.compress.output.dry_run != 0) {
         print_forecast(c, f);
     }
-    return EXIT_OK;
+    quality_fini(&q);
+    return printed;
 }
 
 /* An interrupted run can be recognised only by its own widths. */

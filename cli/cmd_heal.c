@@ -67,15 +67,19 @@ static int finish(grail_compression *c, const char *of_classes)
     if (code != EXIT_OK) {
         return code;
     }
-    if (asked.as_json) {
-        return print_json(json_of("output", J(asked.compress.output.path), "healed",
-                                  heal_summaries_json(c), "quality", quality_json(&q), "notices",
-                                  shared_options_notices_json(of_classes), NULL));
+    const int printed =
+        asked.as_json
+            ? print_json(json_of("output", J(asked.compress.output.path), "healed",
+                                 heal_summaries_json(c), "quality", quality_json(&q), "notices",
+                                 shared_options_notices_json(of_classes), NULL))
+            : EXIT_OK;
+    if (!asked.as_json) {
+        heal_summaries_print(c);
+        quality_print(&q);
+        print_out("written: %s\n", asked.compress.output.path);
     }
-    heal_summaries_print(c);
-    quality_print(&q);
-    print_out("written: %s\n", asked.compress.output.path);
-    return EXIT_OK;
+    quality_fini(&q);
+    return printed;
 }
 
 static int heal(void)

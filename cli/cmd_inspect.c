@@ -96,8 +96,30 @@ static void print_costs(const grail_model_facts *f)
     print_out("\n");
 }
 
-static void print_table(const grail_model *model, const grail_model_facts *f,
-                        const grail_site_list *sites)
+/* What classifiers give is said by their classes. */
+static grail_status print_outputs(const grail_model *model, const grail_model_facts *f)
+{
+    for (int i = 0; f->reads_images != 0 && i < f->outputs; i++) {
+        grail_output_facts o = {0};
+        const grail_status status = grail_model_output(model, i, &o);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        if (f->outputs == 1 && o.rows[0] * o.rows[1] == 1) {
+            break;
+        }
+        print_out("output %s: %lld %s", o.name == NULL ? "" : o.name, (long long)o.width,
+                  o.is_logits != 0 ? "logits" : "channels");
+        if (o.rows[0] * o.rows[1] > 1) {
+            print_out(", %lld x %lld", (long long)o.rows[0], (long long)o.rows[1]);
+        }
+        print_out("\n");
+    }
+    return GRAIL_OK;
+}
+
+static grail_status print_table(const grail_model *model, const grail_model_facts *f,
+                                const grail_site_list *sites)
 {
     char a[HUMAN_SIZE];
     char b[HUMAN_SIZE];
@@ -105,6 +127,10 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
               f->dtype, (long long)f->blocks, human_count((double)f->parameters, a),
               human_bytes((double)f->bytes, b));
     print_costs(f);
+    const grail_status status = print_outputs(model, f);
+    if (status != GRAIL_OK) {
+        return status;
+    }
     print_reading(model, f);
     width_note note = {0};
     print_out("%5s  %-6s  %-44s %7s %9s %7s %12s\n", "block", "kind", "site", "units", "features",
@@ -117,6 +143,7 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
         cut_summary_note_width(s.name, s.width, &note);
     }
     cut_summary_print_note(&note, "");
+    return GRAIL_OK;
 }
 
 static json_t *site_json(const grail_site_facts *s)
@@ -141,6 +168,19 @@ static json_t *preprocessing_json(const grail_preprocessing *p)
                                triple(p->mean), "std", triple(p->deviation), NULL);
 }
 
+static json_t *outputs_of_model(const grail_model *model, const grail_model_facts *f)
+{
+    json_t *list = json_array();
+    grail_output_facts o = {0};
+    for (int i = 0; i < f->outputs && grail_model_output(model, i, &o) == GRAIL_OK; i++) {
+        json_array_append_new(
+            list, json_of("name", J(o.name), "width", J(o.width), "rows",
+                          json_pack("[I,I]", (json_int_t)o.rows[0], (json_int_t)o.rows[1]),
+                          "is_logits", J((bool)o.is_logits), NULL));
+    }
+    return list;
+}
+
 static int print_as_json(const grail_model *model, const grail_model_facts *f,
                          const grail_site_list *sites)
 {
@@ -153,14 +193,15 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(json_of(
-        "model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
-        "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
-        "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
-        J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token), "reads_images",
-        J((bool)f->reads_images), "image_side", J(f->image_side), "preset", J(f->preset), "classes",
-        J(f->classes), "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
-        "preprocessing", preprocessing_json(p), "notices", heard, "sites", list, NULL));
+    return print_json(
+        json_of("model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
+                "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
+                "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
+                J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token),
+                "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side), "preset",
+                J(f->preset), "classes", J(f->classes), "outputs", outputs_of_model(model, f),
+                "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
+                "preprocessing", preprocessing_json(p), "notices", heard, "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])
@@ -189,7 +230,8 @@ static int run(const char *const arguments[])
         code = print_as_json(model, &facts, sites);
     } else {
         print_notices(directory, model, true);
-        print_table(model, &facts, sites);
+        status = print_table(model, &facts, sites);
+        code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
     }
     grail_site_list_free(sites);
     grail_model_close(model);

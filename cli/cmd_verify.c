@@ -1,11 +1,20 @@
 /* grail verify: compares a narrow model with its dense model. */
 #include "notices.h"
+#include "outputs.h"
 #include "print.h"
 #include "shared_options.h"
 
 #include <grail/grail.h>
 
 #include <math.h>
+#include <stdlib.h>
+
+/* What is found; the outputs are those of networks that read images, else NULL. */
+typedef struct findings {
+    grail_comparison all;
+    grail_output_comparison *outputs; /* [output_count] owned */
+    int64_t output_count;
+} findings;
 
 enum { DEFAULT_WINDOWS = 4, DEFAULT_IMAGES = 256 };
 
@@ -68,8 +77,14 @@ static void print_pooled(const grail_comparison *c)
     }
 }
 
-static void print_difference(const grail_comparison *c, bool of_images)
+static void print_difference(const findings *f, bool of_images)
 {
+    const grail_comparison *c = &f->all;
+    if (f->output_count > 1) {
+        print_out("outputs on %lld images:\n", (long long)c->compared);
+        outputs_print(f->output_count, f->outputs);
+        return;
+    }
     if (isnan(c->mean_kl)) {
         print_out("%s of %lld %s: max abs difference %.3g, relative error %.4g\n",
                   of_images ? "features" : "hidden states", (long long)c->compared,
@@ -111,25 +126,27 @@ static json_t *json_of_pooled(const grail_comparison *c)
                          "nearest_interval", J(c->nearest_interval), NULL);
 }
 
-static int print_json_result(const grail_comparison *c, bool of_images)
+static int print_json_result(const findings *f, bool of_images)
 {
+    const grail_comparison *c = &f->all;
     json_t *identity = c->identity_checked != 0 ? json_of("max_abs", J(c->identity_max_abs),
                                                           "holds", J((bool)identity_holds(c)), NULL)
                                                 : json_null();
-    return print_json(json_of(of_images ? "images" : "tokens", J(c->compared), "max_abs",
-                              J(c->max_abs), "relative_error", J(c->relative_error), "pooled",
-                              json_of_pooled(c), "mean_kl", J(c->mean_kl), "max_kl", J(c->max_kl),
-                              "top1_agreement", J(c->top1_agreement), "zero_column_identity",
-                              identity, "norm_is_cut", J((bool)c->norm_is_cut), NULL));
+    return print_json(json_of(
+        of_images ? "images" : "tokens", J(c->compared), "max_abs", J(c->max_abs), "relative_error",
+        J(c->relative_error), "pooled", json_of_pooled(c), "mean_kl", J(c->mean_kl), "max_kl",
+        J(c->max_kl), "top1_agreement", J(c->top1_agreement), "outputs",
+        of_images ? outputs_json(f->output_count, f->outputs) : json_null(), "worst", J(c->worst),
+        "zero_column_identity", identity, "norm_is_cut", J((bool)c->norm_is_cut), NULL));
 }
 
-static int print_result(const grail_comparison *c, bool of_images)
+static int print_result(const findings *f, bool of_images)
 {
     if (asked.as_json) {
-        return print_json_result(c, of_images);
+        return print_json_result(f, of_images);
     }
-    print_difference(c, of_images);
-    print_identity(c);
+    print_difference(f, of_images);
+    print_identity(&f->all);
     return EXIT_OK;
 }
 
@@ -142,24 +159,25 @@ static int watch(void *user, const grail_eval_progress *p)
 }
 
 static grail_status measure(const grail_model *dense, const grail_model *narrow,
-                            const grail_model_facts *facts, grail_comparison *out)
+                            const grail_model_facts *facts, findings *out)
 {
     bool of_images = facts->reads_images != 0;
     asked.images.path = asked.text.path = asked.data;
     if (of_images) {
         const int64_t most = asked.image_count == 0 ? DEFAULT_IMAGES : asked.image_count;
-        return grail_verify_images(dense, narrow, &asked.images, most, &asked.compute, watch,
-                                   &of_images, out);
+        out->outputs = outputs_room(dense, &out->output_count);
+        return grail_verify_outputs(dense, narrow, 0, &asked.images, most, &asked.compute, watch,
+                                    &of_images, out->outputs, &out->all);
     }
     const int64_t usual = facts->gives_features != 0 ? 0 : DEFAULT_WINDOWS;
     return grail_verify(dense, narrow, &asked.text, asked.windows == 0 ? usual : asked.windows,
-                        &asked.compute, watch, &of_images, out);
+                        &asked.compute, watch, &of_images, &out->all);
 }
 
 static int compare(const char *path, const grail_model *dense, const grail_model *narrow)
 {
     grail_model_facts facts = {0};
-    grail_comparison result = {0};
+    findings result = {0};
     grail_status status = grail_model_describe(dense, &facts);
     if (status != GRAIL_OK) {
         return print_failure(status);
@@ -174,11 +192,13 @@ static int compare(const char *path, const grail_model *dense, const grail_model
     status = measure(dense, narrow, &facts, &result);
     print_progress_end();
     if (status != GRAIL_OK) {
+        free(result.outputs);
         return print_failure(status);
     }
     print_notices(path, dense, asked.data != NULL && asked.images.preset == NULL);
     code = print_result(&result, of_images);
-    return code == EXIT_OK && !identity_holds(&result) ? EXIT_NUMERIC : code;
+    free(result.outputs);
+    return code == EXIT_OK && !identity_holds(&result.all) ? EXIT_NUMERIC : code;
 }
 
 static int run(const char *const arguments[])
@@ -202,7 +222,9 @@ const command command_verify = {
     .argument_count = 2,
     .summary = "compare a narrow model with its dense model",
     .details =
-        "Compares the logits of the two models, or the hidden states of two encoders. For a model "
+        "Compares the logits of the two models, the hidden states of two encoders, or each output "
+        "of "
+        "two networks that read images. For a model "
         "that was pruned with --compensate none, also checks the zero-column identity. Its logits "
         "must equal those of the dense model with the columns that read removed units set to zero. "
         "Exit code 3 means that they do not.",

@@ -109,11 +109,31 @@ static json_t *summary_json(const grail_healing *h)
                    "seen_loss_after", J(h->seen_after), "seconds", J(h->seconds), NULL);
 }
 
+/* What the loss of a network is, where it is not the divergence of logits alone. */
+static void print_meaning(void)
+{
+    grail_model_facts facts = {0};
+    const grail_model *model = grail_session_model(asked.compress.read.session);
+    if (grail_model_describe(model, &facts) != GRAIL_OK) {
+        return;
+    }
+    if (facts.outputs > 1) {
+        print_out("the loss of the network is the mean over its %lld outputs: of logits KL, of "
+                  "others the relative squared error\n",
+                  (long long)facts.outputs);
+    } else if (facts.gives_features != 0) {
+        print_out("the loss of the network is the relative squared error of its output\n");
+    }
+}
+
 void heal_summaries_print(const grail_compression *c)
 {
     grail_healing h;
     for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
         print_summary(&h);
+        if (h.block < 0 && was_begun(&h)) {
+            print_meaning();
+        }
     }
 }
 

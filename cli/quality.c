@@ -2,6 +2,7 @@
 
 #include "command_line.h"
 #include "notices.h"
+#include "outputs.h"
 #include "print.h"
 #include "process.h"
 #include "shared_options.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,7 +20,8 @@
 typedef struct measurement {
     grail_model *dense, *narrow;
     grail_model *given;   /* what was healed; NULL where `dense` was cut */
-    grail_images *images; /* NULL: text */
+    grail_images *images; /* NULL: text, or images of which outputs are compared */
+    bool of_images;
     quality *found;
     const char *now; /* which network runs */
 } measurement;
@@ -36,8 +39,7 @@ static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
     print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
-                   (long long)p->passed, (long long)p->total,
-                   m->images != NULL ? "images" : "windows");
+                   (long long)p->passed, (long long)p->total, m->of_images ? "images" : "windows");
     if (p->done == p->total) {
         print_progress_end();
     }
@@ -122,24 +124,85 @@ static grail_status measure_vectors(measurement *m, const grail_model *model, bo
     return interrupt_came() != 0 ? GRAIL_ERROR_CANCELLED : GRAIL_OK;
 }
 
+/* --split is about the calibration set; the usual one of an evaluation is the test set. */
+static grail_image_source images_source(void)
+{
+    grail_image_source source = asked.images; /* that of the run names the calibration set */
+    source.path = asked.data;
+    source.split = NULL;
+    return source;
+}
+
+/* The names are borrowed from the session's model, which is there as long as the command. */
+static void keep_names(int64_t count, grail_output_comparison *of)
+{
+    const grail_model *model = grail_session_model(asked.compress.read.session);
+    for (int64_t i = 0; i < count; i++) {
+        grail_output_facts facts = {0};
+        of[i].name = grail_model_output(model, (int)i, &facts) == GRAIL_OK ? facts.name : NULL;
+    }
+}
+
+static grail_status measure_outputs(measurement *m, const grail_model *model, bool plain,
+                                    quality_value *out)
+{
+    quality *q = m->found;
+    grail_comparison c = {0};
+    const grail_image_source source = images_source();
+    grail_output_comparison *outputs = outputs_room(m->dense, &q->output_count);
+    const grail_status status =
+        grail_verify_outputs(m->dense, plain ? m->narrow : model, plain ? 1 : 0, &source,
+                             asked.image_count, &asked.compute, watch, m, outputs, &c);
+    if (status != GRAIL_OK) {
+        free(outputs);
+        return status;
+    }
+    if (c.calibration_runs == 0) {
+        note_share(q, c.is_calibration != 0, 0, 0);
+    } else {
+        note_seen(q, (seen_data){.share = (double)c.overlap_runs / (double)c.calibration_runs,
+                                 .images = c.overlap_runs,
+                                 .measured = c.compared});
+    }
+    q->samples = c.compared;
+    q->samples_name = "images";
+    keep_names(q->output_count, outputs);
+    *out = (quality_value){.value = c.relative_error, .error = (double)NAN, .outputs = outputs};
+    for (int64_t i = 0; i < q->output_count; i++) {
+        out->worst = outputs[i].relative_error == c.relative_error && out->worst == NULL
+                         ? outputs[i].name
+                         : out->worst;
+    }
+    return interrupt_came() != 0 ? GRAIL_ERROR_CANCELLED : GRAIL_OK;
+}
+
 static grail_status measure(measurement *m, const char *now, const grail_model *model, bool plain,
                             quality_value *out)
 {
     m->now = now;
-    return m->found->measure == QUALITY_TOP1     ? measure_images(m, model, plain, out)
-           : m->found->measure == QUALITY_COSINE ? measure_vectors(m, model, plain, out)
-                                                 : measure_text(m, model, plain, out);
+    return m->found->measure == QUALITY_TOP1      ? measure_images(m, model, plain, out)
+           : m->found->measure == QUALITY_COSINE  ? measure_vectors(m, model, plain, out)
+           : m->found->measure == QUALITY_OUTPUTS ? measure_outputs(m, model, plain, out)
+                                                  : measure_text(m, model, plain, out);
 }
 
-static const quality_value not_measured = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
+static const quality_value not_measured = {.value = (double)NAN,
+                                           .error = (double)NAN,
+                                           .nearest = (double)NAN,
+                                           .nearest_error = (double)NAN};
 
-/* An encoder's vectors are compared with those of the dense network. */
+/* What is compared with the dense network has no measure of its own there. */
+static bool is_compared(quality_kind measure)
+{
+    return measure == QUALITY_COSINE || measure == QUALITY_OUTPUTS;
+}
+
 static grail_status measure_all(measurement *m)
 {
     quality *q = m->found;
     grail_status status = GRAIL_OK;
     q->dense = not_measured;
-    if (q->measure != QUALITY_COSINE) {
+    if (!is_compared(q->measure)) {
         status = measure(m, "dense", m->dense, false, &q->dense);
     }
     if (status == GRAIL_OK && q->is_healed) {
@@ -163,18 +226,16 @@ static grail_status begin_measuring(const grail_model *dense, quality_kind *out)
     asked.compute.backend = asked.compress.run.backend;
     asked.compute.precision = asked.compress.run.precision;
     const grail_status status = grail_model_describe(dense, &facts);
-    *out = facts.reads_images != 0     ? QUALITY_TOP1
+    const bool classifies = facts.classes > 1 && facts.outputs == 1;
+    *out = facts.reads_images != 0     ? (classifies ? QUALITY_TOP1 : QUALITY_OUTPUTS)
            : facts.gives_features != 0 ? QUALITY_COSINE
                                        : QUALITY_PERPLEXITY;
     return status;
 }
 
-/* --split is about the calibration set; the usual one of an evaluation is the test set. */
 static grail_status open_images(const grail_model *dense, grail_images **out)
 {
-    grail_image_source source = asked.images; /* that of the run names the calibration set */
-    source.path = asked.data;
-    source.split = NULL;
+    const grail_image_source source = images_source();
     return grail_images_open(dense, &source, out);
 }
 
@@ -192,6 +253,7 @@ static grail_status open_networks(const char *result, measurement *m)
     if (status == GRAIL_OK) {
         status = begin_measuring(m->dense, &m->found->measure);
     }
+    m->of_images = m->found->measure == QUALITY_TOP1 || m->found->measure == QUALITY_OUTPUTS;
     if (status == GRAIL_OK && m->found->measure == QUALITY_TOP1) {
         status = open_images(m->dense, &m->images);
     }
@@ -209,6 +271,8 @@ static grail_status quality_measure(const char *result, quality *out)
     }
     if (status == GRAIL_OK) {
         *out = q;
+    } else {
+        quality_fini(&q);
     }
     grail_images_close(m.images);
     grail_model_close(m.narrow);
@@ -265,6 +329,24 @@ static grail_status try_vectors(const grail_model *model, quality_forecast *out)
                : grail_verify(model, model, &asked.text, 1, &asked.compute, NULL, NULL, &c);
 }
 
+static grail_status try_outputs(const grail_model *model, quality_forecast *out)
+{
+    grail_comparison c = {0};
+    grail_images *images = NULL;
+    const grail_image_source source = images_source();
+    grail_status status = grail_images_open(model, &source, &images);
+    if (status == GRAIL_OK) {
+        const int64_t all = grail_images_count(images);
+        const int64_t most = asked.image_count;
+        *out = (quality_forecast){.samples_name = "images",
+                                  .samples = most > 0 && most < all ? most : all};
+    }
+    grail_images_close(images);
+    return status != GRAIL_OK || asked.compress.output.dry_run != 0
+               ? status
+               : grail_verify_images(model, model, &source, 1, &asked.compute, NULL, NULL, &c);
+}
+
 int quality_try(quality_forecast *out)
 {
     const grail_model *model = grail_session_model(asked.compress.read.session);
@@ -275,11 +357,21 @@ int quality_try(quality_forecast *out)
     }
     grail_status status = begin_measuring(model, &kind);
     if (status == GRAIL_OK) {
-        status = kind == QUALITY_TOP1     ? try_images(model, out)
-                 : kind == QUALITY_COSINE ? try_vectors(model, out)
-                                          : try_text(model, out);
+        status = kind == QUALITY_TOP1      ? try_images(model, out)
+                 : kind == QUALITY_COSINE  ? try_vectors(model, out)
+                 : kind == QUALITY_OUTPUTS ? try_outputs(model, out)
+                                           : try_text(model, out);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+}
+
+/* As code between backquotes, which one of its own would end. */
+static void put_name(const char *name, char *text, size_t size)
+{
+    grail_escape(GRAIL_ESCAPE_LINE, outputs_name(name), text, size);
+    for (char *at = strchr(text, '`'); at != NULL; at = strchr(at, '`')) {
+        *at = '\'';
+    }
 }
 
 /* Text of a value, as a line or a row of a table says it. */
@@ -289,6 +381,13 @@ static void format_value(quality_kind measure, const quality_value *v, bool row,
     if (measure == QUALITY_TOP1) {
         snprintf(text, size, row ? "%.2f +- %.2f" : "top-1 %.2f %% +- %.2f", 100.0 * v->value,
                  100.0 * v->error);
+        return;
+    }
+    if (measure == QUALITY_OUTPUTS) {
+        snprintf(text, size, row ? "%.4g" : "relative error %.4g", v->value);
+        char name[200];
+        put_name(v->worst, name, sizeof name);
+        append_text(text, size, row ? " | `%s`" : " (worst output: %s)", name);
         return;
     }
     snprintf(text, size, "%s%.4f",
@@ -345,8 +444,36 @@ static void put_head(const quality *q, const char *name, char *text, size_t size
                  q->pooling, (long long)q->samples, q->samples_name, name);
         return;
     }
+    if (q->measure == QUALITY_OUTPUTS) {
+        snprintf(
+            text, size,
+            "Outputs of the %lld images of `%s`, compared with those of the dense network; the "
+            "largest of their relative errors:\n\n| | relative error | output |\n|---|---|---|\n",
+            (long long)q->samples, name);
+        return;
+    }
     snprintf(text, size, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
              q->measure == QUALITY_TOP1 ? "top-1 accuracy, %" : "perplexity");
+}
+
+/* Each output by itself, where there are several. */
+static void put_outputs(const quality *q, char *text, size_t size)
+{
+    if (q->output_count < 2) {
+        return;
+    }
+    append_text(text, size, "\n| output | relative error | KL |\n|---|---|---|\n");
+    for (int64_t i = 0; i < q->output_count; i++) {
+        const grail_output_comparison *o = &q->result.outputs[i];
+        char name[200];
+        put_name(o->name, name, sizeof name);
+        append_text(text, size, "| `%s` | %.4g |", name, o->relative_error);
+        if (isnan(o->mean_kl)) {
+            append_text(text, size, " - |\n");
+        } else {
+            append_text(text, size, " %.4g |\n", o->mean_kl);
+        }
+    }
 }
 
 /* "" where the data holds nothing of the calibration set. */
@@ -372,18 +499,16 @@ static void describe_seen(const quality *q, char *text, size_t size)
 
 static grail_status add_to_card(const quality *q, grail_compression *c)
 {
-    char text[1000] = "";
+    char text[8000] = "";
     char seen[200];
     char name[200];
-    grail_escape(GRAIL_ESCAPE_LINE, base_name(q->data), name, sizeof name);
-    for (char *at = strchr(name, '`'); at != NULL; at = strchr(at, '`')) {
-        *at = '\''; /* would end the code */
-    }
+    put_name(base_name(q->data), name, sizeof name);
     put_head(q, name, text, sizeof text);
     put_row("dense network", q->measure, &q->dense, text, sizeof text);
     put_row(q->is_healed ? "before it was healed" : "the same units removed, nothing repaired",
             q->measure, &q->before, text, sizeof text);
     put_row("this network", q->measure, &q->result, text, sizeof text);
+    put_outputs(q, text, sizeof text);
     describe_seen(q, seen, sizeof seen);
     if (seen[0] != 0) {
         append_text(text, sizeof text, "\nNote: %s.\n", seen);
@@ -435,12 +560,35 @@ void quality_print(const quality *q)
         print_out("quality on %s: %s-pooled vectors of %lld %s, compared with those of the "
                   "dense network\n",
                   q->data, q->pooling, (long long)q->samples, q->samples_name);
+    } else if (q->measure == QUALITY_OUTPUTS) {
+        print_out("quality on %s: outputs of %lld images, compared with those of the dense "
+                  "network\n",
+                  q->data, (long long)q->samples);
     } else {
         print_out("quality on %s:\n", q->data);
         print_value("dense", q->measure, &q->dense);
     }
     print_value(q->is_healed ? "narrow" : "plain cut", q->measure, &q->before);
     print_value(q->is_healed ? "healed" : "result", q->measure, &q->result);
+    if (q->output_count > 1) {
+        outputs_print(q->output_count, q->result.outputs);
+    }
+}
+
+void quality_fini(quality *q)
+{
+    free(q->before.outputs);
+    free(q->result.outputs);
+}
+
+static json_t *add_outputs(const quality *q, json_t *object)
+{
+    if (object != NULL && q->measure == QUALITY_OUTPUTS) {
+        json_object_set_new(object, "images", json_integer(q->samples));
+        json_object_set_new(object, "worst", json_text(q->result.worst));
+        json_object_set_new(object, "outputs", outputs_json(q->output_count, q->result.outputs));
+    }
+    return object;
 }
 
 static json_t *add_vectors(const quality *q, json_t *object)
@@ -460,13 +608,16 @@ static json_t *add_vectors(const quality *q, json_t *object)
 
 json_t *quality_json(const quality *q)
 {
-    static const char *const names[] = {
-        [QUALITY_PERPLEXITY] = "perplexity", [QUALITY_TOP1] = "top1", [QUALITY_COSINE] = "cosine"};
+    static const char *const names[] = {[QUALITY_PERPLEXITY] = "perplexity",
+                                        [QUALITY_TOP1] = "top1",
+                                        [QUALITY_COSINE] = "cosine",
+                                        [QUALITY_OUTPUTS] = "relative_error"};
     if (q->data == NULL) {
         return json_null();
     }
-    return add_vectors(q, json_of("data", J(q->data), "measure", J(names[q->measure]), "dense",
-                                  J(q->dense.value), q->is_healed ? "narrow" : "plain",
-                                  J(q->before.value), "result", J(q->result.value),
-                                  "calibration_share", J(q->seen.share), NULL));
+    json_t *all =
+        json_of("data", J(q->data), "measure", J(names[q->measure]), "dense", J(q->dense.value),
+                q->is_healed ? "narrow" : "plain", J(q->before.value), "result", J(q->result.value),
+                "calibration_share", J(q->seen.share), NULL);
+    return add_outputs(q, add_vectors(q, all));
 }

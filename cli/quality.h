@@ -5,6 +5,8 @@
 
 #include "shared_options.h"
 
+#include <grail/eval.h>
+
 #include <jansson.h>
 
 /** Rows of a command's table that say what is measured beside a run; `what` are the networks. */
@@ -28,15 +30,23 @@ typedef struct seen_data {
 } seen_data;
 
 /** What is measured: of a network with logits the perplexity, of images the accuracy, of an encoder
- * of text how near its vectors of documents are to the dense network's. */
-typedef enum quality_kind { QUALITY_PERPLEXITY, QUALITY_TOP1, QUALITY_COSINE } quality_kind;
+ * of text how near its vectors of documents are to the dense network's, of other networks of images
+ * the relative error of their outputs. */
+typedef enum quality_kind {
+    QUALITY_PERPLEXITY,
+    QUALITY_TOP1,
+    QUALITY_COSINE,
+    QUALITY_OUTPUTS
+} quality_kind;
 
-/** A perplexity, an accuracy as a fraction, or a cosine; with half of its 95 % interval or its
- * standard error. NaN where it was not measured. */
+/** A perplexity, an accuracy as a fraction, a cosine or a relative error; with half of its 95 %
+ * interval or its standard error. NaN where it was not measured. */
 typedef struct quality_value {
     double value, error;
     double nearest,
         nearest_error; /* of an encoder: the share of documents with the same nearest one */
+    const char *worst; /* the output that the relative error is of */
+    grail_output_comparison *outputs; /* [output_count of quality], or NULL; owned */
 } quality_value;
 
 /** `before` is of the plain cut, NaN where units were folded, or of the network that was healed.
@@ -49,6 +59,7 @@ typedef struct quality {
     char pooling[8]; /* of an encoder */
     int64_t samples;
     const char *samples_name; /* "windows", "images" or "documents" */
+    int64_t output_count;     /* whose names are those of the session's model */
     seen_data seen;
 } quality;
 
@@ -76,6 +87,7 @@ int quality_try(quality_forecast *out);
  * continued; returns an exit code. */
 int quality_finish(grail_compression *c, quality *out);
 
+void quality_fini(quality *q);
 void quality_print(const quality *q);
 /** JSON null where nothing was measured. */
 json_t *quality_json(const quality *q);

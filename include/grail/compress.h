@@ -89,7 +89,8 @@ typedef int (*grail_step_observer)(void *user, int block, int blocks, double don
  * of the whole network. Losses are means over rows or samples that no step saw (`held`), and over
  * those that steps saw: of a block the squared distance to the dense network's stream behind it,
  * relative to that stream's square; of the network KL(dense || narrow) of the outputs, or for
- * features the relative squared distance. All are NaN where the time did not suffice for a step.
+ * features the relative squared distance; the mean of several outputs, each the mean of its rows.
+ * All are NaN where the time did not suffice for a step.
  */
 typedef struct grail_healing {
     int block;      /* from 0; -1: the whole network */

@@ -144,7 +144,22 @@ GRAIL_API grail_status grail_accuracy_of_cut(const grail_model *dense, const gra
                                              grail_eval_observer observer, void *user,
                                              grail_accuracy *out) GRAIL_MUST_CHECK;
 
-/** How two networks' logits, features or hidden states differ on the same tokens or images. */
+/** How one output of two networks differs on the same images. */
+typedef struct grail_output_comparison {
+    const char *name; /* of DENSE, from which it is borrowed; NULL: it has none */
+    /* |other - dense| / |dense| over all its values. Where that of DENSE is 0 on all images
+     * (`is_zero`), it is 0 where the other one is, too, and else infinite. */
+    double relative_error;
+    double max_abs; /* largest difference of a value */
+    double mean_kl; /* KL(dense || other) per image, natural logarithm; NaN where it is no logits */
+    int is_zero;
+    GRAIL_ROOM(4);
+} grail_output_comparison;
+
+/** How two networks' logits, features or hidden states differ on the same tokens or images. Where
+ * there are several outputs, max_abs and relative_error are the largest, and the others are of the
+ * first.
+ */
 typedef struct grail_comparison {
     double max_abs; /* largest difference of a logit, or of a feature */
     /* KL(dense || other) per token or image, natural logarithm. NaN, as is top1_agreement, for
@@ -169,14 +184,17 @@ typedef struct grail_comparison {
     int documents;            /* 1: each is a document of its own, of up to `context` tokens */
     int64_t full_documents;   /* that have as many, so that their rest was cut off */
     int64_t context;          /* tokens of a window; 0 for images */
-    /* As in grail_perplexity, of what NARROW was calibrated on, and of encoders alone. */
+    /* As in grail_perplexity, of what NARROW was calibrated on, and of encoders alone; of images
+     * how many of those that are compared were calibrated on, and how many NARROW records. */
     int64_t overlap_runs, calibration_runs;
     int is_calibration;
     int identity_checked;    /* 1: the zero-column identity applies and was measured */
     double identity_max_abs; /* narrow against dense with the removed columns set to zero */
     int norm_is_cut; /* 1: units went from a width that a norm runs over, so what is left of it has
                         other values, and the identity does not hold: it is not measured */
-    GRAIL_ROOM(8);
+    const char *worst; /* the output of the largest relative_error, borrowed from DENSE; NULL: it
+                          has no name */
+    GRAIL_ROOM(7);
 } grail_comparison;
 
 /**
@@ -218,6 +236,16 @@ GRAIL_API grail_status grail_verify_images(const grail_model *dense, const grail
                                            grail_eval_observer observer, void *user,
                                            grail_comparison *out) GRAIL_MUST_CHECK;
 
+/** The same, and each output by itself: outputs[those of DENSE (grail_model_facts.outputs)], or
+ * NULL. With `of_cut`, DENSE is compared with itself without the units that NARROW lost, as
+ * grail_accuracy_of_cut has it, and the identity is not checked. */
+GRAIL_API grail_status grail_verify_outputs(const grail_model *dense, const grail_model *narrow,
+                                            int of_cut, const grail_image_source *source,
+                                            int64_t images, const grail_compute *compute,
+                                            grail_eval_observer observer, void *user,
+                                            grail_output_comparison *outputs,
+                                            grail_comparison *out) GRAIL_MUST_CHECK;
+
 /** Writes the logits, or an encoder's hidden states, of all windows of `source` as tensor "logits"
  * F32 [windows, context, outputs] of a safetensors file: for comparison with another
  * implementation. */
@@ -227,7 +255,7 @@ GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_
 
 /** Does the same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised
  * as the network expects, from the safetensors file `pixels`, and writes "logits" F32 [images,
- * outputs]. */
+ * outputs], of a map [images, height, width, outputs]; or of several outputs each by its name. */
 GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels,
                                                 const grail_compute *compute,
                                                 const char *path) GRAIL_MUST_CHECK;

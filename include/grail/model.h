@@ -65,11 +65,26 @@ typedef struct grail_model_facts {
     const char *const *notices; /* [notice_count]: what was taken of the checkpoint where it holds
                                    more than a network, and what is not read of it */
     int notice_count;
-    GRAIL_ROOM(8);
+    int64_t outputs; /* at least 1 */
+    GRAIL_ROOM(7);
 } grail_model_facts;
+
+/** One output of a network. */
+typedef struct grail_output_facts {
+    const char *name; /* in its file, borrowed from the model; NULL: it has none */
+    int64_t width;    /* channels, classes or features */
+    int64_t rows[2];  /* height and width of a map, for images of grail_model_facts.image_side; 1
+                         and 1 of a row for each image or token */
+    int is_logits;
+    GRAIL_ROOM(4);
+} grail_output_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,
                                             grail_model_facts *out) GRAIL_MUST_CHECK;
+
+/** i in 0 .. outputs - 1 of grail_model_facts. */
+GRAIL_API grail_status grail_model_output(const grail_model *model, int i,
+                                          grail_output_facts *out) GRAIL_MUST_CHECK;
 
 /** A hash of names, types, shapes and the first and last bytes of all tensors, as 64 hex digits:
  * what tells two files apart wherever they lie. */

@@ -11,7 +11,7 @@ from ._native import ffi, lib
 from .errors import ArgumentError, UnsupportedError, check, warn
 from .model import Model, Path, at_work, inspect, settle_backend
 from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_backend, new_text
-from .records import Accuracy, Comparison, Perplexity, record
+from .records import Accuracy, Comparison, OutputComparison, Perplexity, record
 from .samples import Samples
 from .watch import Progress, Watch
 
@@ -264,10 +264,15 @@ def verify(
             evaluation = Evaluation(samples, windows, images)
             most = evaluation._most(is_image) or most
             source = samples.new_images(keep) if is_image else evaluation._source(keep)
-        call = lib.grail_verify_images if is_image else lib.grail_verify
-        observer = lib.grail_eval_observed
-        status = call(
-            first._model, second._model, source, most, compute.struct, observer, watch.handle, out
-        )
+        count = first.facts.outputs if is_image else 0
+        outputs = ffi.new("grail_output_comparison[]", count)
+        settings = (source, most, compute.struct, lib.grail_eval_observed, watch.handle)
+        if is_image:
+            status = lib.grail_verify_outputs(
+                first._model, second._model, 0, *settings, outputs, out
+            )
+        else:
+            status = lib.grail_verify(first._model, second._model, *settings, out)
         watch.check(status, path="data")
-        return record(Comparison, out)
+        each = tuple(record(OutputComparison, outputs[i]) for i in range(count))
+        return record(Comparison, out, outputs=each)

@@ -13,7 +13,8 @@ from ._native import ffi
 from .options import text_of
 
 __all__ = ["Accuracy", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
-__all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "Perplexity", "Plan", "Preparation"]
+__all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "OutputComparison", "Perplexity", "Plan"]
+__all__ += ["Preparation"]
 __all__ += ["Site", "Step", "Totals", "Trial"]
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ class Facts:
     image_side: int
     preset: str | None
     classes: int
+    outputs: int
     gives_features: bool
     activation: str | None
 
@@ -314,6 +316,17 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class OutputComparison:
+    """How one output of two networks differs on the same images."""
+
+    name: str | None
+    relative_error: float
+    max_abs: float
+    mean_kl: float | None
+    is_zero: bool
+
+
+@dataclass(frozen=True)
 class Comparison:
     """How two networks' outputs differ on the same samples."""
 
@@ -329,6 +342,8 @@ class Comparison:
     identity_checked: bool
     identity_max_abs: float
     norm_is_cut: bool
+    worst: str | None
+    outputs: tuple[OutputComparison, ...]
 
 
 @dataclass(frozen=True)

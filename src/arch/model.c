@@ -176,6 +176,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .activation_notice = model->activation_notice[0] == 0 ? NULL : model->activation_notice,
         .notices = (const char *const *)model->notices,
         .notice_count = model->notice_count,
+        .outputs = g->output_count,
     };
     const int64_t side = facts.reads_images ? model_image_side(model) : 1;
     const extent own = model->graph->image;
@@ -213,6 +214,34 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         facts.classes = model->graph->classes;
     }
     *out = facts;
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
+grail_status grail_model_output(const grail_model *model, int i, grail_output_facts *out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    const bool reads_images = g->input_kind == INPUT_IMAGES;
+    const int64_t side = reads_images ? model_image_side(model) : 1;
+    const extent positions = reads_images && g->image.height > 0 ? g->image : (extent){side, side};
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    if (i < 0 || i >= g->output_count) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the network has %d outputs, no number %d",
+                         g->output_count, i);
+    }
+    const graph_output *o = &g->outputs[i];
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_widths(g, widths));
+    TRY(graph_extents(g, positions, extents));
+    *out = (grail_output_facts){.name = o->name,
+                                .width = widths[o->value],
+                                .rows = {extents[o->value].height, extents[o->value].width},
+                                .is_logits = o->is_logits ? 1 : 0};
 out:
     memory_free(widths);
     memory_free(extents);

@@ -640,6 +640,7 @@ static grail_status declare_graph(const grail_model *model, extent image, onnx_w
         TRY(translate == NULL ? refuse("a node of a decoder")
                               : translate(&t, n, &t.values[n->output]));
     }
+    TRY(g->output_count == 1 ? GRAIL_OK : refuse("several outputs"));
     const translated *y = &t.values[g->output];
     const onnx_node last = {"Identity", .input_count = 1,
                             .inputs = (const char *const[]){y->name.text}, .output_count = 1,

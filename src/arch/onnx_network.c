@@ -3,7 +3,7 @@
 #include "arch/onnx_network.h"
 
 #include "arch/loader_lines.h"
-#include "arch/onnx_nodes.h"
+#include "arch/onnx_arguments.h"
 
 #include <string.h>
 
@@ -109,13 +109,13 @@ static int maps_between(const graph *g, int begin, int end)
     return count;
 }
 
-/* How a value of the graph is read: node_count is the network's output. */
+/* How the nodes read a value of the graph. Outputs of the network are held beside what goes on. */
 typedef struct reads {
     int last, count;
     bool is_alone; /* all that is read behind the node that makes it */
 } reads;
 
-static void find_reads(const graph *g, int output, reads *of)
+static void find_reads(const graph *g, reads *of)
 {
     int latest = 0; /* node that reads a value made before */
     for (int i = 0; i < g->node_count; i++) {
@@ -125,7 +125,6 @@ static void find_reads(const graph *g, int output, reads *of)
             of[n->inputs[k]].count++;
         }
     }
-    of[output].last = g->node_count;
     latest = of[g->input].last;
     for (int i = 0; i < g->node_count; i++) {
         reads *made = &of[g->nodes[i].output];
@@ -205,11 +204,11 @@ static void number_blocks(graph *g, const reads *of)
     }
 }
 
-static grail_status add_blocks(graph *g, int output)
+static grail_status add_blocks(graph *g)
 {
     reads *of = NULL;
     CHECK(memory_new(&of, (size_t)g->node_count + 1, sizeof of[0]));
-    find_reads(g, output, of);
+    find_reads(g, of);
     number_blocks(g, of);
     memory_free(of);
     return GRAIL_OK;
@@ -253,29 +252,48 @@ static grail_status read_input(onnx_reading *r)
     return GRAIL_OK;
 }
 
-static grail_status read_output(onnx_reading *r, int *output)
+/* One row for each image that a matrix makes is logits; everything else is features. */
+static bool is_logits(const onnx_reading *r, const onnx_known *k)
+{
+    const node *made = NULL;
+    for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
+        made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
+    }
+    return made != NULL && made->kind == NODE_LINEAR;
+}
+
+/* Adds an output, and the nodes that it needs. */
+static grail_status read_output(onnx_reading *r, int64_t output)
+{
+    const onnx_value *v = &r->file->values[output];
+    const onnx_known *k = &r->values[output];
+    CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
+    if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the output '%.100s' is %s, which grail does not narrow; give a network "
+                         "without that output",
+                         v->name,
+                         k->value == r->g->input  ? "an input"
+                         : k->value == GRAPH_NONE ? "a constant"
+                                                  : "zeros around another value");
+    }
+    return graph_add_output(r->g, k->value, v->name, is_logits(r, k));
+}
+
+static grail_status read_outputs(onnx_reading *r)
 {
     const onnx_file *f = r->file;
-    const onnx_value *v = f->output_count == 1 ? &f->values[f->outputs[0]] : NULL;
-    if (v == NULL || v->node < 0) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the model has %lld outputs, or one that no node makes; grail narrows "
-                         "networks of ONNX with one",
-                         (long long)f->output_count);
+    if (f->output_count == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "the model has no outputs");
     }
-    r->values[f->outputs[0]].readers++;
-    CHECK(read_behind(r, v->node));
+    for (int64_t i = 0; i < f->output_count; i++) {
+        r->values[f->outputs[i]].readers++;
+    }
+    for (int64_t i = 0; i < f->output_count; i++) {
+        CHECK(read_output(r, f->outputs[i]));
+    }
     CHECK(refuse_others(r));
-    const onnx_known *k = &r->values[f->outputs[0]];
-    const node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the output '%.100s' is not of one row [N, classes] for each image; grail "
-                         "narrows classifiers of ONNX, and what gives features",
-                         v->name);
-    }
-    r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
-    *output = k->value;
+    r->g->classes = r->g->outputs[0].is_logits ? r->values[f->outputs[0]].width : 0;
     return GRAIL_OK;
 }
 
@@ -290,7 +308,6 @@ static void reading_fini(onnx_reading *r)
 static grail_status read_network(const checkpoint *weights, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
-    int output = GRAPH_NONE;
     *r = (onnx_reading){.file = f};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
@@ -305,9 +322,9 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
     }
     measure_depths(r);
     CHECK(read_input(r));
-    CHECK(read_output(r, &output));
-    CHECK(add_blocks(r->g, output));
-    return graph_finish(r->g, output);
+    CHECK(read_outputs(r));
+    CHECK(add_blocks(r->g));
+    return graph_index(r->g);
 }
 
 static grail_status build(const architecture *self, const char *source, const json_t *config,

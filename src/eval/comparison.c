@@ -60,6 +60,42 @@ out:
     return status;
 }
 
+/* Infinity where only what is compared is other than 0. */
+static double relative_error(const comparison_sums *s)
+{
+    const double ratio = s->distance > 0.0 ? s->distance / s->energy : 0.0;
+    return sqrt(ratio);
+}
+
+grail_status comparison_add_outputs(const execution *left, const execution *right,
+                                    comparison_sums *sums)
+{
+    for (int i = 0; i < left->graph->output_count; i++) {
+        const matrix a = execution_value(left, left->graph->outputs[i].value);
+        const matrix b = execution_value(right, right->graph->outputs[i].value);
+        if (a.rows != b.rows || a.columns != b.columns) {
+            return error_set(GRAIL_ERROR_SHAPE,
+                             "output %d of the networks differs: one gives %lld x %lld values, the "
+                             "other %lld x %lld",
+                             i + 1, (long long)a.rows, (long long)a.columns, (long long)b.rows,
+                             (long long)b.columns);
+        }
+        CHECK(comparison_add(a, b, &sums[i]));
+    }
+    return GRAIL_OK;
+}
+
+grail_output_comparison comparison_of_output(const graph *g, int i, const comparison_sums *sums)
+{
+    return (grail_output_comparison){
+        .name = g->outputs[i].name,
+        .relative_error = relative_error(sums),
+        .max_abs = sums->max_abs,
+        .mean_kl = g->outputs[i].is_logits ? sums->kl / (double)sums->rows : (double)NAN,
+        .is_zero = sums->energy > 0.0 ? 0 : 1,
+    };
+}
+
 grail_comparison comparison_result(const comparison_sums *sums)
 {
     const double rows = (double)sums->rows;
@@ -69,7 +105,7 @@ grail_comparison comparison_result(const comparison_sums *sums)
         .max_kl = sums->max_kl,
         .top1_agreement = (double)sums->same_top / rows,
         .compared = sums->rows,
-        .relative_error = sums->energy > 0.0 ? sqrt(sums->distance / sums->energy) : 0.0,
+        .relative_error = relative_error(sums),
         .mean_cosine = (double)NAN,
         .least_cosine = (double)NAN,
         .cosine_interval = (double)NAN,

@@ -2,7 +2,7 @@
 #ifndef GRAIL_EVAL_COMPARISON_H
 #define GRAIL_EVAL_COMPARISON_H
 
-#include "backend/matrix.h"
+#include "exec/execution.h"
 
 #include <grail/eval.h>
 
@@ -21,5 +21,12 @@ grail_status comparison_add(matrix left, matrix right, comparison_sums *sums) GR
 /** The comparison from the sums of at least one row, without what it says of
  * vectors, and marked as one that did not check the identity. */
 grail_comparison comparison_result(const comparison_sums *sums);
+
+/** Adds each output of two networks that have run on the same images; sums[outputs of LEFT]. */
+grail_status comparison_add_outputs(const execution *left, const execution *right,
+                                    comparison_sums *sums) GRAIL_MUST_CHECK;
+
+/** What the sums say of output i of `g`. */
+grail_output_comparison comparison_of_output(const graph *g, int i, const comparison_sums *sums);
 
 #endif

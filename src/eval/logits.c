@@ -23,19 +23,19 @@ static grail_status collect_window(forward_pass *f, int64_t window, int64_t widt
     return GRAIL_OK;
 }
 
-/* Writes `values` as the tensor "logits" F32 of that shape. */
-static grail_status store_logits(const char *path, int rank, const int64_t shape[],
-                                 const float *values)
+/* A tensor F32 of that shape. */
+static grail_status describe_logits(const char *path, const char *name, int rank,
+                                    const int64_t shape[], tensor_view *out)
 {
-    tensor_view view = {.name = "logits", .dtype = GRAIL_DTYPE_F32, .rank = rank, .data = values};
     int64_t elements = 0;
+    *out = (tensor_view){.name = name, .dtype = GRAIL_DTYPE_F32, .rank = rank};
     if (!shape_elements(rank, shape, &elements) ||
-        !dtype_bytes(view.dtype, elements, &view.bytes)) {
+        !dtype_bytes(out->dtype, elements, &out->bytes)) {
         return error_set(GRAIL_ERROR_ARGUMENT, "%s: cannot store this many logits in one file",
                          path);
     }
-    memcpy(view.shape, shape, (size_t)rank * sizeof shape[0]);
-    return safetensors_write_file(path, false, 1, &view);
+    memcpy(out->shape, shape, (size_t)rank * sizeof shape[0]);
+    return GRAIL_OK;
 }
 
 grail_status grail_logits_write(const grail_model *model, const grail_text_source *source,
@@ -46,6 +46,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     token_windows windows = {0};
     forward_pass f = {0};
     float *logits = NULL;
+    tensor_view view = {0};
     char hash[65];
     int64_t width = 0;
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
@@ -64,7 +65,10 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     for (int64_t w = 0; w < windows.count; w++) {
         TRY(collect_window(&f, w, width, logits + w * windows.length * width));
     }
-    TRY(store_logits(path, 3, (const int64_t[]){windows.count, windows.length, width}, logits));
+    TRY(describe_logits(path, "logits", 3, (const int64_t[]){windows.count, windows.length, width},
+                        &view));
+    view.data = logits;
+    TRY(safetensors_write_file(path, false, 1, &view));
 out:
     forward_end(&f);
     measured_close(&n);
@@ -105,6 +109,44 @@ out:
     return status;
 }
 
+/* [samples, channels], or [samples, height, width, channels] of a map. */
+static grail_status describe_output(const execution *e, const graph_output *o, const char *path,
+                                    tensor_view *out)
+{
+    const matrix y = execution_value(e, o->value);
+    const extent *x = &e->extents[o->value];
+    const int64_t shape[] = {e->shape.samples, x->height, x->width, y.columns};
+    const int64_t flat[] = {y.rows, y.columns};
+    const bool is_map = x->height * x->width > 1;
+    return describe_logits(path, e->graph->output_count == 1 ? "logits" : o->name, is_map ? 4 : 2,
+                           is_map ? shape : flat, out);
+}
+
+/* Every output of a network that has run. */
+static grail_status store_outputs(const execution *e, const char *path)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = e->graph;
+    host_view *values = NULL;
+    tensor_view *views = NULL;
+    TRY(memory_new(&values, (size_t)g->output_count, sizeof values[0]));
+    TRY(memory_new(&views, (size_t)g->output_count, sizeof views[0]));
+    for (int i = 0; i < g->output_count; i++) {
+        TRY(describe_output(e, &g->outputs[i], path, &views[i]));
+        TRY(host_view_open(execution_value(e, g->outputs[i].value), GRAIL_DTYPE_F32, HOST_READS,
+                           &values[i]));
+        views[i].data = values[i].values;
+    }
+    TRY(safetensors_write_file(path, false, g->output_count, views));
+out:
+    for (int i = 0; values != NULL && i < g->output_count; i++) {
+        host_view_drop(&values[i]);
+    }
+    memory_free(values);
+    memory_free(views);
+    return status;
+}
+
 grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels_path,
                                       const grail_compute *compute, const char *path)
 {
@@ -114,7 +156,6 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     const tensor_view *pixels = NULL;
     matrix_pool *pool = NULL;
     execution *e = NULL;
-    host_view v = {0};
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
@@ -125,11 +166,8 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     TRY(matrix_pool_create(n.backend, &pool));
     TRY(execution_create(model->graph, n.backend, pool, &e));
     TRY(run_all(model, e, n.store, pixels));
-    const matrix y = execution_value(e, e->graph->output);
-    TRY(host_view_open(y, GRAIL_DTYPE_F32, HOST_READS, &v));
-    TRY(store_logits(path, 2, (const int64_t[]){y.rows, y.columns}, v.values));
+    TRY(store_outputs(e, path));
 out:
-    host_view_drop(&v);
     execution_free(e);
     matrix_pool_free(pool);
     measured_close(&n); /* the memory of the pool is its backend's */

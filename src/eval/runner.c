@@ -210,6 +210,11 @@ grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, fl
             pixels_copy(pixels, first + i, room + i * values);
         }
         TRY(image_pass_run(&r->images, count, room, &outputs));
+        if (outputs.rows != count || r->model->graph->output_count > 1) {
+            FAIL(GRAIL_ERROR_UNSUPPORTED,
+                 "'%s' gives a map, or several outputs, for an image; a runner gives one row",
+                 r->model->path);
+        }
         TRY(matrix_download_f32(outputs, out + first * r->outputs));
     }
 out:

@@ -10,6 +10,7 @@
 #include "eval/pooled_vectors.h"
 #include "eval/zeroed_store.h"
 #include "exec/compute.h"
+#include "pipeline/request/calibration_record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ typedef struct inputs {
     int64_t images, side;
     grail_eval_observer observer; /* or NULL */
     void *user;
-    bool of_text; /* a text was given */
+    bool of_text;                     /* a text was given */
+    grail_output_comparison *outputs; /* [outputs of the dense network] to be filled, or NULL */
 } inputs;
 
 static void inputs_fini(inputs *in)
@@ -154,7 +156,7 @@ static grail_status compare_batch(image_pass *a, image_pass *b, int64_t images, 
     matrix right = {0};
     CHECK(image_pass_run(a, images, pixels, &left));
     CHECK(image_pass_run(b, images, pixels, &right));
-    return comparison_add(left, right, sums);
+    return comparison_add_outputs(a->run, b->run, sums);
 }
 
 static grail_status compare_on_images(parameter_store *a, parameter_store *b, const inputs *in,
@@ -204,7 +206,7 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
 
 /* -- both ------------------------------------------------------------------------------------- */
 
-/* Windows are pooled in `vectors` besides, unless it is NULL. */
+/* sums[outputs]. Windows are pooled in `vectors` besides, unless it is NULL. */
 static grail_status compare_stores(parameter_store *a, parameter_store *b, const inputs *in,
                                    pooled_vectors *vectors, comparison_sums *sums)
 {
@@ -216,18 +218,67 @@ static grail_status check_identity(parameter_store *dense, parameter_store *narr
                                    const inputs *in, grail_comparison *out)
 {
     grail_status status = GRAIL_OK;
+    const int outputs = dense->model->graph->output_count;
     parameter_store *zeroed = NULL;
-    comparison_sums sums = {0};
+    comparison_sums *sums = NULL;
     bool norm_is_cut = false;
+    TRY(memory_new(&sums, (size_t)outputs, sizeof sums[0]));
     TRY(zeroed_store_create(dense, narrow->model, true, &norm_is_cut, &zeroed));
     out->norm_is_cut = norm_is_cut ? 1 : 0;
     if (zeroed != NULL) {
-        TRY(compare_stores(zeroed, narrow, in, NULL, &sums));
+        TRY(compare_stores(zeroed, narrow, in, NULL, sums));
         out->identity_checked = 1;
-        out->identity_max_abs = sums.max_abs;
+        for (int i = 0; i < outputs; i++) {
+            out->identity_max_abs = fmax(out->identity_max_abs, sums[i].max_abs);
+        }
     }
 out:
+    memory_free(sums);
     parameter_store_free(zeroed);
+    return status;
+}
+
+/* The worst of several outputs stands for all. */
+static void fill_outputs(const graph *g, const comparison_sums *sums, const inputs *in,
+                         grail_comparison *out)
+{
+    for (int i = 0; i < g->output_count; i++) {
+        const grail_output_comparison one = comparison_of_output(g, i, &sums[i]);
+        if (in->outputs != NULL) {
+            in->outputs[i] = one;
+        }
+        out->max_abs = fmax(out->max_abs, one.max_abs);
+        if (i == 0 || one.relative_error > out->relative_error) {
+            out->relative_error = one.relative_error;
+            out->worst = one.name;
+        }
+    }
+}
+
+/* Which of the images `recorded` was calibrated on. */
+static grail_status find_calibrated(const grail_model *recorded, const inputs *in,
+                                    grail_comparison *out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *record = NULL;
+    hash_set calibrated = {0};
+    uint64_t *digests = NULL;
+    TRY(calibration_record_read(recorded, &record));
+    TRY(calibration_record_hashes(recorded, record, &calibrated));
+    out->is_calibration =
+        calibration_record_is(record, "images_sha256", image_set_hash(in->set)) ? 1 : 0;
+    out->calibration_runs = calibrated.count;
+    if (calibrated.count > 0) {
+        TRY(memory_new(&digests, (size_t)in->images, sizeof digests[0]));
+        TRY(image_set_digests(in->set, in->images, in->indices, digests));
+    }
+    for (int64_t i = 0; digests != NULL && i < in->images; i++) {
+        out->overlap_runs += hash_set_has(&calibrated, digests[i]) ? 1 : 0;
+    }
+out:
+    memory_free(digests);
+    hash_set_fini(&calibrated);
+    json_decref(record);
     return status;
 }
 
@@ -240,13 +291,17 @@ static grail_status compare_outputs(parameter_store *left, parameter_store *righ
     const graph *g = left->model->graph;
     const bool pools = graph_gives_features(g) && g->input_kind == INPUT_TOKENS;
     pooled_vectors vectors = {0};
-    comparison_sums sums = {0};
+    comparison_sums *sums = NULL;
+    TRY(memory_new(&sums, (size_t)g->output_count, sizeof sums[0]));
     if (pools) {
         TRY(pooled_vectors_init(left->model, right->model, in->text.count, &vectors));
     }
-    TRY(compare_stores(left, right, in, pools ? &vectors : NULL, &sums));
-    grail_comparison result = comparison_result(&sums);
+    TRY(compare_stores(left, right, in, pools ? &vectors : NULL, sums));
+    grail_comparison result = comparison_result(&sums[0]);
+    fill_outputs(g, sums, in, &result);
+    result.compared = g->input_kind == INPUT_IMAGES ? in->images : result.compared;
     fill_text(&in->text, &result);
+    TRY(in->set == NULL ? GRAIL_OK : find_calibrated(recorded, in, &result));
     if (pools) {
         text_overlap overlap = {0};
         TRY(pooled_vectors_compare(&vectors, &in->text, in->of_text, &result));
@@ -260,6 +315,7 @@ static grail_status compare_outputs(parameter_store *left, parameter_store *righ
     }
     *out = result;
 out:
+    memory_free(sums);
     pooled_vectors_fini(&vectors);
     return status;
 }
@@ -289,6 +345,24 @@ out:
     return status;
 }
 
+static grail_status check_widths(const grail_model *dense, const grail_model *narrow)
+{
+    int64_t of_dense = 0;
+    int64_t of_narrow = 0;
+    if (dense->graph->output_count != narrow->graph->output_count) {
+        return error_set(GRAIL_ERROR_SHAPE, "'%s' has %d outputs, '%s' has %d", dense->path,
+                         dense->graph->output_count, narrow->path, narrow->graph->output_count);
+    }
+    CHECK(graph_output_width(dense->graph, &of_dense));
+    CHECK(graph_output_width(narrow->graph, &of_narrow));
+    return of_dense == of_narrow
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "the networks have different numbers of outputs: '%s' has %lld, '%s' "
+                           "has %lld",
+                           dense->path, (long long)of_dense, narrow->path, (long long)of_narrow);
+}
+
 /* What both networks read and give must be alike. */
 static grail_status check_pair(const grail_model *dense, const grail_model *narrow,
                                input_kind expected)
@@ -297,8 +371,6 @@ static grail_status check_pair(const grail_model *dense, const grail_model *narr
     const graph *b = narrow->graph;
     const bool reads_images = a->input_kind == INPUT_IMAGES;
     const bool gives_features = graph_gives_features(a);
-    int64_t of_dense = 0;
-    int64_t of_narrow = 0;
     if (a->input_kind != b->input_kind) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "cannot compare a text network with an image network: '%s' reads text, "
@@ -326,14 +398,7 @@ static grail_status check_pair(const grail_model *dense, const grail_model *narr
                          gives_features ? dense->path : narrow->path,
                          gives_features ? narrow->path : dense->path);
     }
-    CHECK(graph_output_width(a, &of_dense));
-    CHECK(graph_output_width(b, &of_narrow));
-    return of_dense == of_narrow
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_SHAPE,
-                           "the networks have different numbers of outputs: '%s' has %lld, '%s' "
-                           "has %lld",
-                           dense->path, (long long)of_dense, narrow->path, (long long)of_narrow);
+    return check_widths(dense, narrow);
 }
 
 /* On a text or on images, `most` windows or images of them; NULL: random ones. */
@@ -394,6 +459,17 @@ grail_status grail_verify_images(const grail_model *dense, const grail_model *na
     inputs in = {.observer = observer, .user = user};
     return verify(dense, narrow, false, (samples){INPUT_IMAGES, NULL, source, images}, compute, &in,
                   out);
+}
+
+grail_status grail_verify_outputs(const grail_model *dense, const grail_model *narrow, int of_cut,
+                                  const grail_image_source *source, int64_t images,
+                                  const grail_compute *compute, grail_eval_observer observer,
+                                  void *user, grail_output_comparison *outputs,
+                                  grail_comparison *out)
+{
+    inputs in = {.observer = observer, .user = user, .outputs = outputs};
+    return verify(dense, narrow, of_cut != 0, (samples){INPUT_IMAGES, NULL, source, images},
+                  compute, &in, out);
 }
 
 grail_status grail_verify_describe(const grail_model *model, const grail_text_source *source,

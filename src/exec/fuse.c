@@ -5,7 +5,8 @@
 #include <math.h>
 
 struct fused_network {
-    graph graph; /* parameters are those of the network's graph; nodes and indices are owned */
+    graph graph; /* parameters and outputs are those of the network's graph; nodes and indices are
+                    owned */
     grail_model model;
     tensor_view stored;          /* the stored form of folded parameters: f32 */
     const tensor_view **tensors; /* [parameter_count], all `stored` */
@@ -252,7 +253,7 @@ grail_status fused_network_create(parameter_store *store, fused_network **out)
     network->model.graph = &network->graph;
     TRY(parameter_store_create(&network->model, store->backend, store, &network->store));
     TRY(fuse_nodes(network, &s));
-    TRY(graph_finish(&network->graph, g->output));
+    TRY(graph_index(&network->graph));
 out:
     memory_free(s.uses);
     memory_free(s.taken);

@@ -14,6 +14,13 @@ grail_status graph_create(graph **out)
     return GRAIL_OK;
 }
 
+static void drop_outputs(graph *g)
+{
+    while (g->output_count > 0) {
+        memory_free(g->outputs[--g->output_count].name);
+    }
+}
+
 void graph_free(graph *g)
 {
     if (g == NULL) {
@@ -25,6 +32,8 @@ void graph_free(graph *g)
     }
     memory_free(g->parameters);
     slot_table_fini(&g->names);
+    drop_outputs(g);
+    memory_free(g->outputs);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
@@ -244,15 +253,33 @@ static grail_status index_values(graph *g)
             g->last_use[g->nodes[n].inputs[i]] = n;
         }
     }
-    g->last_use[g->output] = g->node_count;
+    for (int i = 0; i < g->output_count; i++) {
+        g->last_use[g->outputs[i].value] = g->node_count;
+    }
+    return GRAIL_OK;
+}
+
+grail_status graph_add_output(graph *g, int value, const char *name, bool is_logits)
+{
+    graph_output output = {.value = value, .is_logits = is_logits};
+    CHECK(memory_reserve(&g->outputs, (size_t)g->output_count + 1, sizeof g->outputs[0]));
+    CHECK(name == NULL ? GRAIL_OK : memory_copy_string(&output.name, name));
+    g->outputs[g->output_count++] = output;
+    g->output = g->outputs[0].value;
     return GRAIL_OK;
 }
 
 grail_status graph_finish(graph *g, int output)
 {
+    drop_outputs(g); /* of a graph that is finished again */
+    CHECK(graph_add_output(g, output, NULL, !graph_gives_features(g)));
+    return graph_index(g);
+}
+
+grail_status graph_index(graph *g)
+{
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
-    g->output = output;
     /* Nodes after the last block have its number plus one as block, see graph_block_range. */
     g->block_count = g->node_count > 0 ? g->nodes[g->node_count - 1].block : 0;
     TRY(index_values(g));
@@ -413,7 +440,11 @@ grail_status graph_bypass(graph *g, int begin, int end, int instead)
             *input = *input == value ? instead : *input;
         }
     }
-    g->output = g->output == value ? instead : g->output;
+    for (int i = 0; i < g->output_count; i++) {
+        graph_output *o = &g->outputs[i];
+        o->value = o->value == value ? instead : o->value;
+    }
+    g->output = g->outputs[0].value;
     memmove(&g->nodes[begin], &g->nodes[end], (size_t)(g->node_count - end) * sizeof g->nodes[0]);
     g->node_count -= end - begin;
     return index_values(g);

@@ -25,6 +25,13 @@ typedef struct graph_parameter {
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
 
+/* What the network gives. Its channels are never cut. */
+typedef struct graph_output {
+    int value;
+    char *name;     /* in the network's file; NULL: it has none there */
+    bool is_logits; /* of classes or tokens, one row of them for each image */
+} graph_output;
+
 typedef struct graph {
     node *nodes;
     int node_count;
@@ -33,11 +40,13 @@ typedef struct graph {
     slot_table names; /* of the parameters */
     int value_count;
     int *value_source; /* node that makes each value, GRAPH_NONE for the input */
-    int *last_use;     /* last node that reads each value, node_count for the output */
+    int *last_use;     /* last node that reads each value, node_count for outputs */
     int *routes;       /* the value that was made by taking the rows that each value has; GRAPH_NONE
                           where its rows are samples x positions */
     int block_count;
-    int input, output; /* values: token ids or pixels, logits */
+    int input, output;     /* values: token ids or pixels, the first of the outputs */
+    graph_output *outputs; /* [output_count] */
+    int output_count;
     input_kind input_kind;
     extent image;    /* positions that the network expects; 0 = any */
     double **tables; /* [table_count] owned: what rope and position nodes borrow */
@@ -92,15 +101,22 @@ grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 /** Takes *table over, which nodes of the graph may borrow from then on, and leaves NULL. */
 grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
 
-/** Sets the output, fills the indices of values, and checks shapes: graph_widths must succeed, and
- * what reads routed rows must work on each row alone. */
+/** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
+grail_status graph_add_output(graph *g, int value, const char *name,
+                              bool is_logits) GRAIL_MUST_CHECK;
+
+/** Fills the indices of values, and checks shapes: graph_widths must succeed, and what reads routed
+ * rows must work on each row alone. */
+grail_status graph_index(graph *g) GRAIL_MUST_CHECK;
+
+/** graph_index, with `output` for the only output: logits where graph_gives_features says so. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
 
-/** Whether the output is features or hidden states, not logits. */
+/** Whether the first output is features or hidden states, not logits. */
 bool graph_gives_features(const graph *g);
 
 /** The node that reads a value, if it is the only one and reads it once; GRAPH_NONE otherwise, and
- * for the output of the network. */
+ * for outputs of the network. */
 int graph_sole_reader(const graph *g, int value);
 
 /** The nodes of a block: *begin .. *end - 1. `block` may be block_count (the nodes after the last
@@ -111,7 +127,7 @@ void graph_block_range(const graph *g, int block, int *begin, int *end);
  * node's parameter. */
 grail_status graph_widths(const graph *g, int64_t *widths) GRAIL_MUST_CHECK;
 
-/** The width of the output. */
+/** The width of the first output. */
 grail_status graph_output_width(const graph *g, int64_t *out) GRAIL_MUST_CHECK;
 
 /** Fills extents[value_count] for an input of these positions. An error names the node whose window

@@ -342,7 +342,9 @@ static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
     TRY(split_values(a));
     TRY(list_segments(a));
     axis_pin(a, g->input);
-    axis_pin(a, g->output);
+    for (int i = 0; i < g->output_count; i++) {
+        axis_pin(a, g->outputs[i].value);
+    }
     for (int n = 0; n < g->node_count; n++) {
         follow_node(a, &g->nodes[n], mode);
     }

@@ -15,7 +15,7 @@
 enum { PANEL_ROWS = 256 };
 
 typedef struct judgement {
-    comparison_sums sums;
+    comparison_sums sums; /* of several outputs kl and rows alone: what add_outputs sums */
     comparison_sums part; /* of the chunk that is judged */
     const calibration_network *network;
     const node *head; /* a Linear that both networks end in, which is run here; or NULL */
@@ -63,13 +63,48 @@ out:
     return status;
 }
 
+/* How far one output of one sample is from the dense one: what is 0 there counts as lost. */
+static grail_status sample_distance(matrix dense, matrix narrow, bool is_logits, double *out)
+{
+    comparison_sums s = {0};
+    CHECK(comparison_add(dense, narrow, &s));
+    *out = is_logits          ? s.kl / (double)s.rows
+           : s.energy > 0.0   ? s.distance / s.energy
+           : s.distance > 0.0 ? 1.0
+                              : 0.0;
+    return GRAIL_OK;
+}
+
+/* The mean of the outputs, for each sample by itself. */
+static grail_status add_outputs(judgement *j, const execution *dense, const execution *narrow)
+{
+    const graph *g = narrow->graph;
+    const int64_t samples = narrow->shape.samples;
+    for (int i = 0; i < g->output_count; i++) {
+        const matrix a = execution_value(dense, g->outputs[i].value);
+        const matrix b = execution_value(narrow, g->outputs[i].value);
+        const int64_t rows = a.rows / samples;
+        for (int64_t s = 0; s < samples; s++) {
+            double distance = 0.0;
+            CHECK(sample_distance(matrix_rows(a, s * rows, rows), matrix_rows(b, s * rows, rows),
+                                  g->outputs[i].is_logits, &distance));
+            j->part.kl += distance / g->output_count;
+        }
+    }
+    j->part.rows += samples;
+    return GRAIL_OK;
+}
+
 static grail_status add_batch(const execution *e, void *user)
 {
     judgement *j = user;
-    const int output = e->graph->nodes[e->graph->node_count - 1].output;
+    const execution *dense = j->network->dense.execution;
+    if (e->graph->output_count > 1) {
+        return add_outputs(j, dense, e);
+    }
     return j->head != NULL ? add_through_head(j)
-                           : comparison_add(execution_value(j->network->dense.execution, output),
-                                            execution_value(e, output), &j->part);
+                           : comparison_add(execution_value(dense, e->graph->output),
+                                            execution_value(e, e->graph->output), &j->part);
 }
 
 static chunk_sums sums_of(void *user, bool held_out)
@@ -109,7 +144,8 @@ grail_status judge_divergence(calibration_network *network, double *out)
     CHECK(check_batches(network->request));
     CHECK(grail_model_describe(network->request->model, &facts));
     /* A head that was fitted to the dense network's output has been run there already. */
-    if (node_is_linear(last) && network->dense.stream.position < g->node_count &&
+    if (node_is_linear(last) && g->output_count == 1 &&
+        network->dense.stream.position < g->node_count &&
         network->current.stream.position < g->node_count) {
         j.head = last;
     }
@@ -125,11 +161,11 @@ grail_status judge_divergence(calibration_network *network, double *out)
                     .visitor_count = 1};
     CHECK(pass_run(&network->passes, &p));
     const comparison_sums *s = &j.sums;
-    const bool of_classes = facts.gives_features == 0;
-    if (of_classes && s->rows == 0) {
+    const bool is_mean = facts.gives_features == 0 || g->output_count > 1;
+    if (is_mean && s->rows == 0) {
         return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
-    *out = of_classes ? s->kl / (double)s->rows : (s->energy > 0.0 ? s->distance / s->energy : 0.0);
+    *out = is_mean ? s->kl / (double)s->rows : (s->energy > 0.0 ? s->distance / s->energy : 0.0);
     return GRAIL_OK;
 }
 

@@ -60,6 +60,44 @@ printf '\0' | cat - <(tail -c +2 "$net") >unsealed.onnx
 refuses 1 "unsealed.onnx" "$grail" inspect unsealed.onnx
 refuses 1 "one.onnx" "$grail" inspect one.onnx
 
+outputs=$source_dir/tests/golden/vision/onnx/outputs.onnx
+narrow_outputs() {
+    rm -rf out
+    runs "$grail" compress "$outputs" -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --threads 1 --quiet "$@"
+}
+
+check "every output is told by its name"
+runs "$grail" inspect "$outputs"
+says "output middle: 8 channels, 16 x 16" stdout
+says "output scores: 10 logits" stdout
+runs "$grail" inspect "$outputs" --json
+says '"name": "embedding"' stdout
+
+check "outputs without logits are judged by their relative errors"
+narrow_outputs --compensate none --selector random --eval "$images" --images 16
+says "outputs of 16 images, compared with those of the dense network" stdout
+says "worst output: " stdout
+says '| output | relative error | KL |' out/README.md
+runs "$grail" verify "$outputs" out/outputs.onnx
+says ", holds (tolerance 0.001)" stdout
+says "worst output: " stdout
+runs "$grail" verify "$outputs" out/outputs.onnx --data "$images" --preset cifar --images 4 --json
+says '"worst": "' stdout
+says '"is_zero": false' stdout
+rm -rf out
+refuses 1 "has 5 outputs" "$grail" verify "$outputs" "$net"
+
+narrow_outputs --eval "$images" --images 16
+says "the network was calibrated on " stderr
+
+check "they are healed towards the dense network's"
+narrow_outputs --heal block,model --heal-steps 4
+says "the loss of the network is the mean over its 5 outputs" stdout
+narrow_outputs --heal model --heal-steps 4 --memory 1M
+sum=$(cksum <out/outputs.onnx)
+narrow_outputs --heal model --heal-steps 4
+[[ $sum == $(cksum <out/outputs.onnx) ]] || fail "sections of the network are healed otherwise"
+
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
 check "ONNX Runtime computes what grail does"
@@ -82,5 +120,27 @@ session = onnxruntime.InferenceSession("out/net.onnx", providers=["CPUExecutionP
 pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
 difference = abs(session.run(None, {"pixels": pixels})[0] - read("narrow.safetensors", "logits")).max()
 assert difference < 1e-5, difference
+PYTHON
+narrow_outputs
+rm -f narrow.safetensors
+"$grail" logits out/outputs.onnx --pixels "$pixels" -o narrow.safetensors --quiet 2>/dev/null
+"$python" - "$pixels" <<'PYTHON' || fail "$(cat stderr)"
+import json, struct, sys
+import numpy, onnx, onnxruntime
+
+def read(path, name):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + size])[name]
+    begin, end = entry["data_offsets"]
+    return numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
+
+onnx.checker.check_model(onnx.load("out/outputs.onnx"), full_check=True)
+session = onnxruntime.InferenceSession("out/outputs.onnx", providers=["CPUExecutionProvider"])
+pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
+for output, values in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
+    ours = read("narrow.safetensors", output.name)
+    ours = ours.transpose(0, 3, 1, 2) if values.ndim == 4 else ours
+    assert abs(values - ours).max() < 1e-5, output.name
 PYTHON
 echo "all checks passed"

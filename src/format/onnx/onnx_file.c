@@ -172,6 +172,9 @@ static grail_status read_output(onnx_file *file, const protobuf_field *field)
     if (value < 0) {
         return error_set(GRAIL_ERROR_FORMAT, "the output '%s' is made by no node", name);
     }
+    if (file->values[value].is_output) {
+        return error_set(GRAIL_ERROR_FORMAT, "the output '%s' is declared twice", name);
+    }
     file->values[value].is_output = true;
     return add_to_list(&file->outputs, &file->output_count, value);
 }

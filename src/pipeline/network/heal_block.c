@@ -2,6 +2,7 @@
 
 #include "exec/tape.h"
 #include "heal/loss.h"
+#include "pipeline/network/part_input.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/target.h"
 
@@ -43,6 +44,24 @@ static grail_status task_init(const heal_setting *s, const healed_blocks *blocks
     return GRAIL_OK;
 }
 
+/* Begins the runner's part. A first block may read the images themselves, which no stream holds. */
+static grail_status begin_part(const block_task *t, const sample_part *part)
+{
+    grail_status status = GRAIL_OK;
+    const heal_setting *s = t->setting;
+    const graph *g = s->current->graph;
+    const batch_shape shape = part_shape(s->samples, part);
+    part_input input = {0};
+    TRY(execution_begin(s->dense->execution, shape, (batch_input){0}));
+    if (g->input_kind == INPUT_IMAGES && g->last_use[g->input] >= t->begin) {
+        TRY(part_input_copy(s->samples, part, 0, 0, &input));
+    }
+    TRY(execution_begin(tape_execution(t->tape), shape, part_input_batch(&input)));
+out:
+    part_input_fini(&input); /* its pixels are the execution's now */
+    return status;
+}
+
 /* Gives the runner a part of the samples before the block, and the dense values behind it. */
 static grail_status place(void *user, const sample_part *part, int runner)
 {
@@ -58,9 +77,7 @@ static grail_status place(void *user, const sample_part *part, int runner)
                         .widths = t->dense_widths,
                         .runner = runner};
     if (comm_rank(s->comm) == runner) {
-        const batch_shape shape = part_shape(s->samples, part);
-        CHECK(execution_begin(dense, shape, (batch_input){0}));
-        CHECK(execution_begin(e, shape, (batch_input){0}));
+        CHECK(begin_part(t, part));
     }
     CHECK(sample_stream_pick(&s->dense->stream, &pick, dense));
     pick.widths = t->current_widths;

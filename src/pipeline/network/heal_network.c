@@ -1,107 +1,10 @@
 #include "pipeline/network/heal_network.h"
 
-#include "base/random.h"
 #include "exec/tape.h"
 #include "graph/operators.h"
 #include "heal/loss.h"
 #include "pipeline/network/keeping.h"
-
-#include <string.h>
-
-/* -- the input of drawn samples ---------------------------------------------------------------- */
-
-/* The tokens or pixels of some samples, one after the other. */
-typedef struct part_input {
-    int32_t *ids;  /* [samples * positions], owned; NULL for images */
-    float *pixels; /* [samples, height, width, 3], owned; NULL for text */
-} part_input;
-
-static void input_fini(part_input *input)
-{
-    memory_free(input->ids);
-    memory_free(input->pixels);
-    *input = (part_input){0};
-}
-
-static batch_input input_of(const part_input *input)
-{
-    return (batch_input){.ids = input->ids, .pixels = input->pixels};
-}
-
-/* How one image is changed. */
-typedef struct augmentation {
-    bool mirrored;
-    int64_t down, right; /* positions by which it is moved */
-} augmentation;
-
-static augmentation draw(const extent *positions, uint64_t seed, int64_t step, int64_t sample)
-{
-    enum { SHARE = 8 };
-    random_state random;
-    const int64_t down = positions->height / SHARE;
-    const int64_t right = positions->width / SHARE;
-    random_seed(&random, seed ^ (uint64_t)step << 32, (uint64_t)sample);
-    return (augmentation){.mirrored = random_below(&random, 2) == 1,
-                          .down = random_below(&random, 2 * down + 1) - down,
-                          .right = random_below(&random, 2 * right + 1) - right};
-}
-
-/* The place within 0 .. count - 1 of one that is at most count - 1 outside, reflected at the
- * border. */
-static int64_t reflected(int64_t place, int64_t count)
-{
-    const int64_t inside = place < 0 ? -place : place;
-    return inside < count ? inside : 2 * (count - 1) - inside;
-}
-
-static void copy_image(const extent *positions, augmentation a, const float *in, float *out)
-{
-    for (int64_t row = 0; row < positions->height; row++) {
-        const float *line =
-            in + reflected(row - a.down, positions->height) * positions->width * IMAGE_CHANNELS;
-        for (int64_t column = 0; column < positions->width; column++) {
-            const int64_t moved = reflected(column - a.right, positions->width);
-            const int64_t from = a.mirrored ? positions->width - 1 - moved : moved;
-            memcpy(out, line + from * IMAGE_CHANNELS, IMAGE_CHANNELS * sizeof out[0]);
-            out += IMAGE_CHANNELS;
-        }
-    }
-}
-
-static grail_status copy_images(const calibration *c, const sample_part *part, uint64_t seed,
-                                int64_t step, float **out)
-{
-    const int64_t size = c->positions.height * c->positions.width * IMAGE_CHANNELS;
-    const grail_status status = memory_new_unset(out, (size_t)(part->count * size), sizeof **out);
-    for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
-        const int64_t sample = part->samples[i];
-        const augmentation a =
-            seed == 0 ? (augmentation){0} : draw(&c->positions, seed, step, sample);
-        copy_image(&c->positions, a, c->pixels + sample * size, *out + i * size);
-    }
-    return status;
-}
-
-static grail_status copy_ids(const calibration *c, const sample_part *part, int32_t **out)
-{
-    const int64_t length = window_size(&c->windows, part->samples[0]);
-    const grail_status status = memory_new_unset(out, (size_t)(part->count * length), sizeof **out);
-    for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
-        memcpy(*out + i * length, c->windows.ids + window_start(&c->windows, part->samples[i]),
-               (size_t)length * sizeof **out);
-    }
-    return status;
-}
-
-/* Copies the input of a part. With a seed other than 0, each image is mirrored or not and shifted
- * by up to an eighth of its side, with reflected borders, as drawn from seed, step and sample; text
- * stays. input_fini frees. */
-static grail_status copy_input(const calibration *c, const sample_part *part, uint64_t seed,
-                               int64_t step, part_input *out)
-{
-    return c->pixels != NULL ? copy_images(c, part, seed, step, &out->pixels)
-                             : copy_ids(c, part, &out->ids);
-}
+#include "pipeline/network/part_input.h"
 
 /* -- the dense network ------------------------------------------------------------------------- */
 
@@ -216,14 +119,14 @@ static grail_status compute(dense_outputs *d, const sample_part *part)
     const heal_setting *s = d->setting;
     const network_run *dense = s->dense;
     part_input input = {0};
-    TRY(copy_input(s->samples, part, 0, 0, &input));
-    TRY(execution_begin(dense->execution, part_shape(s->samples, part), input_of(&input)));
+    TRY(part_input_copy(s->samples, part, 0, 0, &input));
+    TRY(execution_begin(dense->execution, part_shape(s->samples, part), part_input_batch(&input)));
     TRY(execution_run(dense->execution, dense->parameters, 0, d->begin));
     for (int64_t i = 0; i < part->count; i++) {
         TRY(sample_stream_keep(&d->kept, part->samples[i], dense->execution, i));
     }
 out:
-    input_fini(&input);
+    part_input_fini(&input);
     return status;
 }
 
@@ -294,7 +197,7 @@ static grail_status dense_run(dense_outputs *d, const sample_part *part, const p
     const network_run *dense = d->setting->dense;
     if (d->begin == 0) {
         CHECK(execution_begin(dense->execution, part_shape(d->setting->samples, part),
-                              input_of(input)));
+                              part_input_batch(input)));
     }
     return execution_run(dense->execution, dense->parameters, d->begin, dense->graph->node_count);
 }
@@ -315,7 +218,6 @@ typedef struct network_task {
     section *sections; /* [section_count] */
     int section_count;
     dense_outputs dense;
-    bool is_divergence;
     heal_training training;
     gradient_store *none;
     tape *tape;
@@ -355,7 +257,7 @@ static grail_status add_section(network_task *t, int begin, int end)
 /* Whether all values of the network fit for so many samples, as a way back through it needs. */
 static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
 {
-    enum { OF_OUTPUTS = 3 }; /* the dense network's, and the gradients of both loss and head */
+    const double of_outputs = 3.0; /* the dense network's, and the gradients of loss and head */
     grail_status status = GRAIL_OK;
     const graph *g = s->current->graph;
     int64_t *elements = NULL;
@@ -363,7 +265,10 @@ static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
     TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
     TRY(value_elements(g, s->samples->positions, elements));
     for (int v = 0; v < g->value_count; v++) {
-        sum += (double)elements[v] * (v == g->output ? 1.0 + OF_OUTPUTS : 1.0);
+        sum += (double)elements[v];
+    }
+    for (int i = 0; i < g->output_count; i++) {
+        sum += of_outputs * (double)elements[g->outputs[i].value];
     }
     *out = bytes_fit(s->backend, sum * (double)samples * (double)backend_value_size(s->backend),
                      s->memory);
@@ -409,7 +314,7 @@ static grail_status hold_tables(const network_run *run)
 static grail_status task_init(const heal_setting *s, network_task *t)
 {
     const graph *g = s->current->graph;
-    *t = (network_task){.setting = s, .is_divergence = !graph_gives_features(g)};
+    *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(make_sections(t));
     if (!backend_is_host(s->backend)) {
@@ -477,28 +382,59 @@ static grail_status seed_outputs(const network_task *t, int index)
     return GRAIL_OK;
 }
 
-/* With a scale above 0 the gradient of the outputs is given to the tape. */
-static grail_status add_loss(const network_task *t, double scale, matrix sum, int64_t *rows)
+static grail_status add_output_loss(const network_task *t, int i, double scale, matrix sum)
 {
     grail_status status = GRAIL_OK;
     const network_run *dense = t->setting->dense;
     matrix_pool *pool = t->setting->pool;
-    const int output = t->setting->current->graph->output;
-    const matrix y = execution_value(tape_execution(t->tape), output);
-    const matrix target = execution_value(dense->execution, dense->graph->output);
+    const graph_output *output = &t->setting->current->graph->outputs[i];
+    const matrix y = execution_value(tape_execution(t->tape), output->value);
+    const matrix target = execution_value(dense->execution, dense->graph->outputs[i].value);
     matrix gradient = {0};
     if (scale > 0.0) {
         TRY(matrix_pool_take(pool, y.rows, y.columns, &gradient));
     }
-    TRY(t->is_divergence ? divergence_add(y, target, scale, gradient, sum)
-                         : distance_add(y, target, scale, gradient, sum));
+    TRY(output->is_logits ? divergence_add(y, target, scale, gradient, sum)
+                          : distance_add(y, target, scale, gradient, sum));
     if (scale > 0.0) {
-        TRY(tape_seed(t->tape, output, gradient));
+        TRY(tape_seed(t->tape, output->value, gradient));
     }
-    *rows += y.rows;
 out:
     matrix_pool_give(pool, &gradient);
     return status;
+}
+
+/* Adds `share` times that, of one of several outputs. */
+static grail_status add_share(const network_task *t, int i, double share, double scale, matrix sum)
+{
+    grail_status status = GRAIL_OK;
+    matrix own = {0};
+    if (matrix_exists(sum)) {
+        TRY(matrix_new_zero(sum.owner, GRAIL_DTYPE_F64, 1, 1, &own));
+    }
+    TRY(add_output_loss(t, i, share * scale, own));
+    TRY(matrix_exists(sum) ? matrix_add_scaled(share, own, sum) : GRAIL_OK);
+out:
+    matrix_free(&own);
+    return status;
+}
+
+/* The mean over the outputs, each the mean of its rows, times rows of the first one. With a scale
+ * above 0 the gradients of the outputs are given to the tape. */
+static grail_status add_loss(const network_task *t, double scale, matrix sum, int64_t *rows)
+{
+    const graph *g = t->setting->current->graph;
+    const execution *e = tape_execution(t->tape);
+    const int64_t first = execution_rows(e, g->output);
+    *rows += first;
+    if (g->output_count == 1) {
+        return add_output_loss(t, 0, scale, sum);
+    }
+    for (int i = 0; i < g->output_count; i++) {
+        const double own = (double)execution_rows(e, g->outputs[i].value);
+        CHECK(add_share(t, i, (double)first / own / g->output_count, scale, sum));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status run_section(const network_task *t, int index, const gradient_store *wanted)
@@ -524,14 +460,16 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
     execution *e = tape_execution(t->tape);
     const batch_shape shape = part_shape(t->setting->samples, part);
     const int last = t->section_count - 1;
-    CHECK(execution_begin(e, shape, input_of(input)));
+    CHECK(execution_begin(e, shape, part_input_batch(input)));
     CHECK(run_forward(t));
     CHECK(run_section(t, last, t->training.optimizer->gradients));
-    CHECK(watch_step(t->setting, step, execution_value(e, e->graph->output)));
+    for (int i = 0; i < e->graph->output_count; i++) {
+        CHECK(watch_step(t->setting, step, execution_value(e, e->graph->outputs[i].value)));
+    }
     CHECK(add_loss(t, scale, sum, rows));
     CHECK(back_section(t, last));
     for (int i = last - 1; i >= 0; i--) {
-        CHECK(execution_begin(e, shape, input_of(input)));
+        CHECK(execution_begin(e, shape, part_input_batch(input)));
         CHECK(place_inputs(t, &t->sections[i]));
         CHECK(run_section(t, i, t->training.optimizer->gradients));
         CHECK(seed_outputs(t, i));
@@ -540,7 +478,7 @@ static grail_status part_gradients(const network_task *t, const sample_part *par
     return GRAIL_OK;
 }
 
-/* Rows of the output of one sample. */
+/* Rows of the first output of one sample. */
 static int64_t rows_of_sample(const network_task *t)
 {
     const extent *x = &t->setting->dense->execution->extents[t->setting->dense->graph->output];
@@ -552,7 +490,8 @@ static grail_status part_loss(const network_task *t, const sample_part *part,
                               const part_input *input, matrix sum, int64_t *rows)
 {
     const heal_setting *s = t->setting;
-    CHECK(execution_begin(tape_execution(t->tape), part_shape(s->samples, part), input_of(input)));
+    CHECK(execution_begin(tape_execution(t->tape), part_shape(s->samples, part),
+                          part_input_batch(input)));
     CHECK(tape_forward(t->tape, s->current->parameters, t->none, false, 0,
                        s->current->graph->node_count));
     return add_loss(t, 0.0, sum, rows);
@@ -578,7 +517,7 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     network_task *t = user;
     const uint64_t seed = mean_over > 0 ? t->setting->plan->seed + 1 : 0;
     part_input input = {0};
-    TRY(copy_input(t->setting->samples, part, seed, step, &input));
+    TRY(part_input_copy(t->setting->samples, part, seed, step, &input));
     TRY(dense_run(&t->dense, part, &input));
     tape_execution(t->tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
@@ -588,7 +527,7 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
         TRY(part_loss(t, part, &input, sum, rows));
     }
 out:
-    input_fini(&input);
+    part_input_fini(&input);
     return status;
 }
 

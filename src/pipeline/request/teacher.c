@@ -67,19 +67,32 @@ static grail_status check_input(const graph *narrow, const graph *teacher)
     return GRAIL_OK;
 }
 
-static grail_status check_output(const measured *narrow, const measured *teacher)
+static grail_status check_output(const measured *narrow, const measured *teacher, int i)
 {
-    const int64_t here = narrow->widths[narrow->g->output];
-    const int64_t there = teacher->widths[teacher->g->output];
-    const bool head = !graph_gives_features(narrow->g);
+    const int64_t here = narrow->widths[narrow->g->outputs[i].value];
+    const int64_t there = teacher->widths[teacher->g->outputs[i].value];
+    const bool head = narrow->g->outputs[i].is_logits;
     const char *logits = narrow->g->input_kind == INPUT_IMAGES ? "classes" : "logits";
-    if (head == graph_gives_features(teacher->g)) {
+    if (head != teacher->g->outputs[i].is_logits) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the model gives %s, the teacher %s",
                          head ? logits : "features", head ? "features" : logits);
     }
     if (here != there) {
         return error_set(GRAIL_ERROR_ARGUMENT, "the model has %lld %s, the teacher %lld",
                          (long long)here, head ? logits : "outputs", (long long)there);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status check_outputs(const measured *narrow, const measured *teacher)
+{
+    const int count = narrow->g->output_count;
+    if (count != teacher->g->output_count) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model has %d outputs, the teacher %d", count,
+                         teacher->g->output_count);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK(check_output(narrow, teacher, i));
     }
     return GRAIL_OK;
 }
@@ -282,7 +295,7 @@ grail_status teacher_check(const grail_model *narrow, const grail_model *teacher
     TRY(check_samples(narrow, teacher, options, samples, input));
     TRY(measure(narrow, input, &n));
     TRY(measure(teacher, input, &t));
-    TRY(check_output(&n, &t));
+    TRY(check_outputs(&n, &t));
     if (heal->blocks) {
         TRY(check_blocks(&n, &t));
     }

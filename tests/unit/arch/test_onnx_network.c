@@ -21,9 +21,10 @@ typedef struct middle {
 
 typedef struct network {
     middle node;
-    int64_t channels; /* of the images */
-    bool has_more;    /* a second input, or a node that nothing reads */
-    const char *output;
+    int64_t channels;                  /* of the images */
+    bool has_more;                     /* a second input, or a node that nothing reads */
+    const char *reader;                /* operator of the node that reads b */
+    const char *output, *other_output; /* NULL: there is one */
 } network;
 
 static void put_weights(buffer *nodes, const char *name, int rank, int64_t rows)
@@ -50,17 +51,21 @@ static void put_network(buffer *nodes, const network *n)
     put_weights(nodes, "v", 1, WIDTH);
     put_weights(nodes, "d", 2, CLASSES);
     put_node(nodes, "Conv", "pixels w", "a", NO_MORE);
+    put_node(nodes, "Identity", "v", "same_v", NO_MORE);
     for (int i = 0; i < 2 && n->node.attributes[i].name != NULL; i++) {
         assert_ok(onnx_put_attribute(&fields, &n->node.attributes[i]));
     }
     put_node(nodes, n->node.operator_name, n->node.inputs, "b", (more){fields.bytes, fields.size});
-    put_node(nodes, "Relu", "b", "r", NO_MORE);
+    put_node(nodes, n->reader, strcmp(n->reader, "Conv") == 0 ? "b k" : "b", "r", NO_MORE);
     put_node(nodes, "GlobalAveragePool", "r", "p", NO_MORE);
     put_node(nodes, "Flatten", "p", "f", NO_MORE);
     fields.size = 0;
     assert_ok(onnx_put_attribute(&fields, &turned));
     put_node(nodes, "Gemm", "f d", "logits", (more){fields.bytes, fields.size});
     assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->output, ONNX_FLOAT, 2, images));
+    if (n->other_output != NULL) {
+        assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->other_output, ONNX_FLOAT, 4, images));
+    }
     buffer_fini(&fields);
 }
 
@@ -87,8 +92,10 @@ static grail_status open_network(const char *directory, const network *n)
 
 static network usual(void)
 {
-    return (network){
-        .node = {.operator_name = "Relu", .inputs = "a"}, .channels = WIDTH, .output = "logits"};
+    return (network){.node = {.operator_name = "Relu", .inputs = "a"},
+                     .channels = WIDTH,
+                     .reader = "Relu",
+                     .output = "logits"};
 }
 
 DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
@@ -171,12 +178,67 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
                  "(Relu): makes nothing that the output needs");
 }
 
+DIRECTORY_TEST(outputs_that_cannot_be_narrowed_are_refused_by_name)
+{
+    static const struct {
+        const char *output, *text;
+    } cases[] = {
+        {"pixels", "the output 'pixels' is an input, which grail does not narrow"},
+        {"v", "the output 'v' is a constant"},
+        {"same_v", "the output 'same_v' is a constant"},
+        {"b", "the output 'b' is zeros around another value"},
+        {"logits", "the output 'logits' is declared twice"},
+        {"nothing", "the output 'nothing' is made by no node"},
+    };
+    static const int64_t around[] = {0, 0, 1, 1, 0, 0, 1, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const bool is_broken =
+            strstr(cases[i].text, " by no ") != NULL || strstr(cases[i].text, "twice") != NULL;
+        network n = usual();
+        n.other_output = cases[i].output;
+        n.node = (middle){"Pad",
+                          "a",
+                          {{.name = "pads", .kind = ONNX_INTEGERS, .integers = around, .count = 8}},
+                          NULL};
+        n.reader = "Conv";
+        assert_fails(open_network(directory, &n),
+                     is_broken ? GRAIL_ERROR_FORMAT : GRAIL_ERROR_UNSUPPORTED, cases[i].text);
+    }
+}
+
+/* The channels of what is given, and goes on, are no site. */
+TEST(outputs_keep_their_channels)
+{
+    static const char *const names[] = {"far", "middle", "scores", "near", "embedding"};
+    grail_model *m = NULL;
+    site_list sites = {0};
+    assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs.onnx", &m));
+    const graph *g = m->graph;
+    assert_int_equal(g->output_count, 5);
+    assert_int_equal(g->output, g->outputs[0].value);
+    assert_int_equal(g->classes, 0);
+    assert_ok(sites_derive(g, GQA_QUERY_PER_GROUP, &sites));
+    for (int i = 0; i < g->output_count; i++) {
+        assert_string_equal(g->outputs[i].name, names[i]);
+        assert_int_equal(g->last_use[g->outputs[i].value], g->node_count);
+        assert_int_equal(graph_sole_reader(g, g->outputs[i].value), GRAPH_NONE);
+    }
+    assert_int_equal(sites.count, 6);
+    for (int i = 0; i < sites.count; i++) {
+        assert_string_not_equal(sites.sites[i].name, "d1"); /* by its consumers */
+        ;
+        assert_string_not_equal(sites.sites[i].name, "f2");
+    }
+    site_list_fini(&sites);
+    grail_model_close(m);
+}
+
 static grail_status open_golden(void *context)
 {
     grail_model *m = NULL;
     (void)context;
     const grail_status status =
-        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx", &m);
+        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs.onnx", &m);
     grail_model_close(m);
     return status;
 }
