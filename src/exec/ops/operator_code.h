@@ -19,9 +19,10 @@ typedef struct node_run {
     int64_t behind; /* rows of the weight behind those that it has in the graph */
     int64_t rows[NODE_MAX_INPUTS], columns[NODE_MAX_INPUTS]; /* of the inputs, live or not */
     int64_t samples;
-    extent in, out;     /* positions of the first input and of the output */
-    routed_rows routed; /* those that are taken or put back */
-    matrix *kept;       /* what the node keeps for all batches: owned by the execution */
+    extent in, out;               /* positions of the first input and of the output */
+    extent each[NODE_MAX_INPUTS]; /* positions of every input */
+    routed_rows routed;           /* those that are taken or put back */
+    matrix *kept;                 /* what the node keeps for all batches: owned by the execution */
     matrix_pool *pool;
     parameter_store *store; /* for operators that gather: their weight is not in `weight` */
     const int32_t *ids;     /* token ids of the batch, NULL without */
