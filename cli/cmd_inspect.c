@@ -119,6 +119,27 @@ static void print_table(const grail_model *model, const grail_model_facts *f,
     cut_summary_print_note(&note, "");
 }
 
+static void print_regions(const grail_model *model)
+{
+    grail_region_facts r;
+    for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
+        print_out("%sregion of %lld node%s, %lld channels: %s: %s\n", i == 0 ? "\n" : "",
+                  (long long)r.nodes, r.nodes == 1 ? "" : "s", (long long)r.channels, r.node,
+                  r.reason);
+    }
+}
+
+static json_t *regions_json(const grail_model *model)
+{
+    json_t *list = json_array();
+    grail_region_facts r;
+    for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
+        json_array_append_new(list, json_of("node", J(r.node), "reason", J(r.reason), "nodes",
+                                            J(r.nodes), "channels", J(r.channels), NULL));
+    }
+    return list;
+}
+
 static json_t *site_json(const grail_site_facts *s)
 {
     return json_of("site", J(s->name), "kind", J(s->kind), "block", J(s->block), "units",
@@ -160,7 +181,8 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token), "reads_images",
         J((bool)f->reads_images), "image_side", J(f->image_side), "preset", J(f->preset), "classes",
         J(f->classes), "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
-        "preprocessing", preprocessing_json(p), "notices", heard, "sites", list, NULL));
+        "preprocessing", preprocessing_json(p), "notices", heard, "regions", regions_json(model),
+        "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])
@@ -190,6 +212,7 @@ static int run(const char *const arguments[])
     } else {
         print_notices(directory, model, true);
         print_table(model, &facts, sites);
+        print_regions(model);
     }
     grail_site_list_free(sites);
     grail_model_close(model);

@@ -272,6 +272,38 @@ static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
     return GRAIL_OK;
 }
 
+/* Height and width of a value of the graph; 0 where they are not known. */
+static extent positions_of(const onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
+    if (v->rank == IMAGE_RANK && v->shape[2] > 0 && v->shape[3] > 0) {
+        return (extent){v->shape[2], v->shape[3]};
+    }
+    return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[2], t->shape[3]} : (extent){0, 0};
+}
+
+grail_status onnx_check_positions(const onnx_reading *r)
+{
+    extent first = {0, 0};
+    for (int k = 0; k < r->node->node.input_count; k++) {
+        const int64_t value = r->node->inputs[k];
+        const bool is_image = value >= 0 && r->values[value].value != GRAPH_NONE &&
+                              r->values[value].rank == IMAGE_RANK;
+        const extent now = is_image ? positions_of(r, value) : (extent){0, 0};
+        if (now.height <= 1 && now.width <= 1) {
+            continue;
+        }
+        if (first.height > 0 && (first.height != now.height || first.width != now.width)) {
+            return onnx_misfit("reads %lld x %lld and %lld x %lld positions, expected the same",
+                               (long long)first.height, (long long)first.width,
+                               (long long)now.height, (long long)now.width);
+        }
+        first = now;
+    }
+    return GRAIL_OK;
+}
+
 /* -- regions ----------------------------------------------------------------------------------- */
 
 /* A region that is being found. */

@@ -23,6 +23,10 @@ grail_status onnx_barriers_end(onnx_reading *r, bool *again) GRAIL_MUST_CHECK;
 bool onnx_is_opaque(const onnx_reading *r, int64_t i);
 /** Takes a node out of those that rows read, which was refused just now. */
 grail_status onnx_refuse_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
+/** Refuses the node at hand where values that it reads have other positions than each other, and
+ * more than one: what makes them may be any operator. Known are those that the file declares, or
+ * that were asked for. */
+grail_status onnx_check_positions(const onnx_reading *r) GRAIL_MUST_CHECK;
 /** Gives the outputs of the node at hand, which is opaque. */
 grail_status onnx_read_opaque(onnx_reading *r) GRAIL_MUST_CHECK;
 /** Notes that a row, or the network's output, reads a value. */
