@@ -146,6 +146,27 @@ static grail_status print_table(const grail_model *model, const grail_model_fact
     return GRAIL_OK;
 }
 
+static void print_regions(const grail_model *model)
+{
+    grail_region_facts r;
+    for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
+        print_out("%sregion of %lld node%s, %lld channels: %s: %s\n", i == 0 ? "\n" : "",
+                  (long long)r.nodes, r.nodes == 1 ? "" : "s", (long long)r.channels, r.node,
+                  r.reason);
+    }
+}
+
+static json_t *regions_json(const grail_model *model)
+{
+    json_t *list = json_array();
+    grail_region_facts r;
+    for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
+        json_array_append_new(list, json_of("node", J(r.node), "reason", J(r.reason), "nodes",
+                                            J(r.nodes), "channels", J(r.channels), NULL));
+    }
+    return list;
+}
+
 static json_t *site_json(const grail_site_facts *s)
 {
     return json_of("site", J(s->name), "kind", J(s->kind), "block", J(s->block), "units",
@@ -201,7 +222,8 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
                 "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side), "preset",
                 J(f->preset), "classes", J(f->classes), "outputs", outputs_of_model(model, f),
                 "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
-                "preprocessing", preprocessing_json(p), "notices", heard, "sites", list, NULL));
+                "preprocessing", preprocessing_json(p), "notices", heard, "regions",
+                regions_json(model), "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])
@@ -231,6 +253,7 @@ static int run(const char *const arguments[])
     } else {
         print_notices(directory, model, true);
         status = print_table(model, &facts, sites);
+        print_regions(model);
         code = status == GRAIL_OK ? EXIT_OK : print_failure(status);
     }
     grail_site_list_free(sites);

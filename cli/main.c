@@ -94,6 +94,7 @@ static int run_one(const command *c, int argc, char **argv)
         if (shared_options_use_torch() || asked.torch != NULL) {
             torch_find(asked.torch);
         }
+        onnxruntime_find(argc, argv);
         code = c->run(arguments);
     }
     return code;

@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -134,16 +135,18 @@ void external_run(char **argv)
 
 /* Asks without importing it. Isolated: neither the working directory nor variables for Python have
  * a say in what is found. */
-static void ask_python(char *answer, int size)
+static void ask_python(const char *package, char *answer, int size)
 {
     static const char command[] =
-        "exec \"$GRAIL_PYTHON\" -I -c 'from importlib.util import find_spec as f; s = "
-        "f(\"torch\"); print(s.submodule_search_locations[0] if s else \"\")' 2>/dev/null";
+        "exec \"$GRAIL_PYTHON\" -I -c 'import sys; from importlib.util import find_spec as f; s = "
+        "f(sys.argv[1]); print(s.submodule_search_locations[0] if s else \"\")' \"$GRAIL_PACKAGE\" "
+        "2>/dev/null";
     char path[LONGEST_PATH];
     const char *at = getenv("PATH");
     FILE *python = NULL;
     answer[0] = 0;
-    if (find_program(&at, "", "python3", path) && setenv("GRAIL_PYTHON", path, 1) == 0) {
+    if (find_program(&at, "", "python3", path) && setenv("GRAIL_PYTHON", path, 1) == 0 &&
+        setenv("GRAIL_PACKAGE", package, 1) == 0) {
         python = popen(command, "re");
     }
     if (python != NULL && fgets(answer, size, python) != NULL) {
@@ -161,7 +164,41 @@ void torch_find(const char *named)
     if (named != NULL) {
         (void)setenv(variable, named, 1);
     } else if (getenv(variable) == NULL) {
-        ask_python(answer, (int)sizeof answer);
+        ask_python("torch", answer, (int)sizeof answer);
+        (void)setenv(variable, answer, 1);
+    }
+}
+
+/* Whether it is an ONNX file, or a directory with one. */
+static bool holds_onnx(const char *path)
+{
+    static const char ending[] = ".onnx";
+    const size_t length = strlen(path);
+    bool found =
+        length >= sizeof ending && strcmp(path + length - (sizeof ending - 1), ending) == 0;
+    DIR *directory = found ? NULL : opendir(path);
+    for (struct dirent *e = directory == NULL ? NULL : readdir(directory); e != NULL && !found;
+         e = readdir(directory)) {
+        const size_t size = strlen(e->d_name);
+        found =
+            size >= sizeof ending && strcmp(e->d_name + size - (sizeof ending - 1), ending) == 0;
+    }
+    if (directory != NULL) {
+        closedir(directory);
+    }
+    return found;
+}
+
+void onnxruntime_find(int argc, char **argv)
+{
+    static const char variable[] = "GRAIL_ONNXRUNTIME";
+    char answer[LONGEST_PATH];
+    bool found = false;
+    for (int i = 1; i < argc; i++) {
+        found = found || holds_onnx(argv[i]);
+    }
+    if (found && getenv(variable) == NULL) {
+        ask_python("onnxruntime", answer, (int)sizeof answer);
         (void)setenv(variable, answer, 1);
     }
 }

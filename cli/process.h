@@ -45,4 +45,8 @@ void external_run(char **argv);
  */
 void torch_find(const char *named);
 
+/** Tells it where ONNX Runtime is, by GRAIL_ONNXRUNTIME, where that is not set and one of the
+ * arguments is an ONNX file or a directory with one: in the package that python3 would import. */
+void onnxruntime_find(int argc, char **argv);
+
 #endif

@@ -13,7 +13,7 @@ import sys
 
 import c_source
 
-LAYERS = ("base tensor format graph arch backend comm exec stats algebra reduce solve heal pipeline eval planning").split()
+LAYERS = ("base tensor format runtime graph arch backend comm exec stats algebra reduce solve heal pipeline eval planning").split()
 
 # Rooms of a layer: each includes only itself, those before it, and what lies in the layer's folder.
 ROOMS = {

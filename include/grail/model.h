@@ -117,6 +117,20 @@ GRAIL_API int grail_site_list_count(const grail_site_list *sites);
 /** i in 0..count-1. */
 GRAIL_API grail_site_facts grail_site_list_at(const grail_site_list *sites, int i);
 
+/** Nodes of an ONNX file that grail has no rows for: ONNX Runtime computes what they make. They
+ * stay as they are in every result. Strings are borrowed from the model. */
+typedef struct grail_region_facts {
+    const char *node;   /* the first of them and its operator, such as "node 'sine' (Sin)" */
+    const char *reason; /* why it could not be read */
+    int64_t nodes;
+    int64_t
+        channels; /* that they read or make, which cannot be cut; those of images do not count */
+    GRAIL_ROOM(4);
+} grail_region_facts;
+
+/** i-th region of a model; its node is NULL beyond the last. */
+GRAIL_API grail_region_facts grail_model_region_at(const grail_model *model, int i);
+
 /** i-th supported architecture name, NULL beyond the last. */
 GRAIL_API const char *grail_architecture_at(int i);
 

@@ -140,16 +140,41 @@ int64_t model_image_side(const grail_model *model)
     return side > 0 ? side : USUAL_SIDE;
 }
 
+grail_dtype model_first_dtype(const grail_model *m)
+{
+    return m->graph->parameter_count == 0 ? GRAIL_DTYPE_F32 : m->tensors[0]->dtype;
+}
+
 grail_dtype model_usual_dtype(const grail_model *m)
 {
     int64_t counts[GRAIL_DTYPE_COUNT + 1] = {0};
-    int best = (int)m->tensors[0]->dtype;
+    int best = (int)model_first_dtype(m);
     for (int p = 0; p < m->graph->parameter_count; p++) {
         const int dtype = (int)m->tensors[p]->dtype;
         counts[dtype] += elements_of(&m->graph->parameters[p]);
         best = counts[dtype] > counts[best] ? dtype : best;
     }
     return (grail_dtype)best;
+}
+
+grail_region_facts grail_model_region_at(const grail_model *model, int i)
+{
+    const graph *g = model->graph;
+    grail_region_facts facts = {.node = NULL};
+    for (int k = 0; k < g->node_count && i >= 0 && facts.node == NULL; k++) {
+        const node *n = &g->nodes[k];
+        if (n->kind != NODE_OPAQUE || i-- > 0) {
+            continue;
+        }
+        facts = (grail_region_facts){.node = region_name(n->region),
+                                     .reason = region_reason(n->region),
+                                     .nodes = region_node_count(n->region),
+                                     .channels = region_width(n->region)};
+        for (int j = 0; j < n->input_count; j++) {
+            facts.channels += n->inputs[j] == g->input ? 0 : region_input_width(n->region, j);
+        }
+    }
+    return facts;
 }
 
 grail_status grail_model_describe(const grail_model *model, grail_model_facts *out)
@@ -180,7 +205,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
     };
     const int64_t side = facts.reads_images ? model_image_side(model) : 1;
     const extent own = model->graph->image;
-    const size_t cache_bits = dtype_bits(model->tensors[0]->dtype);
+    const size_t cache_bits = dtype_bits(model_first_dtype(model));
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_widths(g, widths));

@@ -71,6 +71,9 @@ grail_dtype model_written_dtype(const grail_model *model, const tensor_view *ten
 /** GRAIL_ERROR_ARGUMENT where that had to be chosen, and was not. */
 grail_status model_check_written(const grail_model *model) GRAIL_MUST_CHECK;
 
+/** The dtype of the first parameter; F32 where the graph has none. */
+grail_dtype model_first_dtype(const grail_model *model);
+
 /** The dtype that most elements are stored in. */
 grail_dtype model_usual_dtype(const grail_model *model);
 

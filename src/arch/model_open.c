@@ -472,6 +472,41 @@ static grail_status note_groups(grail_model *m)
                                   count, g->parameters[g->nodes[first].weight].name);
 }
 
+/* A value that two regions read counts once. */
+static grail_status note_regions(grail_model *m)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = m->graph;
+    bool *counted = NULL; /* of values */
+    int64_t channels = 0;
+    int count = 0;
+    TRY(memory_new(&counted, (size_t)g->value_count, sizeof counted[0]));
+    counted[g->input] = true;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        for (int k = 0; n->kind == NODE_OPAQUE && k < n->input_count; k++) {
+            channels += counted[n->inputs[k]] ? 0 : region_input_width(n->region, k);
+            counted[n->inputs[k]] = true;
+        }
+        if (n->kind == NODE_OPAQUE) {
+            channels += region_width(n->region);
+            counted[n->output] = true;
+            count++;
+        }
+    }
+    if (count > 0) {
+        TRY(model_add_notice(m,
+                             "%d region%s of nodes that grail has no rows for %s left to ONNX "
+                             "Runtime; %lld channels that are read or made there stay (the first "
+                             "begins with %.200s)",
+                             count, count == 1 ? "" : "s", count == 1 ? "is" : "are",
+                             (long long)channels, grail_model_region_at(m, 0).node));
+    }
+out:
+    memory_free(counted);
+    return status;
+}
+
 /* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
@@ -513,6 +548,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
     CHECK(note_groups(m));
+    CHECK(note_regions(m));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }

@@ -168,7 +168,9 @@ grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, boo
     const storage_map map = {.transposed = transposed};
     const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
                               t->shape[2], t->shape[3]};
-    if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
+    const int64_t value = onnx_file_find(r->file, t->name);
+    if (graph_find_parameter(r->g, t->name) != GRAPH_NONE ||
+        (value >= 0 && r->is_held[r->file->values[value].tensor])) {
         return onnx_misfit(
             "its tensor '%.100s' is read by another node, too; give each a tensor of its "
             "own",
@@ -197,6 +199,10 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
                              int value)
 {
     const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    if (a == NULL && r->is_held[onnx_known_input(r, input)->tensor]) {
+        return onnx_misfit("'%s' is read by a node that stays as it is, too",
+                           r->node->node.inputs[input]);
+    }
     CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
     r->counts[r->count_count++] =
         (onnx_count){.tensor = a == NULL ? onnx_known_input(r, input)->tensor : -1,

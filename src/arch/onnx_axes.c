@@ -144,8 +144,9 @@ grail_status onnx_read_dropout(onnx_reading *r)
             CHECK(onnx_tensor_integers(&r->file->tensors[tensor], &trains));
         }
     }
-    return trains == 0 ? onnx_read_identity(r)
-                       : onnx_misfit("is of training; export the network for inference");
+    return trains == 0
+               ? onnx_read_identity(r)
+               : error_set(GRAIL_ERROR_FORMAT, "is of training; export the network for inference");
 }
 
 grail_status onnx_read_transpose(onnx_reading *r)

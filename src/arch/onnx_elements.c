@@ -11,7 +11,7 @@ grail_status onnx_read_batch_norm(onnx_reading *r)
     node n = onnx_plain(NODE_BATCH_NORM, x, NULL);
     n.norm.epsilon = onnx_real_of(r, "epsilon", 1e-5);
     if (onnx_integer_of(r, "training_mode", 0) != 0 || r->node->node.output_count != 1) {
-        return onnx_misfit("is of training; export the network for inference");
+        return error_set(GRAIL_ERROR_FORMAT, "is of training; export the network for inference");
     }
     CHECK(onnx_add_vector(r, 1, x->width, false, &n.weight));
     CHECK(onnx_add_vector(r, 2, x->width, false, &n.bias));

@@ -4,6 +4,7 @@
 
 #include "arch/loader_lines.h"
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_regions.h"
 
 #include <string.h>
 
@@ -11,18 +12,24 @@ enum { MOST_INPUTS = 256 }; /* of a node, each of which is looked at once for ev
 
 /* -- the order of the nodes -------------------------------------------------------------------- */
 
+static void count_readers(onnx_reading *r, const int64_t *values, int64_t count, int64_t *depth)
+{
+    for (int64_t k = 0; k < count; k++) {
+        onnx_known *x = values[k] < 0 ? NULL : &r->values[values[k]];
+        if (x != NULL) {
+            x->readers++;
+            *depth = x->depth > *depth ? x->depth : *depth;
+        }
+    }
+}
+
 static void measure_depths(onnx_reading *r)
 {
     for (int64_t i = 0; i < r->file->node_count; i++) {
         const onnx_file_node *n = &r->file->nodes[i];
         int64_t depth = 0;
-        for (int k = 0; k < n->node.input_count; k++) {
-            onnx_known *x = n->inputs[k] < 0 ? NULL : &r->values[n->inputs[k]];
-            if (x != NULL) {
-                x->readers++;
-                depth = x->depth > depth ? x->depth : depth;
-            }
-        }
+        count_readers(r, n->inputs, n->node.input_count, &depth);
+        count_readers(r, n->captures, n->capture_count, &depth);
         for (int k = 0; k < n->node.output_count; k++) {
             if (n->outputs[k] >= 0) {
                 r->values[n->outputs[k]].depth = depth + 1;
@@ -31,20 +38,25 @@ static void measure_depths(onnx_reading *r)
     }
 }
 
-/* The node that makes the nearest input that is not made yet; -1 without. */
-static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
+/* The nearest value of these that is not made yet, if it is nearer than `best`; -1: none is. */
+static int64_t nearer(const onnx_reading *r, const int64_t *values, int64_t count, int64_t best)
 {
-    int64_t best = -1;
-    int64_t depth = 0;
-    for (int k = 0; k < n->node.input_count; k++) {
-        const int64_t maker = n->inputs[k] < 0 ? -1 : r->file->values[n->inputs[k]].node;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t maker = values[k] < 0 ? -1 : r->file->values[values[k]].node;
         if (maker >= 0 && !r->is_read[maker] &&
-            (best < 0 || r->values[n->inputs[k]].depth < depth)) {
-            best = maker;
-            depth = r->values[n->inputs[k]].depth;
+            (best < 0 || r->values[values[k]].depth < r->values[best].depth)) {
+            best = values[k];
         }
     }
     return best;
+}
+
+/* The node that makes the nearest value that it reads and that is not made yet; -1 without. */
+static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
+{
+    const int64_t input = nearer(r, n->inputs, n->node.input_count, -1);
+    const int64_t value = nearer(r, n->captures, n->capture_count, input);
+    return value < 0 ? -1 : r->file->values[value].node;
 }
 
 /* Each node behind what it reads, the shorter way first, so that the fit of the last map of a
@@ -249,6 +261,7 @@ static grail_status read_input(onnx_reading *r)
                                     .rank = IMAGE_RANK,
                                     .width = IMAGE_CHANNELS,
                                     .readers = r->values[input].readers};
+    onnx_barriers_begin(r, input);
     return GRAIL_OK;
 }
 
@@ -259,7 +272,7 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
-    return made != NULL && made->kind == NODE_LINEAR;
+    return made != NULL && (made->kind == NODE_LINEAR || made->kind == NODE_OPAQUE);
 }
 
 /* Adds an output, and the nodes that it needs. */
@@ -268,6 +281,7 @@ static grail_status read_output(onnx_reading *r, int64_t output)
     const onnx_value *v = &r->file->values[output];
     const onnx_known *k = &r->values[output];
     CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
+    onnx_note_read(r, output);
     if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is %s, which grail does not narrow; give a network "
@@ -303,6 +317,26 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->values);
     memory_free(r->is_read);
     memory_free(r->counts);
+    memory_free(r->is_held);
+    onnx_barriers_free(r->barriers);
+}
+
+/* The nodes of the file, as far as it is known which of them rows read. */
+static grail_status read_nodes(onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    graph_free(r->g);
+    r->g = NULL;
+    r->count_count = 0;
+    CHECK(graph_create(&r->g));
+    r->g->input_kind = INPUT_IMAGES;
+    memset(r->is_read, 0, (size_t)f->node_count * sizeof r->is_read[0]);
+    for (int64_t i = 0; i < f->value_count; i++) {
+        r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
+    }
+    measure_depths(r);
+    CHECK(read_input(r));
+    return read_outputs(r);
 }
 
 static grail_status read_network(const checkpoint *weights, onnx_reading *r)
@@ -313,16 +347,14 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");
     }
-    CHECK(graph_create(&r->g));
-    r->g->input_kind = INPUT_IMAGES;
     CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
     CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
-    for (int64_t i = 0; i < f->value_count; i++) {
-        r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
+    CHECK(memory_new(&r->is_held, (size_t)f->tensor_count, sizeof r->is_held[0]));
+    CHECK(onnx_barriers_create(f, checkpoint_path(weights), &r->barriers));
+    for (bool again = true; again;) {
+        CHECK(read_nodes(r));
+        CHECK(onnx_barriers_end(r, &again));
     }
-    measure_depths(r);
-    CHECK(read_input(r));
-    CHECK(read_outputs(r));
     CHECK(add_blocks(r->g));
     return graph_index(r->g);
 }

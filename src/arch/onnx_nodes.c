@@ -1,6 +1,7 @@
 #include "arch/onnx_nodes.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_regions.h"
 
 static const struct {
     const char *name;
@@ -11,17 +12,36 @@ static const struct {
 #undef ONNX_OPERATOR
 };
 
+static grail_status read_by_row(onnx_reading *r)
+{
+    for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
+        if (onnx_node_is(r->node, operators[k].name)) {
+            return operators[k].read(r);
+        }
+    }
+    return onnx_misfit("grail has no row for this operator in networks of ONNX yet; where the "
+                       "checkpoint that the file was exported from is of a family it reads, give "
+                       "that");
+}
+
 grail_status onnx_read_node(onnx_reading *r, int64_t i)
 {
     r->node = &r->file->nodes[i];
     r->is_read[i] = true;
-    for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
-        if (onnx_node_is(r->node, operators[k].name)) {
-            return onnx_in_node(r, operators[k].read(r));
-        }
+    grail_status status = onnx_is_opaque(r, i) ? GRAIL_OK : onnx_check_positions(r);
+    if (status == GRAIL_OK && !onnx_is_opaque(r, i)) {
+        status = read_by_row(r);
     }
-    return onnx_in_node(
-        r, onnx_misfit("grail has no row for this operator in networks of ONNX yet; where "
-                       "the checkpoint that the file was exported from is of a family it "
-                       "reads, give that"));
+    if (status == GRAIL_ERROR_UNSUPPORTED) {
+        CHECK(onnx_refuse_node(r, i));
+    } else {
+        CHECK(onnx_in_node(r, status));
+    }
+    if (onnx_is_opaque(r, i)) {
+        return onnx_in_node(r, onnx_read_opaque(r));
+    }
+    for (int k = 0; k < r->node->node.input_count; k++) {
+        onnx_note_read(r, r->node->inputs[k]);
+    }
+    return GRAIL_OK;
 }

@@ -1,6 +1,7 @@
 /* The nodes of an ONNX file as nodes of a graph. A value of the graph is rows of channels; of a
  * value of ONNX it is known which dimension is the channel: the second one of [N, C, H, W] and [N,
- * C]. A node that the graph has no row for is refused by its name. */
+ * C]. A reader that has no row for its node refuses it by GRAIL_ERROR_UNSUPPORTED, and it becomes
+ * part of a region (onnx_regions.h). */
 #ifndef GRAIL_ARCH_ONNX_NODES_H
 #define GRAIL_ARCH_ONNX_NODES_H
 
@@ -31,6 +32,8 @@ typedef struct onnx_count {
     int value;
 } onnx_count;
 
+typedef struct onnx_barriers onnx_barriers;
+
 typedef struct onnx_reading {
     const onnx_file *file;
     graph *g;
@@ -39,6 +42,8 @@ typedef struct onnx_reading {
     onnx_count *counts;
     int64_t count_count;
     const onnx_file_node *node; /* at hand */
+    bool *is_held;              /* of tensors: a node reads it that no row does */
+    onnx_barriers *barriers;    /* what no row reads (onnx_regions.h) */
 } onnx_reading;
 
 /** A refusal, whose message names the node at hand. */

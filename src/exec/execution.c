@@ -207,8 +207,10 @@ grail_status execution_watch(const graph *g, const node *n, int64_t first, matri
     if (n->block >= 0 && n->block < g->block_count) {
         snprintf(block, sizeof block, "block %d: ", n->block);
     }
-    snprintf(text, sizeof text, "%sthe output of '%s' is NaN or infinite", block,
-             n->weight == GRAPH_NONE ? "attention" : g->parameters[n->weight].name);
+    const char *name = n->weight != GRAPH_NONE  ? g->parameters[n->weight].name
+                       : n->kind == NODE_OPAQUE ? region_name(n->region)
+                                                : "attention";
+    snprintf(text, sizeof text, "%sthe output of '%s' is NaN or infinite", block, name);
     return matrix_watch(y, first, text);
 }
 
@@ -240,6 +242,7 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
     };
     for (int i = 0; i < n->input_count; i++) {
         out->x[i] = e->values[n->inputs[i]];
+        out->each[i] = e->extents[n->inputs[i]];
         out->rows[i] = execution_rows(e, n->inputs[i]);
         out->columns[i] = e->widths[n->inputs[i]];
     }

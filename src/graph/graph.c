@@ -42,6 +42,10 @@ void graph_free(graph *g)
         memory_free(g->tables[t]);
     }
     memory_free(g->tables);
+    for (int r = 0; r < g->region_count; r++) {
+        region_free(g->regions[r]);
+    }
+    memory_free(g->regions);
     memory_free(g);
 }
 
@@ -232,6 +236,14 @@ grail_status graph_own_table(graph *g, double **table)
     CHECK(memory_reserve(&g->tables, (size_t)g->table_count + 1, sizeof g->tables[0]));
     g->tables[g->table_count++] = *table;
     *table = NULL;
+    return GRAIL_OK;
+}
+
+grail_status graph_own_region(graph *g, region **r)
+{
+    CHECK(memory_reserve(&g->regions, (size_t)g->region_count + 1, sizeof g->regions[0]));
+    g->regions[g->region_count++] = *r;
+    *r = NULL;
     return GRAIL_OK;
 }
 

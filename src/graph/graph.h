@@ -51,6 +51,8 @@ typedef struct graph {
     extent image;    /* positions that the network expects; 0 = any */
     double **tables; /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
+    region **regions; /* [region_count] owned, which nodes of other programs borrow */
+    int region_count;
     int64_t vocabulary; /* token ids are below it */
     bool one_width; /* in a block the FFNs of branches have one width, and others a multiple of it:
                        what describes the network has one number for them */
@@ -100,6 +102,9 @@ grail_status graph_add_node(graph *g, const node *n, int *out) GRAIL_MUST_CHECK;
 
 /** Takes *table over, which nodes of the graph may borrow from then on, and leaves NULL. */
 grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
+
+/** The same of a region. */
+grail_status graph_own_region(graph *g, region **r) GRAIL_MUST_CHECK;
 
 /** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
 grail_status graph_add_output(graph *g, int value, const char *name,

@@ -3,6 +3,7 @@
 #define GRAIL_GRAPH_NODE_H
 
 #include "graph/attributes.h"
+#include "runtime/region.h"
 
 typedef enum node_kind {
 #define OPERATOR(kind, name, ...) NODE_##kind,
@@ -41,6 +42,7 @@ typedef struct node {
         clamp_attributes clamp;
         join_attributes join;
         slice_attributes slice;
+        region *region;      /* borrowed from the graph */
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

@@ -106,6 +106,11 @@ OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axi
 OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .width = WIDTH_SLICE,
          .check = run_fits)
 
+/* up to three values -> what other programs than grail compute of them, `region`: nothing is known
+ * of it but the width of what it makes */
+OPERATOR(OPAQUE, opaque, .inputs = 1, .most_inputs = 3, .axis = AXIS_ENDS, .width = WIDTH_REGION,
+         .check = region_fits, .extent = region_positions_of, .may_overflow = true)
+
 /* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are
  * not chosen; weight[outputs]: what is added to what they are chosen by */
 OPERATOR(ROUTE, route, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = choice_fits,

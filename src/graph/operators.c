@@ -86,6 +86,19 @@ static grail_status run_fits(const graph *g, const node *n, const int64_t *in)
                            n->block, (long long)s->length, (long long)s->first, (long long)in[0]);
 }
 
+/* Nothing in it changes, so neither does what it reads. */
+static grail_status region_fits(const graph *g, const node *n, const int64_t *in)
+{
+    (void)g;
+    for (int i = 0; i < n->input_count; i++) {
+        const int64_t expected = region_input_width(n->region, i);
+        if (in[i] != expected) {
+            return width_mismatch(g, n, region_name(n->region), expected, in[i]);
+        }
+    }
+    return GRAIL_OK;
+}
+
 static bool groups_are_even(const route_attributes *r, int64_t outputs)
 {
     return r->groups == 0 ||
@@ -254,6 +267,20 @@ static grail_status routed_positions(const graph *g, const node *n, const extent
                      (long long)in[1].height, (long long)in[1].width);
 }
 
+static grail_status region_positions_of(const graph *g, const node *n, const extent *in,
+                                        extent *out)
+{
+    region_positions from[NODE_MAX_INPUTS];
+    region_positions to = {0};
+    (void)g;
+    for (int i = 0; i < n->input_count; i++) {
+        from[i] = (region_positions){in[i].height, in[i].width};
+    }
+    CHECK(region_measure(n->region, from, &to));
+    *out = (extent){to.height, to.width};
+    return GRAIL_OK;
+}
+
 /* -- the channel axis -------------------------------------------------------------------------- */
 
 static bool always(const node *n)
@@ -414,6 +441,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + in[1] + (n->input_count > 2 ? in[2] : 0);
     case WIDTH_SLICE:
         return n->slice.length;
+    case WIDTH_REGION:
+        return region_width(n->region);
     case WIDTH_KEPT:
         break;
     }

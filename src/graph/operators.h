@@ -46,7 +46,8 @@ typedef enum width_rule {
     WIDTH_BESIDE,  /* of both inputs, head by head */
     WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
     WIDTH_SUM,     /* of all inputs */
-    WIDTH_SLICE    /* of the run */
+    WIDTH_SLICE,   /* of the run */
+    WIDTH_REGION   /* as the region states it */
 } width_rule;
 
 typedef struct operator_rules {

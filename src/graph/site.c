@@ -284,7 +284,9 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
         break;
     case AXIS_ENDS:
         axis_pin(a, n->output);
-        axis_pin(a, n->inputs[0]);
+        for (int i = 0; i < n->input_count; i++) {
+            axis_pin(a, n->inputs[i]);
+        }
         break;
     case AXIS_BESIDE:
         axis_join_heads(a, n->output, n->inputs[0]);

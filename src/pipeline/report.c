@@ -138,6 +138,26 @@ static grail_status rounded_to_json(const compression_request *request, json_t *
     return GRAIL_OK;
 }
 
+/* What stays as it is, since other programs compute it. */
+static grail_status regions_to_json(const grail_model *model, json_t *report)
+{
+    json_t *list = NULL;
+    grail_region_facts r;
+    for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
+        if (list == NULL) {
+            list = json_array();
+            CHECK(json_put(report, "regions", list));
+        }
+        json_t *one = json_object();
+        CHECK(json_push(list, one));
+        CHECK(json_put(one, "node", json_text(r.node)));
+        CHECK(json_put(one, "reason", json_text(r.reason)));
+        CHECK(json_put(one, "nodes", json_integer(r.nodes)));
+        CHECK(json_put(one, "channels", json_integer(r.channels)));
+    }
+    return GRAIL_OK;
+}
+
 static grail_status build_report(const grail_compression *c, json_t *report)
 {
     const compression_request *request = c->request;
@@ -157,6 +177,7 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     CHECK(profile_to_json(c, report));
     CHECK(json_put(report, "kept_activations", json_boolean(network->passes.keep_activations)));
     CHECK(loaders_to_json(request->narrowed.verdicts, report));
+    CHECK(regions_to_json(request->model, report));
     CHECK(sites_to_json(network->results, request->plan.count, report));
     json_t *non_finite =
         c->kept != NULL ? c->kept->tensors.non_finite : c->output->tensors.non_finite;

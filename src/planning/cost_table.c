@@ -123,7 +123,7 @@ static cost_axis channels_of(const counting *c, int value)
 /* Keys and values of attention that looks back; what runs quantised weights keeps them in F16. */
 static void add_caches(const counting *c, cost_table *t)
 {
-    const size_t bits = dtype_bits(c->model->tensors[0]->dtype);
+    const size_t bits = dtype_bits(model_first_dtype(c->model));
     for (int i = 0; i < c->graph->node_count; i++) {
         const node *n = &c->graph->nodes[i];
         const bool has_cache = operator_of(n)->axis == AXIS_HEADS && !n->attention.bidirectional;

@@ -21,7 +21,8 @@ typedef struct node_run {
     int64_t behind; /* rows of the weight behind those that it has in the graph */
     int64_t rows[NODE_MAX_INPUTS], columns[NODE_MAX_INPUTS]; /* of the inputs, live or not */
     int64_t samples;
-    extent in, out;         /* positions of the first input and of the output */
+    extent in, out;               /* positions of the first input and of the output */
+    extent each[NODE_MAX_INPUTS]; /* positions of every input */
     const token_past *past; /* NULL: the batch begins each sequence, and nothing goes on with it */
     kept_keys *kept_keys;   /* of this node, where there is a past */
     routed_rows routed;     /* those that are taken or put back */

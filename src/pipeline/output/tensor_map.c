@@ -59,7 +59,9 @@ static grail_status renumber(const compression_request *request, int64_t i, char
     char *own = NULL;
     *out = NULL;
     TRY(model_result_name(model, i, &name, &begin));
-    if (request->narrowed.blocks_left == blocks || !checkpoint_is_inside(model->checkpoint, i)) {
+    const bool drops = request->narrowed.blocks_left != blocks &&
+                       model->architecture->rename_tensor != NULL; /* else a block may be empty */
+    if (!drops || !checkpoint_is_inside(model->checkpoint, i)) {
         *out = name;
         name = NULL;
         goto out;

@@ -198,9 +198,9 @@ grail_status plan_from_options(const grail_model *model, const grail_compress_op
     TRY(plan_init(out, &(*sites)->list, rule));
     if (document != NULL) {
         TRY(plan_read(plan_source(o), document, &(*sites)->list, out));
-    } else {
+    } else if ((*sites)->list.count > 0 || grail_model_region_at(model, 0).node == NULL) {
         TRY(apply_sparsities(model, o, &(*sites)->list, out));
-    }
+    } /* else all of it may be regions: nothing is cut, as a notice of the model says */
     TRY(choose_compensation(o, rule, document, out));
 out:
     json_decref(document);

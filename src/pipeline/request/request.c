@@ -8,6 +8,7 @@
 #include "pipeline/request/experts.h"
 #include "pipeline/request/plan_check.h"
 #include "pipeline/request/plan_options.h"
+#include "pipeline/request/regions.h"
 #include "pipeline/request/teacher.h"
 
 #include <string.h>
@@ -281,6 +282,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         r->heal.blocks = false;
         r->heal.network = false;
     }
+    CHECK(regions_check(&r->cut, &r->heal, r->judges, r->samples->batch_count > 0));
     r->finishes_with_network = stays || finishes_with_network(r);
     r->finishes_with_head = r->narrowed.target != NULL;
     return check_ranks(r);

@@ -1,0 +1,494 @@
+#include "arch/onnx_regions.h"
+
+#include "arch/onnx_arguments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    USUAL_SIDE = 224, /* of images of any size, on which shapes are asked for */
+    REASON_SIZE = 1024,
+    MOST_READINGS = 1000,  /* each finds one more opaque node at least */
+    MOST_STEPS = 100000000 /* of all searches for regions */
+};
+
+struct onnx_barriers {
+    const onnx_file *file;
+    const char *path;
+    bool *is_opaque;   /* of nodes */
+    char **reasons;    /* of those nodes, owned */
+    bool *follows;     /* of values: from the images */
+    bool *is_wanted;   /* of values that opaque nodes make: a row reads it */
+    ort_tensor *asked; /* of values: shapes out of a trial, NULL before it */
+    int64_t input;     /* the images */
+    int64_t *marks;    /* of nodes: the last search that came there */
+    int64_t *stack;    /* [nodes] of that search */
+    int64_t search, steps, readings;
+    bool has_grown; /* in this reading */
+    bool is_last;   /* reading, which makes regions */
+};
+
+grail_status onnx_barriers_create(const onnx_file *file, const char *path, onnx_barriers **out)
+{
+    const size_t nodes = (size_t)file->node_count;
+    const size_t values = (size_t)file->value_count;
+    CHECK(memory_new(out, 1, sizeof **out));
+    onnx_barriers *b = *out;
+    b->file = file;
+    b->path = path;
+    CHECK(memory_new(&b->is_opaque, nodes, sizeof b->is_opaque[0]));
+    CHECK(memory_new(&b->reasons, nodes, sizeof b->reasons[0]));
+    CHECK(memory_new(&b->marks, nodes, sizeof b->marks[0]));
+    CHECK(memory_new(&b->stack, nodes, sizeof b->stack[0]));
+    CHECK(memory_new(&b->follows, values, sizeof b->follows[0]));
+    return memory_new(&b->is_wanted, values, sizeof b->is_wanted[0]);
+}
+
+void onnx_barriers_free(onnx_barriers *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    for (int64_t i = 0; b->reasons != NULL && i < b->file->node_count; i++) {
+        memory_free(b->reasons[i]);
+    }
+    memory_free(b->is_opaque);
+    memory_free(b->reasons);
+    memory_free(b->marks);
+    memory_free(b->stack);
+    memory_free(b->follows);
+    memory_free(b->is_wanted);
+    memory_free(b->asked);
+    memory_free(b);
+}
+
+bool onnx_is_opaque(const onnx_reading *r, int64_t i)
+{
+    return r->barriers->is_opaque[i];
+}
+
+void onnx_note_read(onnx_reading *r, int64_t value)
+{
+    const int64_t maker = value < 0 ? -1 : r->file->values[value].node;
+    if (maker >= 0 && r->barriers->is_opaque[maker]) {
+        r->barriers->is_wanted[value] = true;
+    }
+}
+
+/* -- readings ---------------------------------------------------------------------------------- */
+
+static bool any_follows(const onnx_barriers *b, const int64_t *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] >= 0 && b->follows[values[i]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void onnx_barriers_begin(onnx_reading *r, int64_t input)
+{
+    onnx_barriers *b = r->barriers;
+    b->input = input;
+    b->has_grown = false;
+    b->follows[input] = true;
+    for (int64_t i = 0; i < b->file->node_count; i++) {
+        const onnx_file_node *n = &b->file->nodes[i];
+        const bool follows = any_follows(b, n->inputs, n->node.input_count) ||
+                             any_follows(b, n->captures, n->capture_count);
+        for (int k = 0; follows && k < n->node.output_count; k++) {
+            if (n->outputs[k] >= 0) {
+                b->follows[n->outputs[k]] = true;
+            }
+        }
+    }
+    if (!b->is_last) { /* which goes by what the one before has found */
+        memset(b->is_wanted, 0, (size_t)b->file->value_count * sizeof b->is_wanted[0]);
+    }
+}
+
+grail_status onnx_barriers_end(onnx_reading *r, bool *again)
+{
+    onnx_barriers *b = r->barriers;
+    bool any = false;
+    for (int64_t i = 0; i < b->file->node_count && !any; i++) {
+        any = b->is_opaque[i];
+    }
+    *again = b->has_grown || (any && !b->is_last);
+    b->is_last = !b->has_grown;
+    return ++b->readings <= MOST_READINGS
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "has more than %d nodes that no row reads one after the other",
+                           MOST_READINGS);
+}
+
+/* Constants that a node reads may not be narrowed. */
+static void hold(onnx_reading *r, const int64_t *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t tensor = values[i] < 0 ? -1 : r->values[values[i]].tensor;
+        if (tensor >= 0) {
+            r->is_held[tensor] = true;
+        }
+    }
+}
+
+static grail_status make_opaque(onnx_reading *r, int64_t i, const char *reason)
+{
+    onnx_barriers *b = r->barriers;
+    const onnx_file_node *n = &r->file->nodes[i];
+    CHECK(memory_copy_string(&b->reasons[i], reason));
+    b->is_opaque[i] = true;
+    b->has_grown = true;
+    b->is_last = false;
+    hold(r, n->inputs, n->node.input_count);
+    hold(r, n->captures, n->capture_count);
+    return GRAIL_OK;
+}
+
+grail_status onnx_refuse_node(onnx_reading *r, int64_t i)
+{
+    char reason[REASON_SIZE];
+    error_copy(reason, sizeof reason);
+    return make_opaque(r, i, reason);
+}
+
+/* -- shapes ------------------------------------------------------------------------------------ */
+
+/* Whether a declared number of samples is that of the images; unsure where it is another symbol. */
+static bool is_batch(const onnx_value *images, const onnx_value *v, bool *is_sure)
+{
+    const char *symbol = v->symbols[0];
+    *is_sure = images->shape[0] > 0 || v->shape[0] > 0 || symbol == NULL ||
+               (images->symbols[0] != NULL && strcmp(symbol, images->symbols[0]) == 0);
+    return v->shape[0] == images->shape[0];
+}
+
+/* What the file says of a value; *is_sure false: not enough. Width 0: it is no value of a graph. */
+static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is_sure)
+{
+    const onnx_value *v = &b->file->values[value];
+    onnx_known k = {.value = GRAPH_NONE, .tensor = -1};
+    *is_sure = v->element != 0 && v->rank >= 0;
+    if (!*is_sure || v->element != ONNX_FLOAT || (v->rank != IMAGE_RANK && v->rank != FLAT_RANK)) {
+        return k;
+    }
+    if (!is_batch(&b->file->values[b->input], v, is_sure)) {
+        return k;
+    }
+    *is_sure = *is_sure && v->shape[1] > 0;
+    k.rank = v->rank;
+    k.width = *is_sure ? v->shape[1] : 0;
+    k.one = v->rank == FLAT_RANK || (v->shape[2] == 1 && v->shape[3] == 1);
+    return k;
+}
+
+static int64_t samples_of(const onnx_barriers *b)
+{
+    const int64_t declared = b->file->values[b->input].shape[0];
+    return declared > 0 ? declared : 2;
+}
+
+/* Lets ONNX Runtime run the network on zeros for all shapes that the file does not tell. */
+static grail_status ask_shapes(onnx_reading *r)
+{
+    grail_status status = GRAIL_OK;
+    onnx_barriers *b = r->barriers;
+    const onnx_file *f = b->file;
+    const extent *image = &r->g->image;
+    const bool is_open = image->height <= 0;
+    int64_t *values = NULL;
+    int64_t *nodes = NULL;
+    ort_tensor *shapes = NULL;
+    int64_t count = 0;
+    TRY(memory_new(&values, (size_t)f->value_count, sizeof values[0]));
+    TRY(memory_new(&nodes, (size_t)f->node_count, sizeof nodes[0]));
+    for (int64_t i = 0; i < f->node_count; i++) {
+        nodes[i] = i;
+    }
+    for (int64_t v = 0; v < f->value_count; v++) {
+        bool is_sure = true;
+        if (b->follows[v] && v != b->input) {
+            (void)declared_shape(b, v, &is_sure);
+        }
+        if (!is_sure) {
+            values[count++] = v;
+        }
+    }
+    TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
+    const region_parts network = {.file = f,
+                                  .node_count = f->node_count,
+                                  .nodes = nodes,
+                                  .input_count = 1,
+                                  .inputs = {{b->input, IMAGE_RANK, IMAGE_CHANNELS}}};
+    TRY(region_probe(&network, samples_of(b),
+                     (region_positions){is_open ? USUAL_SIDE : image->height,
+                                        is_open ? USUAL_SIDE : image->width},
+                     count, values, shapes));
+    TRY(memory_new(&b->asked, (size_t)f->value_count, sizeof b->asked[0]));
+    for (int64_t i = 0; i < count; i++) {
+        b->asked[values[i]] = shapes[i];
+    }
+out:
+    memory_free(values);
+    memory_free(nodes);
+    memory_free(shapes);
+    return status;
+}
+
+/* *out <- rank and width of a value as one of a graph; a width of 0: it cannot be one. */
+static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
+{
+    onnx_barriers *b = r->barriers;
+    bool is_sure = true;
+    *out = (onnx_known){.value = GRAPH_NONE, .tensor = -1};
+    if (!b->follows[value]) {
+        return GRAIL_OK;
+    }
+    *out = declared_shape(b, value, &is_sure);
+    if (is_sure) {
+        return GRAIL_OK;
+    }
+    if (b->asked == NULL) {
+        const grail_status status = ask_shapes(r);
+        if (status != GRAIL_OK) {
+            char why[REASON_SIZE];
+            error_copy(why, sizeof why);
+            error_set(status, "%s", b->reasons[r->node - r->file->nodes]);
+            error_append("; the file does not declare the shape of '%s', which it makes, and it "
+                         "cannot be found out: %s",
+                         b->file->values[value].name, why);
+            return status;
+        }
+    }
+    const ort_tensor *t = &b->asked[value];
+    const bool fits = t->element == ONNX_FLOAT && (t->rank == IMAGE_RANK || t->rank == FLAT_RANK) &&
+                      t->shape[0] == samples_of(b);
+    out->rank = fits ? t->rank : 0;
+    out->width = fits ? t->shape[1] : 0;
+    out->one = fits && (t->rank == FLAT_RANK || (t->shape[2] == 1 && t->shape[3] == 1));
+    return GRAIL_OK;
+}
+
+/* Height and width of a value of the graph; 0 where they are not known. */
+static extent positions_of(const onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
+    if (v->rank == IMAGE_RANK && v->shape[2] > 0 && v->shape[3] > 0) {
+        return (extent){v->shape[2], v->shape[3]};
+    }
+    return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[2], t->shape[3]} : (extent){0, 0};
+}
+
+grail_status onnx_check_positions(const onnx_reading *r)
+{
+    extent first = {0, 0};
+    for (int k = 0; k < r->node->node.input_count; k++) {
+        const int64_t value = r->node->inputs[k];
+        const bool is_image = value >= 0 && r->values[value].value != GRAPH_NONE &&
+                              r->values[value].rank == IMAGE_RANK;
+        const extent now = is_image ? positions_of(r, value) : (extent){0, 0};
+        if (now.height <= 1 && now.width <= 1) {
+            continue;
+        }
+        if (first.height > 0 && (first.height != now.height || first.width != now.width)) {
+            return onnx_misfit("reads %lld x %lld and %lld x %lld positions, expected the same",
+                               (long long)first.height, (long long)first.width,
+                               (long long)now.height, (long long)now.width);
+        }
+        first = now;
+    }
+    return GRAIL_OK;
+}
+
+/* -- regions ----------------------------------------------------------------------------------- */
+
+/* A region that is being found. */
+typedef struct cone {
+    int64_t *nodes; /* owned */
+    int64_t node_count;
+    int64_t *inputs; /* values of the file, owned */
+    int64_t input_count;
+} cone;
+
+static void cone_fini(cone *c)
+{
+    memory_free(c->nodes);
+    memory_free(c->inputs);
+}
+
+/* Whether a value of the graph is read in place of what makes it. Zeros around one are no part of
+ * it. */
+static bool is_border(const onnx_reading *r, int64_t value, bool through_opaque)
+{
+    const onnx_known *k = &r->values[value];
+    const int64_t maker = r->file->values[value].node;
+    return k->value != GRAPH_NONE && !onnx_is_padded(k) &&
+           !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
+}
+
+static grail_status add_input(cone *c, int64_t value)
+{
+    for (int64_t i = 0; i < c->input_count; i++) {
+        if (c->inputs[i] == value) {
+            return GRAIL_OK;
+        }
+    }
+    CHECK(memory_reserve(&c->inputs, (size_t)c->input_count + 1, sizeof c->inputs[0]));
+    c->inputs[c->input_count++] = value;
+    return GRAIL_OK;
+}
+
+/* Goes to what makes these values, but not beyond those that the graph has. */
+static grail_status visit(onnx_reading *r, const int64_t *values, int64_t count,
+                          bool through_opaque, int64_t *depth, cone *c)
+{
+    onnx_barriers *b = r->barriers;
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] < 0 || ++b->steps > MOST_STEPS) {
+            CHECK(values[i] < 0
+                      ? GRAIL_OK
+                      : error_set(GRAIL_ERROR_UNSUPPORTED, "has too many nodes that no row reads"));
+            continue;
+        }
+        const int64_t maker = r->file->values[values[i]].node;
+        if (is_border(r, values[i], through_opaque)) {
+            CHECK(add_input(c, values[i]));
+        } else if (maker >= 0 && b->marks[maker] != b->search) {
+            b->marks[maker] = b->search;
+            b->stack[(*depth)++] = maker;
+        }
+    }
+    return GRAIL_OK;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a;
+    const int64_t right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* All that leads to the node at hand. */
+static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
+{
+    onnx_barriers *b = r->barriers;
+    int64_t depth = 0;
+    c->node_count = 0;
+    c->input_count = 0;
+    b->search++;
+    b->stack[depth++] = r->node - r->file->nodes;
+    b->marks[b->stack[0]] = b->search;
+    while (depth > 0) {
+        const int64_t i = b->stack[--depth];
+        const onnx_file_node *n = &r->file->nodes[i];
+        CHECK(memory_reserve(&c->nodes, (size_t)c->node_count + 1, sizeof c->nodes[0]));
+        c->nodes[c->node_count++] = i;
+        CHECK(visit(r, n->inputs, n->node.input_count, through_opaque, &depth, c));
+        CHECK(visit(r, n->captures, n->capture_count, through_opaque, &depth, c));
+    }
+    qsort(c->nodes, (size_t)c->node_count, sizeof c->nodes[0], compare_nodes);
+    return GRAIL_OK;
+}
+
+/* Makes the node of the last of its inputs a part of it, so that it reads what that reads: in the
+ * end the images alone. */
+static grail_status enlarge(onnx_reading *r, const cone *c)
+{
+    int64_t last = -1;
+    for (int64_t i = 0; i < c->input_count; i++) {
+        const int64_t maker = r->file->values[c->inputs[i]].node;
+        last = maker > last ? maker : last;
+    }
+    return make_opaque(r, last,
+                       "it is in front of nodes that no row reads, and that read more values than "
+                       "a node of grail does");
+}
+
+static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, onnx_known *k)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_barriers *b = r->barriers;
+    region *made = NULL;
+    node n = node_of(NODE_OPAQUE, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
+    region_parts parts = {.file = r->file,
+                          .path = b->path,
+                          .node_count = c->node_count,
+                          .nodes = c->nodes,
+                          .input_count = (int)c->input_count,
+                          .output = {value, k->rank, k->width},
+                          .takes_one_sample = r->file->values[b->input].shape[0] == 1};
+    for (int i = 0; i < parts.input_count; i++) {
+        const onnx_known *x = &r->values[c->inputs[i]];
+        parts.inputs[i] = (region_value){c->inputs[i], x->rank, x->width};
+        n.inputs[n.input_count++] = x->value;
+    }
+    for (int64_t i = 0; !b->is_opaque[c->nodes[i]]; i++) {
+        parts.first = c->nodes[i + 1]; /* of constants and pads come before */
+    }
+    parts.first = b->is_opaque[c->nodes[0]] ? c->nodes[0] : parts.first;
+    parts.reason = b->reasons[parts.first];
+    TRY(region_create(&parts, &made));
+    n.region = made;
+    TRY(graph_own_region(r->g, &made));
+    TRY(graph_add_node(r->g, &n, &k->value));
+out:
+    region_free(made);
+    return status;
+}
+
+/* Gives a value that a row may read: made by a region, or, until all opaque nodes are known, by
+ * none. */
+static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
+{
+    grail_status status = GRAIL_OK;
+    onnx_barriers *b = r->barriers;
+    cone c = {0};
+    node stand_in = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
+    if (!b->is_last) {
+        return graph_add_node(r->g, &stand_in, &k->value);
+    }
+    if (!b->is_wanted[value]) {
+        return GRAIL_OK;
+    }
+    TRY(find_cone(r, false, &c));
+    if (c.input_count > NODE_MAX_INPUTS) {
+        TRY(find_cone(r, true, &c));
+    }
+    if (c.input_count > NODE_MAX_INPUTS) {
+        TRY(enlarge(r, &c));
+    } else {
+        TRY(add_region(r, &c, value, k));
+    }
+out:
+    cone_fini(&c);
+    return status;
+}
+
+grail_status onnx_read_opaque(onnx_reading *r)
+{
+    const onnx_file_node *n = r->node;
+    if (r->file->values[r->barriers->input].shape[0] > 1) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s; that is left to ONNX Runtime in networks of any number of images or "
+                         "of one, and this one takes %lld at a time",
+                         r->barriers->reasons[n - r->file->nodes],
+                         (long long)r->file->values[r->barriers->input].shape[0]);
+    }
+    for (int i = 0; i < n->node.output_count; i++) {
+        onnx_known k;
+        if (n->outputs[i] < 0 || r->values[n->outputs[i]].readers == 0) {
+            continue;
+        }
+        CHECK(shape_of(r, n->outputs[i], &k));
+        if (k.width > 0) {
+            CHECK(give_made(r, n->outputs[i], &k));
+        }
+        k.rank = k.value == GRAPH_NONE ? 0 : k.rank;
+        CHECK(onnx_give(r, i, k));
+    }
+    return GRAIL_OK;
+}

@@ -1,0 +1,65 @@
+/* Regions: neighbouring nodes of an ONNX model that grail has no row for, of which ONNX Runtime
+ * computes one value from up to three others. What they are is not looked at. A region is used by
+ * several threads. */
+#ifndef GRAIL_RUNTIME_REGION_H
+#define GRAIL_RUNTIME_REGION_H
+
+#include "runtime/onnxruntime.h"
+#include "runtime/region_model.h"
+
+enum { REGION_MOST_INPUTS = 3 };
+
+typedef struct region region;
+
+/** Height and width of an image, 1 and 1 of [samples, channels]. */
+typedef struct region_positions {
+    int64_t height, width;
+} region_positions;
+
+/** `nodes`, in the order of the file, of which `first` is one that no row reads, for the reason
+ * that it was refused with. All are copied; `file`, which lies at `path`, must outlive *out, which
+ * is owned: region_free. */
+typedef struct region_parts {
+    const onnx_file *file;
+    const char *path;
+    int64_t node_count, first;
+    const int64_t *nodes;
+    const char *reason;
+    int input_count;
+    region_value inputs[REGION_MOST_INPUTS], output;
+    bool takes_one_sample; /* at a time */
+} region_parts;
+
+grail_status region_create(const region_parts *parts, region **out) GRAIL_MUST_CHECK;
+void region_free(region *r); /* NULL is allowed */
+
+/** "node 'name' (Operator)" of its first node; and why it is in a region. */
+const char *region_name(const region *r);
+const char *region_reason(const region *r);
+int64_t region_node_count(const region *r);
+/** Channels of what it makes. */
+int64_t region_width(const region *r);
+int64_t region_input_width(const region *r, int input);
+
+/** GRAIL_ERROR_UNSUPPORTED where ONNX Runtime is missing or refuses the region: what a run asks
+ * before it begins. */
+grail_status region_start(region *r) GRAIL_MUST_CHECK;
+
+/** The positions of its output, from those of its inputs: as the file declares them, or else of one
+ * sample of zeros. */
+grail_status region_measure(region *r, const region_positions in[],
+                            region_positions *out) GRAIL_MUST_CHECK;
+
+/** out[samples x positions, width] <- what it makes of inputs in the same form. Other shapes than
+ * `made`, which region_measure gave, are GRAIL_ERROR_SHAPE. */
+grail_status region_run(region *r, int64_t samples, const region_positions in[],
+                        const float *const inputs[], region_positions made,
+                        float *out) GRAIL_MUST_CHECK;
+
+/** shapes[count] <- what a network makes of `samples` images of zeros: element and shape of each of
+ * these values. The names in shapes are set. */
+grail_status region_probe(const region_parts *network, int64_t samples, region_positions image,
+                          int64_t count, const int64_t values[],
+                          ort_tensor shapes[]) GRAIL_MUST_CHECK;
+
+#endif

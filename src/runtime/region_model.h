@@ -1,0 +1,21 @@
+/* Nodes of an ONNX model as a model of their own. */
+#ifndef GRAIL_RUNTIME_REGION_MODEL_H
+#define GRAIL_RUNTIME_REGION_MODEL_H
+
+#include "format/onnx/onnx_file.h"
+
+/** A value that such a model reads. */
+typedef struct region_value {
+    int64_t value; /* of the file */
+    int rank;      /* 4: [samples, channels, height, width]; 2: [samples, channels] */
+    int64_t width; /* channels */
+} region_value;
+
+/** Appends the model to *out: nodes of the file, in its order, and the constants that they read.
+ * Values that lie in another file, and operators that draw random numbers, are
+ * GRAIL_ERROR_UNSUPPORTED. */
+grail_status region_model_put(const onnx_file *file, int64_t node_count, const int64_t nodes[],
+                              int input_count, const region_value inputs[], int64_t output_count,
+                              const int64_t outputs[], buffer *out) GRAIL_MUST_CHECK;
+
+#endif
