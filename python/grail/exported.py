@@ -25,6 +25,7 @@ from .samples import Samples
 from .surgery import resized, tensors_of
 
 _AGREEMENT = 1e-4  # of the narrow module and the narrow file, relative to the largest output
+_RESEMBLANCE = 1e-2  # the same of dense ones, where another activation makes a tenth or more
 _EXAMPLES = 4  # images that are exported and compared with
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
@@ -65,6 +66,18 @@ def compress(
         made, _ = resized(module, tensors)
         result = _Written(made, report.output, name)
     return made, dataclasses.replace(report, output=None, result=result), difference
+
+
+def computes(module: nn.Module, model: Model, samples: Any) -> bool:
+    """Whether a module computes what grail does of its tensors, of pixels in memory. A module whose
+    tensors are named as a family's may still be another one."""
+    try:
+        pixels = _examples(samples)
+        expected = torch.from_numpy(Runner(model).images(pixels))
+        made = _outputs(_plain(module, pixels), pixels)
+    except Exception:  # what was asked for says why, or does not need it
+        return True
+    return expected.shape != made.shape or _apart(expected, made) <= _RESEMBLANCE
 
 
 class _Written(Result):

@@ -77,6 +77,10 @@ def compress(
         model = Model.from_tensors(config, tensors, documents=documents, name=name, set=settings)
     except (FormatError, ShapeError, UnsupportedError):
         return _by_export(module, samples, set or {}, options)
+    if model.facts.reads_images and not exported.computes(module, model, samples):
+        kind = model.facts.architecture
+        warn(f"{name}: its tensors are named as those of {kind}, but it computes something else")
+        return _by_export(module, samples, set or {}, options)
     report = run.compress(model, calib=samples, **options)
     if report.result is None:
         return Narrowed(None, _DRY, report)

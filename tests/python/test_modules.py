@@ -283,6 +283,22 @@ def test_misuse_and_interruption(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         grail.torch.compress(network, PIXELS, **CUT)
 
 
+def test_a_module_that_only_looks_like_a_family(folder: Path) -> None:
+    torchvision = pytest.importorskip("torchvision")
+    block = torchvision.models.resnet.BasicBlock
+    network = made(lambda: torchvision.models.ResNet(block, [1, 1, 1, 1], num_classes=10))
+    options = {**CUT, "selector": "magnitude-l1", "compensate": "none"}
+    assert grail.torch.compress(network, PIXELS, **options).difference is None
+    network.layer1[0].relu = nn.Tanhshrink()
+    with pytest.raises(grail.UnsupportedError), pytest.warns(match="computes something else"):
+        grail.torch.compress(network, PIXELS, **options)
+    network.layer1[0].relu = nn.Hardswish()
+    with pytest.warns(grail.errors.GrailWarning, match="as those of resnet, but it computes"):
+        narrow = grail.torch.compress(network, PIXELS, **options)
+    assert narrow.difference is not None
+    assert isinstance(narrow.module.layer1[0].relu, nn.Hardswish)
+
+
 class Affine(nn.Module):  # type: ignore[name-defined,misc]
     def __init__(self, width: int, has_attribute: bool) -> None:
         super().__init__()
