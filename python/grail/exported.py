@@ -65,7 +65,8 @@ def compress(
         difference = _difference(trial, narrow, pixels)
         made, _ = resized(module, tensors)
         result = _Written(made, report.output, name)
-    return made, dataclasses.replace(report, output=None, result=result), difference
+    report = dataclasses.replace(report, output=None, result=result, loaders=())  # of the file
+    return made, report, difference
 
 
 def computes(module: nn.Module, model: Model, samples: Any) -> bool:
@@ -90,7 +91,9 @@ class _Written(Result):
         }
         self.dtypes = {key: array.dtype for key, array in self._arrays.items()}
         self.documents = {
-            file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".onnx"
+            file.name: file.read_bytes()
+            for file in folder.iterdir()
+            if not file.name.startswith(f"{name}.onnx")
         }
 
     def __getitem__(self, name: str) -> Any:
