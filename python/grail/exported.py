@@ -257,9 +257,13 @@ def _changed(
         elif len(names[id(own[name])]) > 1:
             first, second, *_ = names[id(own[name])]
             raise UnsupportedError(f"its '{first}' is also '{second}'")
-    unused = [key for key, tensor in own.items() if key not in before and tensor.ndim > 0]
+    unused = [
+        name
+        for name, tensor in own.items()
+        if tensor.is_floating_point() and not before.keys() & {*names[id(tensor)]}
+    ]
     if unused and changed:
-        warn(f"inference does not use '{unused[0]}' and {len(unused) - 1} others, which stay")
+        warn(f"inference does not use '{unused[0]}', one of {len(unused)} tensors that stay")
     return changed
 
 
