@@ -21,6 +21,12 @@ from .watch import Progress, Watch
 Layer = Union["nn.Module", str]
 _MAKERS = (nn.Linear, nn.Conv2d)
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_RMS_NORM = tuple(filter(None, [getattr(nn, "RMSNorm", None)]))  # torch 2.4
+_CONVOLUTIONS = (
+    *(nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
+)
 _PATCH_FLOATS = 1 << 24  # of an input of a convolution that are unfolded at once
 
 
@@ -36,22 +42,36 @@ class NarrowedSite:
     fit: Fitted | None  # None: nothing was fitted
 
 
-def sizes(layer: nn.Module, tensors: Mapping[str, Any]) -> dict[str, int] | None:
+def sizes(layer: nn.Module, tensors: Mapping[str, Any]) -> dict[str, Any] | None:
     """The attributes of a layer that has these tensors; None: it is of no kind that is known."""
     shape: tuple[int, ...] = tuple(tensors["weight"].shape) if "weight" in tensors else ()
     if isinstance(layer, nn.Linear):
         return {"out_features": shape[0], "in_features": shape[1]}
-    if isinstance(layer, nn.Conv2d):
-        groups = shape[0] if layer.groups > 1 else 1
-        return {"out_channels": shape[0], "in_channels": shape[1] * groups, "groups": groups}
-    if isinstance(layer, _NORMS):
+    if isinstance(layer, _CONVOLUTIONS):
+        turned = int(layer.transposed)  # [in, out / groups, ...], not [out, in / groups, ...]
+        groups = layer.groups
+        if 1 < groups == layer.in_channels:
+            groups = shape[0] * groups // layer.weight.shape[0]
+        channels = (shape[0], shape[1] * groups)
+        return {
+            "out_channels": channels[turned],
+            "in_channels": channels[1 - turned],
+            "groups": groups,
+        }
+    if isinstance(layer, (*_NORMS, *_INSTANCE_NORMS)):
         return {"num_features": len(next(iter(tensors.values())))}
+    if isinstance(layer, nn.GroupNorm):
+        return {"num_channels": shape[0]}
+    if isinstance(layer, (nn.LayerNorm, *_RMS_NORM)):
+        return {"normalized_shape": shape}
+    if isinstance(layer, nn.Embedding):
+        return {"num_embeddings": shape[0], "embedding_dim": shape[1]}
     if isinstance(layer, nn.PReLU):
         return {"num_parameters": shape[0]}
     return None
 
 
-def clone(layer: nn.Module, tensors: Mapping[str, Any], sizes: Mapping[str, int]) -> nn.Module:
+def clone(layer: nn.Module, tensors: Mapping[str, Any], sizes: Mapping[str, Any]) -> nn.Module:
     """The layer with other tensors; its class, hooks and settings stay."""
     made = copy.copy(layer)
     made._parameters = dict(layer._parameters)
@@ -64,13 +84,51 @@ def clone(layer: nn.Module, tensors: Mapping[str, Any], sizes: Mapping[str, int]
         else:
             made._buffers[name] = tensor
     for name, size in sizes.items():
-        setattr(made, name, int(size))
+        setattr(made, name, size)
     return made
 
 
 def put(module: nn.Module, name: str, layer: nn.Module) -> None:
     parent, _, leaf = name.rpartition(".")
     module.get_submodule(parent)._modules[leaf] = layer
+
+
+def resized(module: nn.Module, tensors: Mapping[str, Any]) -> tuple[Any, str]:
+    """A copy of a module with these in place of its own tensors, or None and why there is none."""
+    left = dict(tensors)
+    own = module.state_dict(keep_vars=True).items()
+    made = copy.deepcopy(module, {id(tensor): tensor for name, tensor in own if name in left})
+    for name, layer in list(made.named_modules()):
+        keys = [*layer._parameters, *layer._buffers]
+        new = {key: left.pop(name + "." * bool(name) + key, None) for key in keys}
+        new = {key: tensor for key, tensor in new.items() if tensor is not None}
+        widths = {
+            size
+            for key, tensor in new.items()
+            for size, now in zip(getattr(layer, key).shape, tensor.shape)
+            if size != now
+        }
+        room = sizes(layer, new) if widths else {}
+        if room is None and (said := _says_width(layer, widths)):
+            kind = type(layer).__name__
+            return None, f"the {kind} '{name}' has its width, too, as its attribute '{said}'"
+        if new and name:
+            put(made, name, clone(layer, new, room or {}))
+        elif new:
+            made = clone(layer, new, room or {})  # its submodules stay those that put() changes
+    if left:
+        return None, f"it has no tensor '{next(iter(left))}'"
+    return made, ""
+
+
+def _says_width(layer: nn.Module, widths: set[int]) -> str:
+    """An attribute of a layer of a kind that is not known, by which it may compute."""
+    name: str
+    for name, value in vars(layer).items():
+        several = value if isinstance(value, (tuple, list)) else [value]
+        if any(type(one) is int and one in widths for one in several):
+            return name
+    return ""
 
 
 def check_module(module: Any) -> None:
@@ -262,9 +320,9 @@ class _Surgery:
         if not isinstance(batch, (tuple, list, Mapping)):
             arguments = (batch,)
         if overrides is None:
-            return _tensors(self.module(*arguments, **keywords))
+            return tensors_of(self.module(*arguments, **keywords))
         call = torch.func.functional_call
-        return _tensors(call(self.module, dict(overrides), tuple(arguments), dict(keywords)))
+        return tensors_of(call(self.module, dict(overrides), tuple(arguments), dict(keywords)))
 
     def calls(self, batch: Any, name: str) -> list[tuple[Any, Any]]:
         """Inputs and outputs of a layer while the module runs."""
@@ -445,6 +503,6 @@ def _patches(layer: Any, x: Any) -> Any:
     return nn.functional.unfold(padded, size, **how).transpose(1, 2)
 
 
-def _tensors(value: Any) -> list[Any]:
+def tensors_of(value: Any) -> list[Any]:
     """Those in what a module gives."""
     return [leaf for leaf in tree_leaves(value) if torch.is_tensor(leaf)]

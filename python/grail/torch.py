@@ -11,24 +11,28 @@ from typing import Any
 
 from torch import nn
 
-from . import run
-from .errors import warn
+from . import exported, run
+from .errors import FormatError, ShapeError, UnsupportedError, warn
 from .model import Model
 from .result import Result
 from .samples import Samples
-from .surgery import NarrowedSite, check_module, check_tensor, clone, narrow, put, sizes
+from .surgery import NarrowedSite, check_module, check_tensor, narrow, resized
 
 __all__ = ["Narrowed", "NarrowedSite", "compress", "narrow"]
+_DRY = "a dry run makes no network"
 
 
 @dataclass(frozen=True)
 class Narrowed:
     """What compress() made. `module` is the narrowed module; None where no stock class has these
-    widths, which `reason` says. `report.result` has the tensors and documents in any case."""
+    widths, which `reason` says. `report.result` has the tensors and documents in any case.
+    `difference` is that of the module's outputs from what grail computes, relative to the largest,
+    where the module went through ONNX."""
 
     module: Any
     reason: str
     report: run.Report
+    difference: float | None = None
 
     @property
     def result(self) -> Result:
@@ -46,8 +50,12 @@ def compress(
     set: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Narrowed:
-    """Narrows a copy of a live module of a family that grail knows, of transformers, timm or
-    torchvision, without a disk. Its tensors are borrowed and stay as they are.
+    """Narrows a copy of a live module, which stays as it is.
+
+    Families of transformers, timm and torchvision that grail knows need no disk. Any other module
+    that classifies images is exported to ONNX in a temporary directory (torch, onnx, onnxscript),
+    narrowed there, and its narrow layers are put into a copy, which must compute what grail does of
+    that file; where one of this cannot be done, UnsupportedError says which.
 
     `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples. `documents`
     are other files of its directory, such as "tokenizer.json". The options are those of
@@ -56,21 +64,46 @@ def compress(
     check_module(module)
     for name, tensor in module.state_dict(keep_vars=True).items():
         check_tensor(name, tensor)
-    config, tensors, settings = _saved_form(module)
-    settings.update(set or {})
-    name = type(module).__name__
-    model = Model.from_tensors(config, tensors, documents=documents, name=name, set=settings)
-    if options.get("eval") is not None:
-        options["eval"] = _samples(options["eval"])
     if options.get("output") is not None:
         raise TypeError("compress() of a live module has no output; grail.compress() writes one")
-    report = run.compress(model, calib=_samples(samples), sparsity=sparsity, **options)
+    samples = _samples(samples)
+    if options.get("eval") is not None:
+        options["eval"] = _samples(options["eval"])
+    options["sparsity"] = sparsity
+    name = type(module).__name__
+    config, tensors, settings = _saved_form(module)
+    settings.update(set or {})
+    try:
+        model = Model.from_tensors(config, tensors, documents=documents, name=name, set=settings)
+    except (FormatError, ShapeError, UnsupportedError):
+        return _by_export(module, samples, set or {}, options)
+    if model.facts.reads_images and not exported.computes(module, model, samples):
+        kind = model.facts.architecture
+        warn(f"{name}: its tensors are named as those of {kind}, but it computes something else")
+        return _by_export(module, samples, set or {}, options)
+    report = run.compress(model, calib=samples, **options)
     if report.result is None:
-        return Narrowed(None, "a dry run makes no network", report)
+        return Narrowed(None, _DRY, report)
     made, reason = _live(module, report.result, report)
     if made is None:
         warn(f"{name}: no live module: {reason}; result has the tensors")
     return Narrowed(made, reason, report)
+
+
+def _by_export(
+    module: nn.Module,
+    samples: Any,
+    settings: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Narrowed:
+    try:
+        made, report, difference = exported.compress(module, samples, settings, options)
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"{type(module).__name__} is of no family that grail knows, and by way of ONNX "
+            f"{error.message}; grail.torch.narrow cuts any module at sites that you name"
+        ) from error
+    return Narrowed(made, _DRY if made is None else "", report, difference)
 
 
 def _samples(samples: Any) -> Any:
@@ -149,7 +182,10 @@ def _timm_config(module: nn.Module, preset: Any) -> dict[str, Any]:
 def _live(module: nn.Module, result: Result, report: run.Report) -> tuple[Any, str]:
     """A module with these tensors, or None and why there is none."""
     if not _is_transformers(module):
-        return _resized(module, result, report)
+        cut = {site.kind for site in report.sites if site.kept < site.units} - {"ffn", "conv"}
+        if cut:
+            return None, f"its class keeps the number of {' and '.join(sorted(cut))}"
+        return resized(module, result.torch())
     verdict = next((one for one in report.loaders if one.name == "transformers"), None)
     if verdict is None or not verdict.loads or "trust_remote_code" in verdict.reason:
         return None, "transformers: " + (verdict.reason if verdict else "it has no class for it")
@@ -173,27 +209,3 @@ def _live(module: nn.Module, result: Result, report: run.Report) -> tuple[Any, s
     if getattr(module, "generation_config", None) is not None:
         made.generation_config = copy.deepcopy(module.generation_config)
     return made.train(module.training), ""
-
-
-def _resized(module: nn.Module, result: Result, report: run.Report) -> tuple[Any, str]:
-    """A copy whose linear layers, convolutions and batch norms have the widths of the result."""
-    cut = {site.kind for site in report.sites if site.kept < site.units} - {"ffn", "conv"}
-    if cut:
-        return None, f"its class keeps the number of {' and '.join(sorted(cut))}"
-    shared = {id(tensor): tensor for tensor in module.state_dict(keep_vars=True).values()}
-    made = copy.deepcopy(module, shared)
-    tensors = result.torch()
-    for name, layer in list(made.named_modules()):
-        own = [*layer._parameters, *layer._buffers]
-        new = {key: tensors.pop(name + "." * bool(name) + key, None) for key in own}
-        new = {key: tensor for key, tensor in new.items() if tensor is not None}
-        changed = [key for key, tensor in new.items() if tensor.shape != getattr(layer, key).shape]
-        room = sizes(layer, new) if changed else {}
-        if changed and (room is None or not name):
-            kind = type(layer).__name__
-            return None, f"the {kind} '{name}' does not take other widths while it lives"
-        if new:
-            put(made, name, clone(layer, new, room or {}))
-    if tensors:
-        return None, f"it has no tensor '{next(iter(tensors))}'"
-    return made, ""

@@ -272,7 +272,8 @@ static grail_status describe_images(const grail_model *model, calibration *c,
     CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
     CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
-    if (source->preset == NULL && model->preparation != NULL) {
+    const bool is_prepared = source->preset != NULL || source->pixels != NULL;
+    if (!is_prepared && model->preparation != NULL) {
         CHECK(describe_preprocessing(model, c->description));
     }
     return json_put(c->description, "samples", json_integer(c->count));

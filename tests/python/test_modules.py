@@ -1,0 +1,354 @@
+"""Live modules of no family that grail knows, which go through a file of ONNX."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grail
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="these are modules of torch")
+nn = torch.nn
+
+from grail import surgery  # noqa: E402
+
+PIXELS = torch.randn(24, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+CUT: dict[str, Any] = {"sparsity": 0.25, "progress": False}
+
+
+class Gate(nn.Module):  # type: ignore[name-defined,misc]
+    """Squeeze and excitation."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(channels, channels // 4, 1)
+        self.excite = nn.Conv2d(channels // 4, channels, 1)
+
+    def forward(self, x: Any) -> Any:
+        mean = torch.relu(self.squeeze(x.mean((2, 3), keepdim=True)))
+        return x * torch.sigmoid(self.excite(mean))
+
+
+class Net(nn.Module):  # type: ignore[name-defined,misc]
+    def __init__(self, gate: Any = None) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, 2, 1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.expand = nn.Conv2d(16, 64, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(64)
+        self.depth = nn.Conv2d(64, 64, 3, padding=1, groups=64, bias=False)
+        self.norm2 = nn.BatchNorm2d(64)
+        self.gate = gate or nn.Identity()
+        self.project = nn.Conv2d(64, 16, 1)
+        self.head = nn.Linear(16, 10)
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d) and layer.bias is not None:
+                nn.init.zeros_(layer.bias)  # which an exporter takes for none
+
+    def features(self, x: Any) -> Any:
+        x = torch.relu(self.norm(self.stem(x)))
+        y = nn.functional.hardswish(self.norm1(self.expand(x)))
+        y = self.gate(nn.functional.hardswish(self.norm2(self.depth(y))))
+        return x + self.project(y)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.features(x).mean((2, 3)))
+
+
+class Plain(nn.Module):  # type: ignore[name-defined,misc]
+    """Two convolutions, and a class whose forward() may be wrong for other widths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 64
+        self.first = nn.Conv2d(3, 64, 3, padding=1)
+        self.second = nn.Conv2d(64, 64, 3, padding=1)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.inner(torch.relu(self.first(x))).mean((2, 3)))
+
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.second(x))
+
+
+class InReshape(Plain):
+    def forward(self, x: Any) -> Any:
+        mean = self.inner(torch.relu(self.first(x))).mean((2, 3), keepdim=True)
+        return self.head(mean.reshape(-1, self.width))
+
+
+class InValues(Plain):
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.second(x * (self.first.out_channels / self.width)))
+
+
+class OfData(Plain):
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.second(x)) if x.sum() > 0 else x
+
+
+class Twice(Plain):
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.second(torch.relu(self.second(x))))
+
+
+class Tied(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.third = nn.Conv2d(64, 64, 3, padding=1)
+        self.third.weight = self.second.weight
+
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.third(super().inner(x)))
+
+
+class Unused(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.aid = nn.Linear(64, 10)
+
+
+class WithoutScale(Plain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(64, affine=False)
+
+    def inner(self, x: Any) -> Any:
+        return torch.relu(self.second(torch.relu(self.norm(x))))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files go, of which none are left."""
+    pytest.importorskip("onnxscript", reason="PyTorch exports modules by onnxscript")
+    pytest.importorskip("onnx", reason="PyTorch exports modules by onnx")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    assert not list(tmp_path.glob("grail-*"))
+
+
+def made(kind: Any, *arguments: Any) -> Any:
+    """With batch norms that have seen images."""
+    torch.manual_seed(0)
+    network = kind(*arguments)
+    with torch.no_grad():
+        for _ in range(3):
+            network.train()(torch.randn(8, 3, 16, 16))
+    return network
+
+
+def outputs(network: Any, pixels: Any = PIXELS) -> Any:
+    modes = {layer: layer.training for layer in network.modules()}
+    with torch.no_grad():
+        found = network.eval()(pixels)
+    for layer, mode in modes.items():
+        layer.training = mode
+    return found
+
+
+def state(network: Any) -> dict[str, Any]:
+    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+
+def same(one: Any, other: Any) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def apart(one: Any, other: Any) -> float:
+    return float((one - other).abs().max() / other.abs().max())
+
+
+def test_a_module_of_no_family(folder: Path) -> None:
+    network = made(Net, Gate(64))
+    network.norm1.eval()
+    network.stem.weight.requires_grad_(False)
+    network.expand.weight.data = network.expand.weight.data.to(memory_format=torch.channels_last)
+    seen: list[Any] = []
+    network.depth.register_forward_hook(lambda _layer, _given, made: seen.append(type(made)))
+    before = state(network)
+    narrow = grail.torch.compress(network, PIXELS, **CUT)
+    assert same(network.state_dict(), before)
+    assert seen == [torch.Tensor]  # none of the exporter's
+    cut = narrow.module
+    assert type(cut) is Net
+    assert cut.training and not cut.norm1.training
+    assert not cut.stem.weight.requires_grad and cut.expand.weight.requires_grad
+    widths = (cut.expand.out_channels, cut.norm1.num_features, cut.depth.groups)
+    assert widths == (48, 48, 48)
+    assert (cut.depth.in_channels, cut.depth.out_channels, cut.project.in_channels) == (48, 48, 48)
+    assert (cut.gate.squeeze.in_channels, cut.gate.excite.out_channels) == (48, 48)
+    assert narrow.difference is not None and narrow.difference < 1e-5
+    assert apart(outputs(cut), outputs(network)) < 0.2
+    assert same(narrow.result.torch(), cut.state_dict())
+    assert narrow.report.json["grail_report"] and narrow.report.output is None
+    assert "plan.json" in narrow.result.documents
+    assert not {p.data_ptr() for p in cut.parameters()} & {
+        p.data_ptr() for p in network.parameters()
+    }
+    cut(PIXELS).sum().backward()  # it trains on
+
+
+def test_a_plain_cut_is_the_dense_module_without_channels(folder: Path) -> None:
+    network = made(Net)
+    options = {**CUT, "selector": "magnitude-l1", "compensate": "none", "sites": "conv"}
+    cut = grail.torch.compress(network, PIXELS.permute(0, 2, 3, 1).numpy(), **options).module
+    rows = network.expand.weight.flatten(1)
+    kept = [int((rows == row).all(1).nonzero()) for row in cut.expand.weight.flatten(1)]
+    assert len(kept) == 48 == len(set(kept))
+    removed = [i for i in range(64) if i not in kept]
+    with torch.no_grad():
+        network.project.weight[:, removed] = 0.0
+    assert apart(outputs(cut), outputs(network)) < 1e-5
+    whole = grail.torch.compress(network, PIXELS[:1], sparsity=0.0, progress=False).module
+    assert same(whole.state_dict(), network.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_types_stay(folder: Path, dtype: Any) -> None:
+    network = made(Net).to(dtype)
+    cut = grail.torch.compress(network, PIXELS, **CUT).module
+    types = {name: tensor.dtype for name, tensor in network.state_dict().items()}
+    assert {name: tensor.dtype for name, tensor in cut.state_dict().items()} == types
+    assert torch.equal(cut.head.weight, network.head.weight)
+    assert apart(outputs(cut.float()), outputs(network.float())) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (InReshape, "does not run with narrow layers"),
+        (InValues, "computes with narrow layers what is"),
+        (OfData, "torch.onnx.export cannot export it: .*data-dependent"),
+        (Twice, "'second.weight' is read by another node"),
+        (Tied, "is read by another node"),
+    ],
+)
+def test_modules_that_are_refused(folder: Path, kind: Any, text: str) -> None:
+    torch.manual_seed(0)
+    network = kind()
+    before = state(network)
+    with pytest.raises(grail.UnsupportedError, match=f"^{kind.__name__} is of no .*{text}.*narrow"):
+        grail.torch.compress(network, PIXELS, **CUT)
+    assert same(network.state_dict(), before)
+    assert network.training
+
+
+def test_what_is_computed_from_other_parameters_is_refused(folder: Path) -> None:
+    network = Plain()
+    nn.utils.parametrizations.weight_norm(network.first)
+    with pytest.raises(grail.UnsupportedError, match="no row for this operator"):
+        grail.torch.compress(network, PIXELS, **CUT)
+    network = Plain()
+    network.first.register_forward_hook(lambda _layer, _given, made: 2.0 * made)
+    with pytest.raises(grail.UnsupportedError, match=r"hooks would change .* those of Conv2d"):
+        grail.torch.compress(network, PIXELS, **CUT)
+
+
+def test_constants_and_what_inference_does_not_use(folder: Path) -> None:
+    cut = grail.torch.compress(made(WithoutScale), PIXELS, **CUT).module
+    assert cut.norm.num_features == len(cut.norm.running_mean) == 48
+    network = Unused()
+    with pytest.warns(grail.errors.GrailWarning, match=r"not use 'aid.weight', one of 2 "):
+        cut = grail.torch.compress(network, PIXELS, **CUT).module
+    assert same(cut.aid.state_dict(), network.aid.state_dict())
+
+
+def test_misuse_and_interruption(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Plain()
+    with pytest.raises(grail.ArgumentError, match="prepared pixels"):
+        grail.torch.compress(network, torch.zeros(4, 8, dtype=torch.int64), **CUT)
+    with pytest.raises(grail.ArgumentError, match="outside") as wrong:
+        grail.torch.compress(network, PIXELS, sparsity=1.5)
+    assert wrong.value.fields == ("sparsity",)
+    dry = grail.torch.compress(network, PIXELS, dry_run=True, **CUT)
+    assert dry.module is None and "dry run" in dry.reason
+
+    def stop(_step: grail.Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        grail.torch.compress(network, PIXELS, sparsity=0.25, progress=stop)
+    with torch.no_grad():
+        network.first.weight[0, 0] = float("nan")
+    with pytest.raises(grail.NumericError, match=r"Plain.onnx: tensor 'first.weight'"):
+        grail.torch.compress(network, PIXELS, **CUT)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(grail.UnsupportedError, match="pip install onnx onnxscript"):
+        grail.torch.compress(network, PIXELS, **CUT)
+
+
+def test_a_module_that_only_looks_like_a_family(folder: Path) -> None:
+    torchvision = pytest.importorskip("torchvision")
+    block = torchvision.models.resnet.BasicBlock
+    network = made(lambda: torchvision.models.ResNet(block, [1, 1, 1, 1], num_classes=10))
+    options = {**CUT, "selector": "magnitude-l1", "compensate": "none"}
+    assert grail.torch.compress(network, PIXELS, **options).difference is None
+    network.layer1[0].relu = nn.Tanhshrink()
+    with pytest.raises(grail.UnsupportedError), pytest.warns(match="computes something else"):
+        grail.torch.compress(network, PIXELS, **options)
+    network.layer1[0].relu = nn.Hardswish()
+    with pytest.warns(grail.errors.GrailWarning, match="as those of resnet, but it computes"):
+        narrow = grail.torch.compress(network, PIXELS, **options)
+    assert narrow.difference is not None
+    assert isinstance(narrow.module.layer1[0].relu, nn.Hardswish)
+
+
+class Affine(nn.Module):  # type: ignore[name-defined,misc]
+    def __init__(self, width: int, has_attribute: bool) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        if has_attribute:
+            self.channels = [width]
+
+    def forward(self, x: Any) -> Any:
+        return x * self.scale
+
+
+@pytest.mark.parametrize(
+    ("dense", "narrow"),
+    [
+        (lambda n: nn.Linear(n, 8), "in_features"),
+        (lambda n: nn.Conv1d(8, n, 3), "out_channels"),
+        (lambda n: nn.Conv3d(n, 8, 3), "in_channels"),
+        (lambda n: nn.Conv2d(n, 2 * n, 3, groups=n), "groups"),
+        (lambda n: nn.Conv2d(2 * n, 8, 3, groups=2), "in_channels"),
+        (lambda n: nn.ConvTranspose2d(n, 8, 3), "in_channels"),
+        (lambda n: nn.ConvTranspose2d(8, n, 3), "out_channels"),
+        (lambda n: nn.ConvTranspose1d(n, n, 3, groups=n), "groups"),
+        (lambda n: nn.Conv2d(1, n, 3), "out_channels"),
+        (lambda n: nn.BatchNorm1d(n), "num_features"),
+        (lambda n: nn.LayerNorm(n), "normalized_shape"),
+        (lambda n: nn.GroupNorm(4, n), "num_channels"),
+        (lambda n: nn.InstanceNorm2d(n, affine=True), "num_features"),
+        (lambda n: nn.Embedding(5, n), "embedding_dim"),
+        (lambda n: nn.PReLU(n), "num_parameters"),
+        (lambda n: Affine(n, False), "training"),
+    ],
+)
+def test_layers_take_other_widths(dense: Any, narrow: str) -> None:
+    """A layer of 16 becomes one of 12, in what it says and computes."""
+    network, wanted = nn.Sequential(dense(16)), dense(12)
+    tensors = {f"0.{name}": tensor.numpy() for name, tensor in wanted.state_dict().items()}
+    before = state(network)
+    cut, reason = surgery.resized(network, tensors)
+    assert cut is not None, reason
+    assert same(network.state_dict(), before)
+    assert same(cut[0].state_dict(), wanted.state_dict())
+    assert repr(cut[0]) == repr(wanted)
+    assert getattr(cut[0], narrow) == getattr(wanted, narrow)
+
+
+def test_layers_that_say_their_width() -> None:
+    tensors = {"0.scale": np.ones(12, np.float32)}
+    cut, reason = surgery.resized(nn.Sequential(Affine(16, True)), tensors)
+    assert cut is None
+    assert "Affine '0' has its width, too, as its attribute 'channels'" in reason
+    root, _ = surgery.resized(Affine(16, False), {"scale": np.ones(12, np.float32)})
+    assert root.scale.shape == (12,) and not root._modules
+    assert surgery.resized(root, {"other": np.ones(2)}) == (None, "it has no tensor 'other'")
