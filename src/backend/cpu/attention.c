@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { LANES = 32 };
+enum { LANES = 32, FEW_QUERIES = 4 };
 
 typedef struct attention_job {
     const operation *operation;
@@ -188,6 +188,61 @@ static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
                b->out_stride);
 }
 
+/* The scores of few queries, whose keys are not worth to be ordered for a product. */
+CPU_CLONES static void score_row(int64_t count, int64_t width, float scale, const float *q,
+                                 const float *keys, int64_t stride, float *scores)
+{
+    for (int64_t j = 0; j < count; j++) {
+        const float *key = keys + j * stride;
+        float lanes[LANES] = {0.0F};
+        const int64_t vectors_end = width / LANES * LANES;
+        for (int64_t d = 0; d < vectors_end; d += LANES) {
+            for (int lane = 0; lane < LANES; lane++) {
+                lanes[lane] += q[d + lane] * key[d + lane];
+            }
+        }
+        for (int64_t d = vectors_end; d < width; d++) {
+            lanes[d - vectors_end] += q[d] * key[d];
+        }
+        float sum = 0.0F;
+        for (int lane = 0; lane < LANES; lane++) {
+            sum += lanes[lane];
+        }
+        scores[j] = scale * sum;
+    }
+}
+
+CPU_CLONES static void mix_row(int64_t count, int64_t width, const float *weights, const float *v,
+                               int64_t stride, float *out)
+{
+    for (int64_t j = 0; j < count; j++) {
+        for (int64_t d = 0; d < width; d++) {
+            out[d] += weights[j] * v[j * stride + d];
+        }
+    }
+}
+
+static void score_few(query_block *b, int64_t k0, int64_t count)
+{
+    for (int64_t query = 0; query < b->queries; query++) {
+        score_row(count, b->shape->head_dim, (float)b->shape->scale,
+                  b->q + (b->first + query) * b->q_stride, b->k + k0 * b->k_stride, b->k_stride,
+                  b->scores + query * KEYS);
+    }
+}
+
+static void mix_few(query_block *b, int64_t k0, int64_t count, bool accumulate)
+{
+    const int64_t width = attention_value_dim(b->shape);
+    for (int64_t query = 0; query < b->queries; query++) {
+        float *out = b->out + (b->first + query) * b->out_stride;
+        if (!accumulate) {
+            memset(out, 0, (size_t)width * sizeof *out);
+        }
+        mix_row(count, width, b->scores + query * KEYS, b->v + k0 * b->v_stride, b->v_stride, out);
+    }
+}
+
 grail_status cpu_attention(const operation *o)
 {
     static const attention_products products = {.queries = QUERIES,
@@ -196,5 +251,11 @@ grail_status cpu_attention(const operation *o)
                                                 .begin = begin_f32,
                                                 .score = score_f32,
                                                 .mix = mix_f32};
-    return attention_run(o, &products);
+    static const attention_products few = {.queries = FEW_QUERIES,
+                                           .keys = KEYS,
+                                           .alignment = 1,
+                                           .begin = begin_f32,
+                                           .score = score_few,
+                                           .mix = mix_few};
+    return attention_run(o, o->with.attention->length <= FEW_QUERIES ? &few : &products);
 }

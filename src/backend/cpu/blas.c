@@ -176,6 +176,15 @@ void blas_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_
                  NULL, &r);
 }
 
+void blas_sgemv(int64_t m, int64_t n, const float *a, int64_t a_stride, const float *x, float beta,
+                float *y)
+{
+    rntm_t r = runtime();
+    float one = 1.0F;
+    bli_sgemv_ex(BLIS_NO_TRANSPOSE, BLIS_NO_CONJUGATE, m, n, &one, readable_f32(a), a_stride, 1,
+                 readable_f32(x), 1, &beta, y, 1, NULL, &r);
+}
+
 void blas_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
                 const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
                 double *c, int64_t c_stride)

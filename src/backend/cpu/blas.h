@@ -12,6 +12,9 @@
 void blas_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
                 const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta,
                 float *c, int64_t c_stride);
+/** y[m] = A[m, n] x + beta y; beta = 0 does not read y. */
+void blas_sgemv(int64_t m, int64_t n, const float *a, int64_t a_stride, const float *x, float beta,
+                float *y);
 void blas_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
                 const double *a, int64_t a_stride, const double *b, int64_t b_stride, double beta,
                 double *c, int64_t c_stride);

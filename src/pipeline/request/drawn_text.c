@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { USUAL_LENGTH = 512, PROMPT_TOKENS = 32, MOST_SEQUENCES = 64 };
+enum { USUAL_LENGTH = 512, PROMPT_TOKENS = 32, MOST_SEQUENCES = 128 };
 
 /* For what attentions keep of all sequences that are drawn at once. */
-static const double most_kept_bytes = 1e9;
+static const double most_kept_bytes = 2e9;
 
 bool text_is_drawn(const char *path)
 {
