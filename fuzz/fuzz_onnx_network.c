@@ -1,5 +1,5 @@
 /* Any bytes as the network of an ONNX file: nodes that rows read, and regions of those that none
- * does, without ONNX Runtime. Of an accepted one, regions name their first node and why, and its
+ * does, without ONNX Runtime. In an accepted one regions name their first node and why, and its
  * sites can be listed. It is written below $TMPDIR or /tmp. */
 #include "fuzz.h"
 

@@ -201,8 +201,7 @@ def test_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRAIL_ONNXRUNTIME", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     grail.inspect(network)
-    assert os.environ["GRAIL_ONNXRUNTIME"] == str(package)
-    monkeypatch.delenv("GRAIL_ONNXRUNTIME")
+    assert os.environ.pop("GRAIL_ONNXRUNTIME") == str(package)
 
 
 def test_the_program_on_path() -> None:
