@@ -150,9 +150,11 @@ static void print_regions(const grail_model *model)
 {
     grail_region_facts r;
     for (int i = 0; (r = grail_model_region_at(model, i)).node != NULL; i++) {
-        print_out("%sregion of %lld node%s, %lld channels: %s: %s\n", i == 0 ? "\n" : "",
-                  (long long)r.nodes, r.nodes == 1 ? "" : "s", (long long)r.channels, r.node,
-                  r.reason);
+        if (i == 0) {
+            print_out("\n");
+        }
+        print_out("region of %lld node%s, %lld channels: %s: %s\n", (long long)r.nodes,
+                  r.nodes == 1 ? "" : "s", (long long)r.channels, r.node, r.reason);
     }
 }
 

@@ -1,10 +1,12 @@
-/* Any bytes as an ONNX model. In an accepted one names lead to their values, edges to what was made
- * before, nodes and tensors lie in the file, and each tensor's values can be read. Written again it
- * has the same bytes, and with tensors, attributes and nodes replaced it is accepted and has the
- * same names. It is written below $TMPDIR or /tmp. */
+/* Any bytes as an ONNX model. All of its nodes as a region are a model of the same nodes and values
+ * behind them, unless they are refused. In an accepted one names lead to their values, edges to
+ * what was made before, nodes and tensors lie in the file, and each tensor's values can be read.
+ * Written again it has the same bytes, and with tensors, attributes and nodes replaced it is
+ * accepted and has the same names. It is written below $TMPDIR or /tmp. */
 #include "fuzz.h"
 
 #include "format/onnx/onnx_edit.h"
+#include "runtime/region_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -157,6 +159,37 @@ static void check_edit(const onnx_file *file, bool replaces, size_t choice)
     (void)remove(data);
 }
 
+static void check_region(const onnx_file *file)
+{
+    enum { MOST = 64 };
+    static int64_t nodes[MOST];
+    static region_value inputs[MOST];
+    int input_count = 0;
+    buffer model;
+    onnx_file *own = NULL;
+    for (int64_t i = 0; i < file->input_count && file->input_count <= MOST; i++) {
+        if (file->values[file->inputs[i]].tensor < 0) {
+            inputs[input_count++] = (region_value){file->inputs[i], 4, 3};
+        }
+    }
+    for (int64_t i = 0; i < file->node_count && i < MOST; i++) {
+        nodes[i] = i;
+    }
+    buffer_init(&model, (size_t)1 << 30);
+    if (file->node_count <= MOST && file->input_count <= MOST &&
+        region_model_put(file, file->node_count, nodes, input_count, inputs, 0, NULL, &model) ==
+            GRAIL_OK) {
+        fuzz_require(onnx_file_open_bytes("region", model.bytes, model.size, &own) == GRAIL_OK);
+        fuzz_require(own->node_count == file->node_count && own->opset == file->opset);
+        for (int64_t i = 0; i < file->node_count; i++) {
+            fuzz_require(own->nodes[i].field.size == file->nodes[i].field.size);
+            fuzz_require(own->nodes[i].capture_count == file->nodes[i].capture_count);
+        }
+    }
+    onnx_file_close(own);
+    buffer_fini(&model);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     onnx_file *file = NULL;
@@ -174,6 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int64_t i = 0; i < file->tensor_count; i++) {
         check_tensor(file, &file->tensors[i]);
     }
+    check_region(file);
     check_edit(file, false, size);
     check_edit(file, true, size);
     onnx_file_close(file);

@@ -13,8 +13,8 @@ from typing import Any, Callable, Union
 from ._native import ffi, lib
 from .arrays import DTYPES, pointer, size_of, view
 from .errors import ArgumentError, GrailError, check, warn
-from .options import FIELDS, new_text, text_of
-from .records import Facts, Preparation, Site, record
+from .options import FIELDS, name_onnxruntime, new_text, text_of
+from .records import Facts, Preparation, Region, Site, record
 from .watch import Progress, Watch
 
 __all__ = ["Model", "inspect"]
@@ -115,6 +115,7 @@ class Model:
         self.path, self.set, self.type = path, dict(set or {}), type
         self.is_memory = False
         session = ffi.new("grail_session **")
+        name_onnxruntime()
         check(open_session(new_reading(self.set, type, keep), session), FIELDS)
         self._owner = Owner(session[0], keep)
         self._lock = self._owner.lock
@@ -157,6 +158,14 @@ class Model:
             sites = ffi.gc(found[0], lib.grail_site_list_free)
         count = lib.grail_site_list_count(sites)
         return tuple(record(Site, lib.grail_site_list_at(sites, i)) for i in range(count))
+
+    @functools.cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """Where an ONNX file has nodes that grail has no rows for; they stay as they are."""
+        regions: list[Region] = []
+        while (facts := lib.grail_model_region_at(self._model, len(regions))).node != ffi.NULL:
+            regions.append(record(Region, facts))
+        return tuple(regions)
 
     @functools.cached_property
     def _preparation(self) -> Any:

@@ -33,6 +33,14 @@ def new_text(text: Any, keep: list[Any]) -> Any:
     return keep[-1]
 
 
+def name_onnxruntime() -> None:
+    """Lets the library look for ONNX Runtime where Python does."""
+    if "GRAIL_ONNXRUNTIME" not in os.environ:
+        found = importlib.util.find_spec("onnxruntime")
+        if found is not None and found.submodule_search_locations:
+            os.environ["GRAIL_ONNXRUNTIME"] = found.submodule_search_locations[0]
+
+
 def new_backend(name: Any, keep: list[Any]) -> Any:
     """The name of a backend as a C string. The library looks for PyTorch where Python does."""
     if str(name).startswith(("torch", "auto")) and "GRAIL_TORCH" not in os.environ:

@@ -14,7 +14,7 @@ from .options import text_of
 
 __all__ = ["Accuracy", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
 __all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "OutputComparison", "Perplexity", "Plan"]
-__all__ += ["Preparation"]
+__all__ += ["Preparation", "Region"]
 __all__ += ["Site", "Step", "Totals", "Trial"]
 
 T = TypeVar("T")
@@ -77,6 +77,16 @@ class Site:
     groups: int
     outputs: int
     parameters_per_unit: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes of an ONNX file that are left to ONNX Runtime: the first one, and why."""
+
+    node: str
+    reason: str
+    nodes: int
+    channels: int
 
 
 @dataclass(frozen=True)

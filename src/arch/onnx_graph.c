@@ -637,8 +637,10 @@ static grail_status declare_graph(const grail_model *model, extent image, onnx_w
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         const translator translate = (size_t)n->kind < known ? translators[n->kind] : NULL;
-        TRY(translate == NULL ? refuse("a node of a decoder")
-                              : translate(&t, n, &t.values[n->output]));
+        TRY(translate == NULL
+                ? refuse(n->kind == NODE_OPAQUE ? "a region of an ONNX file, which is one already"
+                                                : "a node of a decoder")
+                : translate(&t, n, &t.values[n->output]));
     }
     TRY(g->output_count == 1 ? GRAIL_OK : refuse("several outputs"));
     const translated *y = &t.values[g->output];

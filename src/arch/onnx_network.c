@@ -440,6 +440,31 @@ static grail_status set_counts(const onnx_reading *r, const int64_t *widths, boo
     return GRAIL_OK;
 }
 
+static grail_status keep_values(const int64_t *values, int64_t count, onnx_integer_list *list)
+{
+    for (int64_t k = 0; k < count; k++) {
+        if (values[k] >= 0) {
+            CHECK(memory_reserve(&list->kept, (size_t)list->kept_count + 1, sizeof list->kept[0]));
+            list->kept[list->kept_count++] = values[k];
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* What regions read and make keeps its shape. */
+static grail_status keep_regions(const onnx_reading *r, onnx_integer_list *list)
+{
+    for (int64_t i = 0; i < r->file->node_count; i++) {
+        const onnx_file_node *n = &r->file->nodes[i];
+        if (onnx_is_opaque(r, i)) {
+            CHECK(keep_values(n->inputs, n->node.input_count, list));
+            CHECK(keep_values(n->captures, n->capture_count, list));
+            CHECK(keep_values(n->outputs, n->node.output_count, list));
+        }
+    }
+    return GRAIL_OK;
+}
+
 grail_status onnx_network_integers(const checkpoint *weights, const graph *narrowed,
                                    onnx_integer_list *out)
 {
@@ -458,6 +483,7 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
     if (!differ) {
         onnx_integer_list_fini(out);
     }
+    TRY(keep_regions(&r, out));
 out:
     memory_free(widths);
     reading_fini(&r);

@@ -19,9 +19,7 @@ static grail_status read_by_row(onnx_reading *r)
             return operators[k].read(r);
         }
     }
-    return onnx_misfit("grail has no row for this operator in networks of ONNX yet; where the "
-                       "checkpoint that the file was exported from is of a family it reads, give "
-                       "that");
+    return onnx_misfit("grail has no row for this operator");
 }
 
 grail_status onnx_read_node(onnx_reading *r, int64_t i)

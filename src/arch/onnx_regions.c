@@ -459,7 +459,8 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
         TRY(find_cone(r, true, &c));
     }
     if (c.input_count > NODE_MAX_INPUTS) {
-        TRY(enlarge(r, &c));
+        TRY(enlarge(r, &c)); /* which ends the last reading */
+        TRY(graph_add_node(r->g, &stand_in, &k->value));
     } else {
         TRY(add_region(r, &c, value, k));
     }

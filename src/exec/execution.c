@@ -207,10 +207,14 @@ grail_status execution_watch(const graph *g, const node *n, int64_t first, matri
     if (n->block >= 0 && n->block < g->block_count) {
         snprintf(block, sizeof block, "block %d: ", n->block);
     }
-    const char *name = n->weight != GRAPH_NONE  ? g->parameters[n->weight].name
-                       : n->kind == NODE_OPAQUE ? region_name(n->region)
-                                                : "attention";
-    snprintf(text, sizeof text, "%sthe output of '%s' is NaN or infinite", block, name);
+    const bool is_named = n->kind == NODE_OPAQUE; /* with its own marks */
+    const char *name = n->weight != GRAPH_NONE ? g->parameters[n->weight].name
+                       : is_named              ? region_name(n->region)
+                                               : "attention";
+    snprintf(text, sizeof text,
+             is_named ? "%sthe output of %s is NaN or infinite"
+                      : "%sthe output of '%s' is NaN or infinite",
+             block, name);
     return matrix_watch(y, first, text);
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 import grail
 import numpy as np
 import pytest
-from conftest import DEMO, HELD, TEXT, TINY, contents
+from conftest import DEMO, HELD, ROOT, TEXT, TINY, contents
 
 
 def cut(calib: Path, model: Any = TINY, **given: Any) -> grail.Report:
@@ -186,6 +186,22 @@ def test_nothing_ends_while_a_call_works(ids: Path) -> None:
     assert len(users) == 1  # only the model is left: the result was dropped, too
     gc.collect()
     assert grail.eval(model, ids, context=16) == grail.eval(TINY, ids, context=16)
+
+
+def test_regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = tmp_path / "net.onnx"
+    network.write_bytes((ROOT / "fuzz" / "corpus" / "onnx_network" / "sine").read_bytes())
+    (region,) = grail.inspect(network).regions
+    assert (region.node, region.nodes, region.channels) == ("node of 'b' (Sin)", 1, 6)
+    assert region.reason == "grail has no row for this operator"
+    assert grail.inspect(DEMO).regions == ()
+    package = tmp_path / "onnxruntime"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.delenv("GRAIL_ONNXRUNTIME", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    grail.inspect(network)
+    assert os.environ.pop("GRAIL_ONNXRUNTIME") == str(package)
 
 
 def test_the_program_on_path() -> None:

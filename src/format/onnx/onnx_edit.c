@@ -35,6 +35,7 @@ struct onnx_edit {
     const onnx_file *file;
     written_tensor *tensors;
     written_node *nodes; /* and one more, at the end */
+    bool *is_kept;       /* of values: whether their shapes stay */
     bool *is_stale;      /* of values: whether what is said of their shapes may be wrong */
     bool is_changed;
     onnx_layout layout; /* its first files are those of the file */
@@ -51,6 +52,7 @@ grail_status onnx_edit_create(const onnx_file *file, onnx_edit **out)
     onnx_layout_init(&e->layout);
     TRY(memory_new(&e->tensors, (size_t)file->tensor_count, sizeof *e->tensors));
     TRY(memory_new(&e->nodes, (size_t)file->node_count + 1, sizeof *e->nodes));
+    TRY(memory_new(&e->is_kept, (size_t)file->value_count, sizeof *e->is_kept));
     TRY(memory_new(&e->is_stale, (size_t)file->value_count, sizeof *e->is_stale));
     for (int64_t i = 0; i < file->tensor_count; i++) {
         const onnx_tensor *t = &file->tensors[i];
@@ -80,6 +82,7 @@ void onnx_edit_free(onnx_edit *e)
         buffer_fini(&e->nodes[i].attributes);
     }
     onnx_layout_fini(&e->layout);
+    memory_free(e->is_kept);
     memory_free(e->is_stale);
     memory_free(e->nodes);
     memory_free(e->tensors);
@@ -146,6 +149,11 @@ void onnx_edit_remove(onnx_edit *e, int64_t node)
     e->is_changed = true;
 }
 
+void onnx_edit_keep(onnx_edit *e, int64_t value)
+{
+    e->is_kept[value] = true;
+}
+
 grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n)
 {
     e->is_changed = true;
@@ -187,7 +195,7 @@ static void mark_stale(onnx_edit *e)
                               reads_stale(e, n->captures, n->capture_count);
         for (int j = 0; is_stale && j < n->node.output_count; j++) {
             if (n->outputs[j] >= 0) {
-                e->is_stale[n->outputs[j]] = true;
+                e->is_stale[n->outputs[j]] = !e->is_kept[n->outputs[j]];
             }
         }
     }

@@ -32,6 +32,8 @@ grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const in
 grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
                                   const onnx_attribute attributes[]) GRAIL_MUST_CHECK;
 void onnx_edit_remove(onnx_edit *e, int64_t node);
+/** Says that a value keeps its shape whatever changes before it. */
+void onnx_edit_keep(onnx_edit *e, int64_t value);
 /** Adds a node before the node `before`, behind those that were added there already; with the
  * number of nodes at the end. */
 grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n) GRAIL_MUST_CHECK;

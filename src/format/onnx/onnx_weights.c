@@ -98,6 +98,7 @@ void onnx_integer_list_fini(onnx_integer_list *list)
         memory_free(list->items[i].values);
     }
     memory_free(list->items);
+    memory_free(list->kept);
     *list = (onnx_integer_list){0};
 }
 
@@ -176,6 +177,9 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
     }
     for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
         TRY(edit_integers(model, &integers->items[i], edit));
+    }
+    for (int64_t i = 0; integers != NULL && i < integers->kept_count; i++) {
+        onnx_edit_keep(edit, integers->kept[i]);
     }
     TRY(onnx_edit_lay_out(edit, is_later, &writer->layout, places));
     for (int64_t i = 0; i < writer->count; i++) {

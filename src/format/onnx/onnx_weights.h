@@ -28,6 +28,8 @@ typedef struct onnx_integers {
 typedef struct onnx_integer_list {
     onnx_integers *items; /* owned, and the values */
     int64_t count;
+    int64_t *kept; /* values whose shapes stay whatever is narrow before them, owned */
+    int64_t kept_count;
 } onnx_integer_list;
 
 void onnx_integer_list_fini(onnx_integer_list *list); /* works on a zeroed one */

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Nodes of ONNX files that no row reads: they are left to ONNX Runtime, and the network around them is narrowed.
+#
+# usage: test_onnx_regions.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+pixels=$source_dir/tests/golden/vision/onnx/golden.safetensors
+images=$demo/vision/calibration
+python=${GRAIL_PYTHON:-python3}
+"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
+
+# NAME: two residual blocks with operators between them that no row reads, behind a branch and before a sorted
+# value; "shaped" declares its shapes, "tail" has one behind the logits, "all" nothing else.
+make_network() {
+    "$python" - "$1" <<'PYTHON' || fail "cannot make $1"
+import sys
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+
+name = sys.argv[1]
+random = numpy.random.default_rng(0)
+nodes, constants = [], []
+
+def constant(name, values):
+    constants.append(numpy_helper.from_array(values, name))
+    return name
+
+def weight(name, *shape):
+    scale = numpy.sqrt(2 / numpy.prod(shape[1:])) if len(shape) > 1 else 0.1
+    return constant(name, (random.standard_normal(shape) * scale).astype(numpy.float32))
+
+def add(operator, inputs, output, **attributes):
+    nodes.append(helper.make_node(operator, inputs, [output], name=f"make_{output}", **attributes))
+    return output
+
+def conv(x, y, inputs, outputs):
+    return add("Conv", [x, weight(f"{y}.w", outputs, inputs, 3, 3), weight(f"{y}.b", outputs)], y, pads=[1] * 4)
+
+def block(x, name):
+    inner = add("Relu", [conv(x, f"{name}a", 8, 12)], f"{name}b")
+    return add("Relu", [add("Add", [conv(inner, f"{name}c", 12, 8), x], f"{name}d")], name)
+
+def branch(operator, x):
+    made = helper.make_tensor_value_info(operator, TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(operator, [x], [operator])], operator, [], [made])
+
+if name == "all":
+    add("Einsum", [add("Sin", ["pixels"], "x"), weight("mix", 3, 10)], "logits", equation="nchw,cd->nd")
+else:
+    x = block(add("Relu", [conv("pixels", "s", 3, 8)], "stem"), "one")
+    if name != "tail":
+        large = add("Greater", [add("ReduceSum", [x], "sum", keepdims=0), constant("zero", numpy.float32(0))], "large")
+        x = add("If", [large], "chosen", then_branch=branch("Sin", x), else_branch=branch("Cos", x))
+        tokens = add("Reshape", [x, constant("flat", numpy.array([0, 8, -1]))], "tokens")
+        scores = add("MatMul", [tokens, add("Transpose", [tokens], "turned", perm=[0, 2, 1])], "scores")
+        mixed = add("MatMul", [add("Softmax", [scores], "shares", axis=-1), tokens], "mixed")
+        x = add("Reshape", [mixed, constant("image", numpy.array([0, 8, 32, 32]))], "back")
+    x = add("Flatten", [add("GlobalAveragePool", [block(x, "two")], "means")], "features")
+    x = add("Gemm", [x, weight("head.w", 10, 8), weight("head.b", 10)], "scores" if name == "tail" else "logits", transB=1)
+    if name == "tail":
+        add("Sin", [x], "logits")
+value = helper.make_tensor_value_info
+graph = helper.make_graph(nodes, "g", [value("pixels", TensorProto.FLOAT, ["N", 3, 32, 32])],
+                          [value("logits", TensorProto.FLOAT, ["N", 10])], constants)
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+onnx.save(shape_inference.infer_shapes(model) if name in ("shaped", "tail") else model, f"{name}.onnx")
+PYTHON
+}
+
+# The logits of a file by ONNX Runtime and by grail.
+same_logits() {
+    rm -f own.safetensors
+    "$grail" logits "$1" --pixels "$pixels" -o own.safetensors --quiet 2>stderr || fail "$(cat stderr)"
+    "$python" - "$pixels" "$1" <<'PYTHON' || fail "logits of $1 differ"
+import json, struct, sys
+import numpy, onnxruntime
+
+def read(path, name):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    entry = json.loads(data[8:8 + size])[name]
+    begin, end = entry["data_offsets"]
+    return numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
+
+session = onnxruntime.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
+pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
+expected = session.run(None, {"pixels": pixels})[0]
+difference = abs(expected - read("own.safetensors", "logits")).max() / abs(expected).max()
+sys.exit(not difference < 1e-5)
+PYTHON
+}
+
+narrow_other() {
+    rm -rf out
+    runs "$grail" compress "$1.onnx" -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --quiet "${@:2}"
+}
+
+check "what no row reads is computed by ONNX Runtime"
+for name in middle shaped tail all; do
+    make_network $name
+done
+runs "$grail" inspect middle.onnx
+says "1 region of nodes that grail has no rows for is left to ONNX Runtime; 16 channels that are read or made there stay (the first begins with node 'make_sum' (ReduceSum))" stderr
+says "region of 9 nodes, 16 channels: node 'make_sum' (ReduceSum): grail has no row for this operator" stdout
+for name in middle tail all; do
+    same_logits $name.onnx
+done
+
+check "a network around it is narrowed, and is the dense one with zeros"
+narrow_other middle --selector random --compensate none
+runs "$grail" verify middle.onnx out/middle.onnx
+says ", holds (tolerance 0.001)" stdout
+same_logits out/middle.onnx
+narrow_other middle
+same_logits out/middle.onnx
+says '"regions": [' out/report.json
+
+check "shapes that regions have are still declared, so that nothing is asked of a result"
+narrow_other shaped
+runs env GRAIL_ONNXRUNTIME=nowhere "$grail" inspect out/shaped.onnx
+says "region of 9 nodes, 16 channels: node 'make_sum' (ReduceSum)" stdout
+
+check "a network that is nothing else comes out byte for byte"
+narrow_other all
+says "widths: nothing is cut" stdout
+cmp all.onnx out/all.onnx || fail "bytes differ"
+
+check "no gradient goes through it"
+rm -rf out
+refuses 1 "no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes" \
+    "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal model
+
+check "ONNX Runtime that is missing, or none"
+echo none >none.so
+run_middle=("$grail" compress middle.onnx -o out --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --quiet)
+rm -rf out
+refuses 1 "'nowhere' has no libonnxruntime.so; GRAIL_ONNXRUNTIME names the directory of the package onnxruntime, or the library" \
+    env GRAIL_ONNXRUNTIME=nowhere "${run_middle[@]}"
+refuses 1 "ONNX Runtime was not found: python3 has no package onnxruntime" env GRAIL_ONNXRUNTIME= "${run_middle[@]}"
+refuses 1 "./none.so: file too short" env GRAIL_ONNXRUNTIME=none.so "${run_middle[@]}"
+refuses 1 "is no ONNX Runtime: it lacks the function OrtGetApiBase" env GRAIL_ONNXRUNTIME="$GRAIL_TEST_GPU" "${run_middle[@]}"
+refuses 1 "is release 1.2.3, expected 1.14 or newer" \
+    env FAKE_ONNXRUNTIME_OLD=1 GRAIL_ONNXRUNTIME="$GRAIL_TEST_ONNXRUNTIME" "${run_middle[@]}"
+[[ ! -e out ]] || fail "out was made"
+
+check "what is fitted before it needs none"
+narrow_other tail
+cp -r out with
+rm -rf out
+runs env GRAIL_ONNXRUNTIME=nowhere "$grail" compress tail.onnx -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --quiet
+cmp with/tail.onnx out/tail.onnx || fail "bytes differ"
+rm -rf out
+refuses 1 "node 'make_logits' (Sin): 'nowhere' has no libonnxruntime.so" env GRAIL_ONNXRUNTIME=nowhere "$grail" verify tail.onnx with/tail.onnx
+echo "all checks passed"
