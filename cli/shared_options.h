@@ -104,7 +104,7 @@ bool shared_options_use_torch(void);
     {GROUP_INPUT, "calib", OPTION_LIST, &asked.calibs, "PATH", NULL, .help =                       \
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, a folder of these, or token ids "            \
      "as .npy; may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, " \
-     "or a folder of JPEG and PNG files", .need = (calib_need), .field = "path"},                  \
+     "a folder of JPEG and PNG files, or arrays (.npy)", .need = (calib_need), .field = "path"},                  \
     SET_OPTION, TEXT_OPTIONS(asked.compress.read.text), IMAGE_OPTIONS,                             \
     RUN_FIELDS(GROUP_INPUT, GRAIL_SUBJECT_READ)
 /** The same of commands that write weights. */
