@@ -90,6 +90,9 @@ static void print_costs(const grail_model_facts *f)
     if (f->image_side > 0) {
         print_out(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
     }
+    if (f->channels != 3) {
+        print_out(", %lld channels", (long long)f->channels);
+    }
     if (f->classes > 0) {
         print_out(", %lld classes", (long long)f->classes);
     }
@@ -221,11 +224,11 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
                 "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
                 "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
                 J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token),
-                "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side), "preset",
-                J(f->preset), "classes", J(f->classes), "outputs", outputs_of_model(model, f),
-                "gives_features", J((bool)f->gives_features), "activation", J(f->activation),
-                "preprocessing", preprocessing_json(p), "notices", heard, "regions",
-                regions_json(model), "sites", list, NULL));
+                "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side),
+                "channels", J(f->channels), "preset", J(f->preset), "classes", J(f->classes),
+                "outputs", outputs_of_model(model, f), "gives_features", J((bool)f->gives_features),
+                "activation", J(f->activation), "preprocessing", preprocessing_json(p), "notices",
+                heard, "regions", regions_json(model), "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])

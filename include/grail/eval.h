@@ -253,9 +253,10 @@ GRAIL_API grail_status grail_logits_write(const grail_model *model, const grail_
                                           const grail_compute *compute,
                                           const char *path) GRAIL_MUST_CHECK;
 
-/** Does the same for images: reads the tensor "pixels" F32 [images, height, width, 3], normalised
- * as the network expects, from the safetensors file `pixels`, and writes "logits" F32 [images,
- * outputs], of a map [images, height, width, outputs]; or of several outputs each by its name. */
+/** Does the same for images: reads the tensor "pixels" F32 [images, height, width, channels],
+ * normalised as the network expects, from the safetensors file `pixels`, and writes "logits" F32
+ * [images, outputs], of a map [images, height, width, outputs]; or of several outputs each by its
+ * name. */
 GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const char *pixels,
                                                 const grail_compute *compute,
                                                 const char *path) GRAIL_MUST_CHECK;

@@ -13,17 +13,21 @@ extern "C" {
 /** Images in memory that are a network's input as they are, resized and normalised. Borrowed while
  * a call, or what was opened from them, uses them; a program must not change them meanwhile. */
 typedef struct grail_pixels {
-    const float *values;   /* [count, side, side, 3], or [count, 3, side, side] */
+    const float *values;   /* [count, side, side, channels], or [count, channels, side, side] */
     int channels_first;    /* 1: the second of these */
     int64_t count, side;   /* at least 1 each */
     const int64_t *labels; /* [count] indices of classes, or NULL */
-    GRAIL_ROOM(4);
+    int64_t channels;      /* 0: 3 */
+    GRAIL_ROOM(3);
 } grail_pixels;
 
 /**
  * Images for calibration or evaluation: pixels in memory, a directory of CIFAR-10 batches (binary
- * or python), one such file, or a folder of JPEG and PNG files, with one subfolder per class or
- * none. All strings are borrowed for the duration of a call.
+ * or python), one such file, a folder of JPEG and PNG files, with one subfolder per class or
+ * none, or numpy's .npy files, one or a folder of them: [samples, channels, height, width],
+ * [samples, channels], or one sample without the first dimension, of float32, float16, float64 or
+ * uint8, which are the network's input as they are (uint8: 0 to 255). All strings are borrowed for
+ * the duration of a call.
  *
  * Pixels equal those of Pillow and torchvision's ImageFolder bit by bit, so an EXIF orientation is
  * not applied. The cifar presets use images of their size unchanged; the others resize the shorter

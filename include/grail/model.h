@@ -65,8 +65,9 @@ typedef struct grail_model_facts {
     const char *const *notices; /* [notice_count]: what was taken of the checkpoint where it holds
                                    more than a network, and what is not read of it */
     int notice_count;
-    int64_t outputs; /* at least 1 */
-    GRAIL_ROOM(7);
+    int64_t outputs;  /* at least 1 */
+    int64_t channels; /* of the images; 0 for text */
+    GRAIL_ROOM(6);
 } grail_model_facts;
 
 /** One output of a network. */

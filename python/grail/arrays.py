@@ -197,18 +197,21 @@ def new_tokens(ids: Any, lengths: Any, keep: list[Any]) -> Any:
 
 
 def new_pixels(values: Any, labels: Any, keep: list[Any]) -> Any:
-    """A grail_pixels of images that are the network's input as they are, [images, 3, side, side]
-    or channels last."""
+    """A grail_pixels of images that are the network's input as they are, [images, channels, side,
+    side], channels last, or one position [images, channels]."""
     images = floats(values, "pixels")
-    shape = images.shape
-    first = len(shape) == 4 and shape[1] == 3
-    if len(shape) != 4 or not (first or shape[3] == 3) or shape[2] != shape[3 if first else 1]:
+    given = images.shape
+    shape = (*given, 1, 1) if len(given) == 2 else given
+    first = len(shape) == 4 and shape[2] == shape[3] and (shape[1] == 3 or shape[3] != 3)
+    if len(shape) != 4 or not (first or shape[1] == shape[2]):
         raise ShapeError(
-            f"pixels are [images, 3, side, side] or [images, side, side, 3], not {list(shape)}"
+            "pixels are [images, channels, side, side], [images, side, side, channels] or "
+            f"[images, channels], not {list(given)}"
         )
     pixels = ffi.new("grail_pixels *")
     pixels.values = pointer(images, "const float *")
     pixels.channels_first, pixels.count, pixels.side = int(first), shape[0], shape[2]
+    pixels.channels = shape[1 if first else 3]
     if labels is not None:
         classes = integers(labels, "labels")
         check_shape(classes, shape[:1], "labels")

@@ -237,6 +237,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         facts.image_side = side;
         facts.preset = model->preparation == NULL ? NULL : model->preparation->what.name;
         facts.classes = model->graph->classes;
+        facts.channels = model->graph->channels;
     }
     *out = facts;
 out:

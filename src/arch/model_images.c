@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/option_values.h"
+#include "format/images/image_arrays.h"
 
 #include <stdio.h>
 
@@ -86,21 +87,32 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
     const image_preparation *usual = NULL;
+    bool are_arrays = false;
     image_set *set = NULL;
     if (!image_source_is_given(source)) {
         TRY(option_given("path", "path of images", NULL));
     }
     TRY(model_image_source(model, &filled));
-    if (filled.preset == NULL && filled.pixels == NULL) {
+    if (filled.pixels == NULL) {
+        TRY(image_arrays_recognise(filled.path, &are_arrays));
+    }
+    if (filled.preset == NULL && filled.pixels == NULL && !are_arrays) {
         TRY(model_preparation_use(model, &usual));
     }
     status = image_set_open_as(&filled, usual, &set);
-    if (status == GRAIL_ERROR_FORMAT && source->pixels == NULL &&
+    if (status == GRAIL_ERROR_FORMAT && source->pixels == NULL && !are_arrays &&
         !file_is_directory(source->path)) {
         error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
                      "files");
     }
     TRY(status);
+    if (image_set_channels(set) != model->graph->channels) {
+        FAIL_ABOUT("path", GRAIL_ERROR_SHAPE,
+                   "%s: the images have %lld channels, but the network reads %lld%s",
+                   image_source_place(source), (long long)image_set_channels(set),
+                   (long long)model->graph->channels,
+                   are_arrays || source->pixels != NULL ? "" : "; give arrays of them (.npy)");
+    }
     TRY(name_classes(model, set));
     *out = set;
     set = NULL;

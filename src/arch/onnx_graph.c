@@ -630,9 +630,8 @@ static grail_status declare_graph(const grail_model *model, extent image, onnx_w
     TRY(graph_extents(g, image, extents));
     t.widths = widths;
     t.extents = extents;
-    TRY(onnx_add_input(
-        w, "pixels", 4,
-        (const int64_t[]){ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width}));
+    TRY(onnx_add_input(w, "pixels", 4,
+                       (const int64_t[]){ONNX_ANY_SIZE, g->channels, image.height, image.width}));
     t.values[g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];

@@ -228,7 +228,7 @@ static grail_status add_blocks(graph *g)
 
 /* -- the network ------------------------------------------------------------------------------- */
 
-/* The images: [N, 3, H, W], where sizes may be left open. */
+/* The images: [N, channels, H, W], where sizes may be left open, or one position [N, channels]. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -240,15 +240,16 @@ static grail_status read_input(onnx_reading *r)
         count += is_constant ? 0 : 1;
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
-    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK ||
-        v->shape[1] != IMAGE_CHANNELS) {
+    const bool is_map = v != NULL && v->rank == IMAGE_RANK;
+    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && v->rank != FLAT_RANK) ||
+        v->shape[1] < 1) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-                         "ONNX with one, of images: FLOAT [N, %d, height, width]",
-                         (long long)count, v == NULL ? "" : v->name, IMAGE_CHANNELS);
+                         "ONNX with one, FLOAT [N, channels, height, width] or [N, channels]",
+                         (long long)count, v == NULL ? "" : v->name);
     }
-    const int64_t height = v->shape[2] > 0 ? v->shape[2] : 0;
-    const int64_t width = v->shape[3] > 0 ? v->shape[3] : 0;
+    const int64_t height = !is_map ? 1 : v->shape[2] > 0 ? v->shape[2] : 0;
+    const int64_t width = !is_map ? 1 : v->shape[3] > 0 ? v->shape[3] : 0;
     if (height != width) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the input '%.100s' is of images that are not square, which grail does "
@@ -256,10 +257,12 @@ static grail_status read_input(onnx_reading *r)
                          v->name);
     }
     r->g->image = (extent){height, width};
+    r->g->channels = v->shape[1];
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
-                                    .rank = IMAGE_RANK,
-                                    .width = IMAGE_CHANNELS,
+                                    .rank = v->rank,
+                                    .one = height * width == 1,
+                                    .width = v->shape[1],
                                     .readers = r->values[input].readers};
     onnx_barriers_begin(r, input);
     return GRAIL_OK;

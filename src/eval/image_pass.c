@@ -7,10 +7,10 @@ enum {
     BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
 };
 
-grail_status random_pixels(int64_t images, int64_t side, float **out)
+grail_status random_pixels(int64_t images, int64_t side, int64_t channels, float **out)
 {
     random_state random;
-    const int64_t count = images * side * side * IMAGE_CHANNELS;
+    const int64_t count = images * side * side * channels;
     CHECK(memory_new_unset(out, (size_t)count, sizeof **out));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {

@@ -19,12 +19,13 @@ typedef struct image_pass {
 grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side) GRAIL_MUST_CHECK;
 void image_pass_end(image_pass *p); /* works on a zeroed one */
 
-/** The network's outputs for pixels[images, side, side, 3], one row per image: *out is borrowed
- * until the next call. */
+/** The network's outputs for pixels[images, side, side, channels], one row per image: *out is
+ * borrowed until the next call. */
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels,
                             matrix *out) GRAIL_MUST_CHECK;
 
-/** Random pixels [images, side, side, 3], the same in every run; *out is owned. */
-grail_status random_pixels(int64_t images, int64_t side, float **out) GRAIL_MUST_CHECK;
+/** Random pixels [images, side, side, channels], the same in every run; *out is owned. */
+grail_status random_pixels(int64_t images, int64_t side, int64_t channels,
+                           float **out) GRAIL_MUST_CHECK;
 
 #endif

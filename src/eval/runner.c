@@ -195,12 +195,16 @@ grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, fl
     float *room = NULL;
     TRY(model_image_source(r->model, &source));
     TRY(pixels_check(&source, source.size, &classes));
+    if (pixels_channels(pixels) != r->model->graph->channels) {
+        FAIL(GRAIL_ERROR_SHAPE, "the images in memory have %lld channels, the network reads %lld",
+             (long long)pixels_channels(pixels), (long long)r->model->graph->channels);
+    }
     if (r->images.side != pixels->side) {
         image_pass_end(&r->images);
         TRY(image_pass_begin(&r->images, r->network.store, pixels->side));
     }
     const int64_t batch = r->images.batch < pixels->count ? r->images.batch : pixels->count;
-    const int64_t values = pixels->side * pixels->side * IMAGE_CHANNELS;
+    const int64_t values = pixels->side * pixels->side * pixels_channels(pixels);
     TRY(memory_new_unset(&room, (size_t)(batch * values), sizeof room[0]));
     for (int64_t first = 0; first < pixels->count; first += batch) {
         const int64_t left = pixels->count - first;

@@ -22,7 +22,7 @@ typedef struct inputs {
     token_windows text;
     image_set *set;   /* NULL: random pixels */
     int64_t *indices; /* [images] of the set */
-    float *pixels;    /* [images, side, side, 3] where there is no set */
+    float *pixels;    /* [images, side, side, channels] where there is no set */
     int64_t images, side;
     grail_eval_observer observer; /* or NULL */
     void *user;
@@ -194,7 +194,7 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
     if (!image_source_is_given(source)) {
         out->side = model_image_side(model);
         out->images = RANDOM_IMAGES;
-        return random_pixels(out->images, out->side, &out->pixels);
+        return random_pixels(out->images, out->side, model->graph->channels, &out->pixels);
     }
     CHECK(grail_images_open(model, source, &out->set));
     const int64_t all = image_set_count(out->set);
@@ -349,6 +349,11 @@ static grail_status check_widths(const grail_model *dense, const grail_model *na
 {
     int64_t of_dense = 0;
     int64_t of_narrow = 0;
+    if (dense->graph->channels != narrow->graph->channels) {
+        return error_set(GRAIL_ERROR_SHAPE, "'%s' reads %lld channels, '%s' %lld", dense->path,
+                         (long long)dense->graph->channels, narrow->path,
+                         (long long)narrow->graph->channels);
+    }
     if (dense->graph->output_count != narrow->graph->output_count) {
         return error_set(GRAIL_ERROR_SHAPE, "'%s' has %d outputs, '%s' has %d", dense->path,
                          dense->graph->output_count, narrow->path, narrow->graph->output_count);

@@ -21,7 +21,7 @@ batch_shape sequence_batch(int64_t sequences, int64_t length);
  * puts values in and no node reads the input. */
 typedef struct batch_input {
     const int32_t *ids;  /* [samples * positions] */
-    const float *pixels; /* [samples, height, width, 3] */
+    const float *pixels; /* [samples, height, width, channels of the graph] */
 } batch_input;
 
 typedef struct execution {

@@ -48,8 +48,9 @@ typedef struct graph {
     graph_output *outputs; /* [output_count] */
     int output_count;
     input_kind input_kind;
-    extent image;    /* positions that the network expects; 0 = any */
-    double **tables; /* [table_count] owned: what rope and position nodes borrow */
+    extent image;     /* positions that the network expects; 0 = any */
+    int64_t channels; /* of the images */
+    double **tables;  /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     region **regions; /* [region_count] owned, which nodes of other programs borrow */
     int region_count;

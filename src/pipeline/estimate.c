@@ -280,7 +280,8 @@ grail_status grail_compress_estimate(const grail_model *model,
     double bytes = parameter_bytes(&r, model) + batch_bytes(&r, value);
     if (cuts) {
         bytes += calibration_bytes(
-            &r, fmax(r.context, (double)side * (double)side * IMAGE_CHANNELS), value);
+            &r, fmax(r.context, (double)side * (double)side * (double)model->graph->channels),
+            value);
     }
     if (cuts && heals(&r.heal)) {
         bytes += healing_bytes(&r, model, value);

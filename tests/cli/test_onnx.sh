@@ -98,6 +98,14 @@ sum=$(cksum <out/outputs.onnx)
 narrow_outputs --heal model --heal-steps 4
 [[ $sum == $(cksum <out/outputs.onnx) ]] || fail "sections of the network are healed otherwise"
 
+channels=$source_dir/tests/golden/vision/onnx/channels.onnx
+check "a network of other channels wants arrays"
+runs "$grail" inspect "$channels"
+says "32 x 32 pixels, 5 channels" stdout
+rm -rf out
+refuses 1 "the images have 3 channels, but the network reads 5; give arrays of them (.npy)" \
+    "$grail" compress "$channels" -o out --calib "$images" --preset vit --sparsity 0.5
+
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
 check "ONNX Runtime computes what grail does"
@@ -143,4 +151,38 @@ for output, values in zip(session.get_outputs(), session.run(None, {"pixels": pi
     ours = ours.transpose(0, 3, 1, 2) if values.ndim == 4 else ours
     assert abs(values - ours).max() < 1e-5, output.name
 PYTHON
+
+check "arrays are calibrated on as they are"
+"$python" - <<'PYTHON'
+import pathlib
+import numpy
+
+samples = numpy.random.default_rng(0).normal(size=(20, 5, 32, 32)).astype(numpy.float32)
+numpy.save("samples.npy", samples)
+pathlib.Path("folder").mkdir()
+for i, sample in enumerate(samples):
+    numpy.save(f"folder/{i:02}.npy", sample)
+samples[1, 2, 3, 4] = numpy.nan
+numpy.save("nan.npy", samples)
+PYTHON
+arrays() {
+    rm -rf out
+    runs "$grail" compress "$channels" -o out --sparsity 0.5 --align 1 --threads 1 --quiet "$@"
+}
+arrays --calib samples.npy --eval samples.npy --images 8
+says "quality on samples.npy: outputs of 8 images" stdout
+says '"images": "samples.npy"' out/report.json
+says '"preset": "none"' out/report.json
+sum=$(cksum <out/channels.onnx)
+arrays --calib folder
+[[ $sum == $(cksum <out/channels.onnx) ]] || fail "a folder of samples is another set"
+runs "$grail" verify "$channels" out/channels.onnx --data samples.npy
+says "features of 20 images" stdout
+arrays --calib samples.npy --heal block,model --heal-steps 2
+says "the loss of the network is the relative squared error of its output" stdout
+rm -rf out
+refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" compress "$channels" -o out --calib nan.npy --sparsity 0.5
+refuses 1 "arrays are the network's input as they are; leave out the preset" \
+    "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
+refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5
 echo "all checks passed"

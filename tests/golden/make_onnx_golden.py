@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Small networks of ONNX nodes with what grail narrows there, and their outputs from ONNX Runtime:
-writes vision/onnx/net.onnx, golden.safetensors, outputs.onnx and outputs.safetensors beside this script.
+writes vision/onnx/net.onnx, golden.safetensors, outputs.onnx, channels.onnx and their outputs beside this script.
 
 Needs onnx and onnxruntime. Residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers. The second one has several outputs: a map in
-the middle that goes on, maps of heads at two strides, features behind a ReLU and what a map makes of them.
+the middle that goes on, maps of heads at two strides, features behind a ReLU and what a map makes of them. The third one reads five channels and gives a map.
 
 usage: make_onnx_golden.py
 """
@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from golden_file import write_safetensors
 
 OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
-SIDE, CLASSES = 32, 10
+SIDE, CLASSES, CHANNELS = 32, 10, 5
 
 
 class Network:
@@ -113,8 +113,16 @@ def build_outputs():
     return n
 
 
-def write(n, name, golden, outputs):
-    image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
+def build_channels():
+    n = Network()
+    x = n.node("Relu", [n.conv("pixels", "a", (12, CHANNELS, 3, 3), bias=True, pads=[1, 1, 1, 1])], "a_relu")
+    x = n.node("Relu", [n.conv(x, "b", (10, 12, 3, 3), bias=True, pads=[1, 1, 1, 1], strides=[2, 2])], "b_relu")
+    n.conv(x, "mask", (4, 10, 1, 1), bias=True)
+    return n
+
+
+def write(n, name, golden, outputs, channels=3):
+    image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", channels, SIDE, SIDE])
     declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
     graph = helper.make_graph(n.nodes, "small", [image], declared, n.tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
@@ -124,7 +132,7 @@ def write(n, name, golden, outputs):
     OUT.mkdir(parents=True, exist_ok=True)
     onnx.save(model, OUT / name)
     session = onnxruntime.InferenceSession(str(OUT / name), providers=["CPUExecutionProvider"])
-    pixels = n.random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
+    pixels = n.random.normal(size=(2, SIDE, SIDE, channels)).astype(numpy.float32)
     answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
     tensors = {"pixels": pixels}
     for name, values in zip(outputs, answers):  # channels last, as the pixels
@@ -138,6 +146,7 @@ def main():
     write(build_outputs(), "outputs.onnx", "outputs.safetensors", {
         "far": ["N", 6, 8, 8], "middle": ["N", 8, 16, 16], "scores": ["N", CLASSES],
         "near": ["N", 6, 16, 16], "embedding": ["N", 16]})
+    write(build_channels(), "channels.onnx", "channels.safetensors", {"mask": ["N", 4, 16, 16]}, CHANNELS)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 NETWORK = Path(__file__).parents[1] / "golden/vision/onnx/outputs.onnx"
+CHANNELS = NETWORK.with_name("channels.onnx")
 NAMES = ["far", "middle", "scores", "near", "embedding"]
 
 
@@ -22,5 +23,26 @@ def test_each_output_is_compared_by_itself() -> None:
 
 def test_a_runner_gives_one_row() -> None:
     assert grail.inspect(NETWORK).facts.outputs == len(NAMES)
-    with pytest.raises(grail.Error, match="several outputs"):
+    with pytest.raises(grail.GrailError, match="several outputs"):
         grail.Runner(NETWORK).images(np.zeros((1, 3, 32, 32), np.float32))
+
+
+def test_arrays_of_any_channels_are_samples(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).normal(size=(20, 5, 32, 32)).astype(np.float32)
+    np.save(tmp_path / "images.npy", images)
+    results = []
+    for name, calib in (
+        ("a", grail.Samples.pixels(images)),
+        ("b", grail.Samples.pixels(np.moveaxis(images, 1, -1))),
+        ("c", tmp_path / "images.npy"),
+    ):
+        output = tmp_path / name
+        grail.compress(CHANNELS, calib=calib, output=output, sparsity=0.5, align=1, threads=1)
+        results.append((output / CHANNELS.name).read_bytes())
+    assert results[0] == results[1] == results[2]
+    c = grail.verify(CHANNELS, tmp_path / "c", tmp_path / "images.npy")
+    assert c.compared == 20 and [o.name for o in c.outputs] == ["mask"]
+    assert 0.0 < c.outputs[0].relative_error == c.relative_error < 1.0
+    assert grail.inspect(CHANNELS).facts.channels == 5
+    with pytest.raises(grail.ShapeError, match="3 channels, but the network reads 5"):
+        grail.verify(CHANNELS, CHANNELS, grail.Samples.pixels(images[:, :3]))

@@ -20,7 +20,7 @@ struct image_loader {
     int64_t batch;
     int threads;      /* for parallel_for: the caller's setting, which new threads do not inherit */
     int64_t next;     /* first index of the batch that is decoded */
-    float *pixels[2]; /* [batch, side, side, 3] each */
+    float *pixels[2]; /* [batch, side, side, channels] each */
     int ahead;        /* which of them is decoded */
     int64_t loaded;   /* images in pixels[ahead] */
     grail_status status;
@@ -89,9 +89,10 @@ grail_status image_loader_open(const image_set *set, int64_t count, const int64_
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
     const size_t side = (size_t)image_set_side(set);
+    const size_t channels = (size_t)image_set_channels(set);
     for (int i = 0; i < 2; i++) {
         TRY(memory_new_unset(&loader->pixels[i], (size_t)loader->batch,
-                             side * side * 3 * sizeof(float)));
+                             side * side * channels * sizeof(float)));
     }
     const int code = pthread_create(&loader->thread, NULL, run_loader, loader);
     if (code != 0) {

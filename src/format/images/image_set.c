@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "base/random.h"
 #include "format/images/cifar.h"
+#include "format/images/image_arrays.h"
 #include "format/images/image_decode.h"
 #include "format/images/image_folder.h"
 #include "format/images/pixels.h"
@@ -14,12 +15,13 @@
 
 enum { LONGEST_TEXT = 2048, LOAD_GRAIN = 4 };
 
-/* One of `cifar`, `folder` and `pixels` is open; the others are zero. */
+/* One of `cifar`, `folder`, `arrays` and `pixels` is open; the others are zero. */
 struct grail_images {
     image_rule rule;
     bool is_cifar;
     cifar_set cifar;
     image_folder folder;
+    image_arrays arrays;
     grail_pixels pixels; /* without values where they are not in memory; borrowed */
     int64_t classes;     /* of their labels */
     char hash[HASH_TEXT_SIZE];
@@ -28,6 +30,29 @@ struct grail_images {
 static bool in_memory(const image_set *set)
 {
     return set->pixels.values != NULL;
+}
+
+static bool of_arrays(const image_set *set)
+{
+    return set->arrays.file_count > 0;
+}
+
+static grail_status open_arrays(image_set *set, const grail_image_source *source)
+{
+    const image_arrays *a = &set->arrays;
+    CHECK(unprepared_check(source));
+    CHECK(image_arrays_open(source->path, &set->arrays));
+    memcpy(set->hash, a->hash, sizeof set->hash);
+    set->rule = (image_rule){.preset = IMAGE_UNPREPARED, .side = a->height};
+    if (a->height != a->width || a->height > IMAGE_LARGEST_SIDE ||
+        (source->size > 0 && a->height != source->size)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: the samples have %lld x %lld positions, expected %lld x %lld",
+                         source->path, (long long)a->height, (long long)a->width,
+                         (long long)(source->size > 0 ? source->size : a->width),
+                         (long long)(source->size > 0 ? source->size : a->width));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status open_cifar(image_set *set, const grail_image_source *source,
@@ -75,14 +100,18 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
         FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT, "no path to images was given");
     }
     TRY(memory_new(&set, 1, sizeof *set));
+    bool are_arrays = false;
     if (source->pixels == NULL) {
-        TRY(cifar_recognise(source->path, &set->is_cifar));
+        TRY(image_arrays_recognise(source->path, &are_arrays));
+        TRY(are_arrays ? GRAIL_OK : cifar_recognise(source->path, &set->is_cifar));
     }
     if (source->pixels != NULL) {
         TRY(pixels_check(source, source->size, &set->classes));
         pixels_hash(source->pixels, set->hash);
-        set->rule = (image_rule){.preset = "none", .side = source->pixels->side};
+        set->rule = (image_rule){.preset = IMAGE_UNPREPARED, .side = source->pixels->side};
         set->pixels = *source->pixels;
+    } else if (are_arrays) {
+        TRY(open_arrays(set, source));
     } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
     } else {
@@ -120,7 +149,7 @@ grail_status image_set_open(const grail_image_source *source, image_set **out)
 
 grail_status image_set_name_classes(image_set *set, const char *const *names, int64_t count)
 {
-    if (set->is_cifar || in_memory(set)) {
+    if (set->is_cifar || in_memory(set) || of_arrays(set)) {
         return GRAIL_OK;
     }
     const grail_status status = image_folder_name_classes(&set->folder, names, count);
@@ -138,15 +167,17 @@ void image_set_close(image_set *set)
     if (set != NULL) {
         cifar_close(&set->cifar);
         image_folder_close(&set->folder);
+        image_arrays_close(&set->arrays);
         memory_free(set);
     }
 }
 
 int64_t image_set_count(const image_set *set)
 {
-    return in_memory(set)  ? set->pixels.count
-           : set->is_cifar ? set->cifar.count
-                           : set->folder.count;
+    return in_memory(set)   ? set->pixels.count
+           : of_arrays(set) ? set->arrays.count
+           : set->is_cifar  ? set->cifar.count
+                            : set->folder.count;
 }
 
 int64_t image_set_side(const image_set *set)
@@ -154,10 +185,20 @@ int64_t image_set_side(const image_set *set)
     return set->rule.side;
 }
 
+int64_t image_set_channels(const image_set *set)
+{
+    return in_memory(set)   ? pixels_channels(&set->pixels)
+           : of_arrays(set) ? set->arrays.channels
+                            : IMAGE_FILE_CHANNELS;
+}
+
 int64_t image_set_label(const image_set *set, int64_t i)
 {
     if (in_memory(set)) {
         return set->pixels.labels == NULL ? -1 : set->pixels.labels[i];
+    }
+    if (of_arrays(set)) {
+        return -1;
     }
     if (!set->is_cifar) {
         return set->folder.files[i].label;
@@ -179,11 +220,16 @@ const char *image_set_name(const image_set *set, int64_t i)
         snprintf(name, sizeof name, "image %lld in memory", (long long)i);
         return name;
     }
+    int64_t index = 0;
+    if (of_arrays(set)) {
+        const char *path = image_arrays_place(&set->arrays, i, &index);
+        snprintf(name, sizeof name, "%s: sample %lld", path, (long long)index);
+        return name;
+    }
     if (!set->is_cifar) {
         snprintf(name, sizeof name, "%s/%s", set->folder.path, set->folder.files[i].name);
         return name;
     }
-    int64_t index = 0;
     const cifar_batch *batch = cifar_find(&set->cifar, i, &index);
     snprintf(name, sizeof name, "%s image %lld", batch->path, (long long)index);
     return name;
@@ -239,12 +285,16 @@ static grail_status load_image(const image_job *job, int64_t i)
     grail_status status = GRAIL_OK;
     const image_set *set = job->set;
     const int64_t index = job->indices[i];
-    float *out = job->pixels + (size_t)i * (size_t)(set->rule.side * set->rule.side * 3);
+    const int64_t values = set->rule.side * set->rule.side * image_set_channels(set);
+    float *out = job->pixels + (size_t)i * (size_t)values;
     image picture = {0};
     buffer bytes = {0};
     if (in_memory(set)) {
         pixels_copy(&set->pixels, index, out);
         return GRAIL_OK;
+    }
+    if (of_arrays(set)) {
+        return image_arrays_load(&set->arrays, index, out);
     }
     if (set->is_cifar) {
         const unsigned char *planes = cifar_planes(set, index);
@@ -272,6 +322,8 @@ static grail_status digest_image(const image_job *job, int64_t i)
     buffer bytes = {0};
     if (in_memory(set)) {
         job->digests[i] = pixels_digest(&set->pixels, job->indices[i]);
+    } else if (of_arrays(set)) {
+        job->digests[i] = image_arrays_digest(&set->arrays, job->indices[i]);
     } else if (set->is_cifar) {
         job->digests[i] = hash_short(cifar_planes(set, job->indices[i]), CIFAR_BYTES);
     } else {

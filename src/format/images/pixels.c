@@ -7,11 +7,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { CHANNELS = 3 };
+enum { MOST_CHANNELS = 1 << 20 };
+
+int64_t pixels_channels(const grail_pixels *p)
+{
+    return p->channels == 0 ? IMAGE_FILE_CHANNELS : p->channels;
+}
 
 static size_t values_of(const grail_pixels *p)
 {
-    return (size_t)p->side * (size_t)p->side * CHANNELS;
+    return (size_t)p->side * (size_t)p->side * (size_t)pixels_channels(p);
 }
 
 static const float *image_at(const grail_pixels *p, int64_t i)
@@ -23,6 +28,7 @@ static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
 {
     size_t all = sizeof(float);
     const bool fits = p->count > 0 && p->side > 0 && p->side <= IMAGE_LARGEST_SIDE &&
+                      p->channels >= 0 && p->channels <= MOST_CHANNELS &&
                       size_multiply(all, values_of(p), &all) &&
                       size_multiply(all, (size_t)p->count, &all);
     if (p->values == NULL || !fits) {
@@ -61,26 +67,35 @@ static grail_status check(const grail_pixels *p, int64_t side, int64_t *classes)
     return GRAIL_OK;
 }
 
-/* Pixels are what the network reads; nothing prepares them. */
-grail_status pixels_check(const grail_image_source *s, int64_t side, int64_t *classes)
+/* Pixels and arrays are what the network reads; nothing prepares them. */
+grail_status unprepared_check(const grail_image_source *s)
 {
     const struct {
         bool given;
         const char *field;
     } others[] = {
-        {s->path != NULL, "path"},    {s->preset != NULL, "preset"},
-        {s->split != NULL, "split"},  {s->labels != NULL, "labels"},
-        {s->mean.given != 0, "mean"}, {s->deviation.given != 0, "deviation"},
+        {s->path != NULL && s->pixels != NULL, "path"},
+        {s->preset != NULL, "preset"},
+        {s->split != NULL, "split"},
+        {s->labels != NULL, "labels"},
+        {s->mean.given != 0, "mean"},
+        {s->deviation.given != 0, "deviation"},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].given) {
             return error_about(error_set(GRAIL_ERROR_ARGUMENT,
-                                         "pixels in memory are the network's input as they are; "
-                                         "leave out the %s",
+                                         "%s are the network's input as they are; leave out the %s",
+                                         s->pixels != NULL ? "pixels in memory" : "arrays",
                                          others[i].field),
                                others[i].field);
         }
     }
+    return GRAIL_OK;
+}
+
+grail_status pixels_check(const grail_image_source *s, int64_t side, int64_t *classes)
+{
+    CHECK(unprepared_check(s));
     CHECK(OPTION_ROOM_OF(grail_pixels, s->pixels));
     const grail_status status = check(s->pixels, side, classes);
     return status == GRAIL_OK ? GRAIL_OK : error_about(status, "pixels");
@@ -100,14 +115,15 @@ void pixels_hash(const grail_pixels *p, char hash[HASH_TEXT_SIZE])
 void pixels_copy(const grail_pixels *p, int64_t i, float *out)
 {
     const float *values = image_at(p, i);
+    const size_t channels = (size_t)pixels_channels(p);
     const size_t plane = (size_t)p->side * (size_t)p->side;
     if (p->channels_first == 0) {
         memcpy(out, values, values_of(p) * sizeof out[0]);
         return;
     }
     for (size_t at = 0; at < plane; at++) {
-        for (size_t c = 0; c < CHANNELS; c++) {
-            out[at * CHANNELS + c] = values[c * plane + at];
+        for (size_t c = 0; c < channels; c++) {
+            out[at * channels + c] = values[c * plane + at];
         }
     }
 }

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-enum { PREFIX_SIZE = 8, MOST_DIMENSIONS = 2, LONGEST_DTYPE = 8 };
+enum { PREFIX_SIZE = 8, IDS_DIMENSIONS = 2, LONGEST_DTYPE = 8 };
 
 typedef struct npy_header {
     char dtype[LONGEST_DTYPE];
     bool fortran_order;
     int rank;
-    int64_t shape[MOST_DIMENSIONS];
+    int64_t shape[NPY_MOST_DIMENSIONS];
     bool has_dtype;
     bool has_order;
     bool has_shape;
@@ -96,10 +96,10 @@ static bool take_shape(cursor *c, npy_header *header)
         if (!take_count(c, &length)) {
             return false;
         }
-        if (header->rank < MOST_DIMENSIONS) {
+        if (header->rank < NPY_MOST_DIMENSIONS) {
             header->shape[header->rank] = length;
         }
-        header->rank += header->rank <= MOST_DIMENSIONS ? 1 : 0;
+        header->rank += header->rank <= NPY_MOST_DIMENSIONS ? 1 : 0;
         if (!take(c, ',')) {
             return take(c, ')');
         }
@@ -177,6 +177,57 @@ static grail_status read_header(const unsigned char *bytes, size_t size, npy_hea
     return GRAIL_OK;
 }
 
+grail_status npy_read_array(const void *bytes, size_t size, npy_array *out)
+{
+    static const struct {
+        const char *name;
+        grail_dtype dtype;
+    } known[] = {{"<f8", GRAIL_DTYPE_F64},
+                 {"<f4", GRAIL_DTYPE_F32},
+                 {"<f2", GRAIL_DTYPE_F16},
+                 {"|u1", GRAIL_DTYPE_U8}};
+    npy_header header = {0};
+    size_t data = 0;
+    size_t i = 0;
+    int64_t elements = 1;
+    CHECK(read_header(bytes, size, &header, &data));
+    while (i < sizeof known / sizeof known[0] && strcmp(header.dtype, known[i].name) != 0) {
+        i++;
+    }
+    if (i == sizeof known / sizeof known[0]) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "has dtype '%s', expected little-endian float32, float16 or float64, or "
+                         "uint8",
+                         header.dtype);
+    }
+    if (header.rank < 1 || header.rank > NPY_MOST_DIMENSIONS) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, expected 1 to %d",
+                         header.rank < 1 ? "no" : "more", NPY_MOST_DIMENSIONS);
+    }
+    if (header.rank > 1 && header.fortran_order) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "is in Fortran order; save numpy.ascontiguousarray of it");
+    }
+    for (int d = 0; d < header.rank; d++) {
+        if (__builtin_mul_overflow(elements, header.shape[d], &elements)) {
+            return error_set(GRAIL_ERROR_FORMAT, "has a shape that is too large for any file");
+        }
+    }
+    size_t stored = 0;
+    if (elements == 0) {
+        return error_set(GRAIL_ERROR_FORMAT, "holds no numbers");
+    }
+    if (!dtype_bytes(known[i].dtype, elements, &stored) || stored != size - data) {
+        return error_set(GRAIL_ERROR_FORMAT,
+                         "the header declares %lld numbers of type %s, but %zu bytes follow it",
+                         (long long)elements, header.dtype, size - data);
+    }
+    *out = (npy_array){
+        .data = (const unsigned char *)bytes + data, .dtype = known[i].dtype, .rank = header.rank};
+    memcpy(out->shape, header.shape, sizeof out->shape);
+    return GRAIL_OK;
+}
+
 grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
 {
     /* byte order, kind, bytes */
@@ -196,7 +247,7 @@ grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)
             "has dtype '%s', but token ids are little-endian integers; save them as int32",
             header.dtype);
     }
-    if (header.rank < 1 || header.rank > MOST_DIMENSIONS) {
+    if (header.rank < 1 || header.rank > IDS_DIMENSIONS) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, expected 1 or 2",
                          header.rank < 1 ? "no" : "more than 2");
     }

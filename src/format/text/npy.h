@@ -1,4 +1,4 @@
-/* Token ids from numpy's .npy files.
+/* Arrays, and token ids, from numpy's .npy files.
  *
  * Layout (numpy.lib.format): "\x93NUMPY", major and minor version, header length (u16 in version 1,
  * u32 in 2 and 3, little-endian), then a Python dict literal with 'descr', 'fortran_order' and
@@ -7,6 +7,22 @@
 #define GRAIL_FORMAT_TEXT_NPY_H
 
 #include "base/memory.h"
+#include "tensor/tensor.h"
+
+enum { NPY_MOST_DIMENSIONS = 4 };
+
+/** Numbers in C order. */
+typedef struct npy_array {
+    const unsigned char *data; /* borrowed from the file's bytes */
+    grail_dtype dtype;         /* F64, F32, F16 or U8 */
+    int rank;
+    int64_t shape[NPY_MOST_DIMENSIONS]; /* each at least 1 */
+} npy_array;
+
+/** Reads the header of a complete file of one to four dimensions. GRAIL_ERROR_FORMAT: a malformed
+ * header, too few or too many bytes, no elements. GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and
+ * dimensions. */
+grail_status npy_read_array(const void *bytes, size_t size, npy_array *out) GRAIL_MUST_CHECK;
 
 typedef struct npy_ids {
     const unsigned char *data; /* borrowed from the file's bytes */

@@ -272,7 +272,8 @@ static grail_status describe_images(const grail_model *model, calibration *c,
     CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
     CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
-    const bool is_prepared = source->preset != NULL || source->pixels != NULL;
+    const bool is_prepared = source->preset != NULL || source->pixels != NULL ||
+                             strcmp(image_set_preset(set), IMAGE_UNPREPARED) == 0;
     if (!is_prepared && model->preparation != NULL) {
         CHECK(describe_preprocessing(model, c->description));
     }
@@ -318,7 +319,7 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
-    size_t pixels = (size_t)IMAGE_CHANNELS;
+    size_t pixels = (size_t)image_set_channels(set);
     const int64_t side = image_set_side(set);
     if (!size_multiply(pixels, (size_t)(side * side), &pixels) ||
         !size_multiply(pixels, (size_t)c->count, &pixels)) {
@@ -335,6 +336,7 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
     }
     TRY(hash_sample(set, indices, c));
     c->positions = (extent){.height = side, .width = side};
+    c->channels = image_set_channels(set);
 out:
     memory_free(indices);
     return status;
@@ -439,7 +441,7 @@ batch_shape calibration_shape(const calibration *c, int64_t batch)
 batch_input calibration_input(const calibration *c, int64_t batch)
 {
     const int64_t first = c->firsts[batch];
-    const int64_t pixels = first * c->positions.height * c->positions.width * IMAGE_CHANNELS;
+    const int64_t pixels = first * c->positions.height * c->positions.width * c->channels;
     return (batch_input){
         .ids = c->windows.ids == NULL ? NULL : c->windows.ids + window_start(&c->windows, first),
         .pixels = c->pixels == NULL ? NULL : c->pixels + pixels,

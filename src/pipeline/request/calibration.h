@@ -13,7 +13,8 @@ typedef struct calibration {
     token_windows windows; /* of text */
     hash_set hashes; /* of images, or of runs of tokens; those of the model's own calibration too */
     char tokenizer_hash[65];
-    float *pixels;    /* images [count, height, width, 3], owned; NULL for a dry run */
+    float *pixels;    /* images [count, height, width, channels], owned; NULL for a dry run */
+    int64_t channels; /* of images */
     int64_t count;    /* number of samples; 0 when nothing needs data */
     int64_t drawn;    /* of these, windows that the network drew itself */
     extent positions; /* of one sample; of documents in the mean */

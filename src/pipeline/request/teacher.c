@@ -52,6 +52,10 @@ static grail_status check_input(const graph *narrow, const graph *teacher)
         return error_set(GRAIL_ERROR_ARGUMENT, "the model reads %s, the teacher %s",
                          input_name(narrow), input_name(teacher));
     }
+    if (narrow->channels != teacher->channels) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the model reads %lld channels, the teacher %lld",
+                         (long long)narrow->channels, (long long)teacher->channels);
+    }
     if (narrow->vocabulary != teacher->vocabulary) {
         return error_set(GRAIL_ERROR_ARGUMENT,
                          "the model has a vocabulary of %lld tokens, the teacher one of %lld",

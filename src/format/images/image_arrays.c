@@ -1,0 +1,191 @@
+#include "format/images/image_arrays.h"
+
+#include "base/name_list.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_array(const char *name)
+{
+    return name_is_of_kind(name, ".npy");
+}
+
+grail_status image_arrays_recognise(const char *path, bool *out)
+{
+    name_list list = {0};
+    if (!file_is_directory(path)) {
+        *out = is_array(path);
+        return GRAIL_OK;
+    }
+    const grail_status status = name_list_read(path, is_array, &list);
+    *out = list.count > 0;
+    name_list_fini(&list);
+    return status;
+}
+
+/* Samples of arrays with an even number of dimensions are along the first. */
+static grail_status take_shape(image_arrays *a, array_file *f)
+{
+    const npy_array *n = &f->array;
+    const int rank = n->rank;
+    const bool is_map = rank > 2;
+    const int64_t *last = n->shape + rank;
+    const int64_t channels = is_map ? last[-3] : last[-1];
+    const int64_t height = is_map ? last[-2] : 1;
+    const int64_t width = is_map ? last[-1] : 1;
+    if (a->count > 0 && (channels != a->channels || height != a->height || width != a->width)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: its samples are [%lld, %lld, %lld], those of the files before it "
+                         "[%lld, %lld, %lld]; all must have one shape",
+                         f->path, (long long)channels, (long long)height, (long long)width,
+                         (long long)a->channels, (long long)a->height, (long long)a->width);
+    }
+    a->channels = channels;
+    a->height = height;
+    a->width = width;
+    f->first = a->count;
+    f->count = rank % 2 == 0 ? n->shape[0] : 1;
+    a->count += f->count;
+    return GRAIL_OK;
+}
+
+/* Takes *path over, and leaves NULL. */
+static grail_status add_file(image_arrays *a, char **path)
+{
+    CHECK(memory_reserve(&a->files, (size_t)a->file_count + 1, sizeof a->files[0]));
+    array_file *f = &a->files[a->file_count++];
+    *f = (array_file){.path = *path};
+    *path = NULL;
+    CHECK(file_map_open(&f->map, f->path));
+    CHECK(error_in(npy_read_array(f->map.data, f->map.size, &f->array), "%s", f->path));
+    return take_shape(a, f);
+}
+
+static void hash_files(image_arrays *a)
+{
+    hash_state state;
+    hash_begin(&state);
+    for (int64_t i = 0; i < a->file_count; i++) {
+        const char *slash = strrchr(a->files[i].path, '/');
+        const char *name = slash == NULL ? a->files[i].path : slash + 1;
+        hash_add(&state, name, strlen(name) + 1);
+        hash_add(&state, a->files[i].map.data, a->files[i].map.size);
+    }
+    hash_end(&state, a->hash);
+}
+
+/* A folder of other files beside arrays is none of both kinds. */
+static grail_status add_folder(image_arrays *a, const char *directory)
+{
+    grail_status status = GRAIL_OK;
+    name_list list = {0};
+    char *path = NULL;
+    TRY(name_list_read(directory, NULL, &list));
+    for (size_t i = 0; i < list.count; i++) {
+        if (!is_array(list.names[i])) {
+            FAIL(GRAIL_ERROR_FORMAT,
+                 "%s: holds .npy files, and '%s', which is none; give a folder of arrays alone",
+                 directory, list.names[i]);
+        }
+        TRY(path_join(&path, directory, list.names[i]));
+        TRY(add_file(a, &path));
+    }
+out:
+    memory_free(path);
+    name_list_fini(&list);
+    return status;
+}
+
+grail_status image_arrays_open(const char *path, image_arrays *out)
+{
+    grail_status status = GRAIL_OK;
+    char *own = NULL;
+    *out = (image_arrays){0};
+    if (file_is_directory(path)) {
+        TRY(add_folder(out, path));
+    } else {
+        TRY(memory_copy_string(&own, path));
+        TRY(add_file(out, &own));
+    }
+    hash_files(out);
+out:
+    memory_free(own);
+    return status;
+}
+
+void image_arrays_close(image_arrays *arrays)
+{
+    for (int64_t i = 0; i < arrays->file_count; i++) {
+        file_map_close(&arrays->files[i].map);
+        memory_free(arrays->files[i].path);
+    }
+    memory_free(arrays->files);
+    *arrays = (image_arrays){0};
+}
+
+static const array_file *file_of(const image_arrays *a, int64_t i)
+{
+    const array_file *f = a->files;
+    while (i >= f->first + f->count) {
+        f++;
+    }
+    return f;
+}
+
+/* The bytes of sample i, *size of them. */
+static const unsigned char *bytes_of(const image_arrays *a, int64_t i, size_t *size)
+{
+    const array_file *f = file_of(a, i);
+    *size = 0;
+    (void)dtype_bytes(f->array.dtype, a->channels * a->height * a->width, size);
+    return f->array.data + (size_t)(i - f->first) * *size;
+}
+
+grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out)
+{
+    grail_status status = GRAIL_OK;
+    const array_file *f = file_of(arrays, i);
+    const int64_t channels = arrays->channels;
+    const int64_t plane = arrays->height * arrays->width;
+    size_t size = 0;
+    const unsigned char *bytes = bytes_of(arrays, i, &size);
+    float *planes = NULL;
+    TRY(memory_new_unset(&planes, (size_t)(channels * plane), sizeof planes[0]));
+    if (f->array.dtype == GRAIL_DTYPE_U8) {
+        for (int64_t v = 0; v < channels * plane; v++) {
+            planes[v] = (float)bytes[v];
+        }
+    } else if (f->array.dtype == GRAIL_DTYPE_F64) {
+        for (int64_t v = 0; v < channels * plane; v++) {
+            double value = 0.0;
+            memcpy(&value, bytes + (size_t)v * sizeof value, sizeof value);
+            planes[v] = (float)value;
+        }
+    } else {
+        TRY(convert_to_f32(f->array.dtype, bytes, channels * plane, planes));
+    }
+    for (int64_t v = 0; v < channels * plane; v++) {
+        if (!isfinite(planes[v])) {
+            FAIL(GRAIL_ERROR_NUMERIC, "holds %s at element %lld",
+                 isnan(planes[v]) ? "NaN" : "infinity", (long long)v);
+        }
+        out[v % plane * channels + v / plane] = planes[v];
+    }
+out:
+    memory_free(planes);
+    return status;
+}
+
+uint64_t image_arrays_digest(const image_arrays *arrays, int64_t i)
+{
+    size_t size = 0;
+    const unsigned char *bytes = bytes_of(arrays, i, &size);
+    return hash_short(bytes, size);
+}
+
+const char *image_arrays_place(const image_arrays *arrays, int64_t i, int64_t *index)
+{
+    const array_file *f = file_of(arrays, i);
+    *index = i - f->first;
+    return f->path;
+}

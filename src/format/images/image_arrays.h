@@ -1,0 +1,42 @@
+/* A network's input from numpy's .npy files: arrays that nothing prepares. */
+#ifndef GRAIL_FORMAT_IMAGES_IMAGE_ARRAYS_H
+#define GRAIL_FORMAT_IMAGES_IMAGE_ARRAYS_H
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "format/text/npy.h"
+
+typedef struct array_file {
+    char *path;
+    file_map map;
+    npy_array array;
+    int64_t first, count; /* samples */
+} array_file;
+
+/** Samples of one shape, in one file or in those of a folder, in the order of their names. */
+typedef struct image_arrays {
+    array_file *files; /* [file_count] */
+    int64_t file_count, count;
+    int64_t channels, height, width;
+    char hash[HASH_TEXT_SIZE]; /* of the names and bytes of all files */
+} image_arrays;
+
+/** Whether the path is an .npy file, or a folder that holds one. */
+grail_status image_arrays_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
+
+/** Maps the files: [samples, channels, height, width] or [samples, channels], or one sample without
+ * the first dimension. Errors name the file. image_arrays_close frees, even after a failure. */
+grail_status image_arrays_open(const char *path, image_arrays *out) GRAIL_MUST_CHECK;
+void image_arrays_close(image_arrays *arrays); /* works on a zeroed one */
+
+/** out[height, width, channels] <- sample i, as f32; those of uint8 are 0 to 255. NaN and infinity
+ * are GRAIL_ERROR_NUMERIC. */
+grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out) GRAIL_MUST_CHECK;
+
+/** 64 bits of the SHA-256 of the bytes of sample i. */
+uint64_t image_arrays_digest(const image_arrays *arrays, int64_t i);
+
+/** Its file; *index is its number there. */
+const char *image_arrays_place(const image_arrays *arrays, int64_t i, int64_t *index);
+
+#endif
