@@ -1,6 +1,8 @@
 /* Nodes that compute nothing: they move, join, part or give on what they read. */
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_tokens.h"
 
 /* What keeps the channels, and has one position of each sample before and behind. */
 static grail_status give_flat(onnx_reading *r, int rank)
@@ -18,6 +20,9 @@ static grail_status give_flat(onnx_reading *r, int rank)
 
 grail_status onnx_read_flatten(onnx_reading *r)
 {
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_flat(r);
+    }
     return onnx_integer_of(r, "axis", 1) == 1
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("flattens other dimensions than those behind the "
@@ -30,8 +35,12 @@ grail_status onnx_read_reshape(onnx_reading *r)
     int count = 0;
     int64_t shape[ONNX_MOST_AXES];
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_laid_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    if (onnx_has_layout(x) || (count != FLAT_RANK && count != IMAGE_RANK)) {
+        return onnx_lay_reshaped(r);
+    }
+    CHECK(onnx_value_input(r, 0, &x));
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
     if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
@@ -47,6 +56,9 @@ grail_status onnx_read_squeeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_squeezed(r, count, axes);
+    }
     return onnx_are_positions(count, axes)
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("takes out other dimensions than height and width");
@@ -57,6 +69,9 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_unsqueezed(r, count, axes);
+    }
     return onnx_are_positions(count, axes)
                ? give_flat(r, IMAGE_RANK)
                : onnx_misfit("adds other dimensions than height and width");
@@ -75,6 +90,9 @@ static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *
 grail_status onnx_read_concat(onnx_reading *r)
 {
     onnx_known *x = NULL;
+    if (onnx_adds_tokens(r)) {
+        return onnx_add_tokens(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     onnx_known y = *x;
@@ -97,6 +115,9 @@ grail_status onnx_read_split(onnx_reading *r)
     int count = 0;
     int64_t sizes[ONNX_MOST_AXES];
     int64_t first = 0;
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_part_all(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(onnx_list_of(r, "split", 1, &count, sizes));
@@ -129,6 +150,14 @@ grail_status onnx_read_identity(onnx_reading *r)
                                 : onnx_misfit("reads nothing");
 }
 
+/* Between types of floating point a value is the same to grail. */
+grail_status onnx_read_cast(onnx_reading *r)
+{
+    return onnx_integer_of(r, "to", 0) == ONNX_FLOAT
+               ? onnx_read_identity(r)
+               : onnx_misfit("makes values of another type than FLOAT");
+}
+
 grail_status onnx_read_dropout(onnx_reading *r)
 {
     int64_t trains = 0;
@@ -154,8 +183,11 @@ grail_status onnx_read_transpose(onnx_reading *r)
     int64_t order[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "perm", 0, &count, order));
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
-    if (k == NULL || k->tensor < 0 || count != 2 || order[0] != 1 || order[1] != 0) {
-        return onnx_misfit("moves dimensions of a value, for which grail has no row yet");
+    if (k == NULL || k->tensor < 0 || k->form != ONNX_VALUE) {
+        return onnx_lay_transposed(r, count, order);
+    }
+    if (count != 2 || order[0] != 1 || order[1] != 0) {
+        return onnx_misfit("moves dimensions of a constant that is no matrix");
     }
     onnx_known y = *k;
     y.transposed = !k->transposed;

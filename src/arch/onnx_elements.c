@@ -1,8 +1,13 @@
 /* Nodes that work on each element alone, or on those of one channel. */
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_attention.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_products.h"
+#include "arch/onnx_tokens.h"
 
 #include <math.h>
+#include <string.h>
 
 grail_status onnx_read_batch_norm(onnx_reading *r)
 {
@@ -23,7 +28,7 @@ grail_status onnx_read_batch_norm(onnx_reading *r)
 static grail_status add_activation(onnx_reading *r, activation_kind kind)
 {
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     node n = onnx_plain(NODE_ACTIVATION, x, NULL);
     n.activation = kind;
     return onnx_give_node(r, &n, *x);
@@ -57,7 +62,7 @@ grail_status onnx_read_hard_sigmoid(onnx_reading *r)
 grail_status onnx_read_hard_swish(onnx_reading *r)
 {
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     onnx_known gate = *x;
     node n = onnx_plain(NODE_ACTIVATION, x, NULL);
     n.activation = ACTIVATION_HARD_SIGMOID;
@@ -73,7 +78,7 @@ grail_status onnx_read_clip(onnx_reading *r)
     double high = 0.0;
     bool has_low = false;
     bool has_high = false;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_number_of(r, "min", 1, &has_low, &low));
     CHECK(onnx_number_of(r, "max", 2, &has_high, &high));
     if (!has_low || !has_high || !isfinite(low) || !isfinite(high) || low > high) {
@@ -89,31 +94,13 @@ grail_status onnx_read_clip(onnx_reading *r)
     return onnx_give_node(r, &n, *x);
 }
 
-/* A vector that is added to what a Linear without a bias makes is its bias. */
-static grail_status take_bias(onnx_reading *r, int i)
-{
-    const onnx_known *x = onnx_known_input(r, 1 - i);
-    node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != x->value || last->kind != NODE_LINEAR ||
-        last->bias != GRAPH_NONE || x->readers != 1) {
-        return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
-    }
-    CHECK(onnx_add_vector(r, i, x->width, false, &last->bias));
-    return onnx_give(r, 0, *x);
-}
-
 static grail_status add_pair(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     onnx_known *y = NULL;
-    for (int i = 0; kind == NODE_ADD && i < 2; i++) {
-        if (onnx_has_input(r, 0) && onnx_has_input(r, 1) && onnx_known_input(r, i)->tensor >= 0) {
-            return take_bias(r, i);
-        }
-    }
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_value_input(r, 1, &y));
-    if (x->rank != y->rank || x->width != y->width) {
+    CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 1, &y));
+    if (x->rank != y->rank || x->width != y->width || strcmp(x->layout, y->layout) != 0) {
         return onnx_misfit("reads %d dimensions of %lld channels and %d of %lld, expected the same",
                            x->rank, (long long)x->width, y->rank, (long long)y->width);
     }
@@ -125,10 +112,19 @@ static grail_status add_pair(onnx_reading *r, node_kind kind)
 
 grail_status onnx_read_add(onnx_reading *r)
 {
-    return add_pair(r, NODE_ADD);
+    bool taken = false;
+    CHECK(onnx_take_bias(r, &taken));
+    for (int i = 0; i < 2 && !taken && onnx_has_input(r, i); i++) {
+        if (onnx_known_input(r, i)->tensor >= 0 && !onnx_adds_positions(r)) {
+            return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
+        }
+    }
+    return taken                    ? GRAIL_OK
+           : onnx_adds_positions(r) ? onnx_add_positions(r)
+                                    : add_pair(r, NODE_ADD);
 }
 
 grail_status onnx_read_mul(onnx_reading *r)
 {
-    return add_pair(r, NODE_MULTIPLY);
+    return onnx_scales_heads(r) ? onnx_scale_heads(r, false) : add_pair(r, NODE_MULTIPLY);
 }

@@ -3,7 +3,9 @@
 #include "arch/onnx_network.h"
 
 #include "arch/loader_lines.h"
+#include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_patterns.h"
 
 #include <string.h>
 
@@ -31,18 +33,27 @@ static void measure_depths(onnx_reading *r)
     }
 }
 
+/* The node that makes the nearest value, which is not made yet: of it or of *best. */
+static void look_before(const onnx_reading *r, int64_t value, int64_t *best, int64_t *depth)
+{
+    const int64_t maker = value < 0 ? -1 : r->file->values[value].node;
+    if (maker >= 0 && !r->is_read[maker] && (*best < 0 || r->values[value].depth < *depth)) {
+        *best = maker;
+        *depth = r->values[value].depth;
+    }
+}
+
 /* The node that makes the nearest input that is not made yet; -1 without. */
 static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
 {
+    const onnx_pattern *pattern = onnx_pattern_at(r, n - r->file->nodes);
     int64_t best = -1;
     int64_t depth = 0;
     for (int k = 0; k < n->node.input_count; k++) {
-        const int64_t maker = n->inputs[k] < 0 ? -1 : r->file->values[n->inputs[k]].node;
-        if (maker >= 0 && !r->is_read[maker] &&
-            (best < 0 || r->values[n->inputs[k]].depth < depth)) {
-            best = maker;
-            depth = r->values[n->inputs[k]].depth;
-        }
+        look_before(r, n->inputs[k], &best, &depth);
+    }
+    if (pattern != NULL) {
+        look_before(r, pattern->input, &best, &depth);
     }
     return best;
 }
@@ -75,22 +86,37 @@ out:
     return status;
 }
 
+/* Whether a node computes numbers of sizes and constants alone, as all nodes before it do that
+ * `are_sizes` says so of. */
+static bool makes_sizes(const onnx_reading *r, const onnx_file_node *n, const bool *are_sizes)
+{
+    bool sizes = n->capture_count == 0;
+    for (int k = 0; k < n->node.input_count; k++) {
+        const int64_t value = n->inputs[k];
+        const int64_t maker = value < 0 ? -1 : r->file->values[value].node;
+        sizes = sizes &&
+                (value < 0 || r->values[value].tensor >= 0 || (maker >= 0 && are_sizes[maker]));
+    }
+    return sizes || (onnx_node_is(n, "Shape") && n->node.input_count == 1);
+}
+
 /* A node that the output does not need would read narrowed values, perhaps in a subgraph. */
 static grail_status refuse_others(onnx_reading *r)
 {
+    grail_status status = GRAIL_OK;
+    bool *are_sizes = NULL;
+    TRY(memory_new(&are_sizes, (size_t)r->file->node_count + 1, sizeof are_sizes[0]));
     for (int64_t i = 0; i < r->file->node_count; i++) {
-        bool reads = r->file->nodes[i].capture_count > 0;
         r->node = &r->file->nodes[i];
-        for (int k = 0; k < r->node->node.input_count; k++) {
-            const int64_t value = r->node->inputs[k];
-            reads = reads || (value >= 0 && r->values[value].tensor < 0);
-        }
-        if (reads && !r->is_read[i]) {
-            return onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
-                                               "model first (onnxsim)"));
+        are_sizes[i] = makes_sizes(r, r->node, are_sizes);
+        if (!r->is_read[i] && !are_sizes[i]) {
+            TRY(onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
+                                            "model first (onnxsim)")));
         }
     }
-    return GRAIL_OK;
+out:
+    memory_free(are_sizes);
+    return status;
 }
 
 /* -- blocks ------------------------------------------------------------------------------------ */
@@ -245,6 +271,7 @@ static grail_status read_input(onnx_reading *r)
                          v->name);
     }
     r->g->image = (extent){height, width};
+    r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = IMAGE_RANK,
@@ -266,7 +293,8 @@ static grail_status read_output(onnx_reading *r, int *output)
     r->values[f->outputs[0]].readers++;
     CHECK(read_behind(r, v->node));
     CHECK(refuse_others(r));
-    const onnx_known *k = &r->values[f->outputs[0]];
+    onnx_known *k = &r->values[f->outputs[0]];
+    CHECK(onnx_settle(r, k));
     const node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
     if (last == NULL || last->output != k->value || k->rank != FLAT_RANK) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -285,6 +313,13 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->values);
     memory_free(r->is_read);
     memory_free(r->counts);
+    for (int64_t i = 0; r->numbers != NULL && i < r->file->value_count; i++) {
+        memory_free(r->numbers[i].items);
+    }
+    memory_free(r->numbers);
+    memory_free(r->linears);
+    memory_free(r->extents);
+    memory_free(r->patterns);
 }
 
 static grail_status read_network(const checkpoint *weights, onnx_reading *r)
@@ -300,10 +335,12 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
     r->g->input_kind = INPUT_IMAGES;
     CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
     CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
+    CHECK(memory_new(&r->numbers, (size_t)f->value_count, sizeof r->numbers[0]));
     for (int64_t i = 0; i < f->value_count; i++) {
         r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
     }
     measure_depths(r);
+    CHECK(onnx_find_patterns(r));
     CHECK(read_input(r));
     CHECK(read_output(r, &output));
     CHECK(add_blocks(r->g, output));
@@ -327,6 +364,12 @@ static grail_status build(const architecture *self, const char *source, const js
 }
 
 /* -- what is narrow ---------------------------------------------------------------------------- */
+
+/* Whether no constant states the number. */
+static bool is_computed(const onnx_count *c)
+{
+    return c->tensor < 0 && c->attribute == NULL;
+}
 
 static bool is_of(const onnx_integers *integers, const onnx_count *c)
 {
@@ -366,29 +409,127 @@ static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_in
     return GRAIL_OK;
 }
 
-/* Sets those of a dense network to the narrow widths; one that two nodes count by must suit both.
- */
-static grail_status set_counts(const onnx_reading *r, const int64_t *widths, bool *differ,
-                               onnx_integer_list *list)
+/* How many channels of a value are left, of how many. */
+typedef struct share {
+    int64_t left, all;
+} share;
+
+static bool are_equal(share a, share b)
 {
-    for (int64_t i = 0; i < r->count_count; i++) {
-        const onnx_count *c = &r->counts[i];
-        int64_t *place = NULL;
-        CHECK(count_place(r->file, c, list, &place));
-        for (int64_t k = 0; c->tensor >= 0 && k < i; k++) {
-            const onnx_count *other = &r->counts[k];
-            if (other->tensor == c->tensor && other->element == c->element &&
-                widths[other->value] != widths[c->value]) {
+    return a.left * b.all == b.left * a.all;
+}
+
+/* The share of a Linear is that of what is made of it. Its parts must keep the same share. */
+static grail_status share_of_linear(const onnx_reading *r, const int64_t *dense,
+                                    const int64_t *narrow, int linear, bool *has_parts, share *out)
+{
+    const int value = r->linears[linear].value;
+    *has_parts = false;
+    *out = value == GRAPH_NONE ? (share){1, 1} : (share){narrow[value], dense[value]};
+    for (int i = linear + 1; i < r->linear_count; i++) {
+        bool inner = false;
+        share part = {1, 1};
+        if (r->linears[i].parent == linear) {
+            CHECK(share_of_linear(r, dense, narrow, i, &inner, &part));
+            if (*has_parts && !are_equal(*out, part)) {
+                return onnx_misfit("counts channels of parts, which keep other numbers");
+            }
+            *out = part;
+            *has_parts = true;
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* The share that a number must have which counts those channels, or is computed from them. */
+static grail_status share_of(const onnx_reading *r, const int64_t *dense, const int64_t *narrow,
+                             const onnx_channels *c, share *out)
+{
+    bool has_parts = false;
+    share found = {1, 1};
+    if (c->linear != 0) {
+        CHECK(share_of_linear(r, dense, narrow, c->linear, &has_parts, &found));
+    } else if (c->value != GRAPH_NONE) {
+        found = (share){narrow[c->value], dense[c->value]};
+    }
+    *out = (has_parts ? c->second : c->outer) ? found : (share){1, 1};
+    return GRAIL_OK;
+}
+
+/* *out <- the narrow number; what is computed must be right by itself. */
+static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, const int64_t *dense,
+                                  const int64_t *narrow, onnx_integer_list *list, int64_t *out)
+{
+    int64_t *place = NULL;
+    share wanted;
+    share computed;
+    CHECK(share_of(r, dense, narrow, &c->of, &wanted));
+    CHECK(share_of(r, dense, narrow, &c->by, &computed));
+    *out = 0;
+    if (is_computed(c)) {
+        return are_equal(wanted, computed)
+                   ? GRAIL_OK
+                   : onnx_misfit("counts channels by a number that is computed from others, which "
+                                 "are not narrowed alike");
+    }
+    CHECK(count_place(r->file, c, list, &place));
+    *out = *place;
+    if (*out <= 0 || wanted.left == wanted.all) {
+        return GRAIL_OK;
+    }
+    if (*out > INT32_MAX || *out * wanted.left % wanted.all != 0) {
+        return onnx_misfit("counts %lld of %lld channels, of which %lld are left, in pieces",
+                           (long long)*out, (long long)wanted.all, (long long)wanted.left);
+    }
+    *out = *out * wanted.left / wanted.all;
+    return GRAIL_OK;
+}
+
+/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by must suit
+ * both. */
+static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
+                                onnx_integer_list *list)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int64_t i = 0; i < r->count_count; i++) {
+            const onnx_count *c = &r->counts[i];
+            int64_t *place = NULL;
+            if (is_computed(c)) {
+                continue;
+            }
+            CHECK(count_place(r->file, c, list, &place));
+            if (round == 1 && *place != numbers[i]) {
                 return error_set(GRAIL_ERROR_UNSUPPORTED,
                                  "the constant '%s' counts channels for several nodes, which keep "
                                  "other numbers; give each a constant of its own",
-                                 r->file->tensors[c->tensor].view.name);
+                                 c->tensor < 0 ? c->attribute->name
+                                               : r->file->tensors[c->tensor].view.name);
             }
+            *differ = *differ || *place != numbers[i];
+            *place = numbers[i];
         }
-        *differ = *differ || *place != widths[c->value];
-        *place = widths[c->value];
     }
     return GRAIL_OK;
+}
+
+static grail_status set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
+                               onnx_integer_list *list)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *dense = NULL;
+    int64_t *numbers = NULL;
+    TRY(memory_new(&dense, (size_t)r->g->value_count, sizeof dense[0]));
+    TRY(memory_new(&numbers, (size_t)r->count_count + 1, sizeof numbers[0]));
+    TRY(graph_widths(r->g, dense));
+    for (int64_t i = 0; i < r->count_count; i++) {
+        r->node = &r->file->nodes[r->counts[i].node];
+        TRY(onnx_in_node(r, narrow_number(r, &r->counts[i], dense, narrow, list, &numbers[i])));
+    }
+    TRY(put_numbers(r, numbers, differ, list));
+out:
+    memory_free(dense);
+    memory_free(numbers);
+    return status;
 }
 
 grail_status onnx_network_integers(const checkpoint *weights, const graph *narrowed,

@@ -1,6 +1,8 @@
 #include "arch/onnx_nodes.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_patterns.h"
+#include "arch/onnx_shapes.h"
 
 static const struct {
     const char *name;
@@ -15,6 +17,13 @@ grail_status onnx_read_node(onnx_reading *r, int64_t i)
 {
     r->node = &r->file->nodes[i];
     r->is_read[i] = true;
+    const onnx_pattern *pattern = onnx_pattern_at(r, i);
+    if (pattern != NULL) {
+        return onnx_in_node(r, onnx_read_pattern(r, pattern));
+    }
+    if (onnx_computes_numbers(r)) {
+        return onnx_in_node(r, onnx_read_numbers(r));
+    }
     for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
         if (onnx_node_is(r->node, operators[k].name)) {
             return onnx_in_node(r, operators[k].read(r));

@@ -134,7 +134,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Conv", "a k", {PADS("\004", "SAME")}, "its 'auto_pad' is not known"},
         {"Add", "a v", {{0}}, "adds a constant"},
         {"Mul", "a v", {{0}}, "its input 1 is a constant"},
-        {"Transpose", "a", {{0}}, "moves dimensions of a value"},
+        {"Transpose", "a", {LIST("perm", 3)}, "its 'perm' is no order of 4 dimensions"},
         {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
         {"Clip", "a", {{0}}, "has no lower or no upper bound"},
