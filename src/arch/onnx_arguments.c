@@ -2,6 +2,7 @@
 
 #include "arch/onnx_numbers.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -212,7 +213,7 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
                                const tensor_view **out)
 {
     const onnx_known *k = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-    if (k == NULL || k->tensor < 0 || (k->transposed && transposed == NULL)) {
+    if (k == NULL || k->tensor < 0 || k->reshaped || (k->transposed && transposed == NULL)) {
         return onnx_misfit(
             "its weights (input %d) are computed, or missing; grail narrows weights that "
             "are constants",
@@ -288,32 +289,119 @@ grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool i
     return onnx_add_parameter(r, t, false, out);
 }
 
-grail_status onnx_note_channels(onnx_reading *r, const char *name, int input, int64_t element,
-                                onnx_channels of)
+int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES])
+{
+    const tensor_view *t = &r->file->tensors[k->tensor].view;
+    const int rank = k->reshaped ? k->rank : t->rank;
+    for (int d = 0; d < rank; d++) {
+        shape[d] = k->reshaped ? k->shape[d] : t->shape[k->transposed ? rank - 1 - d : d];
+    }
+    return rank;
+}
+
+grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, bool *found,
+                             double *value)
+{
+    int64_t shape[ONNX_MOST_AXES];
+    int64_t elements = 0;
+    float number = 0.0F;
+    const onnx_known *k = onnx_known_input(r, i);
+    const int rank = onnx_constant_shape(r, k, shape);
+    *found = rank <= x->rank && shape_elements(rank, shape, &elements) && elements == 1;
+    if (!*found) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_tensor_f32(&r->file->tensors[k->tensor], &number));
+    *value = (double)number;
+    return isfinite(number)
+               ? GRAIL_OK
+               : onnx_misfit("its constant '%s' is no finite number", r->node->node.inputs[i]);
+}
+
+static onnx_channels all_of(int value)
+{
+    return (onnx_channels){.value = value, .outer = true, .second = true};
+}
+
+grail_status onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
+                           onnx_channels of, onnx_count *out)
 {
     const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    *out = (onnx_count){.tensor = -1,
+                        .node = r->node - r->file->nodes,
+                        .attribute = a,
+                        .element = element,
+                        .of = of,
+                        .by = {.value = GRAPH_NONE}};
     if (a == NULL) {
         onnx_numbers list;
         CHECK(onnx_numbers_of(r, input, &list));
-        const onnx_number n = list.items[element];
+        out->tensor = list.items[element].tensor;
+        out->element = list.items[element].element;
+        out->by = list.items[element].of;
         memory_free(list.items);
-        return onnx_note_number(r, &n, &of);
     }
-    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] = (onnx_count){.tensor = -1,
-                                               .node = r->node - r->file->nodes,
-                                               .attribute = a,
-                                               .element = element,
-                                               .of = of,
-                                               .by = {.value = GRAPH_NONE}};
     return GRAIL_OK;
+}
+
+grail_status onnx_note_channels(onnx_reading *r, const char *name, int input, int64_t element,
+                                onnx_channels of)
+{
+    onnx_count count;
+    CHECK(onnx_count_at(r, name, input, element, of, &count));
+    return onnx_note(r, &count);
 }
 
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value)
 {
-    const onnx_channels of = {.value = value, .outer = true, .second = true};
-    return onnx_note_channels(r, name, input, element, of);
+    return onnx_note_channels(r, name, input, element, all_of(value));
+}
+
+/* The dimension that is all channels, or -1. */
+static int channel_dimension(const onnx_known *x)
+{
+    const char *at = x->layout[0] == '\0' ? "N,C" : x->layout;
+    int dimension = 0;
+    for (; *at != '\0'; at++) {
+        if (strncmp(at, ",C", 2) == 0 && (at[2] == ',' || at[2] == '\0')) {
+            return dimension + 1;
+        }
+        dimension += *at == ',' ? 1 : 0;
+    }
+    return -1;
+}
+
+grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
+                               int *out)
+{
+    char text[64];
+    int64_t shape[ONNX_MOST_AXES];
+    const onnx_known *k = onnx_known_input(r, i);
+    const onnx_tensor *tensor = &r->file->tensors[k->tensor];
+    const int rank = onnx_constant_shape(r, k, shape);
+    const int channels = channel_dimension(x);
+    bool is_fit = channels >= 0 && rank <= x->rank && dtype_is_float(tensor->view.dtype) &&
+                  !tensor->is_numbers;
+    for (int d = 0; is_fit && d < rank; d++) {
+        is_fit = shape[d] == (d + x->rank - rank == channels ? x->width : 1);
+    }
+    if (!is_fit) {
+        return onnx_misfit("its constant '%.100s' has shape %s, expected one value for each of the "
+                           "%lld channels, or one for all",
+                           tensor->view.name, shape_text(rank, shape, text, sizeof text),
+                           (long long)x->width);
+    }
+    if (tensor->view.shape[tensor->view.rank - 1] != x->width) { /* before dimensions of 1 */
+        map.rows = storage_rows(0, x->width).rows;
+    }
+    if (k->count.element >= 0) {
+        onnx_count count = k->count;
+        count.of = all_of(x->value);
+        CHECK(onnx_note(r, &count));
+    }
+    CHECK(onnx_check_free(r, &tensor->view));
+    return graph_add_stored(r->g, tensor->view.name, tensor->view.name, &map, 1, &x->width, out);
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */
@@ -325,7 +413,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
         return onnx_misfit("has no output %d", i);
     }
     onnx_known *out = &r->values[n->outputs[i]];
-    like.readers = out->readers;
+    like.readers = like.readers > out->readers ? like.readers : out->readers;
     like.depth = out->depth;
     *out = like;
     return GRAIL_OK;
@@ -334,6 +422,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
 grail_status onnx_give_node(const onnx_reading *r, const node *n, onnx_known like)
 {
     CHECK(graph_add_node(r->g, n, &like.value));
+    like.readers = 0;
     return onnx_give(r, 0, like);
 }
 

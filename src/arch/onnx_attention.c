@@ -164,10 +164,3 @@ grail_status onnx_scale_heads(onnx_reading *r, bool divides)
     CHECK(onnx_note_stays(r, &n));
     return onnx_give(r, 0, y);
 }
-
-grail_status onnx_read_div(onnx_reading *r)
-{
-    return onnx_scales_heads(r) ? onnx_scale_heads(r, true)
-                                : onnx_misfit("divides other than heads of attention by a number, "
-                                              "for which grail has no row");
-}

@@ -55,15 +55,27 @@ typedef enum onnx_form {
     ONNX_TOKEN   /* a constant [1, 1, C], repeated for each sample */
 } onnx_form;
 
+/* An integer of the file that counts channels, or must stay as it is. */
+typedef struct onnx_count {
+    int64_t tensor; /* -1: an attribute; and without one, a number that is computed from `by` */
+    int64_t node;
+    const onnx_attribute *attribute;
+    int64_t element;
+    onnx_channels of, by; /* of none: it stays */
+} onnx_count;
+
 /* What is known of a value of ONNX. */
 typedef struct onnx_known {
     int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
     int linear;      /* that makes it; 0: none */
     int64_t tensor;  /* the constant; -1: none */
     bool transposed; /* a matrix, and the other way round in its tensor */
-    int rank;        /* IMAGE_RANK or FLAT_RANK */
-    bool one;        /* position in each sample */
-    int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
+    bool reshaped;   /* has `rank` dimensions `shape`, which the constant's tensor has not */
+    int rank;        /* of dimensions */
+    int64_t shape[IMAGE_RANK];
+    onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
+    bool one;         /* position in each sample */
+    int64_t pads[4];  /* zeros that a Pad puts above, left, below and right, which no value holds */
     int64_t width;
     /* "" where the dimensions are [N, C, H, W] or [N, C]. Else what each of them goes through,
      * between commas (nothing: a size of 1), the last letter the fastest: N samples, Y and X rows
@@ -77,15 +89,6 @@ typedef struct onnx_known {
     int64_t readers; /* inputs of nodes, and outputs of the network */
     int64_t depth;   /* nodes on the longest way to it */
 } onnx_known;
-
-/* An integer of the file that counts channels, or must stay as it is. */
-typedef struct onnx_count {
-    int64_t tensor; /* -1: an attribute; and without one, a number that is computed from `by` */
-    int64_t node;
-    const onnx_attribute *attribute;
-    int64_t element;
-    onnx_channels of, by; /* of none: it stays */
-} onnx_count;
 
 /* Nodes of the file that are one of the graph: what they make of `input`. */
 typedef struct onnx_pattern {

@@ -20,15 +20,21 @@ bool onnx_is_channels(const onnx_channels *c)
     return c->value != GRAPH_NONE || c->linear != 0;
 }
 
-grail_status onnx_note_number(onnx_reading *r, const onnx_number *n, const onnx_channels *of)
+grail_status onnx_note(onnx_reading *r, const onnx_count *count)
 {
     CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] = (onnx_count){.tensor = n->tensor,
-                                               .node = r->node - r->file->nodes,
-                                               .element = n->element,
-                                               .of = *of,
-                                               .by = n->of};
+    r->counts[r->count_count++] = *count;
     return GRAIL_OK;
+}
+
+grail_status onnx_note_number(onnx_reading *r, const onnx_number *n, const onnx_channels *of)
+{
+    const onnx_count count = {.tensor = n->tensor,
+                              .node = r->node - r->file->nodes,
+                              .element = n->element,
+                              .of = *of,
+                              .by = n->of};
+    return onnx_note(r, &count);
 }
 
 grail_status onnx_note_stays(onnx_reading *r, const onnx_number *n)

@@ -19,6 +19,8 @@ grail_status onnx_copy_numbers(const onnx_numbers *from, onnx_numbers *out) GRAI
 /** *out <- those of input i, which are constants or computed; owned: memory_free(out->items).
  * *out is not known where they are neither, or more than ONNX_MOST_NUMBERS. */
 grail_status onnx_numbers_of(const onnx_reading *r, int i, onnx_numbers *out) GRAIL_MUST_CHECK;
+/** Keeps it for when channels are left out. */
+grail_status onnx_note(onnx_reading *r, const onnx_count *count) GRAIL_MUST_CHECK;
 /** Notes that a number was read as a size that stays. */
 grail_status onnx_note_stays(onnx_reading *r, const onnx_number *n) GRAIL_MUST_CHECK;
 /** Notes that a number counts channels of a value. */

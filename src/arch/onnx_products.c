@@ -39,6 +39,7 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
         CHECK(onnx_vector_input(r, 2, y.width, &linear.bias));
     }
     y.value = GRAPH_NONE;
+    y.readers = 0;
     CHECK(add_linear_of(r, &linear, &y.linear));
     return onnx_give(r, 0, y);
 }

@@ -395,8 +395,18 @@ static bool is_numbers(const onnx_reading *r, int i)
 {
     const int64_t tensor = onnx_known_input(r, i)->tensor;
     const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
+    const int64_t most = t != NULL && dtype_is_float(t->dtype) ? 1 : ONNX_MOST_NUMBERS;
     return r->numbers[r->node->inputs[i]].is_known ||
-           (t != NULL && (t->rank == 0 || (t->rank == 1 && t->shape[0] <= ONNX_MOST_NUMBERS)));
+           (t != NULL && (t->rank == 0 || (t->rank == 1 && t->shape[0] <= most)));
+}
+
+/* A constant of few values that is given on, perhaps in other dimensions, may be a weight. */
+static bool gives_weight(const onnx_reading *r, int row)
+{
+    const bool gives = computed[row].rule == KEEPS && !onnx_node_is(r->node, "Cast") &&
+                       !onnx_node_is(r->node, "Sqrt");
+    const int64_t tensor = gives ? onnx_known_input(r, 0)->tensor : -1;
+    return tensor >= 0 && dtype_is_float(r->file->tensors[tensor].view.dtype);
 }
 
 bool onnx_computes_numbers(const onnx_reading *r)
@@ -416,9 +426,7 @@ bool onnx_computes_numbers(const onnx_reading *r)
         }
         has_some = has_some || onnx_has_input(r, i);
     }
-    /* A weight of few values that is given on is still a weight. */
-    return has_some &&
-           !(onnx_node_is(r->node, "Identity") && !r->numbers[r->node->inputs[0]].is_known);
+    return has_some && !gives_weight(r, row);
 }
 
 grail_status onnx_read_numbers(onnx_reading *r)
