@@ -53,6 +53,23 @@ cmp first.onnx out/net.onnx || fail "bytes differ"
 runs "$grail" compress first.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.2 --align 1 --quiet
 runs "$grail" inspect again
 
+for family in vit deit convnext; do
+    net=$source_dir/tests/golden/vision/onnx_$family/net.onnx
+    check "heads and neurons of a transformer are sites: $family"
+    runs "$grail" inspect "$net"
+    says "ffn" stdout
+    [ $family = convnext ] || says "heads" stdout
+    narrow --sparsity 0
+    cmp "$net" out/net.onnx || fail "bytes differ"
+    narrow --sparsity 0.4 --sites heads,ffn,conv --selector random --compensate none
+    runs "$grail" verify "$net" out/net.onnx
+    says ", holds (tolerance 0.001)" stdout
+    (($(stat -c %s out/net.onnx) < $(stat -c %s "$net"))) || fail "$(ls -l out)"
+    rm -rf again
+    runs "$grail" compress out/net.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.2 --sites heads,ffn,conv --align 1 --quiet
+done
+net=$source_dir/tests/golden/vision/onnx/net.onnx
+
 check "an unfinished file is none"
 head -c 1 "$net" >one.onnx
 rm -rf out
@@ -62,8 +79,12 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-check "ONNX Runtime computes what grail does"
-narrow --sparsity 0.5
+for folder in onnx onnx_vit onnx_deit onnx_convnext; do
+check "ONNX Runtime computes what grail does: $folder"
+net=$source_dir/tests/golden/vision/$folder/net.onnx
+pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors
+narrow --sparsity 0.5 --sites heads,ffn,conv
+rm -f narrow.safetensors
 "$grail" logits out/net.onnx --pixels "$pixels" -o narrow.safetensors --quiet 2>/dev/null
 "$python" - "$pixels" <<'PYTHON' || fail "$(cat stderr)"
 import json, struct, sys
@@ -83,4 +104,5 @@ pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 
 difference = abs(session.run(None, {"pixels": pixels})[0] - read("narrow.safetensors", "logits")).max()
 assert difference < 1e-5, difference
 PYTHON
+done
 echo "all checks passed"

@@ -6,3 +6,14 @@ TEST(a_small_network_of_onnx_nodes)
 {
     assert_vision_directory("onnx", "net.onnx", "");
 }
+
+TEST(transformers_as_two_exporters_write_them)
+{
+    assert_vision_directory("onnx_vit", "net.onnx", "");
+    assert_vision_directory("onnx_deit", "net.onnx", "");
+}
+
+TEST(channels_behind_positions_and_before_them)
+{
+    assert_vision_directory("onnx_convnext", "net.onnx", "");
+}
