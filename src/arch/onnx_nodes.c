@@ -1,6 +1,7 @@
 #include "arch/onnx_nodes.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_indices.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_shapes.h"
 
@@ -23,6 +24,9 @@ grail_status onnx_read_node(onnx_reading *r, int64_t i)
     }
     if (onnx_computes_numbers(r)) {
         return onnx_in_node(r, onnx_read_numbers(r));
+    }
+    if (onnx_reads_indices(r)) {
+        return onnx_in_node(r, onnx_read_indices(r));
     }
     for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
         if (onnx_node_is(r->node, operators[k].name)) {

@@ -52,7 +52,8 @@ typedef enum onnx_form {
     ONNX_VALUE,
     ONNX_SCORES, /* of query and key, times the factor */
     ONNX_SHARES, /* their softmax */
-    ONNX_TOKEN   /* a constant [1, 1, C], repeated for each sample */
+    ONNX_TOKEN,  /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
+    ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
 } onnx_form;
 
 /* An integer of the file that counts channels, or must stay as it is. */

@@ -70,6 +70,10 @@ grail_status onnx_numbers_of_constant(const onnx_reading *r, int64_t tensor, onn
 out:
     memory_free(integers);
     memory_free(reals);
+    if (status != GRAIL_OK) {
+        memory_free(out->items);
+        *out = (onnx_numbers){0};
+    }
     return status;
 }
 

@@ -247,11 +247,29 @@ static grail_status read_filled(onnx_reading *r, const onnx_numbers in[], onnx_n
     return status;
 }
 
+/* A number for each sample. */
+static bool counts_samples(const onnx_numbers in[])
+{
+    bool fits = true;
+    for (int k = 0; k < 3; k++) {
+        const onnx_number *n = &in[k].items[0];
+        fits = fits && in[k].count == 1 && !n->is_open && !n->is_real &&
+               n->per_sample == (k == 1) && n->factor == (k == 0 ? 0 : 1);
+    }
+    return fits;
+}
+
 static grail_status read_range(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
 {
     int64_t first = 0;
     int64_t end = 0;
     int64_t step = 0;
+    if (counts_samples(in)) {
+        return onnx_give(
+            r, 0,
+            (onnx_known){
+                .value = GRAPH_NONE, .tensor = -1, .form = ONNX_INDICES, .width = 1, .rank = 1});
+    }
     CHECK(known_integer(r, &in[0], 0, &first));
     CHECK(known_integer(r, &in[1], 0, &end));
     CHECK(known_integer(r, &in[2], 0, &step));
@@ -452,7 +470,7 @@ grail_status onnx_read_numbers(onnx_reading *r)
         TRY(computed[row_of(r->node)].rule == KEEPS ? onnx_copy_numbers(&in[0], &out) : GRAIL_OK);
         TRY(compute(r, in, &out));
     }
-    out.is_known = true;
+    out.is_known = r->values[r->node->outputs[0]].form == ONNX_VALUE;
     r->numbers[r->node->outputs[0]] = out;
     out.items = NULL;
 out:

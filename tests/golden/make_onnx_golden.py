@@ -5,7 +5,7 @@ golden.safetensors into vision/onnx and other folders beside this script.
 Needs onnx and onnxruntime (1.32); for all but vision/onnx torch 2.12.1 with onnxscript, torchvision and timm. onnx_vit: torchvision's
 ViT by PyTorch's dynamo exporter, whose attention goes through [positions, samples x heads, features]. onnx_deit: timm's by the
 older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_convnext:
-torchvision's by the older exporter: channels behind the positions and before them by turns.
+torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
 
 vision/onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
@@ -165,7 +165,7 @@ def make_transformers(folders):
     if "onnx_convnext" in folders:
         export("onnx_convnext", torchvision.models.ConvNeXt(
             [CNBlockConfig(8, 12, 2), CNBlockConfig(12, None, 1)], stochastic_depth_prob=0.0,
-            num_classes=CLASSES), dynamo=False, opset_version=17)
+            num_classes=CLASSES), dynamo=True)
 
 
 def main():
