@@ -80,7 +80,8 @@ static grail_status unsqueeze(onnx_reading *r, onnx_known y)
     return onnx_give(r, 0, y);
 }
 
-/* Of a value whose samples and channels are in one dimension: it has those of the indices then. */
+/* The value is one whose samples and channels are in one dimension: it has those of the indices
+ * then. */
 static grail_status gather(onnx_reading *r, const onnx_known *indices)
 {
     onnx_known *x = NULL;

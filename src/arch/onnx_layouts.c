@@ -261,9 +261,12 @@ static grail_status sizes_of_constant(const onnx_reading *r, onnx_numbers *out)
     }
     out->count = t == NULL ? computed->rank : t->rank;
     for (int i = 0; i < out->count; i++) {
-        out->items[i] = (onnx_number){.factor = t == NULL ? computed->count : t->shape[i],
-                                      .tensor = -1,
-                                      .of = {.value = GRAPH_NONE}};
+        const int64_t rows = computed->rank == 2 ? computed->count / computed->columns : 0;
+        const int64_t size = computed->rank < 2 ? computed->count
+                             : i == 0           ? rows
+                                                : computed->columns;
+        out->items[i] = (onnx_number){
+            .factor = t == NULL ? size : t->shape[i], .tensor = -1, .of = {.value = GRAPH_NONE}};
     }
     return GRAIL_OK;
 }

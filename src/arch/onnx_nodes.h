@@ -30,8 +30,9 @@ typedef struct onnx_number {
 
 typedef struct onnx_numbers {
     bool is_known;
-    int rank; /* 0 or 1 */
+    int rank; /* 0 to 2 */
     int count;
+    int columns; /* of a matrix */
     onnx_number *items;
 } onnx_numbers;
 

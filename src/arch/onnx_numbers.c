@@ -84,6 +84,7 @@ grail_status onnx_copy_numbers(const onnx_numbers *from, onnx_numbers *out)
     out->is_known = true;
     out->count = from->count;
     out->rank = from->rank;
+    out->columns = from->columns;
     return GRAIL_OK;
 }
 

@@ -243,7 +243,7 @@ const onnx_pattern *onnx_pattern_at(const onnx_reading *r, int64_t i)
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
-/* Of channels in the last dimension; values of the file, -1 without. */
+/* Its channels lie in the last dimension; weight and bias are values of the file, -1 without. */
 static grail_status add_norm(onnx_reading *r, onnx_known *x, double epsilon, const int64_t w[2])
 {
     node n = onnx_plain(NODE_LAYER_NORM, x, NULL);

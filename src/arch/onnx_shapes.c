@@ -35,7 +35,7 @@ static onnx_number real_result(const char *name, double a, double b)
                                       : open_number();
 }
 
-/* Of two numbers without samples. Nothing is known of what leaves the range, or divides by 0. */
+/* Both numbers are without samples. Nothing is known of what leaves the range, or divides by 0. */
 static onnx_number whole_result(const char *name, int64_t a, int64_t b)
 {
     int64_t y = 0;
@@ -160,23 +160,33 @@ static grail_status read_gather(onnx_reading *r, const onnx_numbers in[], onnx_n
     return GRAIL_OK;
 }
 
+/* Numbers, or rows of a matrix, with a step of any sign. */
 static grail_status read_slice(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
 {
     int64_t first = 0;
     int64_t end = 0;
     int64_t step = 1;
+    int64_t axis = 0;
+    const int wide = in[0].rank == 2 ? in[0].columns : 1;
+    const int64_t rows = in[0].count / wide;
     CHECK(known_integer(r, &in[1], 0, &first));
     CHECK(known_integer(r, &in[2], 0, &end));
+    CHECK(in[3].is_known ? known_integer(r, &in[3], 0, &axis) : GRAIL_OK);
     CHECK(in[4].is_known ? known_integer(r, &in[4], 0, &step) : GRAIL_OK);
-    if (step != 1 || in[1].count != 1) {
+    if (step == 0 || step < -ONNX_MOST_NUMBERS || in[1].count != 1 ||
+        onnx_axis_of(axis, in[0].rank) != 0) {
         return onnx_misfit("takes other numbers than a run");
     }
-    first = bounded(first < 0 ? first + in[0].count : first, 0, in[0].count);
-    end = bounded(end < 0 ? end + in[0].count : end, first, in[0].count);
-    out->rank = 1;
-    out->count = (int)(end - first);
-    CHECK(memory_new(&out->items, (size_t)out->count + 1, sizeof out->items[0]));
-    memcpy(out->items, &in[0].items[first], (size_t)out->count * sizeof out->items[0]);
+    first = bounded(first < 0 ? first + rows : first, 0, step > 0 ? rows : rows - 1);
+    end = bounded(end < 0 ? end + rows : end, step > 0 ? 0 : -1, step > 0 ? rows : rows - 1);
+    *out = (onnx_numbers){.rank = in[0].rank, .columns = in[0].columns};
+    CHECK(memory_new(&out->items, (size_t)in[0].count + 1, sizeof out->items[0]));
+    for (int64_t i = first; rows > 0 && (step > 0 ? i < end : i > end);
+         i += bounded(step, -rows, rows)) {
+        memcpy(&out->items[out->count], &in[0].items[i * wide],
+               (size_t)wide * sizeof out->items[0]);
+        out->count += wide;
+    }
     return GRAIL_OK;
 }
 
@@ -212,17 +222,61 @@ static grail_status read_cast(onnx_reading *r, onnx_numbers *out)
     return GRAIL_OK;
 }
 
-static grail_status read_root(onnx_reading *r, onnx_numbers *out)
+/* The functions of one real number; others are of whole ones, too, and keep them. */
+static grail_status read_function(onnx_reading *r, onnx_numbers *out)
 {
+    const bool is_root = onnx_node_is(r->node, "Sqrt");
+    const bool is_ceiling = onnx_node_is(r->node, "Ceil");
     for (int i = 0; i < out->count; i++) {
         onnx_number *n = &out->items[i];
-        CHECK(onnx_note_stays(r, n));
-        *n = n->is_open || n->per_sample ? open_number() : onnx_real(sqrt(real_of(n)));
+        if (is_root || n->is_real) {
+            CHECK(onnx_note_stays(r, n));
+            const double x = real_of(n);
+            *n = n->is_open || n->per_sample ? open_number()
+                                             : onnx_real(is_root      ? sqrt(x)
+                                                         : is_ceiling ? ceil(x)
+                                                                      : floor(x));
+        }
     }
     return GRAIL_OK;
 }
 
-/* Of a list; the number that fills it is an attribute. */
+static grail_status read_clip(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
+{
+    for (int k = 1; k < 3; k++) {
+        if (in[k].is_known &&
+            (in[k].count != 1 || in[k].items[0].is_open || in[k].items[0].per_sample)) {
+            return onnx_misfit("its bounds depend on sizes that are not known");
+        }
+    }
+    for (int i = 0; i < out->count; i++) {
+        onnx_number *n = &out->items[i];
+        const bool is_low = in[1].is_known && real_of(n) < real_of(&in[1].items[0]);
+        const bool is_high = in[2].is_known && real_of(n) > real_of(&in[2].items[0]);
+        CHECK(onnx_note_stays(r, n));
+        *n = n->is_open || n->per_sample ? open_number()
+             : is_high                   ? in[2].items[0]
+             : is_low                    ? in[1].items[0]
+             : n->is_real                ? onnx_real(n->real)
+                                         : onnx_whole(n->factor);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status read_transpose(const onnx_numbers in[], onnx_numbers *out)
+{
+    const int rows = in[0].rank == 2 ? in[0].count / in[0].columns : 0;
+    if (rows == 0) {
+        return onnx_misfit("turns no matrix of numbers");
+    }
+    for (int i = 0; i < out->count; i++) {
+        out->items[i % in[0].columns * rows + i / in[0].columns] = in[0].items[i];
+    }
+    out->columns = rows;
+    return GRAIL_OK;
+}
+
+/* Makes a list; the number that fills it is an attribute. */
 static grail_status read_filled(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
 {
     const onnx_attribute *a = onnx_node_attribute(r->node, "value");
@@ -326,18 +380,36 @@ static grail_status read_where(const onnx_numbers in[], onnx_numbers *out)
     return GRAIL_OK;
 }
 
-/* What keeps the numbers and says how many dimensions they lie in: at most one. */
+/* The last dimension of the matrix that numbers are to be; 0: they are not so many. */
+static grail_status read_columns(onnx_reading *r, const onnx_numbers *to, int count, int *columns)
+{
+    int64_t size[2];
+    for (int k = 0; k < 2; k++) {
+        CHECK(known_integer(r, to, k, &size[k]));
+    }
+    if (size[0] > 0 && size[1] == -1) {
+        size[1] = count / size[0];
+    }
+    *columns =
+        size[1] > 0 && size[1] <= ONNX_MOST_NUMBERS && count % size[1] == 0 ? (int)size[1] : 0;
+    return GRAIL_OK;
+}
+
+/* What keeps the numbers and says how many dimensions they lie in. */
 static grail_status read_moved(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
 {
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     if (onnx_node_is(r->node, "Reshape")) {
         out->rank = in[1].count;
+        CHECK(out->rank == 2 ? read_columns(r, &in[1], out->count, &out->columns) : GRAIL_OK);
     } else {
         CHECK(onnx_list_of(r, "axes", 1, &count, axes));
         out->rank += onnx_node_is(r->node, "Squeeze") ? -(count == 0 ? out->rank : count) : count;
+        out->columns = 0;
     }
-    return out->rank == 1 || (out->rank == 0 && out->count == 1)
+    return out->rank == 1 || (out->rank == 0 && out->count == 1) ||
+                   (out->rank == 2 && out->columns > 0)
                ? GRAIL_OK
                : onnx_misfit("makes numbers in %d dimensions", out->rank);
 }
@@ -355,10 +427,9 @@ static grail_status read_shape(onnx_reading *r, onnx_numbers *out)
     return GRAIL_OK;
 }
 
-typedef enum rule {
-    KEEPS, /* starts with what its first input has */
-    MAKES
-} rule;
+/* What the numbers of a node begin as: those of its first input, which a weight may not be, or
+ * nothing. */
+typedef enum rule { KEEPS, MOVES, MAKES } rule;
 
 static grail_status compute(onnx_reading *r, const onnx_numbers in[], onnx_numbers *out)
 {
@@ -371,30 +442,31 @@ static grail_status compute(onnx_reading *r, const onnx_numbers in[], onnx_numbe
            : onnx_node_is(n, "Expand")          ? read_expand(r, in, out)
            : onnx_node_is(n, "Where")           ? read_where(in, out)
            : onnx_node_is(n, "Cast")            ? read_cast(r, out)
-           : onnx_node_is(n, "Sqrt")            ? read_root(r, out)
-           : onnx_node_is(n, "Identity")        ? GRAIL_OK
+           : onnx_node_is(n, "Clip")            ? read_clip(r, in, out)
+           : onnx_node_is(n, "Transpose")       ? read_transpose(in, out)
+           : onnx_node_is(n, "Sqrt") || onnx_node_is(n, "Ceil") || onnx_node_is(n, "Floor")
+               ? read_function(r, out)
+           : onnx_node_is(n, "Identity") ? GRAIL_OK
            : onnx_node_is(n, "Reshape") || onnx_node_is(n, "Squeeze") ||
                    onnx_node_is(n, "Unsqueeze")
                ? read_moved(r, in, out)
                : read_pairs(r, in, out);
 }
 
-/* The operators, with the inputs that each has at least. */
+/* The operators, with the inputs that each has at least, and the dimensions that these may have. */
 static const struct {
     const char *name;
-    int inputs;
+    int inputs, rank;
     rule rule;
 } computed[] = {
-    {"Add", 2, MAKES},       {"Cast", 1, KEEPS},
-    {"Concat", 1, MAKES},    {"ConstantOfShape", 1, MAKES},
-    {"Div", 2, MAKES},       {"Equal", 2, MAKES},
-    {"Expand", 2, MAKES},    {"Gather", 2, MAKES},
-    {"Identity", 1, KEEPS},  {"Mod", 2, MAKES},
-    {"Mul", 2, MAKES},       {"Pow", 2, MAKES},
-    {"Range", 3, MAKES},     {"Reshape", 2, KEEPS},
-    {"Slice", 3, MAKES},     {"Sqrt", 1, KEEPS},
-    {"Squeeze", 1, KEEPS},   {"Sub", 2, MAKES},
-    {"Unsqueeze", 1, KEEPS}, {"Where", 3, MAKES},
+    {"Add", 2, 1, MAKES},       {"Cast", 1, 2, KEEPS},      {"Ceil", 1, 2, KEEPS},
+    {"Clip", 1, 2, KEEPS},      {"Concat", 1, 1, MAKES},    {"ConstantOfShape", 1, 1, MAKES},
+    {"Div", 2, 1, MAKES},       {"Equal", 2, 1, MAKES},     {"Expand", 2, 1, MAKES},
+    {"Floor", 1, 2, KEEPS},     {"Gather", 2, 1, MAKES},    {"Identity", 1, 2, MOVES},
+    {"Mod", 2, 1, MAKES},       {"Mul", 2, 1, MAKES},       {"Pow", 2, 1, MAKES},
+    {"Range", 3, 1, MAKES},     {"Reshape", 2, 2, MOVES},   {"Slice", 3, 2, MAKES},
+    {"Sqrt", 1, 2, KEEPS},      {"Squeeze", 1, 1, MOVES},   {"Sub", 2, 1, MAKES},
+    {"Transpose", 1, 2, MOVES}, {"Unsqueeze", 1, 1, MOVES}, {"Where", 3, 1, MAKES},
 };
 
 static int row_of(const onnx_file_node *n)
@@ -421,9 +493,7 @@ static bool is_numbers(const onnx_reading *r, int i)
 /* A constant of few values that is given on, perhaps in other dimensions, may be a weight. */
 static bool gives_weight(const onnx_reading *r, int row)
 {
-    const bool gives = computed[row].rule == KEEPS && !onnx_node_is(r->node, "Cast") &&
-                       !onnx_node_is(r->node, "Sqrt");
-    const int64_t tensor = gives ? onnx_known_input(r, 0)->tensor : -1;
+    const int64_t tensor = computed[row].rule == MOVES ? onnx_known_input(r, 0)->tensor : -1;
     return tensor >= 0 && dtype_is_float(r->file->tensors[tensor].view.dtype);
 }
 
@@ -462,12 +532,16 @@ grail_status onnx_read_numbers(onnx_reading *r)
     } else {
         for (int i = 0; i < inputs; i++) {
             TRY(onnx_numbers_of(r, i, &in[i]));
+            if (in[i].rank > computed[row_of(r->node)].rank) {
+                FAIL(GRAIL_ERROR_UNSUPPORTED, "reads a matrix of numbers, '%s'",
+                     r->node->node.inputs[i]);
+            }
             if (onnx_has_input(r, i) && !in[i].is_known) {
                 FAIL(GRAIL_ERROR_UNSUPPORTED, "'%s' is no list of at most %d numbers",
                      r->node->node.inputs[i], ONNX_MOST_NUMBERS);
             }
         }
-        TRY(computed[row_of(r->node)].rule == KEEPS ? onnx_copy_numbers(&in[0], &out) : GRAIL_OK);
+        TRY(computed[row_of(r->node)].rule != MAKES ? onnx_copy_numbers(&in[0], &out) : GRAIL_OK);
         TRY(compute(r, in, &out));
     }
     out.is_known = r->values[r->node->outputs[0]].form == ONNX_VALUE;

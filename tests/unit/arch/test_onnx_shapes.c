@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 3, SIDE = 8, CLASSES = 2, MOST_STEPS = 6 };
+enum { WIDTH = 3, SIDE = 8, CLASSES = 2, MOST_STEPS = 8 };
 
 static const float zeros[WIDTH * WIDTH * SIDE * SIDE];
 
@@ -59,6 +59,7 @@ static void put_constants(buffer *nodes)
     } ones[] = {{"minus", -1}, {"0", 0},   {"1", 1},           {"2", 2},
                 {"3", 3},      {"64", 64}, {"big", INT64_MAX}, {"least", INT64_MIN}};
     static const int64_t list[] = {1, 0, 2, 64};
+    static const int64_t pairs[] = {-1, 2};
     for (size_t i = 0; i < sizeof ones / sizeof ones[0]; i++) {
         char name[16];
         put_integers(nodes, ones[i].name, 1, 1, &ones[i].value);
@@ -66,6 +67,7 @@ static void put_constants(buffer *nodes)
         put_integers(nodes, name, 0, 1, &ones[i].value);
     }
     put_integers(nodes, "list", 1, 4, list);
+    put_integers(nodes, "pairs", 1, 2, pairs);
 }
 
 static void put_network(buffer *nodes, const sizes *s)
@@ -137,6 +139,7 @@ static grail_status open_network(const char *directory, const sizes *s)
 
 static const int64_t first_axis[] = {0};
 static const int64_t wrong_axis[] = {-3};
+static const int64_t turned[] = {1, 0};
 
 DIRECTORY_TEST(targets_that_are_computed_from_sizes_are_known)
 {
@@ -174,6 +177,23 @@ DIRECTORY_TEST(targets_that_are_computed_from_sizes_are_known)
         {{{"Mod", "minus 3", "q", {0}},
           {"Add", "q 1", "c1", {0}},
           {"Concat", "0 c1 minus", "target", ALONG}},
+         NULL},
+        /* pads of older exporters, which turn a matrix upside down */
+        {{{"Concat", "64 0 3 0", "l", ALONG},
+          {"Reshape", "l pairs", "k", {0}},
+          {"Slice", "k minus least 0 minus", "s", {0}},
+          {"Transpose", "s", "u", LIST("perm", turned, 2)},
+          {"Reshape", "u minus", "v", {0}},
+          {"Slice", "v 0 2", "q", {0}},
+          {"Concat", "0 q", "target", ALONG}},
+         NULL},
+        {{{"Cast", "64", "e", NUMBER("to", 1)},
+          {"Cast", "3", "h", NUMBER("to", 1)},
+          {"Div", "e h", "q", {0}},
+          {"Ceil", "q", "k", {0}},
+          {"Clip", "k 0' 3'", "l", {0}},
+          {"Cast", "l", "z", NUMBER("to", 7)},
+          {"Concat", "0 z minus", "target", ALONG}},
          NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -234,6 +254,12 @@ DIRECTORY_TEST(numbers_that_cannot_be_told_are_refused_by_name)
           {"Mul", "z list", "y1", {0}},
           {"Concat", "y1 list", "target", ALONG}},
          "is computed of what is not known"},
+        {{{"Reshape", "shape pairs", "k", {0}}, {"Concat", "k minus", "target", ALONG}},
+         "(Concat): reads a matrix of numbers, 'k'"},
+        {{{"Transpose", "shape", "target", LIST("perm", turned, 2)}},
+         "(Transpose): turns no matrix of numbers"},
+        {{{"Slice", "shape 0 2 0 0", "target", {0}}}, "(Slice): takes other numbers than a run"},
+        {{{"Slice", "shape 0 2 2", "target", {0}}}, "(Slice): takes other numbers than a run"},
         {{{"Gather", "shape 0'", "n", ALONG},
           {"Range", "0' n 1'", "k", {0}},
           {"Add", "k shape", "z", {0}},
