@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports torchvision's classifiers (random weights) to ONNX, and asks of each whether grail opens it; those that it
+"""Exports torchvision's classifiers (random weights, all of them different, since exporters merge equal tensors) to ONNX, and asks of each whether grail opens it; those that it
 opens lose 20 % of their channels, and the narrow file must give in ONNX Runtime what `grail logits` gives. With
 --efficientnet, trained weights of EfficientNet-Lite0 and a folder of images: the same for widths and repairs, judged
 by how often the narrow network names the dense one's class.
@@ -60,17 +60,23 @@ def try_network(grail, name, folder):
     try:
         torch.manual_seed(1)
         extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-        export(torchvision.models.get_model(name, weights=None, **extra), path)
+        network = torchvision.models.get_model(name, weights=None, **extra)
+        with torch.no_grad():
+            for values in (*network.parameters(), *network.buffers()):
+                if values.is_floating_point():
+                    values.add_(torch.rand_like(values) * 1e-3)
+        export(network, path)
     except Exception as failure:  # the exporter's own
         return f"not exported: {str(failure).splitlines()[0][:120]}"
-    code, _, said = run(grail, "inspect", path)
+    code, sites, said = run(grail, "inspect", path)
     if code != 0:
         return "refused: " + said[-1].split(": ", 2)[-1]
-    code, _, said = run(grail, "compress", path, "-o", out, "--sparsity", "0.2", "--selector", "magnitude-l1",
+    heads = ["--sites", "ffn,heads"] if "  heads  " in sites else []
+    code, _, said = run(grail, "compress", path, "-o", out, *heads, "--sparsity", "0.2", "--selector", "magnitude-l1",
                         "--compensate", "none", "--quiet")
     if code != 0:
         return "not narrowed: " + said[-1]
-    return f"narrowed; ONNX Runtime and grail differ by {difference(grail, out, path.name, folder):.1e}"
+    return f"narrowed{', heads and neurons' if heads else ''}; ONNX Runtime and grail differ by {difference(grail, out, path.name, folder):.1e}"
 
 
 def try_efficientnet(grail, weights, images, folder, healed):

@@ -1,5 +1,8 @@
 #include "arch/onnx_arguments.h"
 
+#include "arch/onnx_numbers.h"
+
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,9 +59,52 @@ onnx_known *onnx_known_input(const onnx_reading *r, int i)
     return &r->values[r->node->inputs[i]];
 }
 
-grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
+/* Rows of a matrix, or numbers of a vector. */
+static grail_status add_rows(const onnx_reading *r, const onnx_linear *l, const tensor_view *t,
+                             int *out)
 {
-    if (!onnx_has_input(r, i) || onnx_known_input(r, i)->value == GRAPH_NONE) {
+    char name[512];
+    const bool is_matrix = t->rank == 2;
+    storage_map map = storage_rows(l->first, l->count);
+    int64_t shape[2] = {l->count, 1};
+    map.transposed = is_matrix && l->transposed;
+    if (l->count == 0) {
+        map.rows = (storage_axis){0};
+        shape[0] = t->shape[map.transposed ? 1 : 0];
+    }
+    shape[1] = is_matrix ? t->shape[map.transposed ? 0 : 1] : 1;
+    const int length = l->count == 0
+                           ? snprintf(name, sizeof name, "%s", t->name)
+                           : snprintf(name, sizeof name, "%s[%lld]", t->name, (long long)l->first);
+    return length >= (int)sizeof name
+               ? onnx_misfit("the name of its tensor is longer than %zu bytes", sizeof name)
+               : graph_add_stored(r->g, name, t->name, &map, t->rank, shape, out);
+}
+
+grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
+{
+    onnx_linear *l = x->linear == 0 ? NULL : &r->linears[x->linear];
+    if (l != NULL && l->value == GRAPH_NONE) {
+        node n = node_of(NODE_LINEAR, GRAPH_NONE, l->input, GRAPH_NONE);
+        for (int i = 1; i < r->linear_count; i++) {
+            if (r->linears[i].parent == x->linear) {
+                return onnx_misfit("reads what another node parts");
+            }
+        }
+        CHECK(add_rows(r, l, l->weight, &n.weight));
+        CHECK(l->bias == NULL ? GRAIL_OK : add_rows(r, l, l->bias, &n.bias));
+        CHECK(graph_add_node(r->g, &n, &l->value));
+    }
+    x->value = l == NULL ? x->value : l->value;
+    x->linear = 0;
+    return GRAIL_OK;
+}
+
+grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    const onnx_known *x = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
+    const bool is_scores = x != NULL && (x->form == ONNX_SCORES || x->form == ONNX_SHARES);
+    if (x == NULL || (x->value == GRAPH_NONE && x->linear == 0 && !is_scores)) {
         return onnx_misfit(
             "its input %d is a constant, or does not follow from the images; grail has "
             "no row for that",
@@ -66,6 +112,29 @@ grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
     }
     *out = onnx_known_input(r, i);
     return GRAIL_OK;
+}
+
+grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    CHECK(onnx_laid_input(r, i, out));
+    if ((*out)->form != ONNX_VALUE) {
+        return onnx_misfit("reads the scores of attention, such as to mask some; grail has no row "
+                           "for that");
+    }
+    if ((*out)->factor != 0.0) {
+        return onnx_misfit("reads heads times %g, for which grail has no row but in the scores of "
+                           "attention",
+                           (*out)->factor);
+    }
+    return onnx_settle(r, *out);
+}
+
+grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    CHECK(onnx_any_input(r, i, out));
+    return (*out)->layout[0] == '\0'
+               ? GRAIL_OK
+               : onnx_misfit("reads dimensions [%s], for which grail has no row", (*out)->layout);
 }
 
 bool onnx_is_padded(const onnx_known *x)
@@ -83,6 +152,25 @@ grail_status onnx_value_input(const onnx_reading *r, int i, onnx_known **out)
                : GRAIL_OK;
 }
 
+static grail_status integers_of(const onnx_reading *r, int input, int *count,
+                                int64_t list[ONNX_MOST_AXES])
+{
+    onnx_numbers n;
+    CHECK(onnx_numbers_of(r, input, &n));
+    bool fits = n.is_known && n.count <= ONNX_MOST_AXES;
+    for (int i = 0; fits && i < n.count; i++) {
+        fits = !n.items[i].is_open && !n.items[i].is_real;
+        list[i] = n.items[i].per_sample ? -1 : n.items[i].factor;
+    }
+    *count = n.count;
+    memory_free(n.items);
+    return fits ? GRAIL_OK
+                : onnx_misfit(
+                      "'%s' is computed of what is not known, or more than %d integers; fold the "
+                      "constants of the model first (onnxsim)",
+                      r->node->node.inputs[input], ONNX_MOST_AXES);
+}
+
 grail_status onnx_list_of(const onnx_reading *r, const char *name, int input, int *count,
                           int64_t list[ONNX_MOST_AXES])
 {
@@ -95,18 +183,7 @@ grail_status onnx_list_of(const onnx_reading *r, const char *name, int input, in
         return onnx_misfit("its attribute '%s' is no list of at most %d integers", name,
                            ONNX_MOST_AXES);
     } else if (input > 0 && onnx_has_input(r, input)) {
-        const int64_t tensor = onnx_known_input(r, input)->tensor;
-        int64_t elements = 0;
-        const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
-        if (t == NULL || t->element != ONNX_INT64 ||
-            !shape_elements(t->view.rank, t->view.shape, &elements) || elements > ONNX_MOST_AXES) {
-            return onnx_misfit(
-                "'%s' is computed, or more than %d integers; fold the constants of the "
-                "model first (onnxsim)",
-                r->node->node.inputs[input], ONNX_MOST_AXES);
-        }
-        *count = (int)elements;
-        return onnx_tensor_integers(t, list);
+        return integers_of(r, input, count, list);
     }
     return GRAIL_OK;
 }
@@ -136,7 +213,7 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
                                const tensor_view **out)
 {
     const onnx_known *k = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-    if (k == NULL || k->tensor < 0 || (k->transposed && transposed == NULL)) {
+    if (k == NULL || k->tensor < 0 || k->reshaped || (k->transposed && transposed == NULL)) {
         return onnx_misfit(
             "its weights (input %d) are computed, or missing; grail narrows weights that "
             "are constants",
@@ -162,22 +239,44 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
     return GRAIL_OK;
 }
 
+static bool is_taken(const onnx_reading *r, const tensor_view *t)
+{
+    const int64_t value = onnx_file_find(r->file, t->name);
+    bool found = graph_find_parameter(r->g, t->name) != GRAPH_NONE ||
+                 (value >= 0 && r->is_held[r->file->values[value].tensor]);
+    for (int i = 1; i < r->linear_count && !found; i++) {
+        found = r->linears[i].weight == t || r->linears[i].bias == t;
+    }
+    return found;
+}
+
+grail_status onnx_check_free(const onnx_reading *r, const tensor_view *t)
+{
+    return is_taken(r, t)
+               ? onnx_misfit("its tensor '%.100s' is read by another node, too; give each a tensor "
+                             "of its own",
+                             t->name)
+               : GRAIL_OK;
+}
+
 grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
                                 int *out)
 {
     const storage_map map = {.transposed = transposed};
     const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
                               t->shape[2], t->shape[3]};
-    const int64_t value = onnx_file_find(r->file, t->name);
-    if (graph_find_parameter(r->g, t->name) != GRAPH_NONE ||
-        (value >= 0 && r->is_held[r->file->values[value].tensor])) {
-        return onnx_misfit(
-            "its tensor '%.100s' is read by another node, too; give each a tensor of its "
-            "own",
-            t->name);
-    }
+    CHECK(onnx_check_free(r, t));
     return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
                             out);
+}
+
+grail_status onnx_vector_input(const onnx_reading *r, int i, int64_t width, const tensor_view **out)
+{
+    CHECK(onnx_tensor_input(r, i, 1, NULL, out));
+    return (*out)->shape[0] == width
+               ? onnx_check_free(r, *out)
+               : onnx_misfit("its tensor '%.100s' has %lld values, but there are %lld channels",
+                             (*out)->name, (long long)(*out)->shape[0], (long long)width);
 }
 
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
@@ -188,29 +287,126 @@ grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool i
     if (is_optional && !onnx_has_input(r, i)) {
         return GRAIL_OK;
     }
-    CHECK(onnx_tensor_input(r, i, 1, NULL, &t));
-    return t->shape[0] == width
-               ? onnx_add_parameter(r, t, false, out)
-               : onnx_misfit("its tensor '%.100s' has %lld values, but there are %lld channels",
-                             t->name, (long long)t->shape[0], (long long)width);
+    CHECK(onnx_vector_input(r, i, width, &t));
+    return onnx_add_parameter(r, t, false, out);
+}
+
+int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES])
+{
+    const tensor_view *t = &r->file->tensors[k->tensor].view;
+    const int rank = k->reshaped ? k->rank : t->rank;
+    for (int d = 0; d < rank; d++) {
+        shape[d] = k->reshaped ? k->shape[d] : t->shape[k->transposed ? rank - 1 - d : d];
+    }
+    return rank;
+}
+
+grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, bool *found,
+                             double *value)
+{
+    int64_t shape[ONNX_MOST_AXES];
+    int64_t elements = 0;
+    float number = 0.0F;
+    const onnx_known *k = onnx_known_input(r, i);
+    const int rank = onnx_constant_shape(r, k, shape);
+    *found = rank <= x->rank && shape_elements(rank, shape, &elements) && elements == 1;
+    if (!*found) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_tensor_f32(&r->file->tensors[k->tensor], &number));
+    *value = (double)number;
+    return isfinite(number)
+               ? GRAIL_OK
+               : onnx_misfit("its constant '%s' is no finite number", r->node->node.inputs[i]);
+}
+
+static onnx_channels all_of(int value)
+{
+    return (onnx_channels){.value = value, .outer = true, .second = true};
+}
+
+grail_status onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
+                           onnx_channels of, onnx_count *out)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    *out = (onnx_count){.tensor = -1,
+                        .node = r->node - r->file->nodes,
+                        .attribute = a,
+                        .element = element,
+                        .of = of,
+                        .by = {.value = GRAPH_NONE}};
+    if (a == NULL) {
+        onnx_numbers list;
+        CHECK(onnx_numbers_of(r, input, &list));
+        out->tensor = list.items[element].tensor;
+        out->element = list.items[element].element;
+        out->by = list.items[element].of;
+        memory_free(list.items);
+    }
+    return out->tensor >= 0 && r->is_held[out->tensor]
+               ? onnx_misfit("'%s' is read by a node that stays as it is, too",
+                             r->node->node.inputs[input])
+               : GRAIL_OK;
+}
+
+grail_status onnx_note_channels(onnx_reading *r, const char *name, int input, int64_t element,
+                                onnx_channels of)
+{
+    onnx_count count;
+    CHECK(onnx_count_at(r, name, input, element, of, &count));
+    return onnx_note(r, &count);
 }
 
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value)
 {
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    if (a == NULL && r->is_held[onnx_known_input(r, input)->tensor]) {
-        return onnx_misfit("'%s' is read by a node that stays as it is, too",
-                           r->node->node.inputs[input]);
+    return onnx_note_channels(r, name, input, element, all_of(value));
+}
+
+/* The dimension that is all channels, or -1. */
+static int channel_dimension(const onnx_known *x)
+{
+    const char *at = x->layout[0] == '\0' ? "N,C" : x->layout;
+    int dimension = 0;
+    for (; *at != '\0'; at++) {
+        if (strncmp(at, ",C", 2) == 0 && (at[2] == ',' || at[2] == '\0')) {
+            return dimension + 1;
+        }
+        dimension += *at == ',' ? 1 : 0;
     }
-    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] =
-        (onnx_count){.tensor = a == NULL ? onnx_known_input(r, input)->tensor : -1,
-                     .node = r->node - r->file->nodes,
-                     .attribute = a,
-                     .element = element,
-                     .value = value};
-    return GRAIL_OK;
+    return -1;
+}
+
+grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
+                               int *out)
+{
+    char text[64];
+    int64_t shape[ONNX_MOST_AXES];
+    const onnx_known *k = onnx_known_input(r, i);
+    const onnx_tensor *tensor = &r->file->tensors[k->tensor];
+    const int rank = onnx_constant_shape(r, k, shape);
+    const int channels = channel_dimension(x);
+    bool is_fit = channels >= 0 && rank <= x->rank && dtype_is_float(tensor->view.dtype) &&
+                  !tensor->is_numbers;
+    for (int d = 0; is_fit && d < rank; d++) {
+        is_fit = shape[d] == (d + x->rank - rank == channels ? x->width : 1);
+    }
+    if (!is_fit) {
+        return onnx_misfit("its constant '%.100s' has shape %s, expected one value for each of the "
+                           "%lld channels, or one for all",
+                           tensor->view.name, shape_text(rank, shape, text, sizeof text),
+                           (long long)x->width);
+    }
+    if (tensor->view.shape[tensor->view.rank - 1] != x->width) { /* before dimensions of 1 */
+        map.rows = storage_rows(0, x->width).rows;
+    }
+    if (k->count.element >= 0) {
+        onnx_count count = k->count;
+        count.of = all_of(x->value);
+        CHECK(onnx_note(r, &count));
+    }
+    CHECK(onnx_check_free(r, &tensor->view));
+    return graph_add_stored(r->g, tensor->view.name, tensor->view.name, &map, 1, &x->width, out);
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */
@@ -222,7 +418,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
         return onnx_misfit("has no output %d", i);
     }
     onnx_known *out = &r->values[n->outputs[i]];
-    like.readers = out->readers;
+    like.readers = like.readers > out->readers ? like.readers : out->readers;
     like.depth = out->depth;
     *out = like;
     return GRAIL_OK;
@@ -231,6 +427,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
 grail_status onnx_give_node(const onnx_reading *r, const node *n, onnx_known like)
 {
     CHECK(graph_add_node(r->g, n, &like.value));
+    like.readers = 0;
     return onnx_give(r, 0, like);
 }
 

@@ -19,10 +19,18 @@ onnx_known *onnx_known_input(const onnx_reading *r, int i);
 grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
 /** Whether a Pad puts zeros around it. */
 bool onnx_is_padded(const onnx_known *x);
-/** Input i, which the images reach. */
+/** Input i, which the images reach, in any dimensions; a Linear's output may not be added yet. */
+grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
+/** The same as a value of the graph. */
+grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
+/** Adds the Linear that makes a value to the graph, where it is not there yet. */
+grail_status onnx_settle(const onnx_reading *r, onnx_known *x) GRAIL_MUST_CHECK;
+/** Refuses a tensor in which a parameter lies, perhaps of a Linear that is not added yet. */
+grail_status onnx_check_free(const onnx_reading *r, const tensor_view *t) GRAIL_MUST_CHECK;
+/** Input i, which the images reach, [N, C, H, W] or [N, C]. */
 grail_status onnx_value_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
 /** Integers that an attribute or an input gives, at most ONNX_MOST_AXES; *count 0 where none does.
- */
+ * A number of samples that is not known is -1. */
 grail_status onnx_list_of(const onnx_reading *r, const char *name, int input, int *count,
                           int64_t list[ONNX_MOST_AXES]) GRAIL_MUST_CHECK;
 /** A number that an input gives, or an attribute of older operator sets; *found false: neither. */
@@ -38,7 +46,26 @@ grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, boo
 /** A vector of so many channels; GRAPH_NONE where it may be left out and is. */
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
                              int *out) GRAIL_MUST_CHECK;
-/** Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
+/** A vector of as many channels as `x` has, in a constant that is spread over its positions: its
+ * dimensions are those of `x` from the last one on, and 1 but for the channels. With map->inverts,
+ * or a scale, as storage_map says; *map is completed. */
+grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
+                               int *out) GRAIL_MUST_CHECK;
+/** Whether input i is a constant of one value: *value, which no dimension of `x` is spread for. */
+grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, bool *found,
+                             double *value) GRAIL_MUST_CHECK;
+/** The dimensions of a constant; returns their number. */
+int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES]);
+/** *out <- the integer `element` of an attribute, or else of an input. */
+grail_status onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
+                           onnx_channels of, onnx_count *out) GRAIL_MUST_CHECK;
+/** The vector of input i, of so many channels, in which no parameter lies yet. */
+grail_status onnx_vector_input(const onnx_reading *r, int i, int64_t width,
+                               const tensor_view **out) GRAIL_MUST_CHECK;
+/** Notes that an integer, of an attribute or else of an input, counts channels. */
+grail_status onnx_note_channels(onnx_reading *r, const char *name, int input, int64_t element,
+                                onnx_channels of) GRAIL_MUST_CHECK;
+/** The same of all channels of a value of the graph. */
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value) GRAIL_MUST_CHECK;
 /** Whether these are dimensions 2 and 3, counted from either end: those of positions. */

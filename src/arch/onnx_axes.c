@@ -1,6 +1,10 @@
 /* Nodes that compute nothing: they move, join, part or give on what they read. */
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_tokens.h"
+
+#include <string.h>
 
 /* What keeps the channels, and has one position of each sample before and behind. */
 static grail_status give_flat(onnx_reading *r, int rank)
@@ -16,8 +20,93 @@ static grail_status give_flat(onnx_reading *r, int rank)
     return onnx_give(r, 0, y);
 }
 
+static bool is_constant(const onnx_reading *r)
+{
+    return onnx_has_input(r, 0) && onnx_known_input(r, 0)->tensor >= 0;
+}
+
+/* `counted`: the dimension that the file states and that counts channels, -1 without. */
+static grail_status give_constant(onnx_reading *r, int rank, const int64_t shape[], int counted)
+{
+    int64_t own[ONNX_MOST_AXES];
+    int64_t before = 0;
+    int64_t behind = 0;
+    onnx_known y = *onnx_known_input(r, 0);
+    const int own_rank = onnx_constant_shape(r, &y, own);
+    if (y.transposed || rank > IMAGE_RANK || (counted >= 0 && y.count.element >= 0) ||
+        !shape_elements(own_rank, own, &before) || !shape_elements(rank, shape, &behind) ||
+        before != behind) {
+        return onnx_misfit("gives a constant dimensions that it has not");
+    }
+    y.reshaped = true;
+    y.rank = rank;
+    memcpy(y.shape, shape, (size_t)rank * sizeof shape[0]);
+    if (counted >= 0) {
+        CHECK(
+            onnx_count_at(r, "shape", 1, counted, (onnx_channels){.value = GRAPH_NONE}, &y.count));
+    }
+    return onnx_give(r, 0, y);
+}
+
+/* 0 stands for what the constant has there, and -1 for what is left. */
+static grail_status reshape_constant(onnx_reading *r)
+{
+    int count = 0;
+    int open = -1;
+    int counted = -1;
+    int64_t own[ONNX_MOST_AXES];
+    int64_t shape[ONNX_MOST_AXES];
+    int64_t all = 0;
+    int64_t others = 0;
+    const int own_rank = onnx_constant_shape(r, onnx_known_input(r, 0), own);
+    CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    for (int d = 0; d < count; d++) {
+        counted = shape[d] > 1 ? d : counted;
+        open = shape[d] == -1 ? d : open;
+        shape[d] = shape[d] == 0 && d < own_rank ? own[d] : shape[d];
+        shape[d] = shape[d] == -1 ? 1 : shape[d];
+    }
+    if (open >= 0 && shape_elements(own_rank, own, &all) && shape_elements(count, shape, &others) &&
+        others > 0) {
+        shape[open] = all / others;
+    }
+    return give_constant(r, count, shape, counted);
+}
+
+/* Takes out dimensions of 1 (all without a list), or puts such in. */
+static grail_status move_constant(onnx_reading *r, bool takes, int count, const int64_t axes[])
+{
+    bool is_listed[2 * ONNX_MOST_AXES] = {false};
+    int64_t own[ONNX_MOST_AXES];
+    int64_t shape[2 * ONNX_MOST_AXES];
+    int rank = 0;
+    int from = 0;
+    const int own_rank = onnx_constant_shape(r, onnx_known_input(r, 0), own);
+    const int whole = takes ? own_rank : own_rank + count;
+    for (int i = 0; i < count; i++) {
+        const int64_t axis = axes[i] < 0 ? axes[i] + whole : axes[i];
+        if (axis < 0 || axis >= whole || is_listed[axis]) {
+            return onnx_misfit("names dimension %lld of a constant of %d", (long long)axes[i],
+                               own_rank);
+        }
+        is_listed[axis] = true;
+    }
+    for (int d = 0; d < whole; d++) {
+        const bool goes = takes && (count == 0 ? own[d] == 1 : is_listed[d]);
+        if (!goes) {
+            shape[rank++] = !takes && is_listed[d] ? 1 : own[from++];
+        } else {
+            from++;
+        }
+    }
+    return give_constant(r, rank, shape, -1);
+}
+
 grail_status onnx_read_flatten(onnx_reading *r)
 {
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_flat(r);
+    }
     return onnx_integer_of(r, "axis", 1) == 1
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("flattens other dimensions than those behind the "
@@ -30,8 +119,15 @@ grail_status onnx_read_reshape(onnx_reading *r)
     int count = 0;
     int64_t shape[ONNX_MOST_AXES];
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    if (is_constant(r)) {
+        return reshape_constant(r);
+    }
+    CHECK(onnx_laid_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    if (onnx_has_layout(x) || (count != FLAT_RANK && count != IMAGE_RANK)) {
+        return onnx_lay_reshaped(r);
+    }
+    CHECK(onnx_value_input(r, 0, &x));
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
     if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
@@ -47,7 +143,11 @@ grail_status onnx_read_squeeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return onnx_are_positions(count, axes)
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_squeezed(r, count, axes);
+    }
+    return is_constant(r) ? move_constant(r, true, count, axes)
+           : onnx_are_positions(count, axes)
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("takes out other dimensions than height and width");
 }
@@ -57,7 +157,11 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return onnx_are_positions(count, axes)
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_lay_unsqueezed(r, count, axes);
+    }
+    return is_constant(r) ? move_constant(r, false, count, axes)
+           : onnx_are_positions(count, axes)
                ? give_flat(r, IMAGE_RANK)
                : onnx_misfit("adds other dimensions than height and width");
 }
@@ -75,6 +179,9 @@ static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *
 grail_status onnx_read_concat(onnx_reading *r)
 {
     onnx_known *x = NULL;
+    if (onnx_adds_tokens(r)) {
+        return onnx_add_tokens(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     onnx_known y = *x;
@@ -97,6 +204,9 @@ grail_status onnx_read_split(onnx_reading *r)
     int count = 0;
     int64_t sizes[ONNX_MOST_AXES];
     int64_t first = 0;
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_part_all(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(onnx_list_of(r, "split", 1, &count, sizes));
@@ -129,6 +239,14 @@ grail_status onnx_read_identity(onnx_reading *r)
                                 : onnx_misfit("reads nothing");
 }
 
+/* Between types of floating point a value is the same to grail. */
+grail_status onnx_read_cast(onnx_reading *r)
+{
+    return onnx_integer_of(r, "to", 0) == ONNX_FLOAT
+               ? onnx_read_identity(r)
+               : onnx_misfit("makes values of another type than FLOAT");
+}
+
 grail_status onnx_read_dropout(onnx_reading *r)
 {
     int64_t trains = 0;
@@ -155,8 +273,11 @@ grail_status onnx_read_transpose(onnx_reading *r)
     int64_t order[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "perm", 0, &count, order));
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
-    if (k == NULL || k->tensor < 0 || count != 2 || order[0] != 1 || order[1] != 0) {
-        return onnx_misfit("moves dimensions of a value, for which grail has no row yet");
+    if (k == NULL || k->tensor < 0 || k->form != ONNX_VALUE) {
+        return onnx_lay_transposed(r, count, order);
+    }
+    if (count != 2 || order[0] != 1 || order[1] != 0) {
+        return onnx_misfit("moves dimensions of a constant that is no matrix");
     }
     onnx_known y = *k;
     y.transposed = !k->transposed;

@@ -4,6 +4,8 @@
 
 #include "arch/loader_lines.h"
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_nodes.h"
+#include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
 
 #include <string.h>
@@ -54,8 +56,10 @@ static int64_t nearer(const onnx_reading *r, const int64_t *values, int64_t coun
 /* The node that makes the nearest value that it reads and that is not made yet; -1 without. */
 static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
 {
-    const int64_t input = nearer(r, n->inputs, n->node.input_count, -1);
-    const int64_t value = nearer(r, n->captures, n->capture_count, input);
+    const onnx_pattern *pattern = onnx_pattern_at(r, n - r->file->nodes);
+    int64_t value = nearer(r, n->inputs, n->node.input_count, -1);
+    value = nearer(r, n->captures, n->capture_count, value);
+    value = pattern == NULL ? value : nearer(r, &pattern->input, 1, value);
     return value < 0 ? -1 : r->file->values[value].node;
 }
 
@@ -87,22 +91,37 @@ out:
     return status;
 }
 
+/* Whether a node computes numbers of sizes and constants alone, as all nodes before it do that
+ * `are_sizes` says so of. */
+static bool makes_sizes(const onnx_reading *r, const onnx_file_node *n, const bool *are_sizes)
+{
+    bool sizes = n->capture_count == 0;
+    for (int k = 0; k < n->node.input_count; k++) {
+        const int64_t value = n->inputs[k];
+        const int64_t maker = value < 0 ? -1 : r->file->values[value].node;
+        sizes = sizes &&
+                (value < 0 || r->values[value].tensor >= 0 || (maker >= 0 && are_sizes[maker]));
+    }
+    return sizes || (onnx_node_is(n, "Shape") && n->node.input_count == 1);
+}
+
 /* A node that the output does not need would read narrowed values, perhaps in a subgraph. */
 static grail_status refuse_others(onnx_reading *r)
 {
+    grail_status status = GRAIL_OK;
+    bool *are_sizes = NULL;
+    TRY(memory_new(&are_sizes, (size_t)r->file->node_count + 1, sizeof are_sizes[0]));
     for (int64_t i = 0; i < r->file->node_count; i++) {
-        bool reads = r->file->nodes[i].capture_count > 0;
         r->node = &r->file->nodes[i];
-        for (int k = 0; k < r->node->node.input_count; k++) {
-            const int64_t value = r->node->inputs[k];
-            reads = reads || (value >= 0 && r->values[value].tensor < 0);
-        }
-        if (reads && !r->is_read[i]) {
-            return onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
-                                               "model first (onnxsim)"));
+        are_sizes[i] = makes_sizes(r, r->node, are_sizes);
+        if (!r->is_read[i] && !are_sizes[i]) {
+            TRY(onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
+                                            "model first (onnxsim)")));
         }
     }
-    return GRAIL_OK;
+out:
+    memory_free(are_sizes);
+    return status;
 }
 
 /* -- blocks ------------------------------------------------------------------------------------ */
@@ -189,7 +208,7 @@ static int find_tail(const graph *g, const reads *of, int fork, int head)
     }
     while (tail < head &&
            (g->nodes[tail].kind == NODE_ACTIVATION || g->nodes[tail].kind == NODE_CLAMP ||
-            g->nodes[tail].kind == NODE_BATCH_NORM)) {
+            g->nodes[tail].kind == NODE_BATCH_NORM || g->nodes[tail].kind == NODE_AFFINE)) {
         tail++;
     }
     return maps_between(g, tail, head) > 0 ? tail : head;
@@ -258,6 +277,7 @@ static grail_status read_input(onnx_reading *r)
     }
     r->g->image = (extent){height, width};
     r->g->channels = v->shape[1];
+    r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = v->rank,
@@ -282,9 +302,11 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
 static grail_status read_output(onnx_reading *r, int64_t output)
 {
     const onnx_value *v = &r->file->values[output];
-    const onnx_known *k = &r->values[output];
+    onnx_known *k = &r->values[output];
     CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
     onnx_note_read(r, output);
+    CHECK(onnx_settle(r, k));
+    CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
     if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is %s, which grail does not narrow; give a network "
@@ -314,6 +336,14 @@ static grail_status read_outputs(onnx_reading *r)
     return GRAIL_OK;
 }
 
+static void forget_numbers(onnx_reading *r)
+{
+    for (int64_t i = 0; r->numbers != NULL && i < r->file->value_count; i++) {
+        memory_free(r->numbers[i].items);
+        r->numbers[i] = (onnx_numbers){0};
+    }
+}
+
 static void reading_fini(onnx_reading *r)
 {
     graph_free(r->g);
@@ -322,6 +352,11 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->counts);
     memory_free(r->is_held);
     onnx_barriers_free(r->barriers);
+    forget_numbers(r);
+    memory_free(r->numbers);
+    memory_free(r->linears);
+    memory_free(r->extents);
+    memory_free(r->patterns);
 }
 
 /* The nodes of the file, as far as it is known which of them rows read. */
@@ -333,11 +368,17 @@ static grail_status read_nodes(onnx_reading *r)
     r->count_count = 0;
     CHECK(graph_create(&r->g));
     r->g->input_kind = INPUT_IMAGES;
+    forget_numbers(r);
+    r->linear_count = 0;
+    r->extent_count = 0;
+    r->pattern_count = 0;
     memset(r->is_read, 0, (size_t)f->node_count * sizeof r->is_read[0]);
     for (int64_t i = 0; i < f->value_count; i++) {
-        r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
+        r->values[i] =
+            (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor, .count.element = -1};
     }
     measure_depths(r);
+    CHECK(onnx_find_patterns(r));
     CHECK(read_input(r));
     return read_outputs(r);
 }
@@ -353,6 +394,7 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
     CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
     CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
     CHECK(memory_new(&r->is_held, (size_t)f->tensor_count, sizeof r->is_held[0]));
+    CHECK(memory_new(&r->numbers, (size_t)f->value_count, sizeof r->numbers[0]));
     CHECK(onnx_barriers_create(f, checkpoint_path(weights), &r->barriers));
     for (bool again = true; again;) {
         CHECK(read_nodes(r));
@@ -379,6 +421,12 @@ static grail_status build(const architecture *self, const char *source, const js
 }
 
 /* -- what is narrow ---------------------------------------------------------------------------- */
+
+/* Whether no constant states the number. */
+static bool is_computed(const onnx_count *c)
+{
+    return c->tensor < 0 && c->attribute == NULL;
+}
 
 static bool is_of(const onnx_integers *integers, const onnx_count *c)
 {
@@ -418,29 +466,127 @@ static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_in
     return GRAIL_OK;
 }
 
-/* Sets those of a dense network to the narrow widths; one that two nodes count by must suit both.
- */
-static grail_status set_counts(const onnx_reading *r, const int64_t *widths, bool *differ,
-                               onnx_integer_list *list)
+/* How many channels of a value are left, of how many. */
+typedef struct share {
+    int64_t left, all;
+} share;
+
+static bool are_equal(share a, share b)
 {
-    for (int64_t i = 0; i < r->count_count; i++) {
-        const onnx_count *c = &r->counts[i];
-        int64_t *place = NULL;
-        CHECK(count_place(r->file, c, list, &place));
-        for (int64_t k = 0; c->tensor >= 0 && k < i; k++) {
-            const onnx_count *other = &r->counts[k];
-            if (other->tensor == c->tensor && other->element == c->element &&
-                widths[other->value] != widths[c->value]) {
+    return a.left * b.all == b.left * a.all;
+}
+
+/* The share of a Linear is that of what is made of it. Its parts must keep the same share. */
+static grail_status share_of_linear(const onnx_reading *r, const int64_t *dense,
+                                    const int64_t *narrow, int linear, bool *has_parts, share *out)
+{
+    const int value = r->linears[linear].value;
+    *has_parts = false;
+    *out = value == GRAPH_NONE ? (share){1, 1} : (share){narrow[value], dense[value]};
+    for (int i = linear + 1; i < r->linear_count; i++) {
+        bool inner = false;
+        share part = {1, 1};
+        if (r->linears[i].parent == linear) {
+            CHECK(share_of_linear(r, dense, narrow, i, &inner, &part));
+            if (*has_parts && !are_equal(*out, part)) {
+                return onnx_misfit("counts channels of parts, which keep other numbers");
+            }
+            *out = part;
+            *has_parts = true;
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* The share that a number must have which counts those channels, or is computed from them. */
+static grail_status share_of(const onnx_reading *r, const int64_t *dense, const int64_t *narrow,
+                             const onnx_channels *c, share *out)
+{
+    bool has_parts = false;
+    share found = {1, 1};
+    if (c->linear != 0) {
+        CHECK(share_of_linear(r, dense, narrow, c->linear, &has_parts, &found));
+    } else if (c->value != GRAPH_NONE) {
+        found = (share){narrow[c->value], dense[c->value]};
+    }
+    *out = (has_parts ? c->second : c->outer) ? found : (share){1, 1};
+    return GRAIL_OK;
+}
+
+/* *out <- the narrow number; what is computed must be right by itself. */
+static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, const int64_t *dense,
+                                  const int64_t *narrow, onnx_integer_list *list, int64_t *out)
+{
+    int64_t *place = NULL;
+    share wanted;
+    share computed;
+    CHECK(share_of(r, dense, narrow, &c->of, &wanted));
+    CHECK(share_of(r, dense, narrow, &c->by, &computed));
+    *out = 0;
+    if (is_computed(c)) {
+        return are_equal(wanted, computed)
+                   ? GRAIL_OK
+                   : onnx_misfit("counts channels by a number that is computed from others, which "
+                                 "are not narrowed alike");
+    }
+    CHECK(count_place(r->file, c, list, &place));
+    *out = *place;
+    if (*out <= 0 || wanted.left == wanted.all) {
+        return GRAIL_OK;
+    }
+    if (*out > INT32_MAX || *out * wanted.left % wanted.all != 0) {
+        return onnx_misfit("counts %lld of %lld channels, of which %lld are left, in pieces",
+                           (long long)*out, (long long)wanted.all, (long long)wanted.left);
+    }
+    *out = *out * wanted.left / wanted.all;
+    return GRAIL_OK;
+}
+
+/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by must suit
+ * both. */
+static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
+                                onnx_integer_list *list)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int64_t i = 0; i < r->count_count; i++) {
+            const onnx_count *c = &r->counts[i];
+            int64_t *place = NULL;
+            if (is_computed(c)) {
+                continue;
+            }
+            CHECK(count_place(r->file, c, list, &place));
+            if (round == 1 && *place != numbers[i]) {
                 return error_set(GRAIL_ERROR_UNSUPPORTED,
                                  "the constant '%s' counts channels for several nodes, which keep "
                                  "other numbers; give each a constant of its own",
-                                 r->file->tensors[c->tensor].view.name);
+                                 c->tensor < 0 ? c->attribute->name
+                                               : r->file->tensors[c->tensor].view.name);
             }
+            *differ = *differ || *place != numbers[i];
+            *place = numbers[i];
         }
-        *differ = *differ || *place != widths[c->value];
-        *place = widths[c->value];
     }
     return GRAIL_OK;
+}
+
+static grail_status set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
+                               onnx_integer_list *list)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *dense = NULL;
+    int64_t *numbers = NULL;
+    TRY(memory_new(&dense, (size_t)r->g->value_count, sizeof dense[0]));
+    TRY(memory_new(&numbers, (size_t)r->count_count + 1, sizeof numbers[0]));
+    TRY(graph_widths(r->g, dense));
+    for (int64_t i = 0; i < r->count_count; i++) {
+        r->node = &r->file->nodes[r->counts[i].node];
+        TRY(onnx_in_node(r, narrow_number(r, &r->counts[i], dense, narrow, list, &numbers[i])));
+    }
+    TRY(put_numbers(r, numbers, differ, list));
+out:
+    memory_free(dense);
+    memory_free(numbers);
+    return status;
 }
 
 static grail_status keep_values(const int64_t *values, int64_t count, onnx_integer_list *list)

@@ -1,7 +1,10 @@
 #include "arch/onnx_nodes.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_indices.h"
+#include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
+#include "arch/onnx_shapes.h"
 
 static const struct {
     const char *name;
@@ -12,8 +15,20 @@ static const struct {
 #undef ONNX_OPERATOR
 };
 
-static grail_status read_by_row(onnx_reading *r)
+static grail_status read_by_row(onnx_reading *r, int64_t i)
 {
+    const onnx_pattern *pattern = onnx_pattern_at(r, i);
+    if (pattern != NULL) {
+        onnx_note_read(r, pattern->input);
+        return onnx_read_pattern(r, pattern);
+    }
+    if (onnx_computes_numbers(r)) {
+        return onnx_read_numbers(r);
+    }
+    if (onnx_reads_indices(r)) {
+        return onnx_read_indices(r);
+    }
+    CHECK(onnx_check_positions(r));
     for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
         if (onnx_node_is(r->node, operators[k].name)) {
             return operators[k].read(r);
@@ -26,10 +41,7 @@ grail_status onnx_read_node(onnx_reading *r, int64_t i)
 {
     r->node = &r->file->nodes[i];
     r->is_read[i] = true;
-    grail_status status = onnx_is_opaque(r, i) ? GRAIL_OK : onnx_check_positions(r);
-    if (status == GRAIL_OK && !onnx_is_opaque(r, i)) {
-        status = read_by_row(r);
-    }
+    grail_status status = onnx_is_opaque(r, i) ? GRAIL_OK : read_by_row(r, i);
     if (status == GRAIL_ERROR_UNSUPPORTED) {
         CHECK(onnx_refuse_node(r, i));
     } else {

@@ -8,29 +8,96 @@
 #include "format/onnx/onnx_file.h"
 #include "graph/graph.h"
 
-enum { IMAGE_RANK = 4, FLAT_RANK = 2 };
+enum { IMAGE_RANK = 4, FLAT_RANK = 2, ONNX_PIECES = 3, ONNX_LAYOUT_SIZE = 32 };
+
+/* Whose channels a number of the file counts: of a value of the graph, or of a Linear (NULL:
+ * neither). `outer` and `second`: the outermost of the pieces that they are seen as is in it, and
+ * the next one. */
+typedef struct onnx_channels {
+    int value;  /* GRAPH_NONE: none */
+    int linear; /* 0: none */
+    bool outer, second;
+} onnx_channels;
+
+/* A number that the file states, or computes from sizes. */
+typedef struct onnx_number {
+    int64_t factor;
+    double real;             /* where is_real */
+    bool is_real, is_open;   /* open: it is not known */
+    bool per_sample;         /* times the number of samples, which is not known */
+    int64_t tensor, element; /* the constant that states it; -1: it is computed */
+    onnx_channels of;        /* that it is computed from, in proportion */
+} onnx_number;
+
+typedef struct onnx_numbers {
+    bool is_known;
+    int rank; /* 0 to 2 */
+    int count;
+    int columns; /* of a matrix */
+    onnx_number *items;
+} onnx_numbers;
+
+/* A Linear, or a run of its rows, which is added to the graph where its output is read as a value:
+ * until then it may get a bias, or be parted. */
+typedef struct onnx_linear {
+    int input; /* value of the graph */
+    const tensor_view *weight, *bias;
+    bool transposed;
+    int64_t first, count; /* rows; count 0: all */
+    int parent;           /* of a run: the Linear it is a part of; 0: none */
+    int value;            /* its output; GRAPH_NONE before */
+    int64_t node;         /* of the file */
+} onnx_linear;
+
+/* What a value is that is no value of the graph. */
+typedef enum onnx_form {
+    ONNX_VALUE,
+    ONNX_SCORES, /* of query and key, times the factor */
+    ONNX_SHARES, /* their softmax */
+    ONNX_TOKEN,  /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
+    ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
+} onnx_form;
+
+/* An integer of the file that counts channels, or must stay as it is. */
+typedef struct onnx_count {
+    int64_t tensor; /* -1: an attribute; and without one, a number that is computed from `by` */
+    int64_t node;
+    const onnx_attribute *attribute;
+    int64_t element;
+    onnx_channels of, by; /* of none: it stays */
+} onnx_count;
 
 /* What is known of a value of ONNX. */
 typedef struct onnx_known {
     int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
+    int linear;      /* that makes it; 0: none */
     int64_t tensor;  /* the constant; -1: none */
     bool transposed; /* a matrix, and the other way round in its tensor */
-    int rank;        /* IMAGE_RANK or FLAT_RANK */
-    bool one;        /* position in each sample */
-    int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
+    bool reshaped;   /* has `rank` dimensions `shape`, which the constant's tensor has not */
+    int rank;        /* of dimensions */
+    int64_t shape[IMAGE_RANK];
+    onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
+    bool one;         /* position in each sample */
+    int64_t pads[4];  /* zeros that a Pad puts above, left, below and right, which no value holds */
     int64_t width;
+    /* "" where the dimensions are [N, C, H, W] or [N, C]. Else what each of them goes through,
+     * between commas (nothing: a size of 1), the last letter the fastest: N samples, Y and X rows
+     * and columns, T all positions, S those of keys, C channels; or these in pieces, P, H and D
+     * from the outermost one on, H and D where they are two. */
+    char layout[ONNX_LAYOUT_SIZE];
+    int64_t pieces[ONNX_PIECES]; /* sizes of P, H, D; 0: it is none */
+    onnx_form form;
+    double factor;   /* that heads are to be multiplied by; 0 counts as 1 */
+    int query, key;  /* of scores and shares: values of the graph */
     int64_t readers; /* inputs of nodes, and outputs of the network */
     int64_t depth;   /* nodes on the longest way to it */
 } onnx_known;
 
-/* An integer of the file that counts channels of a value of the graph. */
-typedef struct onnx_count {
-    int64_t tensor; /* -1: an attribute */
-    int64_t node;
-    const onnx_attribute *attribute;
-    int64_t element;
-    int value;
-} onnx_count;
+/* Nodes of the file that are one of the graph: what they make of `input`. */
+typedef struct onnx_pattern {
+    int64_t last, input;           /* node and value of the file */
+    int64_t weight, bias, epsilon; /* values of the file, -1 without; epsilon -1: GELU */
+} onnx_pattern;
 
 typedef struct onnx_barriers onnx_barriers;
 
@@ -41,6 +108,14 @@ typedef struct onnx_reading {
     bool *is_read; /* of nodes */
     onnx_count *counts;
     int64_t count_count;
+    onnx_numbers *numbers; /* [values] */
+    onnx_linear *linears;  /* the first one is none */
+    int linear_count;
+    extent *extents; /* of values of the graph */
+    int extent_count;
+    int64_t samples; /* that the file is for; 0: any number */
+    onnx_pattern *patterns;
+    int64_t pattern_count;
     const onnx_file_node *node; /* at hand */
     bool *is_held;              /* of tensors: a node reads it that no row does */
     onnx_barriers *barriers;    /* what no row reads (onnx_regions.h) */

@@ -1,27 +1,47 @@
-/* Products with a matrix of weights. */
+#include "arch/onnx_products.h"
+
 #include "arch/onnx_arguments.h"
-#include "arch/onnx_nodes.h"
+#include "arch/onnx_attention.h"
+#include "arch/onnx_layouts.h"
+
+static grail_status add_linear_of(onnx_reading *r, const onnx_linear *linear, int *out)
+{
+    const int least = r->linear_count > 0 ? r->linear_count : 1; /* the first one is none */
+    CHECK(memory_reserve(&r->linears, (size_t)least + 1, sizeof r->linears[0]));
+    r->linears[least] = *linear;
+    r->linear_count = least + 1;
+    *out = least;
+    return GRAIL_OK;
+}
 
 /* y = x W^T + b: `is_turned` where input 1 is W^T. */
 static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
 {
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
-    bool transposed = false;
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, FLAT_RANK));
-    CHECK(onnx_tensor_input(r, 1, 2, &transposed, &t));
-    node n = onnx_plain(NODE_LINEAR, x, NULL);
+    onnx_linear linear = {.value = GRAPH_NONE, .node = r->node - r->file->nodes};
+    CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_tensor_input(r, 1, 2, &linear.transposed, &t));
+    CHECK(onnx_check_free(r, t));
     onnx_known y = *x;
-    transposed = transposed != is_turned;
-    y.width = t->shape[transposed ? 1 : 0];
-    if (t->shape[transposed ? 0 : 1] != x->width) {
+    linear.transposed = linear.transposed != is_turned;
+    y.width = t->shape[linear.transposed ? 1 : 0];
+    if (!onnx_ends_in_channels(x)) {
+        return onnx_misfit("multiplies other dimensions than that of the channels");
+    }
+    if (t->shape[linear.transposed ? 0 : 1] != x->width) {
         return onnx_misfit("its tensor '%.100s' does not read %lld features", t->name,
                            (long long)x->width);
     }
-    CHECK(onnx_add_parameter(r, t, transposed, &n.weight));
-    CHECK(has_bias ? onnx_add_vector(r, 2, y.width, true, &n.bias) : GRAIL_OK);
-    return onnx_give_node(r, &n, y);
+    linear.input = x->value;
+    linear.weight = t;
+    if (has_bias && onnx_has_input(r, 2)) {
+        CHECK(onnx_vector_input(r, 2, y.width, &linear.bias));
+    }
+    y.value = GRAPH_NONE;
+    y.readers = 0;
+    CHECK(add_linear_of(r, &linear, &y.linear));
+    return onnx_give(r, 0, y);
 }
 
 grail_status onnx_read_gemm(onnx_reading *r)
@@ -35,5 +55,48 @@ grail_status onnx_read_gemm(onnx_reading *r)
 
 grail_status onnx_read_mat_mul(onnx_reading *r)
 {
-    return add_linear(r, true, false);
+    const onnx_known *y = onnx_has_input(r, 1) ? onnx_known_input(r, 1) : NULL;
+    return y != NULL && (y->value != GRAPH_NONE || y->linear != 0) ? onnx_multiply_heads(r)
+                                                                   : add_linear(r, true, false);
+}
+
+grail_status onnx_take_bias(onnx_reading *r, bool *taken)
+{
+    *taken = false;
+    for (int i = 0; i < 2 && onnx_has_input(r, 0) && onnx_has_input(r, 1); i++) {
+        const onnx_known *b = onnx_known_input(r, i);
+        const onnx_known *x = onnx_known_input(r, 1 - i);
+        const tensor_view *t = b->tensor < 0 ? NULL : &r->file->tensors[b->tensor].view;
+        onnx_linear *linear = x->linear == 0 ? NULL : &r->linears[x->linear];
+        if (t != NULL && t->rank == 1 && t->shape[0] == x->width && linear != NULL &&
+            linear->value == GRAPH_NONE && linear->bias == NULL && linear->parent == 0 &&
+            x->readers == 1 && onnx_ends_in_channels(x)) {
+            CHECK(onnx_vector_input(r, i, x->width, &t));
+            linear->bias = t;
+            *taken = true;
+            return onnx_give(r, 0, *x);
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- parts ------------------------------------------------------------------------------------- */
+
+grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
+{
+    onnx_linear part = r->linears[linear];
+    if (linear == 0 || part.value != GRAPH_NONE) {
+        return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
+    }
+    part.parent = linear;
+    part.first += first;
+    part.count = count;
+    for (int i = 1; i < r->linear_count; i++) {
+        const onnx_linear *other = &r->linears[i];
+        if (other->parent == linear && other->first == part.first && other->count == count) {
+            *out = i;
+            return GRAIL_OK;
+        }
+    }
+    return add_linear_of(r, &part, out);
 }

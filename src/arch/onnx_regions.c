@@ -1,6 +1,7 @@
 #include "arch/onnx_regions.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,22 +167,38 @@ static bool is_batch(const onnx_value *images, const onnx_value *v, bool *is_sur
     return v->shape[0] == images->shape[0];
 }
 
+/* [N, C, H, W], [N, T, C] and [N, C] are values of a graph. */
+static int channel_dimension(int rank)
+{
+    return rank == REGION_TOKENS ? 2 : 1;
+}
+
+static void set_shape(onnx_known *k, int rank, int64_t width, const int64_t shape[])
+{
+    k->rank = rank;
+    k->width = width;
+    k->one = rank == FLAT_RANK || (rank == REGION_TOKENS && shape[1] == 1) ||
+             (rank == IMAGE_RANK && shape[2] == 1 && shape[3] == 1);
+    if (rank == REGION_TOKENS) {
+        onnx_set_layout(k, k->one ? "N,,C" : "N,T,C");
+    }
+}
+
 /* What the file says of a value; *is_sure false: not enough. Width 0: it is no value of a graph. */
 static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is_sure)
 {
     const onnx_value *v = &b->file->values[value];
     onnx_known k = {.value = GRAPH_NONE, .tensor = -1};
     *is_sure = v->element != 0 && v->rank >= 0;
-    if (!*is_sure || v->element != ONNX_FLOAT || (v->rank != IMAGE_RANK && v->rank != FLAT_RANK)) {
+    if (!*is_sure || v->element != ONNX_FLOAT || v->rank < FLAT_RANK || v->rank > IMAGE_RANK) {
         return k;
     }
     if (!is_batch(&b->file->values[b->input], v, is_sure)) {
         return k;
     }
-    *is_sure = *is_sure && v->shape[1] > 0;
-    k.rank = v->rank;
-    k.width = *is_sure ? v->shape[1] : 0;
-    k.one = v->rank == FLAT_RANK || (v->shape[2] == 1 && v->shape[3] == 1);
+    const int channels = channel_dimension(v->rank);
+    *is_sure = *is_sure && v->shape[channels] > 0;
+    set_shape(&k, v->rank, *is_sure ? v->shape[channels] : 0, v->shape);
     return k;
 }
 
@@ -238,6 +255,25 @@ out:
     return status;
 }
 
+/* The node at hand becomes the first one that no row reads; false: there is none. */
+static bool find_first(onnx_reading *r)
+{
+    for (int64_t i = 0; i < r->file->node_count; i++) {
+        if (r->barriers->is_opaque[i]) {
+            r->node = &r->file->nodes[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+grail_status onnx_refuse_first(onnx_reading *r)
+{
+    return find_first(r)
+               ? onnx_in_node(r, onnx_misfit("%s", r->barriers->reasons[r->node - r->file->nodes]))
+               : GRAIL_OK;
+}
+
 /* *out <- rank and width of a value as one of a graph; a width of 0: it cannot be one. */
 static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
 {
@@ -256,19 +292,19 @@ static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
         if (status != GRAIL_OK) {
             char why[REASON_SIZE];
             error_copy(why, sizeof why);
+            (void)find_first(r);
             error_set(status, "%s", b->reasons[r->node - r->file->nodes]);
-            error_append("; the file does not declare the shape of '%s', which it makes, and it "
-                         "cannot be found out: %s",
+            error_append("; the file does not declare the shape of '%s', and it cannot be found "
+                         "out: %s",
                          b->file->values[value].name, why);
             return status;
         }
     }
     const ort_tensor *t = &b->asked[value];
-    const bool fits = t->element == ONNX_FLOAT && (t->rank == IMAGE_RANK || t->rank == FLAT_RANK) &&
-                      t->shape[0] == samples_of(b);
-    out->rank = fits ? t->rank : 0;
-    out->width = fits ? t->shape[1] : 0;
-    out->one = fits && (t->rank == FLAT_RANK || (t->shape[2] == 1 && t->shape[3] == 1));
+    if (t->element == ONNX_FLOAT && t->rank >= FLAT_RANK && t->rank <= IMAGE_RANK &&
+        t->shape[0] == samples_of(b)) {
+        set_shape(out, t->rank, t->shape[channel_dimension(t->rank)], t->shape);
+    }
     return GRAIL_OK;
 }
 
@@ -320,14 +356,21 @@ static void cone_fini(cone *c)
     memory_free(c->inputs);
 }
 
-/* Whether a value of the graph is read in place of what makes it. Zeros around one are no part of
- * it. */
-static bool is_border(const onnx_reading *r, int64_t value, bool through_opaque)
+/* *out <- whether a value of the graph is read in place of what makes it. Zeros around one are no
+ * part of it, and one whose dimensions lie otherwise is read where they do not yet. */
+static grail_status find_border(const onnx_reading *r, int64_t value, bool through_opaque,
+                                bool *out)
 {
-    const onnx_known *k = &r->values[value];
+    char letters[ONNX_LAYOUT_SIZE];
+    onnx_known *k = &r->values[value];
     const int64_t maker = r->file->values[value].node;
-    return k->value != GRAPH_NONE && !onnx_is_padded(k) &&
-           !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
+    *out = (k->value != GRAPH_NONE || k->linear != 0) && k->form == ONNX_VALUE &&
+           !onnx_is_padded(k) && !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
+    if (*out && onnx_has_layout(k)) {
+        onnx_letters(k, letters);
+        *out = strcmp(letters, "N,T,C") == 0 || strcmp(letters, "N,,C") == 0;
+    }
+    return *out ? onnx_settle(r, k) : GRAIL_OK;
 }
 
 static grail_status add_input(cone *c, int64_t value)
@@ -355,7 +398,9 @@ static grail_status visit(onnx_reading *r, const int64_t *values, int64_t count,
             continue;
         }
         const int64_t maker = r->file->values[values[i]].node;
-        if (is_border(r, values[i], through_opaque)) {
+        bool is_border = false;
+        CHECK(find_border(r, values[i], through_opaque, &is_border));
+        if (is_border) {
             CHECK(add_input(c, values[i]));
         } else if (maker >= 0 && b->marks[maker] != b->search) {
             b->marks[maker] = b->search;

@@ -1,6 +1,8 @@
 /* Nodes that move a window over images, or take their means. */
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_tokens.h"
 
 #include <string.h>
 
@@ -195,6 +197,9 @@ grail_status onnx_read_reduce_mean(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        return onnx_mean_over(r, count, axes);
+    }
     return onnx_are_positions(count, axes)
                ? add_mean(r, onnx_integer_of(r, "keepdims", 1) != 0)
                : onnx_misfit(

@@ -164,10 +164,15 @@ static void transpose(int64_t samples, int64_t rows, int64_t columns, const floa
 static ort_tensor tensor_of(const onnx_file *file, const region_value *v, int64_t samples,
                             region_positions at)
 {
-    return (ort_tensor){.name = file->values[v->value].name,
-                        .element = ONNX_FLOAT,
-                        .rank = v->rank,
-                        .shape = {samples, v->width, at.height, at.width}};
+    ort_tensor t = {.name = file->values[v->value].name,
+                    .element = ONNX_FLOAT,
+                    .rank = v->rank,
+                    .shape = {samples, v->width, at.height, at.width}};
+    if (v->rank == REGION_TOKENS) {
+        t.shape[1] = at.height * at.width;
+        t.shape[2] = v->width;
+    }
+    return t;
 }
 
 static grail_status misshapen(const ort_tensor *found, const ort_tensor *expected)
@@ -193,7 +198,8 @@ static bool fits(const ort_tensor *found, const ort_tensor *expected)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Values as the library wants them: those of [samples, channels] are the rows themselves. */
+/* Values as the library wants them: those of [samples, channels] and of tokens are the rows
+ * themselves. */
 static grail_status hold_inputs(const region *r, int64_t samples, const region_positions at[],
                                 const float *const inputs[], ort_tensor tensors[], float *owned[])
 {
@@ -202,7 +208,7 @@ static grail_status hold_inputs(const region *r, int64_t samples, const region_p
         const int64_t rows = at[i].height * at[i].width;
         tensors[i] = tensor_of(r->parts.file, v, samples, at[i]);
         tensors[i].values = inputs[i];
-        if (rows != 1 && v->width != 1) {
+        if (rows != 1 && v->width != 1 && v->rank == IMAGE_DIMENSIONS) {
             CHECK(memory_new_unset(&owned[i], (size_t)(samples * rows * v->width), sizeof(float)));
             transpose(samples, rows, v->width, inputs[i], owned[i]);
             tensors[i].values = owned[i];
@@ -239,7 +245,12 @@ static grail_status run_samples(region *r, int64_t samples, const region_positio
     if (!fits(&found, &expected)) {
         TRY(misshapen(&found, &expected));
     }
-    transpose(samples, v->width, made.height * made.width, found.values, out);
+    if (v->rank == REGION_TOKENS) {
+        memcpy(out, found.values,
+               (size_t)(samples * made.height * made.width * v->width) * sizeof *out);
+    } else {
+        transpose(samples, v->width, made.height * made.width, found.values, out);
+    }
 out:
     ort_tensors_fini(1, &found);
     return status;
@@ -274,11 +285,12 @@ static bool declares(const region *r, const region_value *v, region_positions *o
 {
     const onnx_value *d = &r->parts.file->values[v->value];
     *out = (region_positions){1, 1};
-    if (v->rank != IMAGE_DIMENSIONS) {
-        return true;
+    if (v->rank == IMAGE_DIMENSIONS) {
+        *out = (region_positions){d->shape[2], d->shape[3]};
+    } else if (v->rank == REGION_TOKENS) {
+        *out = (region_positions){d->shape[1], 1};
     }
-    *out = (region_positions){d->shape[2], d->shape[3]};
-    return d->rank == IMAGE_DIMENSIONS && d->shape[2] > 0 && d->shape[3] > 0;
+    return v->rank < REGION_TOKENS || (d->rank == v->rank && out->height > 0 && out->width > 0);
 }
 
 static bool is_declared(const region *r, const region_positions in[], region_positions *out)
@@ -286,7 +298,9 @@ static bool is_declared(const region *r, const region_positions in[], region_pos
     bool all = declares(r, &r->parts.output, out);
     for (int i = 0; i < r->parts.input_count; i++) {
         region_positions declared;
-        all = all && declares(r, &r->parts.inputs[i], &declared) && same(declared, in[i]);
+        all = all && declares(r, &r->parts.inputs[i], &declared) &&
+              (same(declared, in[i]) || (r->parts.inputs[i].rank == REGION_TOKENS &&
+                                         declared.height == in[i].height * in[i].width));
     }
     return all;
 }
@@ -336,11 +350,15 @@ static grail_status try_out(region *r, const region_positions in[])
     if (made.rank == expected.rank && made.rank == IMAGE_DIMENSIONS) {
         expected.shape[2] = made.shape[2];
         expected.shape[3] = made.shape[3];
+    } else if (made.rank == expected.rank && made.rank == REGION_TOKENS) {
+        expected.shape[1] = made.shape[1];
     }
     if (!fits(&made, &expected)) {
         TRY(misshapen(&made, &expected));
     }
-    r->out = (region_positions){expected.shape[2], expected.shape[3]};
+    const bool of_tokens = expected.rank == REGION_TOKENS;
+    r->out =
+        (region_positions){expected.shape[of_tokens ? 1 : 2], of_tokens ? 1 : expected.shape[3]};
     r->is_measured = true;
 out:
     ort_tensors_fini(1, &made);
@@ -351,8 +369,8 @@ out:
 grail_status region_measure(region *r, const region_positions in[], region_positions *out)
 {
     grail_status status = GRAIL_OK;
-    if (r->parts.output.rank != IMAGE_DIMENSIONS || is_declared(r, in, out)) {
-        *out = r->parts.output.rank == IMAGE_DIMENSIONS ? *out : (region_positions){1, 1};
+    if (r->parts.output.rank < REGION_TOKENS || is_declared(r, in, out)) {
+        *out = r->parts.output.rank < REGION_TOKENS ? (region_positions){1, 1} : *out;
         return GRAIL_OK;
     }
     pthread_mutex_lock(&r->mutex);

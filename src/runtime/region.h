@@ -7,11 +7,12 @@
 #include "runtime/onnxruntime.h"
 #include "runtime/region_model.h"
 
-enum { REGION_MOST_INPUTS = 3 };
+enum { REGION_MOST_INPUTS = 3, REGION_TOKENS = 3 /* the rank of [samples, positions, channels] */ };
 
 typedef struct region region;
 
-/** Height and width of an image, 1 and 1 of [samples, channels]. */
+/** Height and width of an image, 1 and 1 of [samples, channels]; their product are the positions of
+ * tokens. */
 typedef struct region_positions {
     int64_t height, width;
 } region_positions;

@@ -53,6 +53,23 @@ cmp first.onnx out/net.onnx || fail "bytes differ"
 runs "$grail" compress first.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.2 --align 1 --quiet
 runs "$grail" inspect again
 
+for family in vit deit convnext; do
+    net=$source_dir/tests/golden/vision/onnx_$family/net.onnx
+    check "heads and neurons of a transformer are sites: $family"
+    runs "$grail" inspect "$net"
+    says "ffn" stdout
+    [ $family = convnext ] || says "heads" stdout
+    narrow --sparsity 0
+    cmp "$net" out/net.onnx || fail "bytes differ"
+    narrow --sparsity 0.4 --sites heads,ffn,conv --selector random --compensate none
+    runs "$grail" verify "$net" out/net.onnx
+    says ", holds (tolerance 0.001)" stdout
+    (($(stat -c %s out/net.onnx) < $(stat -c %s "$net"))) || fail "$(ls -l out)"
+    rm -rf again
+    runs "$grail" compress out/net.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.2 --sites heads,ffn,conv --align 1 --quiet
+done
+net=$source_dir/tests/golden/vision/onnx/net.onnx
+
 check "an unfinished file is none"
 head -c 1 "$net" >one.onnx
 rm -rf out
@@ -60,56 +77,14 @@ printf '\0' | cat - <(tail -c +2 "$net") >unsealed.onnx
 refuses 1 "unsealed.onnx" "$grail" inspect unsealed.onnx
 refuses 1 "one.onnx" "$grail" inspect one.onnx
 
-outputs=$source_dir/tests/golden/vision/onnx/outputs.onnx
-narrow_outputs() {
-    rm -rf out
-    runs "$grail" compress "$outputs" -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --threads 1 --quiet "$@"
-}
-
-check "every output is told by its name"
-runs "$grail" inspect "$outputs"
-says "output middle: 8 channels, 16 x 16" stdout
-says "output scores: 10 logits" stdout
-runs "$grail" inspect "$outputs" --json
-says '"name": "embedding"' stdout
-
-check "outputs without logits are judged by their relative errors"
-narrow_outputs --compensate none --selector random --eval "$images" --images 16
-says "outputs of 16 images, compared with those of the dense network" stdout
-says "worst output: " stdout
-says '| output | relative error | KL |' out/README.md
-runs "$grail" verify "$outputs" out/outputs.onnx
-says ", holds (tolerance 0.001)" stdout
-says "worst output: " stdout
-runs "$grail" verify "$outputs" out/outputs.onnx --data "$images" --preset cifar --images 4 --json
-says '"worst": "' stdout
-says '"is_zero": false' stdout
-rm -rf out
-refuses 1 "has 5 outputs" "$grail" verify "$outputs" "$net"
-
-narrow_outputs --eval "$images" --images 16
-says "the network was calibrated on " stderr
-
-check "they are healed towards the dense network's"
-narrow_outputs --heal block,model --heal-steps 4
-says "the loss of the network is the mean over its 5 outputs" stdout
-narrow_outputs --heal model --heal-steps 4 --memory 1M
-sum=$(cksum <out/outputs.onnx)
-narrow_outputs --heal model --heal-steps 4
-[[ $sum == $(cksum <out/outputs.onnx) ]] || fail "sections of the network are healed otherwise"
-
-channels=$source_dir/tests/golden/vision/onnx/channels.onnx
-check "a network of other channels wants arrays"
-runs "$grail" inspect "$channels"
-says "32 x 32 pixels, 5 channels" stdout
-rm -rf out
-refuses 1 "the images have 3 channels, but the network reads 5; give arrays of them (.npy)" \
-    "$grail" compress "$channels" -o out --calib "$images" --preset vit --sparsity 0.5
-
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-check "ONNX Runtime computes what grail does"
-narrow --sparsity 0.5
+for folder in onnx onnx_vit onnx_deit onnx_convnext; do
+check "ONNX Runtime computes what grail does: $folder"
+net=$source_dir/tests/golden/vision/$folder/net.onnx
+pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors
+narrow --sparsity 0.5 --sites heads,ffn,conv
+rm -f narrow.safetensors
 "$grail" logits out/net.onnx --pixels "$pixels" -o narrow.safetensors --quiet 2>/dev/null
 "$python" - "$pixels" <<'PYTHON' || fail "$(cat stderr)"
 import json, struct, sys
@@ -129,60 +104,5 @@ pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 
 difference = abs(session.run(None, {"pixels": pixels})[0] - read("narrow.safetensors", "logits")).max()
 assert difference < 1e-5, difference
 PYTHON
-narrow_outputs
-rm -f narrow.safetensors
-"$grail" logits out/outputs.onnx --pixels "$pixels" -o narrow.safetensors --quiet 2>/dev/null
-"$python" - "$pixels" <<'PYTHON' || fail "$(cat stderr)"
-import json, struct, sys
-import numpy, onnx, onnxruntime
-
-def read(path, name):
-    data = open(path, "rb").read()
-    size = struct.unpack("<Q", data[:8])[0]
-    entry = json.loads(data[8:8 + size])[name]
-    begin, end = entry["data_offsets"]
-    return numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
-
-onnx.checker.check_model(onnx.load("out/outputs.onnx"), full_check=True)
-session = onnxruntime.InferenceSession("out/outputs.onnx", providers=["CPUExecutionProvider"])
-pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
-for output, values in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
-    ours = read("narrow.safetensors", output.name)
-    ours = ours.transpose(0, 3, 1, 2) if values.ndim == 4 else ours
-    assert abs(values - ours).max() < 1e-5, output.name
-PYTHON
-
-check "arrays are calibrated on as they are"
-"$python" - <<'PYTHON'
-import pathlib
-import numpy
-
-samples = numpy.random.default_rng(0).normal(size=(20, 5, 32, 32)).astype(numpy.float32)
-numpy.save("samples.npy", samples)
-pathlib.Path("folder").mkdir()
-for i, sample in enumerate(samples):
-    numpy.save(f"folder/{i:02}.npy", sample)
-samples[1, 2, 3, 4] = numpy.nan
-numpy.save("nan.npy", samples)
-PYTHON
-arrays() {
-    rm -rf out
-    runs "$grail" compress "$channels" -o out --sparsity 0.5 --align 1 --threads 1 --quiet "$@"
-}
-arrays --calib samples.npy --eval samples.npy --images 8
-says "quality on samples.npy: outputs of 8 images" stdout
-says '"images": "samples.npy"' out/report.json
-says '"preset": "none"' out/report.json
-sum=$(cksum <out/channels.onnx)
-arrays --calib folder
-[[ $sum == $(cksum <out/channels.onnx) ]] || fail "a folder of samples is another set"
-runs "$grail" verify "$channels" out/channels.onnx --data samples.npy
-says "features of 20 images" stdout
-arrays --calib samples.npy --heal block,model --heal-steps 2
-says "the loss of the network is the relative squared error of its output" stdout
-rm -rf out
-refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" compress "$channels" -o out --calib nan.npy --sparsity 0.5
-refuses 1 "arrays are the network's input as they are; leave out the preset" \
-    "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
-refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5
+done
 echo "all checks passed"

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Small networks of ONNX nodes with what grail narrows there, and their outputs from ONNX Runtime:
-writes vision/onnx/net.onnx, golden.safetensors, outputs.onnx, channels.onnx and their outputs beside this script.
+"""Small networks of ONNX nodes with what grail narrows there, and their logits from ONNX Runtime: writes a .onnx file and
+golden.safetensors into vision/onnx and other folders beside this script.
 
-Needs onnx and onnxruntime. Residual blocks with and without a projection, BatchNormalization,
+Needs onnx and onnxruntime (1.32); for all but vision/onnx torch 2.12.1 with onnxscript, torchvision and timm. onnx_vit: torchvision's
+ViT by PyTorch's dynamo exporter, whose attention goes through [positions, samples x heads, features]. onnx_deit: timm's by the
+older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_convnext:
+torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
+
+vision/onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers. The second one has several outputs: a map in
-the middle that goes on, maps of heads at two strides, features behind a ReLU and what a map makes of them. The third one reads five channels and gives a map.
+that lie transposed, a weight in a Constant and one stored as numbers.
 
-usage: make_onnx_golden.py
+usage: make_onnx_golden.py [FOLDER ...]
 """
+import io
 import pathlib
+import sys
 
 import numpy
 import onnx
@@ -19,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 from golden_file import write_safetensors
 
 OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
-SIDE, CLASSES, CHANNELS = 32, 10, 5
+SIDE, CLASSES = 32, 10
 
 
 class Network:
@@ -96,57 +102,78 @@ def build():
     return n
 
 
-def build_outputs():
-    n = Network()
-    x = n.node("Relu", [n.conv("pixels", "stem", (12, 3, 3, 3), bias=True, pads=[1, 1, 1, 1], strides=[2, 2])], "stem_relu")
-    x = n.node("Relu", [n.conv(x, "c1", (10, 12, 3, 3), bias=True, pads=[1, 1, 1, 1])], "c1_relu")
-    x = n.conv(x, "c2", (8, 10, 3, 3), bias=True, pads=[1, 1, 1, 1])
-    middle = n.node("Relu", [x], "middle")
-    x = n.node("Relu", [n.conv(middle, "d1", (12, 8, 3, 3), bias=True, pads=[1, 1, 1, 1], strides=[2, 2])], "d1_relu")
-    deep = n.node("Relu", [n.conv(x, "d2", (14, 12, 3, 3), bias=True, pads=[1, 1, 1, 1])], "d2_relu")
-    for name, feature, width in (("near", middle, 8), ("far", deep, 14)):
-        x = n.node("Relu", [n.conv(feature, f"{name}1", (10, width, 3, 3), bias=True, pads=[1, 1, 1, 1])], f"{name}1_relu")
-        n.conv(x, name, (6, 10, 1, 1), bias=True)
-    x = n.node("Flatten", [n.node("GlobalAveragePool", [deep], "pooled")], "flat")
-    x = n.node("Relu", [n.node("Gemm", [x, n.normal("f1.weight", 14, 16), n.normal("f1.bias", 16, scale=0.1)], "f1")], "embedding")
-    n.node("Gemm", [x, n.normal("f2.weight", CLASSES, 16), n.normal("f2.bias", CLASSES, scale=0.1)], "scores", transB=1)
-    return n
-
-
-def build_channels():
-    n = Network()
-    x = n.node("Relu", [n.conv("pixels", "a", (12, CHANNELS, 3, 3), bias=True, pads=[1, 1, 1, 1])], "a_relu")
-    x = n.node("Relu", [n.conv(x, "b", (10, 12, 3, 3), bias=True, pads=[1, 1, 1, 1], strides=[2, 2])], "b_relu")
-    n.conv(x, "mask", (4, 10, 1, 1), bias=True)
-    return n
-
-
-def write(n, name, golden, outputs, channels=3):
-    image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", channels, SIDE, SIDE])
-    declared = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
-    graph = helper.make_graph(n.nodes, "small", [image], declared, n.tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
-                              producer_name="make_onnx_golden.py")
-    model = onnx.shape_inference.infer_shapes(model)
+def write(folder, model, random):
+    """The model and its logits of two images."""
+    out = OUT.parent / folder
+    out.mkdir(parents=True, exist_ok=True)
     onnx.checker.check_model(model, full_check=True)
-    OUT.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, OUT / name)
-    session = onnxruntime.InferenceSession(str(OUT / name), providers=["CPUExecutionProvider"])
-    pixels = n.random.normal(size=(2, SIDE, SIDE, channels)).astype(numpy.float32)
+    onnx.save(model, out / "net.onnx")
+    session = onnxruntime.InferenceSession(str(out / "net.onnx"), providers=["CPUExecutionProvider"])
+    pixels = random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
     answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
-    tensors = {"pixels": pixels}
-    for name, values in zip(outputs, answers):  # channels last, as the pixels
-        tensors[name] = values if values.ndim == 2 else numpy.ascontiguousarray(values.transpose(0, 2, 3, 1))
-    write_safetensors(OUT / golden, tensors,
+    write_safetensors(out / "golden.safetensors", {"pixels": pixels, "logits": answers[0]},
                       {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
 
 
+def make_nodes():
+    n = build()
+    image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])
+    graph = helper.make_graph(n.nodes, "small", [image], [logits], n.tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+                              producer_name="make_onnx_golden.py")
+    write("onnx", onnx.shape_inference.infer_shapes(model), n.random)
+
+
+def export(folder, network, **options):
+    """A network of torch whose parameters are all different, since exporters merge equal ones."""
+    import torch
+
+    pixels = torch.zeros(2, 3, SIDE, SIDE)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    names = {"input_names": ["pixels"], "output_names": ["logits"]}
+    if options.pop("dynamo"):
+        model = torch.onnx.export(network.eval(), (pixels,), dynamo=True, verbose=False,
+                                  dynamic_shapes=({0: torch.export.Dim("N")},), **names).model_proto
+        for node in model.graph.node:  # where in Python it comes from
+            del node.metadata_props[:]
+    else:
+        written = io.BytesIO()
+        torch.onnx.export(network.eval(), (pixels,), written, dynamo=False, **names, **options,
+                          dynamic_axes={"pixels": {0: "N"}, "logits": {0: "N"}})
+        model = onnx.load_from_string(written.getvalue())
+    write(folder, model, numpy.random.default_rng(4))
+
+
+def make_transformers(folders):
+    import timm.models.vision_transformer
+    import torch
+    import torchvision.models
+    from torchvision.models.convnext import CNBlockConfig
+
+    torch.manual_seed(5)
+    if "onnx_vit" in folders:
+        export("onnx_vit", torchvision.models.VisionTransformer(
+            image_size=SIDE, patch_size=8, num_layers=2, num_heads=3, hidden_dim=24, mlp_dim=20,
+            num_classes=CLASSES), dynamo=True)
+    if "onnx_deit" in folders:
+        export("onnx_deit", timm.models.vision_transformer.VisionTransformer(
+            img_size=SIDE, patch_size=8, depth=2, num_heads=3, embed_dim=24, mlp_ratio=0.8, init_values=0.5,
+            num_classes=CLASSES), dynamo=False, opset_version=14)
+    if "onnx_convnext" in folders:
+        export("onnx_convnext", torchvision.models.ConvNeXt(
+            [CNBlockConfig(8, 12, 2), CNBlockConfig(12, None, 1)], stochastic_depth_prob=0.0,
+            num_classes=CLASSES), dynamo=True)
+
+
 def main():
-    write(build(), "net.onnx", "golden.safetensors", {"logits": ["N", CLASSES]})
-    write(build_outputs(), "outputs.onnx", "outputs.safetensors", {
-        "far": ["N", 6, 8, 8], "middle": ["N", 8, 16, 16], "scores": ["N", CLASSES],
-        "near": ["N", 6, 16, 16], "embedding": ["N", 16]})
-    write(build_channels(), "channels.onnx", "channels.safetensors", {"mask": ["N", 4, 16, 16]}, CHANNELS)
+    folders = sys.argv[1:] or ["onnx", "onnx_vit", "onnx_deit", "onnx_convnext"]
+    if "onnx" in folders:
+        make_nodes()
+    if folders != ["onnx"]:
+        make_transformers(folders)
 
 
 if __name__ == "__main__":

@@ -69,3 +69,14 @@ DIRECTORY_TEST(other_numbers_of_channels_are_read)
 {
     assert_outputs(directory, "channels", "logits");
 }
+
+TEST(transformers_as_two_exporters_write_them)
+{
+    assert_vision_directory("onnx_vit", "net.onnx", "");
+    assert_vision_directory("onnx_deit", "net.onnx", "");
+}
+
+TEST(channels_behind_positions_and_before_them)
+{
+    assert_vision_directory("onnx_convnext", "net.onnx", "");
+}

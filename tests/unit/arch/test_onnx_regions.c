@@ -154,14 +154,14 @@ DIRECTORY_TEST(nodes_without_a_row_become_regions)
         expected e;
     } cases[] = {
         {sine, {"node of 'b' (Sin)", 1, 1, 1, 6}},
-        /* what is no image is inside, and so is what works on it */
+        /* tokens are values as well, on which rows work */
         {{.nodes = {{"Conv", "pixels w", "a"},
                     {"Mystery", "a", "m"},
                     {"Relu", "m", "q"},
                     {"Riddle", "q", "b"}},
           .declared = {"b"},
           .flat = {"m", "q"}},
-         {"node of 'm' (Mystery)", 1, 1, 3, 6}},
+         {"node of 'm' (Mystery)", 2, 1, 1, WIDTH + SIDE * SIDE}},
         /* two values are two regions */
         {{.nodes = {{"Conv", "pixels w", "a"}, {"Mystery", "a", "h k"}, {"Add", "h k", "b"}},
           .declared = {"h", "k"}},
@@ -207,7 +207,7 @@ DIRECTORY_TEST(what_no_library_could_run_either_is_refused)
     n.declared[0] = NULL;
     assert_int_equal(unsetenv("GRAIL_ONNXRUNTIME"), 0);
     assert_fails(open_network(directory, &n, &m), GRAIL_ERROR_UNSUPPORTED,
-                 "the file does not declare the shape of 'b', which it makes, and it cannot be "
+                 "the file does not declare the shape of 'b', and it cannot be "
                  "found out: ONNX Runtime was not found: GRAIL_ONNXRUNTIME is not set");
     n = sine;
     n.samples = 4;

@@ -123,9 +123,9 @@ static void compare_folder(const char *folder, const char *ending, int least)
         if (strcmp(dot == NULL ? "" : dot, ending) == 0 && strcmp(e->d_name, "blocks.gguf") != 0) {
             snprintf(path, sizeof path, "%s/tests/golden/%s/%s%s", GRAIL_SOURCE_DIR, folder,
                      e->d_name,
-                     strstr(e->d_name, "-pth") != NULL ? "/model.pth"
-                     : strcmp(e->d_name, "onnx") == 0  ? "/net.onnx"
-                                                       : "");
+                     strstr(e->d_name, "-pth") != NULL    ? "/model.pth"
+                     : strncmp(e->d_name, "onnx", 4) == 0 ? "/net.onnx"
+                                                          : "");
             compare_model(path);
             count++;
         }

@@ -1,0 +1,166 @@
+#include "arch/onnx_attention.h"
+
+#include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
+#include "arch/onnx_numbers.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The layout of a factor: [prefix, rows, columns]. */
+typedef struct sides {
+    char prefix[ONNX_LAYOUT_SIZE], rows[ONNX_LAYOUT_SIZE], columns[ONNX_LAYOUT_SIZE];
+    bool fits;
+} sides;
+
+static sides sides_of(const onnx_known *x)
+{
+    sides s = {.fits = false};
+    onnx_letters(x, s.prefix);
+    for (int i = 0; i < 2; i++) {
+        char *comma = strrchr(s.prefix, ',');
+        if (comma == NULL) {
+            return s;
+        }
+        memcpy(i == 0 ? s.columns : s.rows, comma + 1, strlen(comma));
+        *comma = '\0';
+    }
+    /* Samples, and heads where channels are parted. */
+    const bool has_heads = strchr(s.prefix, 'H') != NULL;
+    size_t letters = 0;
+    for (const char *at = s.prefix; *at != '\0'; at++) {
+        letters += *at != ',' ? 1 : 0;
+    }
+    s.fits = strchr(s.prefix, 'N') != NULL && letters == (has_heads ? 2 : 1) &&
+             has_heads == (x->pieces[2] > 0);
+    return s;
+}
+
+static double factor_of(const onnx_known *x)
+{
+    return x->factor == 0.0 ? 1.0 : x->factor;
+}
+
+static int64_t head_width(const onnx_known *x)
+{
+    return x->pieces[2] > 0 ? x->pieces[2] : x->width;
+}
+
+static bool is_head(const char *letters)
+{
+    return strcmp(letters, "D") == 0 || strcmp(letters, "C") == 0;
+}
+
+static grail_status misfit_of_products(void)
+{
+    return onnx_misfit("multiplies two values that are no heads of attention [samples, heads, "
+                       "positions, features]; grail has no row for that");
+}
+
+static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, const sides *left,
+                                const sides *right)
+{
+    if (!is_head(left->columns) || strcmp(left->columns, right->rows) != 0 ||
+        head_width(x) != head_width(y) || strcmp(left->rows, right->columns) != 0 ||
+        x->width != y->width) {
+        return misfit_of_products();
+    }
+    CHECK(onnx_settle(r, x));
+    CHECK(onnx_settle(r, y));
+    onnx_known scores = *x;
+    char text[ONNX_LAYOUT_SIZE];
+    onnx_letters(x, text);
+    onnx_replace_dimension(text, x->rank - 1, "S");
+    scores.form = ONNX_SCORES;
+    scores.query = x->value;
+    scores.key = y->value;
+    scores.value = GRAPH_NONE;
+    scores.linear = 0;
+    scores.factor = factor_of(x) * factor_of(y);
+    onnx_set_layout(&scores, text);
+    return onnx_give(r, 0, scores);
+}
+
+static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_known *v,
+                                   const sides *left, const sides *right)
+{
+    const int64_t query_width = head_width(x);
+    if (strcmp(left->columns, "S") != 0 || strcmp(left->rows, right->rows) != 0 ||
+        !is_head(right->columns) || v->factor != 0.0 ||
+        v->width / head_width(v) != x->width / query_width) {
+        return misfit_of_products();
+    }
+    CHECK(onnx_settle(r, v));
+    node n = node_of(NODE_ATTENTION, GRAPH_NONE, x->query, x->key);
+    n.inputs[2] = v->value;
+    n.input_count = 3;
+    n.attention = (attention_attributes){
+        .head_dim = query_width, .bidirectional = true, .scale = factor_of(x)};
+    onnx_known y = *v;
+    return onnx_give_node(r, &n, y);
+}
+
+grail_status onnx_multiply_heads(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    onnx_known *y = NULL;
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(onnx_laid_input(r, 1, &y));
+    const sides left = sides_of(x);
+    const sides right = sides_of(y);
+    if (!left.fits || !right.fits || strcmp(left.prefix, right.prefix) != 0 ||
+        y->form != ONNX_VALUE || x->form == ONNX_SCORES) {
+        return misfit_of_products();
+    }
+    return x->form == ONNX_SHARES ? give_attention(r, x, y, &left, &right)
+                                  : give_scores(r, x, y, &left, &right);
+}
+
+grail_status onnx_read_softmax(onnx_reading *r)
+{
+    const onnx_known *x = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
+    const int64_t usual = r->file->opset < 13 ? 1 : -1;
+    if (x == NULL || x->form != ONNX_SCORES ||
+        onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) != x->rank - 1) {
+        return onnx_misfit("is no Softmax of the scores of attention over positions; grail has no "
+                           "row for this operator elsewhere");
+    }
+    onnx_known y = *x;
+    y.form = ONNX_SHARES;
+    return onnx_give(r, 0, y);
+}
+
+/* -- scales ------------------------------------------------------------------------------------ */
+
+static bool is_scaled(const onnx_known *x)
+{
+    return x->form == ONNX_SCORES || (x->form == ONNX_VALUE && x->pieces[2] > 0 &&
+                                      (x->value != GRAPH_NONE || x->linear != 0));
+}
+
+bool onnx_scales_heads(const onnx_reading *r)
+{
+    return onnx_has_input(r, 0) && onnx_has_input(r, 1) &&
+           (is_scaled(onnx_known_input(r, 0)) || is_scaled(onnx_known_input(r, 1)));
+}
+
+grail_status onnx_scale_heads(onnx_reading *r, bool divides)
+{
+    const int at = is_scaled(onnx_known_input(r, 0)) ? 0 : 1;
+    onnx_known y = *onnx_known_input(r, at);
+    onnx_numbers list;
+    CHECK(onnx_numbers_of(r, 1 - at, &list));
+    const bool is_one = list.is_known && list.count == 1 && !list.items[0].is_open &&
+                        !list.items[0].per_sample && (at == 0 || !divides);
+    const onnx_number n = is_one ? list.items[0] : (onnx_number){0};
+    memory_free(list.items);
+    const double number = n.is_real ? n.real : (double)n.factor;
+    const double by = divides ? 1.0 / number : number;
+    if (!is_one || !isfinite(by) || by == 0.0) {
+        return onnx_misfit("multiplies heads or scores of attention by what is not one number that "
+                           "is known");
+    }
+    y.factor = factor_of(&y) * by;
+    CHECK(onnx_note_stays(r, &n));
+    return onnx_give(r, 0, y);
+}

@@ -1,0 +1,580 @@
+#include "arch/onnx_layouts.h"
+
+#include "arch/onnx_arguments.h"
+#include "arch/onnx_numbers.h"
+#include "graph/operators.h"
+
+#include <string.h>
+
+enum { MOST_FACTORS = 16 };
+
+/* A letter of a layout, as a factor of a dimension. */
+typedef struct factor {
+    char letter;
+    int dimension;
+    int64_t size; /* 0: not known */
+    bool per_sample;
+    int place; /* of channels: 0 for the outermost piece */
+} factor;
+
+typedef struct dimensions {
+    int rank, count;
+    factor items[MOST_FACTORS];
+} dimensions;
+
+static const char piece_letters[] = "PHD";
+
+static bool is_channel(char letter)
+{
+    return letter == 'C' || strchr(piece_letters, letter) != NULL;
+}
+
+/* -- letters ----------------------------------------------------------------------------------- */
+
+void onnx_letters(const onnx_known *x, char *text)
+{
+    const char *usual = x->rank == FLAT_RANK ? "N,C" : x->one ? "N,C,," : "N,C,Y,X";
+    memcpy(text, x->layout, ONNX_LAYOUT_SIZE);
+    if (x->layout[0] == '\0') {
+        memcpy(text, usual, strlen(usual) + 1);
+    }
+}
+
+bool onnx_has_layout(const onnx_known *x)
+{
+    return x->layout[0] != '\0';
+}
+
+bool onnx_ends_in_channels(const onnx_known *x)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    onnx_letters(x, text);
+    const size_t length = strlen(text);
+    return length > 1 && text[length - 1] == 'C' && text[length - 2] == ',';
+}
+
+/* Where dimension k, which is there, begins. */
+static size_t dimension_at(const char *layout, int k)
+{
+    size_t at = 0;
+    for (; k > 0 && layout[at] != '\0'; at++) {
+        k -= layout[at] == ',' ? 1 : 0;
+    }
+    return at;
+}
+
+void onnx_dimension_text(const char *layout, int k, char *text)
+{
+    const char *at = layout + dimension_at(layout, k);
+    const size_t size = strcspn(at, ",");
+    memcpy(text, at, size);
+    text[size] = '\0';
+}
+
+void onnx_replace_dimension(char *layout, int k, const char *letters)
+{
+    const size_t begin = dimension_at(layout, k);
+    char *at = layout + begin;
+    char *end = at + strcspn(at, ",");
+    if (letters != NULL) {
+        const size_t size = strlen(letters);
+        memmove(at + size, end, strlen(end) + 1);
+        memcpy(at, letters, size);
+    } else if (*end == ',') {
+        memmove(at, end + 1, strlen(end));
+    } else {
+        layout[begin > 0 ? begin - 1 : 0] = '\0';
+    }
+}
+
+void onnx_set_layout(onnx_known *x, const char *text)
+{
+    const bool is_image = strcmp(text, x->one ? "N,C,," : "N,C,Y,X") == 0;
+    const bool is_usual = is_image || (x->one && strcmp(text, "N,C") == 0);
+    x->rank = 1;
+    for (const char *at = text; *at != '\0'; at++) {
+        x->rank += *at == ',' ? 1 : 0;
+    }
+    memmove(x->layout, is_usual ? "" : text, is_usual ? 1 : strlen(text) + 1);
+}
+
+int onnx_axis_of(int64_t axis, int rank)
+{
+    const int64_t counted = axis < 0 ? axis + rank : axis;
+    return counted < 0 || counted >= rank ? -1 : (int)counted;
+}
+
+onnx_channels onnx_channels_of(const onnx_known *x)
+{
+    return (onnx_channels){.value = x->value, .linear = x->linear, .outer = true, .second = true};
+}
+
+grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out)
+{
+    const graph *g = r->g;
+    const int value = x->linear != 0          ? r->linears[x->linear].input
+                      : x->form == ONNX_VALUE ? x->value
+                                              : x->query;
+    *out = (extent){0};
+    if (g->image.height < 1 || value < 0) {
+        return GRAIL_OK;
+    }
+    if (r->extent_count <= value) {
+        CHECK(memory_reserve(&r->extents, (size_t)g->value_count, sizeof r->extents[0]));
+        r->extents[g->input] = g->image;
+        for (int i = 0; i < g->node_count; i++) {
+            const node *n = &g->nodes[i];
+            extent in[NODE_MAX_INPUTS] = {{0}};
+            for (int k = 0; k < n->input_count; k++) {
+                in[k] = r->extents[n->inputs[k]];
+            }
+            CHECK(n->output < r->extent_count ? GRAIL_OK
+                                              : node_extent(g, n, in, &r->extents[n->output]));
+        }
+        r->extent_count = g->value_count;
+    }
+    *out = r->extents[value];
+    return GRAIL_OK;
+}
+
+/* -- factors of dimensions --------------------------------------------------------------------- */
+
+static int64_t size_of(const onnx_reading *r, const onnx_known *x, extent positions, char letter)
+{
+    const char *piece = strchr(piece_letters, letter);
+    return letter == 'N'   ? (r->samples > 0 ? r->samples : 1)
+           : letter == 'C' ? x->width
+           : letter == 'Y' ? positions.height
+           : letter == 'X' ? positions.width
+           : piece != NULL ? x->pieces[piece - piece_letters]
+                           : positions.height * positions.width;
+}
+
+static int place_of(const onnx_known *x, char letter)
+{
+    int place = 0;
+    for (int i = 0; piece_letters[i] != letter && i < ONNX_PIECES && letter != 'C'; i++) {
+        place += x->pieces[i] > 0 ? 1 : 0;
+    }
+    return place;
+}
+
+static grail_status lay_out(onnx_reading *r, const onnx_known *x, dimensions *out)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    extent positions;
+    onnx_letters(x, text);
+    CHECK(onnx_positions_of(r, x, &positions));
+    *out = (dimensions){.rank = 1};
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == ',') {
+            out->rank++;
+        } else {
+            out->items[out->count++] = (factor){.letter = *at,
+                                                .dimension = out->rank - 1,
+                                                .size = size_of(r, x, positions, *at),
+                                                .per_sample = *at == 'N' && r->samples == 0,
+                                                .place = place_of(x, *at)};
+        }
+    }
+    return GRAIL_OK;
+}
+
+static void remove_factor(dimensions *d, int i)
+{
+    d->count--;
+    memmove(&d->items[i], &d->items[i + 1], (size_t)(d->count - i) * sizeof d->items[0]);
+}
+
+/* Puts neighbours of one dimension together: pieces that follow each other, rows and columns. */
+static void join_neighbours(dimensions *d)
+{
+    for (int i = 0; i + 1 < d->count;) {
+        factor *a = &d->items[i];
+        const factor *b = &d->items[i + 1];
+        const bool pieces =
+            is_channel(a->letter) && is_channel(b->letter) && b->place == a->place + 1;
+        if (a->dimension != b->dimension || !(pieces || (a->letter == 'Y' && b->letter == 'X'))) {
+            i++;
+            continue;
+        }
+        const int place = b->place;
+        a->size *= b->size;
+        a->letter = pieces ? a->letter : 'T';
+        remove_factor(d, i + 1);
+        for (int k = 0; pieces && k < d->count; k++) {
+            d->items[k].place -= is_channel(d->items[k].letter) && d->items[k].place >= place;
+        }
+    }
+}
+
+/* The letters of the pieces, by their places; false where there are too many. */
+static bool name_pieces(dimensions *d, onnx_known *y)
+{
+    int count = 0;
+    for (int i = 0; i < d->count; i++) {
+        count += is_channel(d->items[i].letter) ? 1 : 0;
+    }
+    memset(y->pieces, 0, sizeof y->pieces);
+    for (int i = 0; i < d->count && count <= ONNX_PIECES; i++) {
+        factor *f = &d->items[i];
+        if (is_channel(f->letter)) {
+            const int at = ONNX_PIECES - count + f->place;
+            f->letter = count == 1 ? 'C' : piece_letters[at];
+            y->pieces[at] = count == 1 ? 0 : f->size;
+        }
+    }
+    return count <= ONNX_PIECES;
+}
+
+/* Gives output 0: `like` in these dimensions. */
+static grail_status give_laid(onnx_reading *r, dimensions *d, onnx_known like)
+{
+    char text[ONNX_LAYOUT_SIZE] = {0};
+    size_t length = 0;
+    join_neighbours(d);
+    if ((like.form == ONNX_VALUE && !name_pieces(d, &like)) ||
+        d->rank + d->count + 1 > ONNX_LAYOUT_SIZE) {
+        return onnx_misfit("parts the channels into more than %d pieces", ONNX_PIECES);
+    }
+    for (int k = 0; k < d->rank; k++) {
+        for (int i = 0; i < d->count; i++) {
+            if (d->items[i].dimension == k) {
+                text[length++] = d->items[i].letter;
+            }
+        }
+        text[length++] = k + 1 < d->rank ? ',' : '\0';
+    }
+    onnx_set_layout(&like, text);
+    return onnx_give(r, 0, like);
+}
+
+/* -- sizes ------------------------------------------------------------------------------------- */
+
+static grail_status sizes_of_constant(const onnx_reading *r, onnx_numbers *out)
+{
+    const onnx_numbers *computed = &r->numbers[r->node->inputs[0]];
+    const int64_t tensor = onnx_known_input(r, 0)->tensor;
+    const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
+    if (t == NULL && !computed->is_known) {
+        return onnx_misfit("is of sizes that are not known");
+    }
+    out->count = t == NULL ? computed->rank : t->rank;
+    for (int i = 0; i < out->count; i++) {
+        const int64_t rows = computed->rank == 2 ? computed->count / computed->columns : 0;
+        const int64_t size = computed->rank < 2 ? computed->count
+                             : i == 0           ? rows
+                                                : computed->columns;
+        out->items[i] = (onnx_number){
+            .factor = t == NULL ? size : t->shape[i], .tensor = -1, .of = {.value = GRAPH_NONE}};
+    }
+    return GRAIL_OK;
+}
+
+grail_status onnx_sizes_of(onnx_reading *r, onnx_numbers *out)
+{
+    dimensions d;
+    if (!onnx_has_input(r, 0)) {
+        return onnx_misfit("reads nothing");
+    }
+    onnx_known *x = onnx_known_input(r, 0);
+    *out = (onnx_numbers){.rank = 1};
+    CHECK(memory_new(&out->items, ONNX_MAX_RANK + 1, sizeof out->items[0]));
+    if ((x->value == GRAPH_NONE && x->linear == 0) || x->form != ONNX_VALUE) {
+        return sizes_of_constant(r, out);
+    }
+    CHECK(lay_out(r, x, &d));
+    out->count = d.rank;
+    for (int k = 0; k < d.rank; k++) {
+        out->items[k] = (onnx_number){.factor = 1, .tensor = -1, .of = {.value = GRAPH_NONE}};
+    }
+    for (int i = 0; i < d.count; i++) {
+        const factor *f = &d.items[i];
+        onnx_number *n = &out->items[f->dimension];
+        const bool outer = n->of.outer;
+        const bool second = n->of.second;
+        n->factor *= f->size;
+        n->is_open = n->is_open || f->size == 0;
+        n->per_sample = n->per_sample || f->per_sample;
+        if (is_channel(f->letter)) {
+            n->of = onnx_channels_of(x);
+            n->of.outer = outer || f->place == 0;
+            n->of.second = second || f->place == 1 || f->letter == 'C';
+        }
+    }
+    return GRAIL_OK;
+}
+
+/* -- reshaping --------------------------------------------------------------------------------- */
+
+/* A product of sizes, and of the samples where they are not known. */
+typedef struct product {
+    int64_t factor;
+    int samples;
+} product;
+
+static grail_status multiply(product *p, int64_t size, bool per_sample)
+{
+    p->samples += per_sample ? 1 : 0;
+    return size > 0 && !__builtin_mul_overflow(p->factor, size, &p->factor)
+               ? GRAIL_OK
+               : onnx_misfit("moves sizes that are not known; declare the size of the images in "
+                             "the file");
+}
+
+/* Puts sizes in the place of -1, and of 0 where that is the input's. */
+static grail_status settle_target(const onnx_reading *r, const dimensions *d, onnx_numbers *to)
+{
+    product all = {1, 0};
+    product given = {1, 0};
+    int left = -1;
+    for (int i = 0; i < d->count; i++) {
+        CHECK(multiply(&all, d->items[i].size, d->items[i].per_sample));
+    }
+    for (int k = 0; k < to->count; k++) {
+        onnx_number *n = &to->items[k];
+        if (n->is_open || n->is_real || n->factor < -1 || (n->factor == -1 && left >= 0)) {
+            return onnx_misfit("its target is computed of what is not known");
+        }
+        if (n->factor == 0 && onnx_integer_of(r, "allowzero", 0) == 0 && k < d->rank) {
+            *n = (onnx_number){.factor = 1, .tensor = -1, .of = {.value = GRAPH_NONE}};
+            for (int i = 0; i < d->count; i++) {
+                n->factor *= d->items[i].dimension == k ? d->items[i].size : 1;
+                n->per_sample |= d->items[i].dimension == k && d->items[i].per_sample;
+            }
+            n->element = -1; /* stays right by itself */
+        }
+        left = n->factor == -1 ? k : left;
+        CHECK(n->factor == -1 ? GRAIL_OK : multiply(&given, n->factor, n->per_sample));
+    }
+    if (left >= 0) {
+        onnx_number *n = &to->items[left];
+        const int samples = all.samples - given.samples;
+        *n = (onnx_number){.factor = all.factor / given.factor,
+                           .per_sample = samples == 1,
+                           .tensor = -1,
+                           .element = -1,
+                           .of = {.value = GRAPH_NONE}};
+        CHECK(multiply(&given, n->factor, n->per_sample));
+    }
+    return all.factor == given.factor && all.samples == given.samples
+               ? GRAIL_OK
+               : onnx_misfit("makes another number of values than it reads");
+}
+
+/* Cuts factor i into an outer one of this size and the rest. */
+static bool cut_factor(dimensions *d, int i, int64_t size)
+{
+    factor *f = &d->items[i];
+    const bool is_split = f->letter == 'T' || is_channel(f->letter);
+    if (!is_split || d->count == MOST_FACTORS || f->size % size != 0) {
+        return false;
+    }
+    memmove(f + 1, f, (size_t)(d->count - i) * sizeof *f);
+    d->count++;
+    f[0].size = size;
+    f[1].size /= size;
+    if (is_channel(f->letter)) {
+        for (int k = 0; k < d->count; k++) {
+            factor *other = &d->items[k];
+            other->place += other != f && is_channel(other->letter) && other->place >= f->place;
+        }
+        f[1].place = f->place + 1;
+    } else {
+        f[0].letter = 'Y';
+        f[1].letter = 'X';
+    }
+    return true;
+}
+
+/* Deals the factors out to dimensions of these sizes, in their order. */
+static grail_status deal_out(dimensions *d, const onnx_numbers *to)
+{
+    int i = 0;
+    for (int k = 0; k < to->count; k++) {
+        int64_t rest = to->items[k].factor;
+        bool samples = to->items[k].per_sample;
+        const bool takes_one = i < d->count && d->items[i].letter == 'N' && d->items[i].size == 1;
+        for (bool first = takes_one; (rest != 1 || samples || first) && i < d->count;
+             first = false) {
+            factor *f = &d->items[i];
+            if (f->per_sample ? !samples : rest % f->size != 0) {
+                if (f->per_sample || rest == 1 || !cut_factor(d, i, rest)) {
+                    return onnx_misfit("puts samples, positions and channels together in a way "
+                                       "that grail has no row for");
+                }
+            }
+            f = &d->items[i++];
+            samples = samples && !f->per_sample;
+            rest /= f->per_sample ? 1 : f->size;
+            f->dimension = k;
+        }
+    }
+    for (; i < d->count; i++) {
+        d->items[i].dimension = to->count - 1;
+    }
+    d->rank = to->count;
+    return GRAIL_OK;
+}
+
+/* The channels in a dimension are those that the number of it counts. */
+static grail_status note_targets(onnx_reading *r, const dimensions *d, const onnx_known *x,
+                                 const onnx_numbers *to)
+{
+    for (int k = 0; k < to->count; k++) {
+        onnx_channels of = {.value = GRAPH_NONE};
+        for (int i = 0; i < d->count; i++) {
+            const factor *f = &d->items[i];
+            if (f->dimension == k && is_channel(f->letter)) {
+                const bool outer = of.outer;
+                const bool second = of.second;
+                of = onnx_channels_of(x);
+                of.outer = outer || f->place == 0;
+                of.second = second || f->place == 1;
+            }
+        }
+        CHECK(to->items[k].element >= 0 ? onnx_note_number(r, &to->items[k], &of) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+static grail_status reshape(onnx_reading *r, onnx_known *x, onnx_numbers *to)
+{
+    dimensions d;
+    CHECK(lay_out(r, x, &d));
+    if (to->count < 1 || to->count > ONNX_MAX_RANK) {
+        return onnx_misfit("makes %d dimensions", to->count);
+    }
+    CHECK(settle_target(r, &d, to));
+    CHECK(deal_out(&d, to));
+    CHECK(note_targets(r, &d, x, to));
+    return give_laid(r, &d, *x);
+}
+
+grail_status onnx_lay_reshaped(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    onnx_numbers to;
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(onnx_numbers_of(r, 1, &to));
+    const grail_status status = reshape(r, x, &to);
+    memory_free(to.items);
+    return status;
+}
+
+grail_status onnx_lay_transposed(onnx_reading *r, int count, const int64_t order[])
+{
+    onnx_known *x = NULL;
+    dimensions d;
+    int to[ONNX_MAX_RANK];
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(lay_out(r, x, &d));
+    for (int k = 0; k < ONNX_MAX_RANK; k++) {
+        to[k] = -1;
+    }
+    for (int k = 0; k < d.rank; k++) {
+        const int from = onnx_axis_of(count == 0  ? d.rank - 1 - k
+                                      : k < count ? order[k]
+                                                  : -99,
+                                      d.rank);
+        if ((count != 0 && count != d.rank) || from < 0 || to[from] >= 0) {
+            return onnx_misfit("its 'perm' is no order of %d dimensions", d.rank);
+        }
+        to[from] = k;
+    }
+    dimensions turned = {.rank = d.rank};
+    for (int k = 0; k < d.rank; k++) {
+        for (int i = 0; i < d.count; i++) {
+            if (to[d.items[i].dimension] == k) {
+                turned.items[turned.count] = d.items[i];
+                turned.items[turned.count++].dimension = k;
+            }
+        }
+    }
+    return give_laid(r, &turned, *x);
+}
+
+grail_status onnx_lay_flat(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    dimensions d;
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(lay_out(r, x, &d));
+    const int64_t axis = onnx_integer_of(r, "axis", 1);
+    for (int i = 0; i < d.count; i++) {
+        d.items[i].dimension = d.items[i].dimension < (axis < 0 ? axis + d.rank : axis) ? 0 : 1;
+    }
+    d.rank = 2;
+    return give_laid(r, &d, *x);
+}
+
+/* Whether dimension k has a size of 1. */
+static bool is_single(const dimensions *d, int k)
+{
+    for (int i = 0; i < d->count; i++) {
+        if (d->items[i].dimension == k && (d->items[i].size != 1 || d->items[i].letter == 'N')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+grail_status onnx_lay_squeezed(onnx_reading *r, int count, const int64_t axes[])
+{
+    onnx_known *x = NULL;
+    dimensions d;
+    bool goes[ONNX_MAX_RANK] = {false};
+    int to[ONNX_MAX_RANK];
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(lay_out(r, x, &d));
+    for (int k = 0; k < count; k++) {
+        const int axis = onnx_axis_of(axes[k], d.rank);
+        if (axis < 0 || !is_single(&d, axis)) {
+            return onnx_misfit("takes out a dimension that is not of size 1");
+        }
+        goes[axis] = true;
+    }
+    int left = 0;
+    for (int k = 0; k < d.rank; k++) {
+        goes[k] = goes[k] || (count == 0 && is_single(&d, k));
+        to[k] = left;
+        left += goes[k] ? 0 : 1;
+    }
+    for (int i = d.count - 1; i >= 0; i--) {
+        if (goes[d.items[i].dimension] && !is_channel(d.items[i].letter)) {
+            remove_factor(&d, i);
+        } else {
+            d.items[i].dimension = to[d.items[i].dimension];
+        }
+    }
+    d.rank = left;
+    return give_laid(r, &d, *x);
+}
+
+grail_status onnx_lay_unsqueezed(onnx_reading *r, int count, const int64_t axes[])
+{
+    onnx_known *x = NULL;
+    dimensions d;
+    bool is_new[2 * ONNX_MAX_RANK] = {false};
+    int to[ONNX_MAX_RANK];
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(lay_out(r, x, &d));
+    const int rank = d.rank + count;
+    for (int k = 0; k < count; k++) {
+        const int axis = onnx_axis_of(axes[k], rank);
+        if (rank > ONNX_MAX_RANK || axis < 0 || is_new[axis]) {
+            return onnx_misfit("its 'axes' are none of %d dimensions", rank);
+        }
+        is_new[axis] = true;
+    }
+    for (int k = 0, at = 0; k < rank; k++) {
+        if (!is_new[k]) {
+            to[at++] = k;
+        }
+    }
+    for (int i = 0; i < d.count; i++) {
+        d.items[i].dimension = to[d.items[i].dimension];
+    }
+    d.rank = rank;
+    return give_laid(r, &d, *x);
+}

@@ -1,0 +1,306 @@
+#include "arch/onnx_patterns.h"
+
+#include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
+#include "arch/onnx_regions.h"
+
+#include <math.h>
+
+/* The search: the last node that reads each value, and the nodes of the pattern at hand. */
+typedef struct search {
+    onnx_reading *r;
+    int64_t *reader; /* [values] */
+    int64_t nodes[12];
+    int count;
+} search;
+
+static const onnx_file_node *node_at(const search *s, int64_t at)
+{
+    return &s->r->file->nodes[at];
+}
+
+/* The node of this operator that makes a value, or that alone reads it; -1: none. */
+static int64_t check(const search *s, int64_t at, const char *name)
+{
+    return at >= 0 && onnx_node_is(node_at(s, at), name) &&
+                   node_at(s, at)->node.output_count >= 1 && node_at(s, at)->outputs[0] >= 0
+               ? at
+               : -1;
+}
+
+static int64_t maker(const search *s, int64_t value, const char *name)
+{
+    return value < 0 ? -1 : check(s, s->r->file->values[value].node, name);
+}
+
+static int64_t sole_reader(const search *s, int64_t at, const char *name)
+{
+    const int64_t value = at < 0 ? -1 : node_at(s, at)->outputs[0];
+    return value < 0 || s->r->values[value].readers != 1 ? -1 : check(s, s->reader[value], name);
+}
+
+static int64_t input_of(const search *s, int64_t at, int i)
+{
+    return at >= 0 && i < node_at(s, at)->node.input_count ? node_at(s, at)->inputs[i] : -1;
+}
+
+/* The other input of a node of two that reads `value`. */
+static int64_t other_input(const search *s, int64_t at, int64_t value)
+{
+    const int64_t first = input_of(s, at, 0);
+    return first == value ? input_of(s, at, 1) : first;
+}
+
+static bool is_number(const search *s, int64_t value, double number)
+{
+    float found = 0.0F;
+    int64_t elements = 0;
+    const int64_t tensor = value < 0 ? -1 : s->r->file->values[value].tensor;
+    const onnx_tensor *t = tensor < 0 ? NULL : &s->r->file->tensors[tensor];
+    return t != NULL && dtype_is_float(t->view.dtype) &&
+           shape_elements(t->view.rank, t->view.shape, &elements) && elements == 1 &&
+           onnx_tensor_f32(t, &found) == GRAIL_OK && fabs((double)found - number) < 1e-6 * number;
+}
+
+/* The input of a node of two whose other input is that number; -1: none. */
+static int64_t times(const search *s, int64_t at, double number)
+{
+    const int64_t a = input_of(s, at, 0);
+    const int64_t b = input_of(s, at, 1);
+    return is_number(s, b, number) ? a : is_number(s, a, number) ? b : -1;
+}
+
+static void swallow(search *s, int64_t at)
+{
+    s->nodes[s->count++] = at;
+}
+
+/* -- GELU: x (1 + erf(x / sqrt 2)) / 2 --------------------------------------------------------- */
+
+/* x times `gate` times 1/2, in any order; -1 for the last node: it is not that. */
+static int64_t halve(search *s, int64_t gate, int64_t x)
+{
+    const int64_t first = sole_reader(s, gate, "Mul");
+    const int64_t other = first < 0 ? -1 : other_input(s, first, node_at(s, gate)->outputs[0]);
+    const int64_t half = maker(s, other, "Mul");
+    if (other < 0) {
+        return -1;
+    }
+    if (half >= 0 && times(s, half, 0.5) == x && sole_reader(s, half, "Mul") == first) {
+        swallow(s, half);
+        return first;
+    }
+    const int64_t second = sole_reader(s, first, "Mul");
+    const int64_t made = node_at(s, first)->outputs[0];
+    const bool fits = other == x ? times(s, second, 0.5) == made
+                                 : is_number(s, other, 0.5) && other_input(s, second, made) == x;
+    if (second < 0 || !fits) {
+        return -1;
+    }
+    swallow(s, first);
+    return second;
+}
+
+static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
+{
+    const int64_t scaled = input_of(s, erf, 0);
+    const int64_t division = maker(s, scaled, "Div");
+    const int64_t product = maker(s, scaled, "Mul");
+    const int64_t x = division >= 0 && is_number(s, input_of(s, division, 1), sqrt(2.0))
+                          ? input_of(s, division, 0)
+                          : times(s, product, sqrt(0.5));
+    const int64_t first = division >= 0 ? division : product;
+    const int64_t gate = sole_reader(s, erf, "Add");
+    if (x < 0 || sole_reader(s, first, "Erf") != erf ||
+        times(s, gate, 1.0) != node_at(s, erf)->outputs[0]) {
+        return false;
+    }
+    swallow(s, first);
+    swallow(s, erf);
+    swallow(s, gate);
+    *p = (onnx_pattern){.last = halve(s, gate, x), .input = x, -1, -1, -1};
+    return p->last >= 0;
+}
+
+/* -- LayerNorm: (x - mean) / sqrt(mean of squares + epsilon) * weight + bias ------------------- */
+
+/* The mean over the last dimension, which is kept. */
+static int64_t mean_of(const search *s, int64_t value)
+{
+    const int64_t at = maker(s, value, "ReduceMean");
+    int64_t axis = 0;
+    if (at < 0) {
+        return -1;
+    }
+    const onnx_attribute *keeps = onnx_node_attribute(node_at(s, at), "keepdims");
+    const onnx_attribute *axes = onnx_node_attribute(node_at(s, at), "axes");
+    const int64_t given = input_of(s, at, 1);
+    const int64_t tensor = given < 0 ? -1 : s->r->file->values[given].tensor;
+    if (axes != NULL && axes->kind == ONNX_INTEGERS && axes->count == 1) {
+        axis = axes->integers[0];
+    } else if (tensor >= 0 && s->r->file->tensors[tensor].view.bytes == sizeof axis) {
+        axis = onnx_tensor_integers(&s->r->file->tensors[tensor], &axis) == GRAIL_OK ? axis : 0;
+    }
+    return axis == -1 && (keeps == NULL || keeps->integer == 1) ? at : -1;
+}
+
+static bool is_constant(const search *s, int64_t value)
+{
+    return value >= 0 && s->r->file->values[value].tensor >= 0;
+}
+
+/* The constant that the only reader of a node's output multiplies or adds; that reader is then
+ * the last node, and *last is swallowed. */
+static int64_t take_constant(search *s, int64_t *last, const char *name)
+{
+    const int64_t next = sole_reader(s, *last, name);
+    const int64_t constant = next < 0 ? -1 : other_input(s, next, node_at(s, *last)->outputs[0]);
+    if (!is_constant(s, constant)) {
+        return -1;
+    }
+    swallow(s, *last);
+    *last = next;
+    return constant;
+}
+
+static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
+{
+    const int64_t sum = maker(s, input_of(s, root, 0), "Add");
+    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
+    const int64_t variance = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at));
+    const int64_t power = maker(s, input_of(s, variance, 0), "Pow");
+    const int64_t product = maker(s, input_of(s, variance, 0), "Mul");
+    const int64_t squares = power >= 0 ? power : product;
+    const int64_t centred = input_of(s, squares, 0);
+    const int64_t difference = maker(s, centred, "Sub");
+    const int64_t mean = difference < 0 ? -1 : mean_of(s, input_of(s, difference, 1));
+    int64_t last = sole_reader(s, root, "Div");
+    if (mean < 0 || last < 0 || !is_constant(s, input_of(s, sum, at)) ||
+        input_of(s, mean, 0) != input_of(s, difference, 0) || input_of(s, last, 0) != centred ||
+        !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0)
+                     : input_of(s, product, 1) == centred)) {
+        return false;
+    }
+    swallow(s, mean);
+    swallow(s, difference);
+    swallow(s, squares);
+    swallow(s, variance);
+    swallow(s, sum);
+    swallow(s, root);
+    *p = (onnx_pattern){.input = input_of(s, difference, 0), .epsilon = input_of(s, sum, at)};
+    p->weight = take_constant(s, &last, "Mul");
+    p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
+    p->last = last;
+    return true;
+}
+
+/* -- the list ---------------------------------------------------------------------------------- */
+
+static grail_status find_in(search *s)
+{
+    const onnx_file *f = s->r->file;
+    for (int64_t i = 0; i < f->node_count; i++) {
+        for (int k = 0; k < f->nodes[i].node.input_count; k++) {
+            if (f->nodes[i].inputs[k] >= 0) {
+                s->reader[f->nodes[i].inputs[k]] = i;
+            }
+        }
+    }
+    for (int64_t i = 0; i < f->node_count; i++) {
+        onnx_pattern p = {0};
+        s->count = 0;
+        const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
+                           (check(s, i, "Sqrt") >= 0 && find_layer_norm(s, i, &p));
+        if (found && !onnx_is_opaque(s->r, p.last)) {
+            onnx_reading *r = s->r;
+            CHECK(memory_reserve(&r->patterns, (size_t)r->pattern_count + 1, sizeof p));
+            r->patterns[r->pattern_count++] = p;
+            for (int k = 0; k < s->count; k++) {
+                r->is_read[s->nodes[k]] = true;
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+grail_status onnx_find_patterns(onnx_reading *r)
+{
+    search s = {.r = r};
+    CHECK(memory_new(&s.reader, (size_t)r->file->value_count + 1, sizeof s.reader[0]));
+    const grail_status status = find_in(&s);
+    memory_free(s.reader);
+    return status;
+}
+
+const onnx_pattern *onnx_pattern_at(const onnx_reading *r, int64_t i)
+{
+    for (int64_t k = 0; k < r->pattern_count; k++) {
+        if (r->patterns[k].last == i) {
+            return &r->patterns[k];
+        }
+    }
+    return NULL;
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+/* Its channels lie in the last dimension; weight and bias are values of the file, -1 without. */
+static grail_status add_norm(onnx_reading *r, onnx_known *x, double epsilon, const int64_t w[2])
+{
+    node n = onnx_plain(NODE_LAYER_NORM, x, NULL);
+    int *parameters[] = {&n.weight, &n.bias};
+    n.norm.epsilon = epsilon;
+    if (!onnx_ends_in_channels(x)) {
+        return onnx_misfit("is a norm over other dimensions than that of the channels");
+    }
+    for (int i = 0; i < 2; i++) {
+        const int64_t tensor = w[i] < 0 ? -1 : r->values[w[i]].tensor;
+        const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
+        if (w[i] >= 0 &&
+            (t == NULL || t->rank != 1 || t->shape[0] != x->width || !dtype_is_float(t->dtype))) {
+            return onnx_misfit("its weight or bias is no constant of %lld channels",
+                               (long long)x->width);
+        }
+        CHECK(t == NULL ? GRAIL_OK : onnx_add_parameter(r, t, false, parameters[i]));
+    }
+    return onnx_give_node(r, &n, *x);
+}
+
+grail_status onnx_read_layer_norm(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    int64_t w[2] = {-1, -1};
+    CHECK(onnx_any_input(r, 0, &x));
+    for (int i = 0; i < 2; i++) {
+        w[i] = onnx_has_input(r, i + 1) ? r->node->inputs[i + 1] : -1;
+    }
+    if (onnx_axis_of(onnx_integer_of(r, "axis", -1), x->rank) != x->rank - 1 ||
+        r->node->node.output_count != 1) {
+        return onnx_misfit("is a norm over several dimensions, or gives its means, too");
+    }
+    return add_norm(r, x, onnx_real_of(r, "epsilon", 1e-5), w);
+}
+
+grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
+{
+    onnx_known *x = &r->values[p->input];
+    const int64_t w[2] = {p->weight, p->bias};
+    if (x->form != ONNX_VALUE || x->factor != 0.0 || (x->value == GRAPH_NONE && x->linear == 0)) {
+        return onnx_misfit("'%.100s' does not follow from the images",
+                           r->file->values[p->input].name);
+    }
+    CHECK(onnx_settle(r, x));
+    if (p->epsilon < 0) {
+        node n = onnx_plain(NODE_ACTIVATION, x, NULL);
+        n.activation = ACTIVATION_GELU;
+        return onnx_give_node(r, &n, *x);
+    }
+    float epsilon = 0.0F;
+    const onnx_tensor *t = &r->file->tensors[r->file->values[p->epsilon].tensor];
+    int64_t elements = 0;
+    if (!shape_elements(t->view.rank, t->view.shape, &elements) || elements != 1) {
+        return onnx_misfit("its epsilon is no number");
+    }
+    CHECK(onnx_tensor_f32(t, &epsilon));
+    return add_norm(r, x, (double)epsilon, w);
+}

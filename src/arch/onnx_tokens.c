@@ -1,0 +1,317 @@
+#include "arch/onnx_tokens.h"
+
+#include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
+#include "arch/onnx_numbers.h"
+#include "arch/onnx_products.h"
+
+#include <string.h>
+
+static const tensor_view *constant_of(const onnx_reading *r, int64_t tensor)
+{
+    const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
+    return t != NULL && dtype_is_float(t->dtype) ? t : NULL;
+}
+
+static bool is_value(const onnx_known *x)
+{
+    return x->form == ONNX_VALUE && (x->value != GRAPH_NONE || x->linear != 0);
+}
+
+/* The dimension that is all positions in a row, or -1. */
+static int row_dimension(const onnx_known *x)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE];
+    onnx_letters(x, text);
+    for (int k = 0; k < x->rank; k++) {
+        onnx_dimension_text(text, k, part);
+        if (strcmp(part, "T") == 0) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* -- tokens before positions ------------------------------------------------------------------- */
+
+static int64_t token_of(const onnx_known *k)
+{
+    return k->form == ONNX_TOKEN ? k->key : k->value == GRAPH_NONE ? k->tensor : -1;
+}
+
+/* [1, 1, C] for each sample */
+grail_status onnx_read_expand(onnx_reading *r)
+{
+    const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
+    const tensor_view *t = k == NULL ? NULL : constant_of(r, k->tensor);
+    onnx_numbers to;
+    if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1 ||
+        k->tensor > INT32_MAX) {
+        return onnx_misfit("repeats other than a constant [1, 1, C] for each sample");
+    }
+    CHECK(onnx_numbers_of(r, 1, &to));
+    bool fits = to.is_known && to.count == 3;
+    for (int i = 1; fits && i < 3; i++) {
+        const onnx_number *n = &to.items[i];
+        fits = !n->is_open && !n->per_sample &&
+               (n->factor == 1 || n->factor == -1 || n->factor == t->shape[i]);
+    }
+    fits = fits &&
+           (to.items[0].per_sample ? to.items[0].factor == 1 : to.items[0].factor == r->samples);
+    memory_free(to.items);
+    onnx_known y = {.value = GRAPH_NONE, .tensor = -1, .form = ONNX_TOKEN, .key = (int)k->tensor};
+    return fits ? onnx_give(r, 0, y)
+                : onnx_misfit("repeats a constant in other dimensions than that of the samples");
+}
+
+bool onnx_adds_tokens(const onnx_reading *r)
+{
+    const int last = r->node->node.input_count - 1;
+    return last > 0 && onnx_has_input(r, 0) && onnx_has_input(r, last) &&
+           token_of(onnx_known_input(r, 0)) >= 0 && is_value(onnx_known_input(r, last)) &&
+           onnx_has_layout(onnx_known_input(r, last));
+}
+
+grail_status onnx_add_tokens(onnx_reading *r)
+{
+    const int last = r->node->node.input_count - 1;
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, last, &x));
+    onnx_known y = *x;
+    const int axis = onnx_axis_of(onnx_integer_of(r, "axis", 0), x->rank);
+    if (axis < 0 || axis != row_dimension(x) || !onnx_ends_in_channels(x) || x->rank != 3) {
+        return onnx_misfit("puts a constant beside other than positions [samples, positions, "
+                           "channels]");
+    }
+    for (int i = last - 1; i >= 0; i--) {
+        const onnx_known *k = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
+        const tensor_view *t = k == NULL ? NULL : constant_of(r, token_of(k));
+        node n = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, y.value, GRAPH_NONE);
+        if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1 ||
+            t->shape[2] != x->width) {
+            return onnx_misfit("puts other than tokens [1, 1, %lld] before positions",
+                               (long long)x->width);
+        }
+        CHECK(onnx_check_free(r, t));
+        CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 1, &t->shape[2],
+                               &n.weight));
+        CHECK(graph_add_node(r->g, &n, &y.value));
+    }
+    return onnx_give(r, 0, y);
+}
+
+/* -- a table of positions ---------------------------------------------------------------------- */
+
+/* The input that is the table, or -1. */
+static int table_input(const onnx_reading *r)
+{
+    for (int i = 0; i < 2 && onnx_has_input(r, 0) && onnx_has_input(r, 1); i++) {
+        const onnx_known *k = onnx_known_input(r, i);
+        const onnx_known *x = onnx_known_input(r, 1 - i);
+        const tensor_view *t = k->value == GRAPH_NONE ? constant_of(r, k->tensor) : NULL;
+        if (t != NULL && (t->rank == 2 || (t->rank == 3 && t->shape[0] == 1)) &&
+            t->shape[t->rank - 2] > 1 && is_value(x) && x->rank == 3 && row_dimension(x) == 1 &&
+            onnx_ends_in_channels(x)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool onnx_adds_positions(const onnx_reading *r)
+{
+    return table_input(r) >= 0;
+}
+
+grail_status onnx_add_positions(onnx_reading *r)
+{
+    const int at = table_input(r);
+    const tensor_view *t = constant_of(r, onnx_known_input(r, at)->tensor);
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 1 - at, &x));
+    node n = onnx_plain(NODE_POSITIONS, x, NULL);
+    const int64_t *shape = &t->shape[t->rank - 2];
+    onnx_known y = *x;
+    if (shape[1] != x->width) {
+        return onnx_misfit("its tensor '%.100s' has %lld channels, but there are %lld", t->name,
+                           (long long)shape[1], (long long)x->width);
+    }
+    CHECK(onnx_check_free(r, t));
+    CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 2, shape, &n.weight));
+    return onnx_give_node(r, &n, y);
+}
+
+/* -- what takes a part ------------------------------------------------------------------------- */
+
+/* Output `to` <- element `index` of dimension k: a piece of the channels. */
+static grail_status take_piece(onnx_reading *r, int to, const onnx_known *x, int k, int64_t index,
+                               bool keeps)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    onnx_known y = *x;
+    const int piece = x->pieces[0] > 0 ? 0 : 1;
+    if (index < 0 || index >= x->pieces[piece]) {
+        return onnx_misfit("takes part %lld of %lld", (long long)index,
+                           (long long)x->pieces[piece]);
+    }
+    y.width = x->width / x->pieces[piece];
+    y.pieces[piece] = 0;
+    CHECK(onnx_part_linear(r, x->linear, index * y.width, y.width, &y.linear));
+    y.value = GRAPH_NONE;
+    onnx_letters(x, text);
+    onnx_replace_dimension(text, k, keeps ? "" : NULL);
+    if (piece == 1) {
+        y.pieces[2] = 0;
+        *strchr(text, 'D') = 'C';
+    }
+    onnx_set_layout(&y, text);
+    return onnx_give(r, to, y);
+}
+
+static grail_status take_position(onnx_reading *r, onnx_known *x, int k, int64_t index, bool keeps)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    if (index != 0 || x->form != ONNX_VALUE || x->pieces[2] > 0) {
+        return onnx_misfit("takes position %lld; grail has a row for the first one alone",
+                           (long long)index);
+    }
+    CHECK(onnx_settle(r, x));
+    node n = onnx_plain(NODE_FIRST_TOKEN, x, NULL);
+    onnx_known y = *x;
+    onnx_letters(x, text);
+    onnx_replace_dimension(text, k, keeps ? "" : NULL);
+    y.one = true;
+    onnx_set_layout(&y, text);
+    return onnx_give_node(r, &n, y);
+}
+
+static grail_status take(onnx_reading *r, int64_t axis, int64_t index, bool keeps)
+{
+    onnx_known *x = NULL;
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE];
+    CHECK(onnx_laid_input(r, 0, &x));
+    const int k = onnx_axis_of(axis, x->rank);
+    if (k < 0 || x->form != ONNX_VALUE || x->factor != 0.0) {
+        return onnx_misfit("takes a part of what grail has no row for");
+    }
+    onnx_letters(x, text);
+    onnx_dimension_text(text, k, part);
+    const bool is_outer = strcmp(part, x->pieces[0] > 0 ? "P" : "H") == 0;
+    return is_outer                 ? take_piece(r, 0, x, k, index, keeps)
+           : strcmp(part, "T") == 0 ? take_position(r, x, k, index, keeps)
+                                    : onnx_misfit("takes a part of dimension %d of [%s], for which "
+                                                  "grail has no row",
+                                                  k, text);
+}
+
+grail_status onnx_read_gather(onnx_reading *r)
+{
+    onnx_numbers at;
+    CHECK(onnx_numbers_of(r, 1, &at));
+    const bool fits = at.is_known && at.count == 1 && !at.items[0].is_open && !at.items[0].is_real;
+    const onnx_number n = fits ? at.items[0] : (onnx_number){0};
+    memory_free(at.items);
+    return fits ? take(r, onnx_integer_of(r, "axis", 0), n.factor, at.rank == 1)
+                : onnx_misfit("takes parts that are computed, or more than one");
+}
+
+grail_status onnx_read_slice(onnx_reading *r)
+{
+    static const char *const names[] = {"starts", "ends", "axes", "steps"};
+    int64_t list[4][ONNX_MOST_AXES] = {{0}, {0}, {0}, {1}};
+    for (int i = 0; i < 4; i++) {
+        int count = 0;
+        CHECK(onnx_list_of(r, names[i], i + 1, &count, list[i]));
+        if (count > 1 || (i < 2 && count != 1)) {
+            return onnx_misfit("takes parts of %d dimensions, for which grail has no row", count);
+        }
+    }
+    return list[3][0] == 1 && list[0][0] >= 0 && list[1][0] == list[0][0] + 1
+               ? take(r, list[2][0], list[0][0], true)
+               : onnx_misfit("takes a run from %lld to %lld, for which grail has no row",
+                             (long long)list[0][0], (long long)list[1][0]);
+}
+
+/* Channels in runs of any length, which are stated. */
+static grail_status part_channels(onnx_reading *r, const onnx_known *x, int count,
+                                  const int64_t sizes[])
+{
+    int64_t first = 0;
+    for (int i = 0; i < count; i++) {
+        onnx_known y = *x;
+        if (sizes[i] < 1 || sizes[i] > x->width - first) {
+            return onnx_misfit("takes more channels than the %lld there are", (long long)x->width);
+        }
+        y.width = sizes[i];
+        y.value = GRAPH_NONE;
+        CHECK(onnx_part_linear(r, x->linear, first, sizes[i], &y.linear));
+        CHECK(onnx_give(r, i, y));
+        CHECK(onnx_note_channels(r, "split", 1, i, onnx_channels_of(&y)));
+        first += sizes[i];
+    }
+    return first == x->width ? GRAIL_OK : onnx_misfit("leaves channels out");
+}
+
+grail_status onnx_part_all(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    int count = 0;
+    int64_t sizes[ONNX_MOST_AXES];
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE];
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(onnx_list_of(r, "split", 1, &count, sizes));
+    const onnx_known whole = *x;
+    const int outputs = r->node->node.output_count;
+    const int k = onnx_axis_of(onnx_integer_of(r, "axis", 0), x->rank);
+    onnx_letters(x, text);
+    onnx_dimension_text(text, k < 0 ? 0 : k, part);
+    const int piece = x->pieces[0] > 0 ? 0 : 1;
+    if (k < 0 || x->form != ONNX_VALUE || x->factor != 0.0 || (count != 0 && count != outputs)) {
+        return onnx_misfit("parts what grail has no row for");
+    }
+    if (strcmp(part, "C") == 0 && count == outputs) {
+        return part_channels(r, &whole, count, sizes);
+    }
+    if (strcmp(part, piece == 0 ? "P" : "H") != 0 || outputs != whole.pieces[piece]) {
+        return onnx_misfit("parts dimension %d of [%s] into %d, for which grail has no row", k,
+                           text, outputs);
+    }
+    for (int i = 0; i < outputs; i++) {
+        CHECK(take_piece(r, i, &whole, k, i, true));
+    }
+    return GRAIL_OK;
+}
+
+grail_status onnx_mean_over(onnx_reading *r, int count, const int64_t axes[])
+{
+    onnx_known *x = NULL;
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE];
+    const bool keeps = onnx_integer_of(r, "keepdims", 1) != 0;
+    CHECK(onnx_any_input(r, 0, &x));
+    onnx_known y = *x;
+    onnx_letters(x, text);
+    for (int k = x->rank - 1; k >= 0; k--) { /* from behind, where dimensions go */
+        bool goes = false;
+        for (int i = 0; i < count; i++) {
+            goes = goes || onnx_axis_of(axes[i], x->rank) == k;
+        }
+        onnx_dimension_text(text, k, part);
+        const bool is_position =
+            strcmp(part, "T") == 0 || strcmp(part, "Y") == 0 || strcmp(part, "X") == 0;
+        if (goes != is_position || strlen(part) > 1) {
+            return onnx_misfit("is a mean over other dimensions than the positions, for which "
+                               "grail has no row");
+        }
+        if (goes) {
+            onnx_replace_dimension(text, k, keeps ? "" : NULL);
+        }
+    }
+    node n = onnx_plain(NODE_MEAN, x, NULL);
+    y.one = true;
+    onnx_set_layout(&y, text);
+    return onnx_give_node(r, &n, y);
+}
