@@ -2,10 +2,10 @@
 """Small networks of ONNX nodes with what grail narrows there, and their logits from ONNX Runtime: writes a .onnx file and
 golden.safetensors into vision/onnx and other folders beside this script.
 
-Needs onnx and onnxruntime (1.32); for all but vision/onnx torch 2.12.1 with onnxscript, torchvision and timm. onnx_vit: torchvision's
+Needs onnx and onnxruntime (1.32); for all but vision/onnx torch 2.12.1 with onnxscript, torchvision, timm and transformers. onnx_vit: torchvision's
 ViT by PyTorch's dynamo exporter, whose attention goes through [positions, samples x heads, features]. onnx_deit: timm's by the
-older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_convnext:
-torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
+older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_dinov2:
+that of transformers by the older exporter, whose table of positions is resized from 3 x 3. onnx_convnext: torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
 
 vision/onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
@@ -162,6 +162,20 @@ def make_transformers(folders):
         export("onnx_deit", timm.models.vision_transformer.VisionTransformer(
             img_size=SIDE, patch_size=8, depth=2, num_heads=3, embed_dim=24, mlp_ratio=0.8, init_values=0.5,
             num_classes=CLASSES), dynamo=False, opset_version=14)
+    if "onnx_dinov2" in folders:
+        import transformers
+
+        class Classifier(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encoder = transformers.Dinov2Model(transformers.Dinov2Config(
+                    image_size=24, patch_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=1))
+                self.head = torch.nn.Linear(16, CLASSES)
+
+            def forward(self, pixels):
+                return self.head(self.encoder(pixels).last_hidden_state[:, 0])
+
+        export("onnx_dinov2", Classifier(), dynamo=False, opset_version=14)
     if "onnx_convnext" in folders:
         export("onnx_convnext", torchvision.models.ConvNeXt(
             [CNBlockConfig(8, 12, 2), CNBlockConfig(12, None, 1)], stochastic_depth_prob=0.0,
@@ -169,7 +183,7 @@ def make_transformers(folders):
 
 
 def main():
-    folders = sys.argv[1:] or ["onnx", "onnx_vit", "onnx_deit", "onnx_convnext"]
+    folders = sys.argv[1:] or ["onnx", "onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]
     if "onnx" in folders:
         make_nodes()
     if folders != ["onnx"]:
