@@ -5,6 +5,7 @@
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
 #include "arch/onnx_shapes.h"
+#include "arch/onnx_tables.h"
 
 static const struct {
     const char *name;
@@ -24,6 +25,9 @@ static grail_status read_by_row(onnx_reading *r, int64_t i)
     }
     if (onnx_computes_numbers(r)) {
         return onnx_read_numbers(r);
+    }
+    if (onnx_makes_table(r)) {
+        return onnx_read_table(r);
     }
     if (onnx_reads_indices(r)) {
         return onnx_read_indices(r);
