@@ -22,14 +22,16 @@ int64_t shared_panel(const backend *b, int64_t rows)
 shared_rows shared_rows_of(const grail_comm *comm, const backend *b, int64_t rows)
 {
     shared_rows own = rows_of_rank(comm, rows, comm_rank(comm));
-    own.panel = shared_panel(b, rows);
+    own.panel = backend_panel(b, WORKED_ROWS);
+    own.panel = rows < own.panel ? rows : own.panel;
     return own;
 }
 
 grail_status shared_rows_each(const shared_rows *s, panel_work work, void *context)
 {
-    for (int64_t begin = s->begin; begin < s->end; begin += s->panel) {
-        const int64_t end = begin + s->panel < s->end ? begin + s->panel : s->end;
+    for (int64_t begin = s->begin, end = 0; begin < s->end; begin = end) {
+        const int64_t border = (begin / s->panel + 1) * s->panel;
+        end = border < s->end ? border : s->end;
         CHECK(work(begin, end, context));
     }
     return GRAIL_OK;

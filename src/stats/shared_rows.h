@@ -7,8 +7,10 @@
 #include "backend/operations.h"
 #include "comm/comm.h"
 
-/** Rows that are dealt out: enough for products near the machine's speed, few enough for all. */
-enum { SHARED_PANEL = SOLVED_ROWS };
+/** Rows that are dealt out, few enough for all to have some; and how many a rank then works on at
+ * once, since each product packs the other matrix again: with 128 rows of f64 BLIS reaches 0.7 of
+ * its rate, with 512 0.93. */
+enum { SHARED_PANEL = SOLVED_ROWS, WORKED_ROWS = 4 * SHARED_PANEL };
 
 typedef struct shared_rows {
     const grail_comm *comm;
@@ -23,7 +25,8 @@ int64_t shared_panel(const backend *b, int64_t rows);
 /** `comm` NULL stands for one rank, which has all rows. */
 shared_rows shared_rows_of(const grail_comm *comm, const backend *b, int64_t rows);
 
-/** Work on rows begin .. end - 1, at most a panel. */
+/** Work on rows begin .. end - 1, at most a panel, which ends at a multiple of a panel or with the
+ * rank's rows. */
 typedef grail_status (*panel_work)(int64_t begin, int64_t end, void *context);
 
 /** Does it for each panel of this rank. */

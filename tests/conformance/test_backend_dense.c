@@ -251,6 +251,50 @@ BACKEND_TEST(test_cholesky_solve_leaves_no_residual)
     }
 }
 
+/* Subtracts X A, then solves by L, some rows at a time. */
+static double *rows_by_pieces(matrix x, matrix a, matrix l, const double *right, int64_t piece)
+{
+    matrix y = f64_of(x.owner, x.rows, x.columns, right);
+    for (int64_t begin = 0; begin < x.rows; begin += piece) {
+        const int64_t count = begin + piece < x.rows ? piece : x.rows - begin;
+        const matrix rows = matrix_rows(y, begin, count);
+        assert_ok(matrix_gemm(false, false, -1.0, matrix_rows(x, begin, count), a, 1.0, rows));
+        assert_ok(matrix_cholesky_solve(l, rows));
+    }
+    double *found = results_of(y);
+    matrix_free(&y);
+    return found;
+}
+
+/* Ranks, which have some rows each, and one alone, which has all, find the same on the host. */
+BACKEND_TEST(test_rows_do_not_depend_on_those_beside_them)
+{
+    enum { ROWS = 700, N = 300 };
+    if (!backend_is_host(b)) {
+        return;
+    }
+    double *definite = positive_definite(N, N, 3);
+    double *values = normal_doubles(ROWS * N, 4);
+    double *right = normal_doubles(ROWS * N, 5);
+    double *square = normal_doubles(N * N, 6);
+    matrix a = f64_of(b, N, N, square);
+    matrix l = f64_of(b, N, N, definite);
+    matrix x = f64_of(b, ROWS, N, values);
+    assert_int_equal(pivot_of(l), -1);
+    double *all = rows_by_pieces(x, a, l, right, ROWS);
+    static const int64_t pieces[] = {37, 128, 512};
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        double *found = rows_by_pieces(x, a, l, right, pieces[i]);
+        assert_memory_equal(found, all, ROWS * N * sizeof all[0]);
+        memory_free(found);
+    }
+    assert_true(isfinite(all[0]));
+    free_blocks(definite, values, right, all);
+    memory_free(square);
+    free_matrices(&a, &l);
+    matrix_free(&x);
+}
+
 /* max |V A V^T - diag(values)| and max |V V^T - I|, for the symmetric A of a lower triangle. */
 static void eigen_errors(int64_t n, const double *a, const double *v, const double *values,
                          double *residual, double *orthogonality)

@@ -66,7 +66,8 @@ static void solve_both(int64_t begin, int64_t end, void *context)
 grail_status cpu_cholesky_solve(const operation *o)
 {
     triangle_job job = {o->m[0], o->m[1]};
-    parallel_for(job.b.rows, SOLVED_ROWS, solve_both, &job);
+    /* BLIS gives a row the same bits whatever rows are solved with it */
+    parallel_for(job.b.rows, solve_grain(job.b.rows), solve_both, &job);
     return GRAIL_OK;
 }
 
