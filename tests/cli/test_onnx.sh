@@ -152,6 +152,27 @@ for output, values in zip(session.get_outputs(), session.run(None, {"pixels": pi
     assert abs(values - ours).max() < 1e-5, output.name
 PYTHON
 
+check "an output of zeros is told, and one that has two names"
+"$python" - "$outputs" <<'PYTHON'
+import sys
+import numpy, onnx
+
+model = onnx.load(sys.argv[1])
+for t in model.graph.initializer:
+    if t.name in ("near.weight", "near.bias"):
+        t.CopyFrom(onnx.numpy_helper.from_array(numpy.zeros(t.dims, numpy.float32), t.name))
+model.graph.node.append(onnx.helper.make_node("Identity", ["far"], ["again"]))
+again = model.graph.output.add()
+again.CopyFrom(next(o for o in model.graph.output if o.name == "far"))
+again.name = "again"
+onnx.save(model, "zeros.onnx")
+PYTHON
+rm -rf out
+runs "$grail" compress zeros.onnx -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 \
+    --threads 1 --quiet --heal model --heal-steps 2 --eval "$images" --images 8
+says "near: relative error 0, max abs difference 0 (0 everywhere in the dense network)" stdout
+says "again: relative error " stdout
+
 check "arrays are calibrated on as they are"
 "$python" - <<'PYTHON'
 import pathlib
