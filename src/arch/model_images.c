@@ -102,8 +102,8 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     status = image_set_open_as(&filled, usual, &set);
     if (status == GRAIL_ERROR_FORMAT && source->pixels == NULL && !are_arrays &&
         !file_is_directory(source->path)) {
-        error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
-                     "files");
+        error_append("; the model reads images: give CIFAR batches, a folder of JPEG and PNG "
+                     "files, or arrays (.npy)");
     }
     TRY(status);
     if (image_set_channels(set) != model->graph->channels) {

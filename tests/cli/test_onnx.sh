@@ -201,6 +201,26 @@ runs "$grail" verify "$channels" out/channels.onnx --data samples.npy
 says "features of 20 images" stdout
 arrays --calib samples.npy --heal block,model --heal-steps 2
 says "the loss of the network is the relative squared error of its output" stdout
+cp out/channels.onnx once.onnx
+"$python" - "$channels" <<'PYTHON'
+import sys
+import onnx
+
+model = onnx.load(sys.argv[1])
+model.graph.node.append(onnx.helper.make_node("Identity", ["mask"], ["again"]))
+model.graph.output.add().CopyFrom(model.graph.output[0])
+model.graph.output[1].name = "again"
+onnx.save(model, "twice.onnx")
+PYTHON
+rm -rf out
+runs "$grail" compress twice.onnx -o out --sparsity 0.5 --align 1 --threads 1 --quiet --calib samples.npy --heal block,model --heal-steps 2
+"$python" - <<'PYTHON' || fail "the mean of an output and itself is another loss"
+import onnx
+
+once, twice = onnx.load("once.onnx"), onnx.load("out/twice.onnx")
+for one, other in zip(once.graph.initializer, twice.graph.initializer, strict=True):
+    assert one.raw_data == other.raw_data, one.name
+PYTHON
 rm -rf out
 refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" compress "$channels" -o out --calib nan.npy --sparsity 0.5
 refuses 1 "arrays are the network's input as they are; leave out the preset" \
