@@ -202,6 +202,10 @@ says "features of 20 images" stdout
 arrays --calib samples.npy --heal block,model --heal-steps 2
 says "the loss of the network is the relative squared error of its output" stdout
 cp out/channels.onnx once.onnx
+arrays --calib samples.npy
+rm -rf healed
+runs "$grail" heal out --teacher "$channels" -o healed --calib samples.npy --heal-steps 2 --threads 1 --quiet --eval samples.npy --images 8
+says "quality on samples.npy: outputs of 8 images" stdout
 "$python" - "$channels" <<'PYTHON'
 import sys
 import onnx
