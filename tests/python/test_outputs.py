@@ -35,11 +35,12 @@ def test_arrays_of_any_channels_are_samples(tmp_path: Path) -> None:
         ("a", grail.Samples.pixels(images)),
         ("b", grail.Samples.pixels(np.moveaxis(images, 1, -1))),
         ("c", tmp_path / "images.npy"),
+        ("d", grail.Samples.loader(images[i : i + 5] for i in range(0, 20, 5))),
     ):
         output = tmp_path / name
         grail.compress(CHANNELS, calib=calib, output=output, sparsity=0.5, align=1, threads=1)
         results.append((output / CHANNELS.name).read_bytes())
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1] == results[2] == results[3]
     c = grail.verify(CHANNELS, tmp_path / "c", tmp_path / "images.npy")
     assert c.compared == 20 and [o.name for o in c.outputs] == ["mask"]
     assert 0.0 < c.outputs[0].relative_error == c.relative_error < 1.0
