@@ -12,8 +12,9 @@ grail_output_comparison *outputs_room(const grail_model *model, int64_t *count)
     if (grail_model_describe(model, &facts) != GRAIL_OK) {
         return NULL;
     }
-    *count = facts.outputs;
-    return calloc((size_t)facts.outputs, sizeof(grail_output_comparison));
+    grail_output_comparison *room = calloc((size_t)facts.outputs, sizeof *room);
+    *count = room == NULL ? 0 : facts.outputs;
+    return room;
 }
 
 const char *outputs_name(const char *name)

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/** Room for those of a network, of which *count is how many; NULL after a failure, which is the
- * library's last error. free() frees. */
+/** Room for those of a network, of which *count is how many; NULL and 0 after a failure. free()
+ * frees. */
 grail_output_comparison *outputs_room(const grail_model *model, int64_t *count);
 
 /** The name of an output, or what stands for one. */

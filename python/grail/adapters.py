@@ -32,13 +32,13 @@ def loader(batches: Iterable[Any]) -> Samples:
         if array.dtype[0] in "IU" and len(array.shape) in (1, 2):
             ids = np.atleast_2d(array.values)
             rows += _unpadded(ids, batch, number)
-        elif "F" in array.dtype and len(array.shape) in (3, 4):
+        elif "F" in array.dtype and len(array.shape) in (2, 3, 4):
             pixels = floats(array, what)
-            images.append(pixels.reshape(-1, *pixels.shape[-3:]))
+            images.append(pixels.reshape(-1, *pixels.shape[-3 if pixels.ndim > 2 else -1 :]))
         else:
             raise ShapeError(
                 f"{what} holds an array of {array.dtype} {list(array.shape)}; token ids are "
-                "integers [windows, length], pixels floats [images, 3, side, side]"
+                "integers [windows, length], pixels floats [images, channels, side, side]"
             )
     if bool(rows) == bool(images):
         raise ShapeError(

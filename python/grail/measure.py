@@ -19,15 +19,16 @@ __all__ = ["Quality", "eval", "verify"]
 
 _COMPUTE = named(COMPRESS, "backend", "precision")
 
-Measure = Union[Perplexity, Accuracy]
+Measure = Union[Perplexity, Accuracy, Comparison]
 
 
 @dataclass(frozen=True)
 class Quality:
     """The dense network, what was before the repair, and the result, on the same samples. `before`
-    is the plain cut (None where units were folded), or what was healed."""
+    is the plain cut (None where units were folded), or what was healed. Networks of images that are
+    no classifiers are compared with the dense one, which has no measure of its own then."""
 
-    dense: Measure
+    dense: Measure | None
     before: Measure | None
     result: Measure
 
@@ -38,11 +39,12 @@ class Quality:
         most = max(measures, key=_seen_share)
         share = _seen_share(most)
         if isinstance(most, Accuracy) and 0 < most.overlap_images < most.images:
-            return (
-                f"the network was calibrated on {most.overlap_images} of the {most.images} images, "
-                "so it says less about other images"
-            )
-        if share >= 1.0 or (isinstance(most, Accuracy) and most.overlap_images > 0):
+            return _some_images(most.overlap_images, most.images)
+        if isinstance(most, Comparison) and 0 < most.overlap_runs < most.compared:
+            return _some_images(most.overlap_runs, most.compared)
+        found = most.overlap_images if isinstance(most, Accuracy) else 0
+        found = most.overlap_runs if isinstance(most, Comparison) else found
+        if share >= 1.0 or found > 0:
             return "the network was calibrated on this data, so it says little about other data"
         if share > 0.0:
             return (
@@ -52,15 +54,49 @@ class Quality:
         return ""
 
 
+def _some_images(found: int, measured: int) -> str:
+    return (
+        f"the network was calibrated on {found} of the {measured} images, "
+        "so it says less about other images"
+    )
+
+
 def _seen_share(measured: Measure) -> float:
     """The share of the recorded calibration samples that was measured on."""
     if isinstance(measured, Accuracy):
         found, recorded = measured.calibration_found, measured.calibration_images
     else:
         found, recorded = measured.overlap_runs, measured.calibration_runs
-    if measured.is_calibration and not (isinstance(measured, Accuracy) and recorded > 0):
+    of_images = isinstance(measured, (Accuracy, Comparison))
+    if measured.is_calibration and not (of_images and recorded > 0):
         return 1.0
     return found / recorded if recorded > 0 else 0.0
+
+
+def compares(model: Model) -> bool:
+    """Whether networks like this are compared with the dense one: of images, and no classifiers."""
+    facts = model.facts
+    return facts.reads_images and (facts.classes < 2 or facts.outputs > 1)
+
+
+def compare_outputs(
+    dense: Model,
+    narrow: Model,
+    source: Any,
+    most: int,
+    compute: Any,
+    watch: Watch,
+    *,
+    of_cut: bool,
+) -> Comparison:
+    count = dense.facts.outputs
+    outputs = ffi.new("grail_output_comparison[]", count)
+    out = ffi.new("grail_comparison *")
+    settings = (source, most, compute, lib.grail_eval_observed, watch.handle)
+    networks = (dense._model, narrow._model, int(of_cut))
+    watch.check(lib.grail_verify_outputs(*networks, *settings, outputs, out), path="data")
+    each = tuple(record(OutputComparison, outputs[i]) for i in range(count))
+    return record(Comparison, out, outputs=each)
 
 
 class _Compute:
@@ -128,7 +164,9 @@ class Evaluation:
         keep: list[Any] = []
         self.samples.check(model)
         most = self._most(model.facts.reads_images)
-        if model.facts.reads_images:
+        if compares(model):
+            self._images(model, keep)
+        elif model.facts.reads_images:
             accuracy = ffi.new("grail_accuracy *")
             images = self._images(model, keep)
             check(lib.grail_accuracy_describe(model._model, images, most, accuracy), FIELDS)
@@ -156,6 +194,17 @@ class Evaluation:
         watch.check(call(*networks, *arguments, out), path="data")
         return record(Accuracy, out) if is_image else record(Perplexity, out)
 
+    def compare(
+        self, dense: Model, narrow: Model, compute: Any, watch: Watch, *, of_cut: bool
+    ) -> Comparison:
+        """The outputs of a narrow network beside those of the dense one; with `of_cut` those of
+        the dense one without the units that the narrow one has lost."""
+        self.samples.check(dense)
+        keep: list[Any] = []
+        source = self.samples.new_images(keep)
+        call = (dense, narrow, source, self._most(True), compute, watch)
+        return compare_outputs(*call, of_cut=of_cut)
+
     def measure_result(self, result: Model, request: Any) -> Quality:
         """Measures the result of a run and the networks that it came from."""
         watch: Watch = request.watch
@@ -167,11 +216,16 @@ class Evaluation:
         healed = teacher != ffi.NULL
         dense = Model(os.fsdecode(ffi.string(teacher)), set=model.set) if healed else model
 
+        compared = compares(dense)
+
         def measured(network: str, *networks: Model) -> Measure:
             watch.network = network
+            if compared:
+                narrow, of_cut = networks[-1], len(networks) > 1
+                return self.compare(dense, narrow, compute, watch, of_cut=of_cut)
             return self.measure(networks[0], compute, watch, *networks[1:])
 
-        of_dense = measured("dense", dense)
+        of_dense = None if compared else measured("dense", dense)
         before: Measure | None
         try:
             before = measured("narrow", model) if healed else measured("plain cut", dense, result)
@@ -188,16 +242,22 @@ def _row(what: str, measured: Measure | None) -> str:
         return ""
     if isinstance(measured, Accuracy):
         return f"| {what} | {100 * measured.top1:.2f} +- {100 * measured.interval:.2f} |\n"
+    if isinstance(measured, Comparison):
+        worst = (measured.worst or "output").replace("`", "'")
+        return f"| {what} | {measured.relative_error:.4g} | `{worst}` |\n"
     return f"| {what} | {measured.perplexity:.4f} +- {measured.error:.4f} |\n"
 
 
 def card(path: str, quality: Quality, healed: bool) -> bytes:
     """The section of a model card."""
-    is_image = isinstance(quality.result, Accuracy)
+    measure = "top-1 accuracy, %" if isinstance(quality.result, Accuracy) else "perplexity"
+    columns = f"| | {measure} |\n|---|---|\n"
+    if isinstance(quality.result, Comparison):
+        columns = "| | relative error | output |\n|---|---|---|\n"
     name = os.path.basename(path.rstrip("/")).replace("`", "'")
     before = "before it was healed" if healed else "the same units removed, nothing repaired"
     text = (
-        f"On `{name}`:\n\n| | {'top-1 accuracy, %' if is_image else 'perplexity'} |\n|---|---|\n"
+        f"On `{name}`:\n\n{columns}"
         + _row("dense network", quality.dense)
         + _row(before, quality.before)
         + _row("this network", quality.result)
@@ -264,15 +324,10 @@ def verify(
             evaluation = Evaluation(samples, windows, images)
             most = evaluation._most(is_image) or most
             source = samples.new_images(keep) if is_image else evaluation._source(keep)
-        count = first.facts.outputs if is_image else 0
-        outputs = ffi.new("grail_output_comparison[]", count)
-        settings = (source, most, compute.struct, lib.grail_eval_observed, watch.handle)
         if is_image:
-            status = lib.grail_verify_outputs(
-                first._model, second._model, 0, *settings, outputs, out
-            )
-        else:
-            status = lib.grail_verify(first._model, second._model, *settings, out)
+            call = (first, second, source, most, compute.struct, watch)
+            return compare_outputs(*call, of_cut=False)
+        settings = (source, most, compute.struct, lib.grail_eval_observed, watch.handle)
+        status = lib.grail_verify(first._model, second._model, *settings, out)
         watch.check(status, path="data")
-        each = tuple(record(OutputComparison, outputs[i]) for i in range(count))
-        return record(Comparison, out, outputs=each)
+        return record(Comparison, out, outputs=())

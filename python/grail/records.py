@@ -346,6 +346,9 @@ class Comparison:
     max_kl: float | None
     top1_agreement: float | None
     compared: int
+    overlap_runs: int
+    calibration_runs: int
+    is_calibration: bool
     relative_error: float | None
     mean_cosine: float | None
     least_cosine: float | None

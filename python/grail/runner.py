@@ -69,7 +69,8 @@ class Runner:
 
     def images(self, pixels: Any) -> Array:
         """[images, outputs] for pixels [images, 3, side, side] or [images, side, side, 3], which
-        are prepared already."""
+        are prepared already, or arrays of other channels. Networks that give a map, or several
+        outputs, are refused."""
         keep: list[Any] = []
         given = new_pixels(pixels, None, keep)
         out = np.empty((given.count, self.outputs), np.float32)

@@ -48,7 +48,8 @@ class Samples:
     @classmethod
     def pixels(cls, images: Any, labels: Any = None) -> Samples:
         """Images in memory that are prepared already, [images, 3, side, side] or [images, side,
-        side, 3]; `labels` are indices of classes, to measure accuracy."""
+        side, 3], or what else a network reads, with other numbers of channels or [samples,
+        channels]; `labels` are indices of classes, to measure accuracy."""
         return cls._in_memory("images", new_pixels, images, labels)
 
     @classmethod

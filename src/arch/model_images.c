@@ -4,7 +4,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/option_values.h"
-#include "format/images/image_arrays.h"
 
 #include <stdio.h>
 
@@ -87,23 +86,20 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     grail_status status = GRAIL_OK;
     grail_image_source filled = *source;
     const image_preparation *usual = NULL;
-    bool are_arrays = false;
+    bool is_unprepared = false;
     image_set *set = NULL;
     if (!image_source_is_given(source)) {
         TRY(option_given("path", "path of images", NULL));
     }
     TRY(model_image_source(model, &filled));
-    if (filled.pixels == NULL) {
-        TRY(image_arrays_recognise(filled.path, &are_arrays));
-    }
-    if (filled.preset == NULL && filled.pixels == NULL && !are_arrays) {
+    TRY(image_source_is_unprepared(&filled, &is_unprepared));
+    if (filled.preset == NULL && !is_unprepared) {
         TRY(model_preparation_use(model, &usual));
     }
     status = image_set_open_as(&filled, usual, &set);
-    if (status == GRAIL_ERROR_FORMAT && source->pixels == NULL && !are_arrays &&
-        !file_is_directory(source->path)) {
-        error_append("; the model reads images: give CIFAR batches, or a folder of JPEG and PNG "
-                     "files");
+    if (status == GRAIL_ERROR_FORMAT && !is_unprepared && !file_is_directory(source->path)) {
+        error_append("; the model reads images: give CIFAR batches, a folder of JPEG and PNG "
+                     "files, or arrays (.npy)");
     }
     TRY(status);
     if (image_set_channels(set) != model->graph->channels) {
@@ -111,7 +107,7 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
                    "%s: the images have %lld channels, but the network reads %lld%s",
                    image_source_place(source), (long long)image_set_channels(set),
                    (long long)model->graph->channels,
-                   are_arrays || source->pixels != NULL ? "" : "; give arrays of them (.npy)");
+                   is_unprepared ? "" : "; give arrays of them (.npy)");
     }
     TRY(name_classes(model, set));
     *out = set;

@@ -63,8 +63,7 @@ out:
 /* Infinity where only what is compared is other than 0. */
 static double relative_error(const comparison_sums *s)
 {
-    const double ratio = s->distance > 0.0 ? s->distance / s->energy : 0.0;
-    return sqrt(ratio);
+    return s->distance == 0.0 ? 0.0 : sqrt(s->distance / s->energy);
 }
 
 grail_status comparison_add_outputs(const execution *left, const execution *right,
@@ -81,6 +80,11 @@ grail_status comparison_add_outputs(const execution *left, const execution *righ
                              (long long)b.columns);
         }
         CHECK(comparison_add(a, b, &sums[i]));
+        if (!isfinite(sums[i].distance)) {
+            const char *name = left->graph->outputs[i].name;
+            return error_set(GRAIL_ERROR_NUMERIC, "the output '%.100s' is NaN or infinite",
+                             name == NULL ? "" : name);
+        }
     }
     return GRAIL_OK;
 }

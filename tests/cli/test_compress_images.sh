@@ -41,9 +41,9 @@ runs "$grail" compress "$cnn" -o batch --calib data_batch_1.bin --sparsity 0.25 
 
 check "options that do not fit the network are refused"
 printf 'words\n' >text.txt
-refuses 1 "the model reads images: give CIFAR batches, or a folder of JPEG and PNG files" \
+refuses 1 "the model reads images: give CIFAR batches, a folder of JPEG and PNG files, or arrays (.npy)" \
     "$grail" compress "$cnn" -o no --calib "$demo/calibration.txt" --sparsity 0.5
-refuses 1 "this network reads images; give a directory of images or CIFAR batches to calibrate on (--calib)" \
+refuses 1 "this network reads images; give a directory of images, CIFAR batches or arrays (.npy) to calibrate on (--calib)" \
     "$grail" compress "$cnn" -o no --sparsity 0.5
 refuses 2 "--sites takes ffn, heads, conv, stream, experts, latent or values, not 'neck'" \
     "$grail" compress "$cnn" -o no --calib "$calibration" --sparsity 0.5 --sites neck

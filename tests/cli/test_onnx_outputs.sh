@@ -81,6 +81,27 @@ for output, values in zip(session.get_outputs(), session.run(None, {"pixels": pi
     assert abs(values - ours).max() < 1e-5, output.name
 PYTHON
 
+check "an output of zeros is told, and one that has two names"
+"$python" - "$outputs" <<'PYTHON'
+import sys
+import numpy, onnx
+
+model = onnx.load(sys.argv[1])
+for t in model.graph.initializer:
+    if t.name in ("near.weight", "near.bias"):
+        t.CopyFrom(onnx.numpy_helper.from_array(numpy.zeros(t.dims, numpy.float32), t.name))
+model.graph.node.append(onnx.helper.make_node("Identity", ["far"], ["again"]))
+again = model.graph.output.add()
+again.CopyFrom(next(o for o in model.graph.output if o.name == "far"))
+again.name = "again"
+onnx.save(model, "zeros.onnx")
+PYTHON
+rm -rf out
+runs "$grail" compress zeros.onnx -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 \
+    --threads 1 --quiet --heal model --heal-steps 2 --eval "$images" --images 8
+says "near: relative error 0, max abs difference 0 (0 everywhere in the dense network)" stdout
+says "again: relative error " stdout
+
 check "arrays are calibrated on as they are"
 "$python" - <<'PYTHON'
 import pathlib
@@ -109,8 +130,33 @@ runs "$grail" verify "$channels" out/channels.onnx --data samples.npy
 says "features of 20 images" stdout
 arrays --calib samples.npy --heal block,model --heal-steps 2
 says "the loss of the network is the relative squared error of its output" stdout
+cp out/channels.onnx once.onnx
+arrays --calib samples.npy
+rm -rf healed
+runs "$grail" heal out --teacher "$channels" -o healed --calib samples.npy --heal-steps 2 --threads 1 --quiet --eval samples.npy --images 8
+says "quality on samples.npy: outputs of 8 images" stdout
+"$python" - "$channels" <<'PYTHON'
+import sys
+import onnx
+
+model = onnx.load(sys.argv[1])
+model.graph.node.append(onnx.helper.make_node("Identity", ["mask"], ["again"]))
+model.graph.output.add().CopyFrom(model.graph.output[0])
+model.graph.output[1].name = "again"
+onnx.save(model, "twice.onnx")
+PYTHON
+rm -rf out
+runs "$grail" compress twice.onnx -o out --sparsity 0.5 --align 1 --threads 1 --quiet --calib samples.npy --heal block,model --heal-steps 2
+"$python" - <<'PYTHON' || fail "the mean of an output and itself is another loss"
+import onnx
+
+once, twice = onnx.load("once.onnx"), onnx.load("out/twice.onnx")
+for one, other in zip(once.graph.initializer, twice.graph.initializer, strict=True):
+    assert one.raw_data == other.raw_data, one.name
+PYTHON
 rm -rf out
 refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" compress "$channels" -o out --calib nan.npy --sparsity 0.5
 refuses 1 "arrays are the network's input as they are; leave out the preset" \
     "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
-refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5echo "all checks passed"
+refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5
+echo "all checks passed"

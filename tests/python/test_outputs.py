@@ -35,14 +35,30 @@ def test_arrays_of_any_channels_are_samples(tmp_path: Path) -> None:
         ("a", grail.Samples.pixels(images)),
         ("b", grail.Samples.pixels(np.moveaxis(images, 1, -1))),
         ("c", tmp_path / "images.npy"),
+        ("d", grail.Samples.loader(images[i : i + 5] for i in range(0, 20, 5))),
     ):
         output = tmp_path / name
         grail.compress(CHANNELS, calib=calib, output=output, sparsity=0.5, align=1, threads=1)
         results.append((output / CHANNELS.name).read_bytes())
-    assert results[0] == results[1] == results[2]
+    assert results[0] == results[1] == results[2] == results[3]
     c = grail.verify(CHANNELS, tmp_path / "c", tmp_path / "images.npy")
     assert c.compared == 20 and [o.name for o in c.outputs] == ["mask"]
     assert 0.0 < c.outputs[0].relative_error == c.relative_error < 1.0
     assert grail.inspect(CHANNELS).facts.channels == 5
     with pytest.raises(grail.ShapeError, match="3 channels, but the network reads 5"):
         grail.verify(CHANNELS, CHANNELS, grail.Samples.pixels(images[:, :3]))
+
+
+def test_results_are_compared_with_the_dense_network(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).normal(size=(20, 5, 32, 32)).astype(np.float32)
+    samples = grail.Samples.pixels(images)
+    with pytest.warns(grail.GrailWarning, match="calibrated on this data"):
+        report = grail.compress(
+            CHANNELS, calib=samples, output=tmp_path / "out", sparsity=0.5, threads=1, eval=samples
+        )
+    quality = report.quality
+    assert quality is not None and quality.dense is None
+    assert isinstance(quality.before, grail.Comparison)
+    assert isinstance(quality.result, grail.Comparison)
+    assert quality.result.relative_error < quality.before.relative_error
+    assert "| this network | " in (tmp_path / "out" / "README.md").read_text()

@@ -137,6 +137,12 @@ bool image_source_is_given(const grail_image_source *source)
     return source != NULL && (source->path != NULL || source->pixels != NULL);
 }
 
+grail_status image_source_is_unprepared(const grail_image_source *source, bool *out)
+{
+    *out = source->pixels != NULL;
+    return *out || source->path == NULL ? GRAIL_OK : image_arrays_recognise(source->path, out);
+}
+
 const char *image_source_place(const grail_image_source *source)
 {
     return source->pixels != NULL ? PIXELS_PLACE : source->path;

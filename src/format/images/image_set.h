@@ -12,6 +12,9 @@ typedef grail_images image_set;
 
 /** Whether a source names images at all; it may be NULL. */
 bool image_source_is_given(const grail_image_source *source);
+/** Whether they are the network's input as they are: pixels in memory, and arrays. */
+grail_status image_source_is_unprepared(const grail_image_source *source,
+                                        bool *out) GRAIL_MUST_CHECK;
 /** Where they lie, for records and messages: the path, or "memory". */
 const char *image_source_place(const grail_image_source *source);
 

@@ -388,8 +388,8 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
     if (model->graph->input_kind == INPUT_IMAGES) {
         if (options->read.images == NULL) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,
-                       "this network reads images; give a directory of images or CIFAR batches to "
-                       "calibrate on");
+                       "this network reads images; give a directory of images, CIFAR batches or "
+                       "arrays (.npy) to calibrate on");
         }
         if (text_is_drawn(options->read.images->path)) {
             FAIL_ABOUT("path", GRAIL_ERROR_ARGUMENT,

@@ -214,7 +214,9 @@ static grail_status check_preparation(const grail_model *narrow, const grail_mod
     grail_status status = GRAIL_OK;
     char *here = NULL;
     char *there = NULL;
-    if (options->read.images->preset != NULL || teacher->preparation == NULL ||
+    bool is_unprepared = false;
+    CHECK(image_source_is_unprepared(options->read.images, &is_unprepared));
+    if (is_unprepared || options->read.images->preset != NULL || teacher->preparation == NULL ||
         narrow->preparation == NULL ||
         (teacher->preparation->origin == NULL && teacher->preparation->failure_text == NULL)) {
         return GRAIL_OK;
