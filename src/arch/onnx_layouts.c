@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
+#include "arch/onnx_regions.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -128,8 +129,11 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
             for (int k = 0; k < n->input_count; k++) {
                 in[k] = r->extents[n->inputs[k]];
             }
-            CHECK(n->output < r->extent_count ? GRAIL_OK
-                                              : node_extent(g, n, in, &r->extents[n->output]));
+            if (n->kind == NODE_OPAQUE && n->region == NULL) {
+                r->extents[n->output] = onnx_made_positions(r, n->output);
+            } else if (n->output >= r->extent_count) {
+                CHECK(node_extent(g, n, in, &r->extents[n->output]));
+            }
         }
         r->extent_count = g->value_count;
     }

@@ -167,12 +167,7 @@ static bool is_batch(const onnx_value *images, const onnx_value *v, bool *is_sur
     return v->shape[0] == images->shape[0];
 }
 
-/* [N, C, H, W], [N, T, C] and [N, C] are values of a graph. */
-static int channel_dimension(int rank)
-{
-    return rank == REGION_TOKENS ? 2 : 1;
-}
-
+/* Dimensions of a value of a graph: [N, C, H, W], [N, T, C] or [N, C]. */
 static void set_shape(onnx_known *k, int rank, int64_t width, const int64_t shape[])
 {
     k->rank = rank;
@@ -196,7 +191,7 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     if (!is_batch(&b->file->values[b->input], v, is_sure)) {
         return k;
     }
-    const int channels = channel_dimension(v->rank);
+    const int channels = region_channels(v->rank);
     *is_sure = *is_sure && v->shape[channels] > 0;
     set_shape(&k, v->rank, *is_sure ? v->shape[channels] : 0, v->shape);
     return k;
@@ -303,7 +298,7 @@ static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
     const ort_tensor *t = &b->asked[value];
     if (t->element == ONNX_FLOAT && t->rank >= FLAT_RANK && t->rank <= IMAGE_RANK &&
         t->shape[0] == samples_of(b)) {
-        set_shape(out, t->rank, t->shape[channel_dimension(t->rank)], t->shape);
+        set_shape(out, t->rank, t->shape[region_channels(t->rank)], t->shape);
     }
     return GRAIL_OK;
 }
@@ -317,6 +312,24 @@ static extent positions_of(const onnx_reading *r, int64_t value)
         return (extent){v->shape[2], v->shape[3]};
     }
     return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[2], t->shape[3]} : (extent){0, 0};
+}
+
+extent onnx_made_positions(const onnx_reading *r, int value)
+{
+    int64_t of = 0;
+    while (of < r->file->value_count && r->values[of].value != value) {
+        of++;
+    }
+    if (of == r->file->value_count || r->values[of].one) {
+        return of == r->file->value_count ? (extent){0, 0} : (extent){1, 1};
+    }
+    if (r->values[of].rank == REGION_TOKENS) {
+        const onnx_value *v = &r->file->values[of];
+        const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[of];
+        const bool is_declared = v->rank == REGION_TOKENS && v->shape[1] > 0;
+        return (extent){is_declared ? v->shape[1] : t != NULL ? t->shape[1] : 0, 1};
+    }
+    return positions_of(r, of);
 }
 
 grail_status onnx_check_positions(const onnx_reading *r)

@@ -7,7 +7,7 @@
 #include "runtime/onnxruntime.h"
 #include "runtime/region_model.h"
 
-enum { REGION_MOST_INPUTS = 3, REGION_TOKENS = 3 /* the rank of [samples, positions, channels] */ };
+enum { REGION_MOST_INPUTS = 3 };
 
 typedef struct region region;
 
