@@ -2,7 +2,6 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
-#include "arch/onnx_regions.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -110,6 +109,15 @@ onnx_channels onnx_channels_of(const onnx_known *x)
     return (onnx_channels){.value = x->value, .linear = x->linear, .outer = true, .second = true};
 }
 
+static extent stand_in_positions(const onnx_reading *r, int value)
+{
+    extent found = {0};
+    for (int i = 0; i < r->stand_in_count; i++) {
+        found = r->stand_ins[i].value == value ? r->stand_ins[i].positions : found;
+    }
+    return found;
+}
+
 grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out)
 {
     const graph *g = r->g;
@@ -130,7 +138,7 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
                 in[k] = r->extents[n->inputs[k]];
             }
             if (n->kind == NODE_OPAQUE && n->region == NULL) {
-                r->extents[n->output] = onnx_made_positions(r, n->output);
+                r->extents[n->output] = stand_in_positions(r, n->output);
             } else if (n->output >= r->extent_count) {
                 CHECK(node_extent(g, n, in, &r->extents[n->output]));
             }

@@ -351,6 +351,7 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->is_read);
     memory_free(r->counts);
     memory_free(r->is_held);
+    memory_free(r->stand_ins);
     onnx_barriers_free(r->barriers);
     forget_numbers(r);
     memory_free(r->numbers);
@@ -370,6 +371,7 @@ static grail_status read_nodes(onnx_reading *r)
     r->g->input_kind = INPUT_IMAGES;
     forget_numbers(r);
     r->linear_count = 0;
+    r->stand_in_count = 0;
     r->extent_count = 0;
     r->pattern_count = 0;
     memset(r->is_read, 0, (size_t)f->node_count * sizeof r->is_read[0]);

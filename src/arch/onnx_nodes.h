@@ -103,6 +103,12 @@ typedef struct onnx_pattern {
 
 typedef struct onnx_barriers onnx_barriers;
 
+/* A value of the graph that stands for what a region will make. */
+typedef struct onnx_stand_in {
+    int value;
+    extent positions;
+} onnx_stand_in;
+
 typedef struct onnx_reading {
     const onnx_file *file;
     graph *g;
@@ -120,7 +126,9 @@ typedef struct onnx_reading {
     int64_t pattern_count;
     const onnx_file_node *node; /* at hand */
     bool *is_held;              /* of tensors: a node reads it that no row does */
-    onnx_barriers *barriers;    /* what no row reads (onnx_regions.h) */
+    onnx_stand_in *stand_ins;
+    int stand_in_count;
+    onnx_barriers *barriers; /* what no row reads (onnx_regions.h) */
 } onnx_reading;
 
 /** A refusal, whose message names the node at hand. */

@@ -314,24 +314,6 @@ static extent positions_of(const onnx_reading *r, int64_t value)
     return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[2], t->shape[3]} : (extent){0, 0};
 }
 
-extent onnx_made_positions(const onnx_reading *r, int value)
-{
-    int64_t of = 0;
-    while (of < r->file->value_count && r->values[of].value != value) {
-        of++;
-    }
-    if (of == r->file->value_count || r->values[of].one) {
-        return of == r->file->value_count ? (extent){0, 0} : (extent){1, 1};
-    }
-    if (r->values[of].rank == REGION_TOKENS) {
-        const onnx_value *v = &r->file->values[of];
-        const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[of];
-        const bool is_declared = v->rank == REGION_TOKENS && v->shape[1] > 0;
-        return (extent){is_declared ? v->shape[1] : t != NULL ? t->shape[1] : 0, 1};
-    }
-    return positions_of(r, of);
-}
-
 grail_status onnx_check_positions(const onnx_reading *r)
 {
     extent first = {0, 0};
@@ -498,6 +480,24 @@ out:
     return status;
 }
 
+/* Stands for a region until all opaque nodes are known; nodes behind it may ask for its positions,
+ * 0 x 0 where they are not known. */
+static grail_status add_stand_in(onnx_reading *r, int64_t value, onnx_known *k)
+{
+    const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
+    const onnx_value *v = &r->file->values[value];
+    const node n = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
+    extent positions = k->one ? (extent){1, 1} : positions_of(r, value);
+    if (!k->one && k->rank == REGION_TOKENS) {
+        const bool is_declared = v->rank == REGION_TOKENS && v->shape[1] > 0;
+        positions = (extent){is_declared ? v->shape[1] : t != NULL ? t->shape[1] : 0, 1};
+    }
+    CHECK(graph_add_node(r->g, &n, &k->value));
+    CHECK(memory_reserve(&r->stand_ins, (size_t)r->stand_in_count + 1, sizeof r->stand_ins[0]));
+    r->stand_ins[r->stand_in_count++] = (onnx_stand_in){k->value, positions};
+    return GRAIL_OK;
+}
+
 /* Gives a value that a row may read: made by a region, or, until all opaque nodes are known, by
  * none. */
 static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
@@ -505,9 +505,8 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     grail_status status = GRAIL_OK;
     onnx_barriers *b = r->barriers;
     cone c = {0};
-    node stand_in = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
     if (!b->is_last) {
-        return graph_add_node(r->g, &stand_in, &k->value);
+        return add_stand_in(r, value, k);
     }
     if (!b->is_wanted[value]) {
         return GRAIL_OK;
@@ -518,7 +517,7 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     }
     if (c.input_count > NODE_MAX_INPUTS) {
         TRY(enlarge(r, &c)); /* which ends the last reading */
-        TRY(graph_add_node(r->g, &stand_in, &k->value));
+        TRY(add_stand_in(r, value, k));
     } else {
         TRY(add_region(r, &c, value, k));
     }

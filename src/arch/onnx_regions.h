@@ -19,10 +19,6 @@ void onnx_barriers_begin(onnx_reading *r, int64_t input);
 /** Ends one: *again says whether the file must be read once more. */
 grail_status onnx_barriers_end(onnx_reading *r, bool *again) GRAIL_MUST_CHECK;
 
-/** The positions of a value of the graph that stands in for what a region will make; 0 x 0: they are
- * not known. */
-extent onnx_made_positions(const onnx_reading *r, int value);
-
 /** Whether node i is known to be read by no row. */
 bool onnx_is_opaque(const onnx_reading *r, int64_t i);
 /** Takes a node out of those that rows read, which was refused just now. */
