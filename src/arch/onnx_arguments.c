@@ -1,5 +1,6 @@
 #include "arch/onnx_arguments.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -136,7 +137,7 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
                                const tensor_view **out)
 {
     const onnx_known *k = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-    if (k == NULL || k->tensor < 0 || (k->transposed && transposed == NULL)) {
+    if (k == NULL || k->tensor < 0 || k->reshaped || (k->transposed && transposed == NULL)) {
         return onnx_misfit(
             "its weights (input %d) are computed, or missing; grail narrows weights that "
             "are constants",
@@ -162,20 +163,25 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
     return GRAIL_OK;
 }
 
-grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
-                                int *out)
+static grail_status add_stored(const onnx_reading *r, const tensor_view *t, const storage_map *map,
+                               int rank, const int64_t shape[], int *out)
 {
-    const storage_map map = {.transposed = transposed};
-    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
-                              t->shape[2], t->shape[3]};
     if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
         return onnx_misfit(
             "its tensor '%.100s' is read by another node, too; give each a tensor of its "
             "own",
             t->name);
     }
-    return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
-                            out);
+    return graph_add_stored(r->g, t->name, t->name, map, rank, shape, out);
+}
+
+grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
+                                int *out)
+{
+    const storage_map map = {.transposed = transposed};
+    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
+                              t->shape[2], t->shape[3]};
+    return add_stored(r, t, &map, t->rank, t->rank == 1 ? t->shape : shape, out);
 }
 
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
@@ -193,18 +199,86 @@ grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool i
                              t->name, (long long)t->shape[0], (long long)width);
 }
 
+int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES])
+{
+    const tensor_view *t = &r->file->tensors[k->tensor].view;
+    const int rank = k->reshaped ? k->rank : t->rank;
+    for (int d = 0; d < rank; d++) {
+        shape[d] = k->reshaped ? k->shape[d] : t->shape[k->transposed ? rank - 1 - d : d];
+    }
+    return rank;
+}
+
+grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, bool *found,
+                             double *value)
+{
+    int64_t shape[ONNX_MOST_AXES];
+    int64_t elements = 0;
+    float number = 0.0F;
+    const onnx_known *k = onnx_known_input(r, i);
+    const int rank = onnx_constant_shape(r, k, shape);
+    *found = rank <= x->rank && shape_elements(rank, shape, &elements) && elements == 1;
+    if (!*found) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_tensor_f32(&r->file->tensors[k->tensor], &number));
+    *value = (double)number;
+    return isfinite(number)
+               ? GRAIL_OK
+               : onnx_misfit("its constant '%s' is no finite number", r->node->node.inputs[i]);
+}
+
+onnx_count onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
+                         int value)
+{
+    const onnx_attribute *a = onnx_node_attribute(r->node, name);
+    return (onnx_count){.tensor = a == NULL ? onnx_known_input(r, input)->tensor : -1,
+                        .node = r->node - r->file->nodes,
+                        .attribute = a,
+                        .element = element,
+                        .value = value};
+}
+
+static grail_status note(onnx_reading *r, onnx_count count)
+{
+    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
+    r->counts[r->count_count++] = count;
+    return GRAIL_OK;
+}
+
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value)
 {
-    const onnx_attribute *a = onnx_node_attribute(r->node, name);
-    CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
-    r->counts[r->count_count++] =
-        (onnx_count){.tensor = a == NULL ? onnx_known_input(r, input)->tensor : -1,
-                     .node = r->node - r->file->nodes,
-                     .attribute = a,
-                     .element = element,
-                     .value = value};
-    return GRAIL_OK;
+    return note(r, onnx_count_at(r, name, input, element, value));
+}
+
+grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
+                               int *out)
+{
+    char text[64];
+    int64_t shape[ONNX_MOST_AXES];
+    const onnx_known *k = onnx_known_input(r, i);
+    const onnx_tensor *tensor = &r->file->tensors[k->tensor];
+    const int rank = onnx_constant_shape(r, k, shape);
+    bool is_fit = rank <= x->rank && dtype_is_float(tensor->view.dtype) && !tensor->is_numbers;
+    for (int d = 0; is_fit && d < rank; d++) {
+        is_fit = shape[d] == (d + x->rank - rank == 1 ? x->width : 1);
+    }
+    if (!is_fit) {
+        return onnx_misfit("its constant '%.100s' has shape %s, expected one value for each of the "
+                           "%lld channels, or one for all",
+                           tensor->view.name, shape_text(rank, shape, text, sizeof text),
+                           (long long)x->width);
+    }
+    if (tensor->view.shape[tensor->view.rank - 1] != x->width) { /* before dimensions of 1 */
+        map.rows = storage_rows(0, x->width).rows;
+    }
+    if (k->count.element >= 0) {
+        onnx_count count = k->count;
+        count.value = x->value;
+        CHECK(note(r, count));
+    }
+    return add_stored(r, &tensor->view, &map, 1, &x->width, out);
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */
@@ -216,7 +290,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
         return onnx_misfit("has no output %d", i);
     }
     onnx_known *out = &r->values[n->outputs[i]];
-    like.readers = out->readers;
+    like.readers = like.readers > out->readers ? like.readers : out->readers;
     like.depth = out->depth;
     *out = like;
     return GRAIL_OK;
@@ -225,6 +299,7 @@ grail_status onnx_give(const onnx_reading *r, int i, onnx_known like)
 grail_status onnx_give_node(const onnx_reading *r, const node *n, onnx_known like)
 {
     CHECK(graph_add_node(r->g, n, &like.value));
+    like.readers = 0;
     return onnx_give(r, 0, like);
 }
 

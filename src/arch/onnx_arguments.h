@@ -38,6 +38,19 @@ grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, boo
 /** A vector of so many channels; GRAPH_NONE where it may be left out and is. */
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
                              int *out) GRAIL_MUST_CHECK;
+/** A vector of as many channels as `x` has, in a constant that is spread over its positions: its
+ * dimensions are those of `x` from the last one on, and 1 but for the channels. With map->inverts,
+ * or a scale, as storage_map says; *map is completed. */
+grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
+                               int *out) GRAIL_MUST_CHECK;
+/** Whether input i is a constant of one value: *value, which no dimension of `x` is spread for. */
+grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, bool *found,
+                             double *value) GRAIL_MUST_CHECK;
+/** The dimensions of a constant; returns their number. */
+int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES]);
+/** The integer `element` of an attribute, or else of the tensor of an input. */
+onnx_count onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
+                         int value);
 /** Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value) GRAIL_MUST_CHECK;

@@ -2,6 +2,8 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
 
+#include <string.h>
+
 /* What keeps the channels, and has one position of each sample before and behind. */
 static grail_status give_flat(onnx_reading *r, int rank)
 {
@@ -14,6 +16,87 @@ static grail_status give_flat(onnx_reading *r, int rank)
     onnx_known y = *x;
     y.rank = rank;
     return onnx_give(r, 0, y);
+}
+
+static bool is_constant(const onnx_reading *r)
+{
+    return onnx_has_input(r, 0) && onnx_known_input(r, 0)->tensor >= 0;
+}
+
+/* `counted`: the dimension that the file states and that counts channels, -1 without. */
+static grail_status give_constant(onnx_reading *r, int rank, const int64_t shape[], int counted)
+{
+    int64_t own[ONNX_MOST_AXES];
+    int64_t before = 0;
+    int64_t behind = 0;
+    onnx_known y = *onnx_known_input(r, 0);
+    const int own_rank = onnx_constant_shape(r, &y, own);
+    if (y.transposed || rank > IMAGE_RANK || (counted >= 0 && y.count.element >= 0) ||
+        !shape_elements(own_rank, own, &before) || !shape_elements(rank, shape, &behind) ||
+        before != behind) {
+        return onnx_misfit("gives a constant dimensions that it has not");
+    }
+    y.reshaped = true;
+    y.rank = rank;
+    memcpy(y.shape, shape, (size_t)rank * sizeof shape[0]);
+    if (counted >= 0) {
+        y.count = onnx_count_at(r, "shape", 1, counted, GRAPH_NONE);
+    }
+    return onnx_give(r, 0, y);
+}
+
+/* 0 stands for what the constant has there, and -1 for what is left. */
+static grail_status reshape_constant(onnx_reading *r)
+{
+    int count = 0;
+    int open = -1;
+    int counted = -1;
+    int64_t own[ONNX_MOST_AXES];
+    int64_t shape[ONNX_MOST_AXES];
+    int64_t all = 0;
+    int64_t others = 0;
+    const int own_rank = onnx_constant_shape(r, onnx_known_input(r, 0), own);
+    CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    for (int d = 0; d < count; d++) {
+        counted = shape[d] > 1 ? d : counted;
+        open = shape[d] == -1 ? d : open;
+        shape[d] = shape[d] == 0 && d < own_rank ? own[d] : shape[d];
+        shape[d] = shape[d] == -1 ? 1 : shape[d];
+    }
+    if (open >= 0 && shape_elements(own_rank, own, &all) && shape_elements(count, shape, &others) &&
+        others > 0) {
+        shape[open] = all / others;
+    }
+    return give_constant(r, count, shape, counted);
+}
+
+/* Takes out dimensions of 1 (all without a list), or puts such in. */
+static grail_status move_constant(onnx_reading *r, bool takes, int count, const int64_t axes[])
+{
+    bool is_listed[2 * ONNX_MOST_AXES] = {false};
+    int64_t own[ONNX_MOST_AXES];
+    int64_t shape[2 * ONNX_MOST_AXES];
+    int rank = 0;
+    int from = 0;
+    const int own_rank = onnx_constant_shape(r, onnx_known_input(r, 0), own);
+    const int whole = takes ? own_rank : own_rank + count;
+    for (int i = 0; i < count; i++) {
+        const int64_t axis = axes[i] < 0 ? axes[i] + whole : axes[i];
+        if (axis < 0 || axis >= whole || is_listed[axis]) {
+            return onnx_misfit("names dimension %lld of a constant of %d", (long long)axes[i],
+                               own_rank);
+        }
+        is_listed[axis] = true;
+    }
+    for (int d = 0; d < whole; d++) {
+        const bool goes = takes && (count == 0 ? own[d] == 1 : is_listed[d]);
+        if (!goes) {
+            shape[rank++] = !takes && is_listed[d] ? 1 : own[from++];
+        } else {
+            from++;
+        }
+    }
+    return give_constant(r, rank, shape, -1);
 }
 
 grail_status onnx_read_flatten(onnx_reading *r)
@@ -30,6 +113,9 @@ grail_status onnx_read_reshape(onnx_reading *r)
     int count = 0;
     int64_t shape[ONNX_MOST_AXES];
     onnx_known *x = NULL;
+    if (is_constant(r)) {
+        return reshape_constant(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
     const bool is_flat = count == FLAT_RANK;
@@ -47,7 +133,8 @@ grail_status onnx_read_squeeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return onnx_are_positions(count, axes)
+    return is_constant(r) ? move_constant(r, true, count, axes)
+           : onnx_are_positions(count, axes)
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("takes out other dimensions than height and width");
 }
@@ -57,7 +144,8 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return onnx_are_positions(count, axes)
+    return is_constant(r) ? move_constant(r, false, count, axes)
+           : onnx_are_positions(count, axes)
                ? give_flat(r, IMAGE_RANK)
                : onnx_misfit("adds other dimensions than height and width");
 }

@@ -89,28 +89,99 @@ grail_status onnx_read_clip(onnx_reading *r)
     return onnx_give_node(r, &n, *x);
 }
 
-/* A vector that is added to what a Linear without a bias makes is its bias. */
-static grail_status take_bias(onnx_reading *r, int i)
+/* -- a constant and a value -------------------------------------------------------------------- */
+
+/* The first input that is a constant; -1 without, or with fewer inputs than two. */
+static int constant_operand(const onnx_reading *r)
 {
-    const onnx_known *x = onnx_known_input(r, 1 - i);
-    node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != x->value || last->kind != NODE_LINEAR ||
-        last->bias != GRAPH_NONE || x->readers != 1) {
-        return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
+    for (int i = 0; i < 2 && onnx_has_input(r, 0) && onnx_has_input(r, 1); i++) {
+        if (onnx_known_input(r, i)->tensor >= 0) {
+            return i;
+        }
     }
-    CHECK(onnx_add_vector(r, i, x->width, false, &last->bias));
-    return onnx_give(r, 0, *x);
+    return -1;
 }
+
+/* How constants and values are put together, by one node of ONNX. */
+typedef enum arithmetic { PLUS, MINUS, TIMES, OVER } arithmetic;
+
+/* The node that makes `x`, if what it adds is missing, and nothing else reads what it makes. */
+static node *without_bias(const onnx_reading *r, const onnx_known *x)
+{
+    for (int i = 0; i < r->g->node_count && x->readers == 1; i++) {
+        node *n = &r->g->nodes[i];
+        const bool adds =
+            n->kind == NODE_LINEAR || n->kind == NODE_CONV2D || n->kind == NODE_DEPTHWISE;
+        if (n->output == x->value && adds && n->bias == GRAPH_NONE) {
+            return n;
+        }
+    }
+    return NULL;
+}
+
+/* One number for all: constant `c` is the left operand, 0, or the right one. */
+static grail_status set_number(arithmetic how, int c, double value, affine_attributes *a)
+{
+    switch (how) {
+    case PLUS:
+        a->offset = value;
+        break;
+    case MINUS:
+        a->offset = c == 0 ? value : -value;
+        a->scale = c == 0 ? -1.0 : 1.0;
+        break;
+    case TIMES:
+        a->scale = value;
+        break;
+    case OVER:
+        a->scale = 1.0 / value;
+        break;
+    }
+    return isfinite(a->scale) ? GRAIL_OK : onnx_misfit("divides by %g", value);
+}
+
+/* One for each channel. */
+static grail_status set_channels(onnx_reading *r, arithmetic how, int c, const onnx_known *x,
+                                 node *n)
+{
+    const storage_map map = {.inverts = how == OVER, .scale = how == MINUS && c == 1 ? -1.0 : 0.0};
+    n->affine.scale = how == MINUS && c == 0 ? -1.0 : 1.0;
+    return onnx_add_channels(r, c, x, map, how == TIMES || how == OVER ? &n->weight : &n->bias);
+}
+
+/* A constant that is added to a value, multiplies it, or is what it is divided by. */
+static grail_status add_affine(onnx_reading *r, arithmetic how)
+{
+    bool is_one = false;
+    double value = 0.0;
+    onnx_known *x = NULL;
+    const int c = constant_operand(r);
+    if (c < 0) {
+        return onnx_misfit("puts two values together, for which grail has no row yet");
+    }
+    CHECK(onnx_value_input(r, 1 - c, &x));
+    if (how == OVER && c == 0) {
+        return onnx_misfit("divides by a value, for which grail has no row");
+    }
+    node n = onnx_plain(NODE_AFFINE, x, NULL);
+    n.affine.scale = 1.0;
+    CHECK(onnx_one_number(r, c, x, &is_one, &value));
+    CHECK(is_one ? set_number(how, c, value, &n.affine) : set_channels(r, how, c, x, &n));
+    /* What a map before it lacks is its bias. */
+    node *last = n.bias == GRAPH_NONE || n.affine.scale != 1.0 ? NULL : without_bias(r, x);
+    if (last != NULL) {
+        last->bias = n.bias;
+        return onnx_give(r, 0, *x);
+    }
+    return onnx_give_node(r, &n, *x);
+}
+
+/* -- sums and products ------------------------------------------------------------------------- */
 
 static grail_status add_pair(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     onnx_known *y = NULL;
-    for (int i = 0; kind == NODE_ADD && i < 2; i++) {
-        if (onnx_has_input(r, 0) && onnx_has_input(r, 1) && onnx_known_input(r, i)->tensor >= 0) {
-            return take_bias(r, i);
-        }
-    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(onnx_value_input(r, 1, &y));
     if (x->rank != y->rank || x->width != y->width) {
@@ -125,10 +196,20 @@ static grail_status add_pair(onnx_reading *r, node_kind kind)
 
 grail_status onnx_read_add(onnx_reading *r)
 {
-    return add_pair(r, NODE_ADD);
+    return constant_operand(r) >= 0 ? add_affine(r, PLUS) : add_pair(r, NODE_ADD);
 }
 
 grail_status onnx_read_mul(onnx_reading *r)
 {
-    return add_pair(r, NODE_MULTIPLY);
+    return constant_operand(r) >= 0 ? add_affine(r, TIMES) : add_pair(r, NODE_MULTIPLY);
+}
+
+grail_status onnx_read_sub(onnx_reading *r)
+{
+    return add_affine(r, MINUS);
+}
+
+grail_status onnx_read_div(onnx_reading *r)
+{
+    return add_affine(r, OVER);
 }

@@ -178,7 +178,7 @@ static int find_tail(const graph *g, const reads *of, int fork, int head)
     }
     while (tail < head &&
            (g->nodes[tail].kind == NODE_ACTIVATION || g->nodes[tail].kind == NODE_CLAMP ||
-            g->nodes[tail].kind == NODE_BATCH_NORM)) {
+            g->nodes[tail].kind == NODE_BATCH_NORM || g->nodes[tail].kind == NODE_AFFINE)) {
         tail++;
     }
     return maps_between(g, tail, head) > 0 ? tail : head;
@@ -301,7 +301,8 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
     CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
     CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
     for (int64_t i = 0; i < f->value_count; i++) {
-        r->values[i] = (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor};
+        r->values[i] =
+            (onnx_known){.value = GRAPH_NONE, .tensor = f->values[i].tensor, .count.element = -1};
     }
     measure_depths(r);
     CHECK(read_input(r));

@@ -9,19 +9,6 @@
 
 enum { IMAGE_RANK = 4, FLAT_RANK = 2 };
 
-/* What is known of a value of ONNX. */
-typedef struct onnx_known {
-    int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
-    int64_t tensor;  /* the constant; -1: none */
-    bool transposed; /* a matrix, and the other way round in its tensor */
-    int rank;        /* IMAGE_RANK or FLAT_RANK */
-    bool one;        /* position in each sample */
-    int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
-    int64_t width;
-    int64_t readers; /* inputs of nodes, and outputs of the network */
-    int64_t depth;   /* nodes on the longest way to it */
-} onnx_known;
-
 /* An integer of the file that counts channels of a value of the graph. */
 typedef struct onnx_count {
     int64_t tensor; /* -1: an attribute */
@@ -30,6 +17,22 @@ typedef struct onnx_count {
     int64_t element;
     int value;
 } onnx_count;
+
+/* What is known of a value of ONNX. */
+typedef struct onnx_known {
+    int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
+    int64_t tensor;  /* the constant; -1: none */
+    bool transposed; /* a matrix, and the other way round in its tensor */
+    bool reshaped;   /* has `rank` dimensions `shape`, which the constant's tensor has not */
+    int rank;        /* IMAGE_RANK or FLAT_RANK */
+    int64_t shape[IMAGE_RANK];
+    onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
+    bool one;         /* position in each sample */
+    int64_t pads[4];  /* zeros that a Pad puts above, left, below and right, which no value holds */
+    int64_t width;
+    int64_t readers; /* inputs of nodes, and outputs of the network */
+    int64_t depth;   /* nodes on the longest way to it */
+} onnx_known;
 
 typedef struct onnx_reading {
     const onnx_file *file;

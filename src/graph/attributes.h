@@ -79,6 +79,11 @@ typedef struct clamp_attributes {
     double low, high, offset;
 } clamp_attributes;
 
+/** scale x + offset, beside what parameters multiply and add */
+typedef struct affine_attributes {
+    double scale, offset;
+} affine_attributes;
+
 /** How a router chooses: in each row the outputs of the largest scores. Their shares are parts of a
  * sum over the chosen ones, or over all: of exp(score), or of sigmoid(score), which over all is the
  * share itself. */

@@ -39,6 +39,7 @@ typedef struct node {
         int64_t share; /* rows that are taken or put back: the router's output */
         double cap;    /* soft cap */
         clamp_attributes clamp;
+        affine_attributes affine;
         join_attributes join;
         slice_attributes slice;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one

@@ -31,6 +31,11 @@ OPERATOR(ACTIVATION, activation, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN
 OPERATOR(SOFT_CAP, soft_cap, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_output = true)
 
+/* scale x * weight + offset + bias, per channel; a parameter may be missing */
+OPERATOR(AFFINE, affine, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit,
+         .in_place = IN_PLACE_ANY, .per_channel = true, .may_overflow = true,
+         .looks_at_inputs = true)
+
 /* min(max(x, low), high) + offset */
 OPERATOR(CLAMP, clamp, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_inputs = true)

@@ -47,7 +47,7 @@ static double scale_of(const storage_map *map)
 
 bool storage_is_affine(const storage_map *map)
 {
-    return scale_of(map) != 1.0 || map->offset != 0.0;
+    return scale_of(map) != 1.0 || map->offset != 0.0 || map->inverts;
 }
 
 bool storage_is_plain(const storage_map *map)
@@ -154,13 +154,16 @@ static grail_status read_row(const tensor_view *tensor, int64_t r, int64_t colum
 /* What is read for a number in the tensor. */
 static float value_of(const storage_map *map, float number)
 {
-    return (float)(scale_of(map) * (double)number + map->offset);
+    const double term =
+        map->inverts ? scale_of(map) / (double)number : scale_of(map) * (double)number;
+    return (float)(term + map->offset);
 }
 
 /* The number in the tensor for a value, before it is rounded to the tensor's dtype. */
 static float number_of(const storage_map *map, float value)
 {
-    return (float)(((double)value - map->offset) / scale_of(map));
+    const double term = (double)value - map->offset;
+    return (float)(map->inverts ? scale_of(map) / term : term / scale_of(map));
 }
 
 /* The same, of all that are read as the value the dense tensor's own number, if it is one of them.
@@ -541,6 +544,12 @@ grail_status storage_narrow_shape(const storage_layout *layout, const tensor_vie
     const int64_t taps = product(tensor->shape, split + 1, tensor->rank);
     int64_t leading = product(tensor->shape, 0, split - 1);
     memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof shape[0]);
+    for (int d = 0; p->rank == 1 && layout->count == 1 && d < tensor->rank; d++) {
+        if (shape[d] == p->shape[0] && product(shape, 0, tensor->rank) == p->shape[0]) {
+            shape[d] = layout->rows; /* the one dimension of a vector that is not 1 */
+            return GRAIL_OK;
+        }
+    }
     if (split == 2) {
         leading = stacked_left(layout, leading);
         shape[0] = leading;

@@ -7,7 +7,8 @@
  *
  *   P[i, j] = scale * T[row(i), column(j)] + offset,   T[column(j), row(i)] when transposed
  *
- * so that norms which multiply by 1 + T have an offset of 1. Writing inverts it: of the numbers
+ * so that norms which multiply by 1 + T have an offset of 1, or of scale / T where values are
+ * divided by the tensor. Writing inverts it: of the numbers
  * that are read as a value, that of the dense tensor is written where it is one of them, so what
  * was not changed keeps its bits, although 1 + T may have lost some of T's.
  *
@@ -41,6 +42,7 @@ typedef struct storage_map {
     bool transposed; /* rows of the parameter lie along the columns of the tensor */
     double scale;    /* 0 counts as 1 */
     double offset;
+    bool inverts; /* the tensor divides */
 } storage_map;
 
 /** The map of a parameter that is `count` complete rows of its tensor, from row `first` on. */
@@ -59,7 +61,8 @@ int64_t storage_position(const storage_axis *axis, int64_t i);
 /** Whether the elements of an axis are all of the tensor's, in their order. */
 bool storage_axis_is_whole(const storage_axis *axis);
 
-/** Whether values differ from the numbers in the tensor: by a scale or an offset. */
+/** Whether values differ from the numbers in the tensor: by a scale or an offset, or as inverses.
+ */
 bool storage_is_affine(const storage_map *map);
 
 /** Whether the parameter is its tensor, as it is. */

@@ -3,13 +3,16 @@
 #include "unit/format/onnx_bytes.h"
 
 #include "arch/model.h"
+#include "arch/onnx_nodes.h"
 #include "support/json_memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { WIDTH = 3, CLASSES = 2 };
 
+static const int64_t pair[] = {2, 2};
 static const float zeros[WIDTH * WIDTH * WIDTH * WIDTH];
 
 /* One node between a convolution and a pool: b <- OPERATOR(inputs). */
@@ -35,6 +38,14 @@ static void put_weights(buffer *nodes, const char *name, int rank, int64_t rows)
                (size_t)elements * sizeof zeros[0], NO_MORE);
 }
 
+/* One number, as a tensor of so many dimensions. */
+static void put_number(buffer *nodes, const char *name, int rank, float value)
+{
+    static const int64_t shape[] = {1, 1, 1, 1, 1};
+    put_tensor(nodes, GRAPH_INITIALIZER, name, ONNX_FLOAT, rank, shape, &value, sizeof value,
+               NO_MORE);
+}
+
 static void put_network(buffer *nodes, const network *n)
 {
     const int64_t images[] = {ONNX_ANY_SIZE, n->channels, 8, 8};
@@ -49,6 +60,11 @@ static void put_network(buffer *nodes, const network *n)
     put_weights(nodes, "k", 4, WIDTH);
     put_weights(nodes, "v", 1, WIDTH);
     put_weights(nodes, "d", 2, CLASSES);
+    put_number(nodes, "zero", 0, 0.0F);
+    put_number(nodes, "nan", 1, NAN);
+    put_number(nodes, "ones", IMAGE_RANK + 1, 1.0F);
+    put_tensor(nodes, GRAPH_INITIALIZER, "pair", ONNX_INT64, 1, (const int64_t[]){2}, pair,
+               sizeof pair, NO_MORE);
     put_node(nodes, "Conv", "pixels w", "a", NO_MORE);
     for (int i = 0; i < 2 && n->node.attributes[i].name != NULL; i++) {
         assert_ok(onnx_put_attribute(&fields, &n->node.attributes[i]));
@@ -132,8 +148,23 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
          {LIST("strides", 2), PADS("\012", "SAME_LOWER")},
          "pads by 'auto_pad' and strides"},
         {"Conv", "a k", {PADS("\004", "SAME")}, "its 'auto_pad' is not known"},
-        {"Add", "a v", {{0}}, "adds a constant"},
-        {"Mul", "a v", {{0}}, "its input 1 is a constant"},
+        {"Add",
+         "a v",
+         {{0}},
+         "its constant 'v' has shape [3], expected one value for each of the 3 "
+         "channels, or one for all"},
+        {"Mul", "d a", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
+        {"Add", "v v", {{0}}, "its input 1 is a constant"},
+        {"Sub", "a a", {{0}}, "puts two values together"},
+        {"Div", "a zero", {{0}}, "divides by 0"},
+        {"Div", "zero a", {{0}}, "divides by a value"},
+        {"Mul", "a nan", {{0}}, "its constant 'nan' is no finite number"},
+        {"Add",
+         "a ones",
+         {{0}},
+         "its constant 'ones' has shape [1, 1, 1, 1, 1], expected one value"},
+        {"Reshape", "v pair", {{0}}, "gives a constant dimensions that it has not"},
+        {"Unsqueeze", "v", {LIST("axes", 3)}, "names dimension 1 of a constant of 1"},
         {"Transpose", "a", {{0}}, "moves dimensions of a value"},
         {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},

@@ -290,6 +290,45 @@ HAND_TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
+/* scale x * weight + offset + bias */
+static int affine(hand_network *n, const char *weight, const char *bias, affine_attributes numbers,
+                  int x)
+{
+    const int64_t channels = 5;
+    node a = node_of(NODE_AFFINE, 0, x, GRAPH_NONE);
+    int made = 0;
+    a.affine = numbers;
+    if (weight != NULL) {
+        assert_ok(graph_add_parameter(n->g, weight, 1, &channels, &a.weight));
+    }
+    if (bias != NULL) {
+        assert_ok(graph_add_parameter(n->g, bias, 1, &channels, &a.bias));
+    }
+    assert_ok(graph_add_node(n->g, &a, &made));
+    return made;
+}
+
+HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
+{
+    const extent image = {5, 4};
+    float *pixels = hand_pixels(2, image, 6);
+    int h = hand_conv(n, "c", 3, 5, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    h = affine(n, "w0", "b0", (affine_attributes){-0.7, 0.4}, h);
+    h = affine(n, "w1", NULL, (affine_attributes){1.0, 0.0},
+               hand_activation(n, ACTIVATION_SILU, h));
+    h = affine(n, NULL, "b2", (affine_attributes){1.0, 0.0},
+               hand_activation(n, ACTIVATION_SILU, h));
+    h = affine(n, NULL, NULL, (affine_attributes){1.0, 3.0}, h);
+    h = affine(n, NULL, NULL, (affine_attributes){0.5, 0.0},
+               hand_activation(n, ACTIVATION_GELU, h));
+    h = affine(n, NULL, NULL, (affine_attributes){1.0, 0.0}, h);
+    h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "constants of channels");
+    memory_free(pixels);
+}
+
 /* A product or sum whose second operand is repeated. */
 static int repeated(hand_network *n, node_kind kind, int left, int right)
 {

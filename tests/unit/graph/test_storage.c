@@ -508,6 +508,42 @@ TEST(unchanged_numbers_keep_their_bits)
     }
 }
 
+/* A vector of channels between dimensions of 1, by which values are divided. */
+TEST(a_vector_lies_along_any_one_dimension)
+{
+    static const int64_t shapes[][4] = {{1, 4, 1, 1}, {4, 1, 1}, {1, 1, 4}, {4, 1}};
+    static const int ranks[] = {4, 3, 3, 2};
+    static const int64_t expected[][4] = {{1, 2, 1, 1}, {2, 1, 1}, {1, 1, 2}, {2, 1}};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
+        fixture f;
+        storage_layout l = {0};
+        int64_t shape[TENSOR_MAX_RANK];
+        float values[4];
+        float narrow[2];
+        begin(&f, ranks[i], shapes[i]);
+        f.values[0] = -0.5F;
+        f.pieces[0] = (storage_piece){
+            .dense = {.map = {.rows = part(0, 4), .inverts = true}, .rank = 1, .shape = {4}},
+            .rows = 4,
+            .columns = 1};
+        f.parameters[f.count++] = &f.pieces[0].dense;
+        assert_true(storage_fits(f.parameters[0], &f.tensor));
+        assert_ok(storage_check_cover(1, f.parameters, &f.tensor));
+        assert_ok(storage_read(f.parameters[0], &f.tensor, values));
+        assert_near((double)values[0], -2.0, 0);
+        assert_near((double)values[3], (double)(1.0F / 3.0F), 0);
+        keep_rows(&f, 0, 2, second_and_last);
+        values[1] = 4.0F; /* changed, and 3 keeps its bits */
+        assert_ok(storage_lay_out(1, f.pieces, &l));
+        assert_ok(storage_narrow_shape(&l, &f.tensor, shape));
+        assert_memory_equal(shape, expected[i], (size_t)ranks[i] * sizeof shape[0]);
+        assert_ok(storage_put(&l, 0, &f.tensor, (const float[]){values[1], values[3]}, narrow));
+        assert_near((double)narrow[0], 0.25, 0);
+        assert_near((double)narrow[1], 3.0, 0);
+        storage_layout_fini(&l);
+    }
+}
+
 /* A tensor of a narrow dtype cannot hold every number of 1 + w: values are rounded to what it
  * gives, and refused where it gives none. */
 TEST(values_are_rounded_to_what_the_tensor_gives)
