@@ -377,6 +377,14 @@ static grail_status translate_activation(translation *t, const node *n, translat
         CHECK(emit_real(t, "Add", y->name, 3.0, &y->name));
         CHECK(emit_relu6(t, y->name, &y->name));
         return emit_real(t, "Div", y->name, 6.0, &y->name);
+    case ACTIVATION_TANH:
+        return emit_one(t, "Tanh", y->name, &y->name);
+    case ACTIVATION_ERF:
+        return emit_one(t, "Erf", y->name, &y->name);
+    case ACTIVATION_ELU:
+        return emit_one(t, "Elu", y->name, &y->name);
+    case ACTIVATION_SOFTPLUS:
+        return emit_one(t, "Softplus", y->name, &y->name);
     case ACTIVATION_KINDS:
         break;
     }

@@ -168,7 +168,9 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Transpose", "a", {{0}}, "moves dimensions of a value"},
         {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
-        {"Clip", "a", {{0}}, "has no lower or no upper bound"},
+        {"Clip", "a nan", {{0}}, "has the bounds nan and inf"},
+        {"PRelu", "a a", {{0}}, "its slopes are computed"},
+        {"PRelu", "a d", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
         {"Softmax", "a", {{0}}, "grail has no row for this operator"},
     };
 #undef LIST
