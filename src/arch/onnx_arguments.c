@@ -66,7 +66,9 @@ grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
             i);
     }
     *out = onnx_known_input(r, i);
-    return GRAIL_OK;
+    return (*out)->is_softmax ? onnx_misfit("reads what a Softmax makes, for which grail has a row "
+                                            "at the output alone")
+                              : GRAIL_OK;
 }
 
 bool onnx_is_padded(const onnx_known *x)
@@ -239,8 +241,11 @@ onnx_count onnx_count_at(const onnx_reading *r, const char *name, int input, int
                         .value = value};
 }
 
-static grail_status note(onnx_reading *r, onnx_count count)
+grail_status onnx_note(onnx_reading *r, onnx_count count)
 {
+    if (count.element < 0) {
+        return GRAIL_OK;
+    }
     CHECK(memory_reserve(&r->counts, (size_t)r->count_count + 1, sizeof r->counts[0]));
     r->counts[r->count_count++] = count;
     return GRAIL_OK;
@@ -249,7 +254,7 @@ static grail_status note(onnx_reading *r, onnx_count count)
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value)
 {
-    return note(r, onnx_count_at(r, name, input, element, value));
+    return onnx_note(r, onnx_count_at(r, name, input, element, value));
 }
 
 grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, storage_map map,
@@ -273,11 +278,9 @@ grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, stor
     if (tensor->view.shape[tensor->view.rank - 1] != x->width) { /* before dimensions of 1 */
         map.rows = storage_rows(0, x->width).rows;
     }
-    if (k->count.element >= 0) {
-        onnx_count count = k->count;
-        count.value = x->value;
-        CHECK(note(r, count));
-    }
+    onnx_count count = k->count;
+    count.value = x->value;
+    CHECK(onnx_note(r, count));
     return add_stored(r, &tensor->view, &map, 1, &x->width, out);
 }
 

@@ -48,9 +48,18 @@ grail_status onnx_one_number(const onnx_reading *r, int i, const onnx_known *x, 
                              double *value) GRAIL_MUST_CHECK;
 /** The dimensions of a constant; returns their number. */
 int onnx_constant_shape(const onnx_reading *r, const onnx_known *k, int64_t shape[ONNX_MOST_AXES]);
+/** Integers that follow from constants and shapes, at least one. */
+grail_status onnx_sizes_input(const onnx_reading *r, int i, onnx_sizes *out) GRAIL_MUST_CHECK;
+/** Whether input 0 does not depend on what the images hold. */
+bool onnx_reads_sizes(const onnx_reading *r);
+/** Output 0 <- such integers. */
+grail_status onnx_give_sizes(const onnx_reading *r, const onnx_sizes *sizes) GRAIL_MUST_CHECK;
+grail_status onnx_concat_sizes(onnx_reading *r) GRAIL_MUST_CHECK;
 /** The integer `element` of an attribute, or else of the tensor of an input. */
 onnx_count onnx_count_at(const onnx_reading *r, const char *name, int input, int64_t element,
                          int value);
+/** Notes that an integer counts channels; one of element -1 is computed and needs no note. */
+grail_status onnx_note(onnx_reading *r, onnx_count count) GRAIL_MUST_CHECK;
 /** Notes that an integer, of an attribute or else of the tensor of an input, counts channels. */
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value) GRAIL_MUST_CHECK;

@@ -107,25 +107,43 @@ grail_status onnx_read_flatten(onnx_reading *r)
                              "first");
 }
 
+/* Whether the samples are dimension 0 and none else. */
+static bool keeps_samples(const onnx_sizes *s)
+{
+    bool keeps = s->at[0] != ONNX_UNKNOWN_SIZE;
+    for (int d = 1; d < s->count; d++) {
+        keeps = keeps && s->at[d] != ONNX_BATCH && s->at[d] != ONNX_UNKNOWN_SIZE;
+    }
+    return keeps;
+}
+
 /* [N, C] or [N, C, 1, 1], where either may be -1 or 0. */
 grail_status onnx_read_reshape(onnx_reading *r)
 {
-    int count = 0;
-    int64_t shape[ONNX_MOST_AXES];
+    onnx_sizes to;
     onnx_known *x = NULL;
     if (is_constant(r)) {
         return reshape_constant(r);
     }
     CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_list_of(r, "shape", 1, &count, shape));
-    const bool is_flat = count == FLAT_RANK;
-    const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
-    if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
+    CHECK(onnx_sizes_input(r, 1, &to));
+    const bool is_flat = to.count == FLAT_RANK;
+    const bool keeps =
+        is_flat || (to.count == IMAGE_RANK && to.at[2] == 1 && to.at[3] == 1 && x->one);
+    if (!keeps || !keeps_samples(&to) || (to.at[1] > 0 && to.at[1] != x->width)) {
         return onnx_misfit("moves channels, for which grail has no row");
     }
-    const int value = x->value;
-    CHECK(give_flat(r, count));
-    return shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, value) : GRAIL_OK;
+    to.from[1].value = x->value;
+    CHECK(give_flat(r, to.count));
+    return to.at[1] > 0 ? onnx_note(r, to.from[1]) : GRAIL_OK;
+}
+
+/* A list of integers and a number are the same here. */
+static grail_status give_list(const onnx_reading *r)
+{
+    onnx_sizes sizes;
+    CHECK(onnx_sizes_input(r, 0, &sizes));
+    return onnx_give_sizes(r, &sizes);
 }
 
 grail_status onnx_read_squeeze(onnx_reading *r)
@@ -133,7 +151,8 @@ grail_status onnx_read_squeeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return is_constant(r) ? move_constant(r, true, count, axes)
+    return is_constant(r)        ? move_constant(r, true, count, axes)
+           : onnx_reads_sizes(r) ? give_list(r)
            : onnx_are_positions(count, axes)
                ? give_flat(r, FLAT_RANK)
                : onnx_misfit("takes out other dimensions than height and width");
@@ -144,7 +163,8 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    return is_constant(r) ? move_constant(r, false, count, axes)
+    return is_constant(r)        ? move_constant(r, false, count, axes)
+           : onnx_reads_sizes(r) ? give_list(r)
            : onnx_are_positions(count, axes)
                ? give_flat(r, IMAGE_RANK)
                : onnx_misfit("adds other dimensions than height and width");
@@ -163,6 +183,9 @@ static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *
 grail_status onnx_read_concat(onnx_reading *r)
 {
     onnx_known *x = NULL;
+    if (onnx_reads_sizes(r)) {
+        return onnx_concat_sizes(r);
+    }
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     onnx_known y = *x;
@@ -215,6 +238,22 @@ grail_status onnx_read_identity(onnx_reading *r)
 {
     return onnx_has_input(r, 0) ? onnx_give(r, 0, *onnx_known_input(r, 0))
                                 : onnx_misfit("reads nothing");
+}
+
+/* Over the classes: the network ends before it, so that what is compared are its logits. */
+grail_status onnx_read_softmax(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, FLAT_RANK));
+    const int64_t axis = onnx_integer_of(r, "axis", -1);
+    if (axis != 1 && axis != -1) {
+        return onnx_misfit("is along dimension %lld, which is not that of the channels",
+                           (long long)axis);
+    }
+    onnx_known y = *x;
+    y.is_softmax = true;
+    return onnx_give(r, 0, y);
 }
 
 grail_status onnx_read_dropout(onnx_reading *r)

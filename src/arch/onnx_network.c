@@ -275,6 +275,7 @@ static grail_status read_output(onnx_reading *r, int *output)
                          v->name);
     }
     r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
+    r->g->before_softmax = k->is_softmax;
     *output = k->value;
     return GRAIL_OK;
 }
@@ -339,7 +340,7 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_i
 {
     const onnx_attribute *a = c->attribute;
     const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
-    const size_t count = t != NULL                  ? t->view.bytes / sizeof(int64_t)
+    const size_t count = t != NULL ? t->view.bytes / (dtype_bits(t->view.dtype) / 8)
                          : a->kind == ONNX_INTEGERS ? (size_t)a->count
                                                     : 1;
     CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));

@@ -18,6 +18,16 @@ typedef struct onnx_count {
     int value;
 } onnx_count;
 
+/* Integers of which a node makes the shape of another one. */
+typedef struct onnx_sizes {
+    int count;                   /* 0: it is no such list */
+    int64_t at[IMAGE_RANK];      /* or ONNX_BATCH, ONNX_UNKNOWN_SIZE */
+    onnx_count from[IMAGE_RANK]; /* where the file states it; element -1: it is computed */
+} onnx_sizes;
+
+#define ONNX_BATCH INT64_MIN              /* as many as there are samples */
+#define ONNX_UNKNOWN_SIZE (INT64_MIN + 1) /* as many as there are positions */
+
 /* What is known of a value of ONNX. */
 typedef struct onnx_known {
     int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
@@ -26,6 +36,8 @@ typedef struct onnx_known {
     bool reshaped;   /* has `rank` dimensions `shape`, which the constant's tensor has not */
     int rank;        /* IMAGE_RANK or FLAT_RANK */
     int64_t shape[IMAGE_RANK];
+    onnx_sizes sizes;
+    bool is_softmax;  /* of the value; nothing but the network's output may be it */
     onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
     bool one;         /* position in each sample */
     int64_t pads[4];  /* zeros that a Pad puts above, left, below and right, which no value holds */

@@ -6,3 +6,8 @@ TEST(a_small_network_of_onnx_nodes)
 {
     assert_vision_directory("onnx", "net.onnx", "");
 }
+
+TEST(constants_and_activations_of_onnx_nodes)
+{
+    assert_vision_directory("onnx-elements", "net.onnx", "");
+}

@@ -1,5 +1,5 @@
-/* exp, tanh, erfc, erf and log(1 + e) in f32 as straight-line code, so that a loop over them becomes vector code;
- * libm's calls do not. No fused operations are assumed. */
+/* exp, tanh, erfc, erf and log(1 + e) in f32 as straight-line code, so that a loop over them
+ * becomes vector code; libm's calls do not. No fused operations are assumed. */
 #ifndef GRAIL_BACKEND_CPU_SPECIAL_H
 #define GRAIL_BACKEND_CPU_SPECIAL_H
 

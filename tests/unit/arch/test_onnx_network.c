@@ -171,7 +171,12 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Clip", "a nan", {{0}}, "has the bounds nan and inf"},
         {"PRelu", "a a", {{0}}, "its slopes are computed"},
         {"PRelu", "a d", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
-        {"Softmax", "a", {{0}}, "grail has no row for this operator"},
+        {"Softmax", "a", {{0}}, "reads 4 dimensions, expected [N, C]"},
+        {"Slice", "a v", {{0}}, "takes a part of a value"},
+        {"Gather", "v pair", {{0}}, "'v' has elements of FLOAT, expected integers"},
+        {"Concat", "pair a", {NUMBER("axis", 0)}, "its input 1 is no list of at most 4 integers"},
+        {"Cast", "a", {NUMBER("to", 10)}, "makes another type of it"},
+        {"Einsum", "a", {{0}}, "grail has no row for this operator"},
     };
 #undef LIST
 #undef PADS
