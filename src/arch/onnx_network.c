@@ -217,7 +217,7 @@ static grail_status add_blocks(graph *g, int output)
 
 /* -- the network ------------------------------------------------------------------------------- */
 
-/* The images: [N, 3, H, W], where sizes may be left open. */
+/* The images: [N, C, H, W], where H and W may be left open. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -229,26 +229,24 @@ static grail_status read_input(onnx_reading *r)
         count += is_constant ? 0 : 1;
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
-    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK ||
-        v->shape[1] != IMAGE_CHANNELS) {
+    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK || v->shape[1] < 1) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-                         "ONNX with one, of images: FLOAT [N, %d, height, width]",
-                         (long long)count, v == NULL ? "" : v->name, IMAGE_CHANNELS);
+                         "ONNX with one, of images: FLOAT [N, channels, height, width]",
+                         (long long)count, v == NULL ? "" : v->name);
     }
     const int64_t height = v->shape[2] > 0 ? v->shape[2] : 0;
     const int64_t width = v->shape[3] > 0 ? v->shape[3] : 0;
-    if (height != width) {
+    if ((height == 0) != (width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' is of images that are not square, which grail does "
-                         "not prepare",
-                         v->name);
+                         "the input '%.100s' states one of height and width; state both", v->name);
     }
+    r->g->channels = v->shape[1];
     r->g->image = (extent){height, width};
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = IMAGE_RANK,
-                                    .width = IMAGE_CHANNELS,
+                                    .width = v->shape[1],
                                     .readers = r->values[input].readers};
     return GRAIL_OK;
 }

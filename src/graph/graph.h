@@ -39,8 +39,9 @@ typedef struct graph {
     int block_count;
     int input, output; /* values: token ids or pixels, logits */
     input_kind input_kind;
-    extent image;    /* positions that the network expects; 0 = any */
-    double **tables; /* [table_count] owned: what rope and position nodes borrow */
+    extent image;     /* positions that the network expects; 0 = any */
+    int64_t channels; /* of images; usually IMAGE_CHANNELS */
+    double **tables;  /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     int64_t vocabulary; /* token ids are below it */
     bool one_width; /* in a block the FFNs of branches have one width, and others a multiple of it:

@@ -108,4 +108,33 @@ difference = abs(session.run(None, {"pixels": pixels})[0] - expected).max()
 assert difference < 1e-5, difference
 PYTHON
 done
+check "images that are grey and not square"
+"$python" - <<'PYTHON' || fail "$(cat stderr)"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(1)
+shapes = {"a": (6, 1, 3, 3), "b": (5, 6, 3, 3), "c": (4, 5)}
+tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
+nodes = [helper.make_node("Conv", ["pixels", "a"], ["x"]), helper.make_node("Relu", ["x"], ["r"]),
+         helper.make_node("Conv", ["r", "b"], ["y"]), helper.make_node("GlobalAveragePool", ["y"], ["p"]),
+         helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "c"], ["logits"], transB=1)]
+image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 1, 24, 40])
+logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 4])
+graph = helper.make_graph(nodes, "grey", [image], [logits], tensors)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "grey.onnx")
+PYTHON
+runs "$grail" inspect grey.onnx
+says "40 x 24 pixels, 4 classes" stdout
+rm -rf out
+refuses 1 "is 32 x 32 pixels, but the preset cifar does not resize and needs 40 x 24" \
+    "$grail" compress grey.onnx -o out --calib "$images" --preset cifar --sparsity 0.5
+runs "$grail" compress grey.onnx -o out --calib "$images" --preset imagenet --samples 24 --sparsity 0.5 --align 1 \
+    --selector random --compensate none --quiet
+runs "$grail" verify grey.onnx out/grey.onnx --data "$images" --preset imagenet
+runs "$grail" verify grey.onnx out/grey.onnx
+says ", holds (tolerance 0.001)" stdout
+rm -rf out
+runs "$grail" compress grey.onnx -o out --calib "$images" --preset imagenet --samples 24 --sparsity 0.5 --align 1 \
+    --heal model --heal-steps 2 --quiet
+says '"width": 40' out/report.json
 echo "all checks passed"

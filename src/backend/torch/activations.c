@@ -59,7 +59,8 @@ static void softplus(torch_frame *f, torch_tensor x, torch_tensor y)
 static const char *const values[ACTIVATION_KINDS] = {
     [ACTIVATION_SILU] = "aten::silu",       [ACTIVATION_RELU] = "aten::relu",
     [ACTIVATION_SIGMOID] = "aten::sigmoid", [ACTIVATION_HARD_SIGMOID] = "aten::hardsigmoid",
-    [ACTIVATION_TANH] = "aten::tanh",   };
+    [ACTIVATION_TANH] = "aten::tanh",
+};
 
 grail_status torch_run_activate(const operation *o)
 {

@@ -195,11 +195,14 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
 {
     network n = usual();
     assert_ok(open_network(directory, &n));
-    n.channels = 1;
+    n.channels = 4;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "reads 3 channels in a group, but there are 4");
+    n.channels = ONNX_ANY_SIZE;
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
         "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
-        "of images: FLOAT [N, 3, height, width]");
+        "of images: FLOAT [N, channels, height, width]");
     n = usual();
     n.has_more = true;
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, "the model has 2 input(s)");
