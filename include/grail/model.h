@@ -55,7 +55,8 @@ typedef struct grail_model_facts {
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
     int reads_images;   /* 1: images, with macs_per_token counted per image */
-    int64_t image_side; /* side that the network was made for, or its preset's; 0 = any */
+    int64_t image_side; /* side that the network was made for, or its preset's; 0 = any; the height
+                           of images that are not square */
     const char *preset; /* of image preprocessing, "checkpoint" where the checkpoint describes it
                            itself; NULL when it reads tokens, or what it describes cannot be used */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
@@ -65,7 +66,8 @@ typedef struct grail_model_facts {
     const char *const *notices; /* [notice_count]: what was taken of the checkpoint where it holds
                                    more than a network, and what is not read of it */
     int notice_count;
-    GRAIL_ROOM(8);
+    int64_t image_width;
+    GRAIL_ROOM(7);
 } grail_model_facts;
 
 GRAIL_API grail_status grail_model_describe(const grail_model *model,

@@ -56,6 +56,7 @@ class Facts:
     context: int
     reads_images: bool
     image_side: int
+    image_width: int
     preset: str | None
     classes: int
     gives_features: bool

@@ -130,14 +130,21 @@ grail_status model_check_written(const grail_model *model)
     return GRAIL_OK;
 }
 
-int64_t model_image_side(const grail_model *model)
+extent model_image_extent(const grail_model *model)
 {
     enum { USUAL_SIDE = 224 };
     if (model->graph->image.height > 0) {
-        return model->graph->image.height;
+        return model->graph->image;
     }
-    const int64_t side = model->preparation == NULL ? 0 : model->preparation->what.side;
-    return side > 0 ? side : USUAL_SIDE;
+    const int64_t known = model->preparation == NULL ? 0 : model->preparation->what.side;
+    const int64_t side = known > 0 ? known : USUAL_SIDE;
+    return (extent){.height = side, .width = side};
+}
+
+extent model_usual_positions(const grail_model *model)
+{
+    return model->graph->input_kind == INPUT_IMAGES ? model_image_extent(model)
+                                                    : (extent){.height = 1, .width = 1};
 }
 
 grail_dtype model_usual_dtype(const grail_model *m)
@@ -177,13 +184,12 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .notices = (const char *const *)model->notices,
         .notice_count = model->notice_count,
     };
-    const int64_t side = facts.reads_images ? model_image_side(model) : 1;
-    const extent own = model->graph->image;
+    const extent positions = model_usual_positions(model);
     const size_t cache_bits = dtype_bits(model->tensors[0]->dtype);
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_widths(g, widths));
-    TRY(graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents));
+    TRY(graph_extents(model->graph, positions, extents));
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         facts.macs_per_token += node_products(g, n, extents[n->output]);
@@ -208,7 +214,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         facts.bytes += (int64_t)bytes;
     }
     if (facts.reads_images) {
-        facts.image_side = side;
+        facts.image_side = positions.height;
+        facts.image_width = positions.width;
         facts.preset = model->preparation == NULL ? NULL : model->preparation->what.name;
         facts.classes = model->graph->classes;
     }

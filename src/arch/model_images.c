@@ -17,7 +17,16 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
                       checkpoint_path(model->checkpoint));
         return error_about(status, "path");
     }
-    if (source->size == 0 && g->image.height > 0) {
+    const bool is_square = g->image.height == g->image.width;
+    if (source->pixels != NULL && (!is_square || g->channels != IMAGE_CHANNELS)) {
+        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                     "images in memory are square and of %d channels, but the "
+                                     "network reads %lld x %lld of %lld",
+                                     IMAGE_CHANNELS, (long long)g->image.width,
+                                     (long long)g->image.height, (long long)g->channels),
+                           "pixels");
+    }
+    if (source->size == 0 && is_square && g->image.height > 0) {
         source->size = g->image.height;
     }
     return GRAIL_OK;
@@ -35,8 +44,16 @@ grail_status model_describe_images(const grail_model *model, const grail_image_s
     TRY(model_image_source(model, &filled));
     TRY(model_preparation_use(model, &p));
     const int64_t side = filled.size > 0 ? filled.size : p->side;
-    TRY(buffer_format(&text, "%lld x %lld pixels", (long long)side, (long long)side));
-    if (p->edges != IMAGE_NOT_RESIZED) {
+    const extent own = model->graph->image;
+    const bool is_exact = filled.size == 0 && own.height != own.width;
+    TRY(buffer_format(&text, "%lld x %lld pixels", (long long)(is_exact ? own.width : side),
+                      (long long)(is_exact ? own.height : side)));
+    if (model->graph->channels == 1) {
+        TRY(buffer_format(&text, ", grey"));
+    }
+    if (is_exact && p->edges != IMAGE_NOT_RESIZED) {
+        TRY(buffer_format(&text, ", resized to that (%s)", image_filter_name(p->filter)));
+    } else if (p->edges != IMAGE_NOT_RESIZED) {
         TRY(buffer_format(&text, ", %s resized to %lld (%s%s%s)",
                           p->edges == IMAGE_BOTH_EDGES ? "both edges" : "the shorter edge",
                           (long long)image_resized_length(p, side), image_filter_name(p->filter),
@@ -101,6 +118,8 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
                      "files");
     }
     TRY(status);
+    const extent own = filled.size > 0 ? (extent){0} : model->graph->image;
+    TRY(image_set_fit(set, own.height, own.width, model->graph->channels));
     TRY(name_classes(model, set));
     *out = set;
     set = NULL;

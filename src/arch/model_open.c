@@ -472,6 +472,14 @@ static grail_status note_groups(grail_model *m)
                                   count, g->parameters[g->nodes[first].weight].name);
 }
 
+static grail_status note_softmax(grail_model *m)
+{
+    return m->graph->before_softmax
+               ? model_add_notice(m, "its last node is a Softmax, which results keep; logits, and "
+                                     "what is compared, are what that reads")
+               : GRAIL_OK;
+}
+
 /* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
@@ -513,6 +521,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
     CHECK(note_groups(m));
+    CHECK(note_softmax(m));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }

@@ -117,6 +117,10 @@ grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
 grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_laid_input(r, i, out));
+    if ((*out)->form == ONNX_PROBABILITIES) {
+        return onnx_misfit("reads what a Softmax makes, for which grail has a row at the output "
+                           "alone");
+    }
     if ((*out)->form != ONNX_VALUE) {
         return onnx_misfit("reads the scores of attention, such as to mask some; grail has no row "
                            "for that");

@@ -377,6 +377,14 @@ static grail_status translate_activation(translation *t, const node *n, translat
         CHECK(emit_real(t, "Add", y->name, 3.0, &y->name));
         CHECK(emit_relu6(t, y->name, &y->name));
         return emit_real(t, "Div", y->name, 6.0, &y->name);
+    case ACTIVATION_TANH:
+        return emit_one(t, "Tanh", y->name, &y->name);
+    case ACTIVATION_ERF:
+        return emit_one(t, "Erf", y->name, &y->name);
+    case ACTIVATION_ELU:
+        return emit_one(t, "Elu", y->name, &y->name);
+    case ACTIVATION_SOFTPLUS:
+        return emit_one(t, "Softplus", y->name, &y->name);
     case ACTIVATION_KINDS:
         break;
     }
@@ -630,9 +638,8 @@ static grail_status declare_graph(const grail_model *model, extent image, onnx_w
     TRY(graph_extents(g, image, extents));
     t.widths = widths;
     t.extents = extents;
-    TRY(onnx_add_input(
-        w, "pixels", 4,
-        (const int64_t[]){ONNX_ANY_SIZE, IMAGE_CHANNELS, image.height, image.width}));
+    TRY(onnx_add_input(w, "pixels", 4,
+                       (const int64_t[]){ONNX_ANY_SIZE, g->channels, image.height, image.width}));
     t.values[g->input] = (translated){.name = {"pixels"}, .layout = LAYOUT_IMAGE};
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
@@ -746,7 +753,7 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
              "checkpoint with a tool for decoders",
              checkpoint_path(model->checkpoint));
     }
-    found.side = chosen->side > 0 ? chosen->side : model_image_side(model);
+    found.side = chosen->side > 0 ? chosen->side : model_image_extent(model).height;
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));
     TRY(onnx_writer_create(&w));

@@ -4,6 +4,7 @@
 
 #include "arch/loader_lines.h"
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_patterns.h"
 
@@ -243,7 +244,7 @@ static grail_status add_blocks(graph *g, int output)
 
 /* -- the network ------------------------------------------------------------------------------- */
 
-/* The images: [N, 3, H, W], where sizes may be left open. */
+/* The images: [N, C, H, W], where H and W may be left open. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -255,27 +256,25 @@ static grail_status read_input(onnx_reading *r)
         count += is_constant ? 0 : 1;
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
-    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK ||
-        v->shape[1] != IMAGE_CHANNELS) {
+    if (count != 1 || v->element != ONNX_FLOAT || v->rank != IMAGE_RANK || v->shape[1] < 1) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-                         "ONNX with one, of images: FLOAT [N, %d, height, width]",
-                         (long long)count, v == NULL ? "" : v->name, IMAGE_CHANNELS);
+                         "ONNX with one, of images: FLOAT [N, channels, height, width]",
+                         (long long)count, v == NULL ? "" : v->name);
     }
     const int64_t height = v->shape[2] > 0 ? v->shape[2] : 0;
     const int64_t width = v->shape[3] > 0 ? v->shape[3] : 0;
-    if (height != width) {
+    if ((height == 0) != (width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' is of images that are not square, which grail does "
-                         "not prepare",
-                         v->name);
+                         "the input '%.100s' states one of height and width; state both", v->name);
     }
+    r->g->channels = v->shape[1];
     r->g->image = (extent){height, width};
     r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = IMAGE_RANK,
-                                    .width = IMAGE_CHANNELS,
+                                    .width = v->shape[1],
                                     .readers = r->values[input].readers};
     return GRAIL_OK;
 }
@@ -296,13 +295,14 @@ static grail_status read_output(onnx_reading *r, int *output)
     onnx_known *k = &r->values[f->outputs[0]];
     CHECK(onnx_settle(r, k));
     const node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK) {
+    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK || onnx_has_layout(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is not of one row [N, classes] for each image; grail "
                          "narrows classifiers of ONNX, and what gives features",
                          v->name);
     }
     r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
+    r->g->before_softmax = k->form == ONNX_PROBABILITIES;
     *output = k->value;
     return GRAIL_OK;
 }
@@ -382,7 +382,7 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_i
 {
     const onnx_attribute *a = c->attribute;
     const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
-    const size_t count = t != NULL                  ? t->view.bytes / sizeof(int64_t)
+    const size_t count = t != NULL ? t->view.bytes / (dtype_bits(t->view.dtype) / 8)
                          : a->kind == ONNX_INTEGERS ? (size_t)a->count
                                                     : 1;
     CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));

@@ -51,9 +51,10 @@ typedef struct onnx_linear {
 /* What a value is that is no value of the graph. */
 typedef enum onnx_form {
     ONNX_VALUE,
-    ONNX_SCORES, /* of query and key, times the factor */
-    ONNX_SHARES, /* their softmax */
-    ONNX_TOKEN,  /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
+    ONNX_SCORES,        /* of query and key, times the factor */
+    ONNX_SHARES,        /* their softmax */
+    ONNX_PROBABILITIES, /* of logits, which are the value; at the output alone */
+    ONNX_TOKEN,         /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
     ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
 } onnx_form;
 

@@ -73,15 +73,17 @@ out:
     return status;
 }
 
-static grail_status find_pixels(const tensor_file *file, const char *path, const tensor_view **out)
+static grail_status find_pixels(const tensor_file *file, const char *path, int64_t channels,
+                                const tensor_view **out)
 {
     const tensor_view *pixels = tensor_file_find(file, "pixels");
     if (pixels == NULL || pixels->dtype != GRAIL_DTYPE_F32 || pixels->rank != 4 ||
-        pixels->shape[3] != IMAGE_CHANNELS) {
+        pixels->shape[3] != channels) {
         return error_set(
             GRAIL_ERROR_ARGUMENT,
-            "%s: expected a tensor 'pixels' of type F32 and shape [images, height, width, %d]",
-            path, IMAGE_CHANNELS);
+            "%s: expected a tensor 'pixels' of type F32 and shape [images, height, width, "
+            "%lld]",
+            path, (long long)channels);
     }
     *out = pixels;
     return GRAIL_OK;
@@ -121,7 +123,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     }
     TRY(measured_open(model, NULL, compute, &n));
     TRY(safetensors_open(pixels_path, &file));
-    TRY(find_pixels(file, pixels_path, &pixels));
+    TRY(find_pixels(file, pixels_path, model->graph->channels, &pixels));
     TRY(matrix_pool_create(n.backend, &pool));
     TRY(execution_create(model->graph, n.backend, pool, &e));
     TRY(run_all(model, e, n.store, pixels));

@@ -80,7 +80,7 @@ grail_status execution_begin(execution *e, batch_shape shape, batch_input input)
     }
     if (input.pixels != NULL) {
         matrix place = {0};
-        CHECK(execution_make(e, e->graph->input, IMAGE_CHANNELS, &place));
+        CHECK(execution_make(e, e->graph->input, e->graph->channels, &place));
         CHECK(matrix_upload_f32(place, input.pixels));
     }
     return GRAIL_OK;

@@ -10,6 +10,7 @@ grail_status graph_create(graph **out)
     g->value_count = 1;
     g->input = 0;
     g->output = GRAPH_NONE;
+    g->channels = IMAGE_CHANNELS;
     *out = g;
     return GRAIL_OK;
 }
@@ -303,7 +304,7 @@ void graph_block_range(const graph *g, int block, int *begin, int *end)
 
 grail_status graph_widths(const graph *g, int64_t *widths)
 {
-    widths[g->input] = g->input_kind == INPUT_IMAGES ? IMAGE_CHANNELS : 1;
+    widths[g->input] = g->input_kind == INPUT_IMAGES ? g->channels : 1;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         int64_t in[NODE_MAX_INPUTS] = {0};

@@ -40,6 +40,7 @@ typedef struct node {
         double cap;    /* soft cap */
         clamp_attributes clamp;
         affine_attributes affine;
+        double slope; /* prelu */
         join_attributes join;
         slice_attributes slice;
         bool repeats_second; /* product, sum: the second input has one position per sample, or one

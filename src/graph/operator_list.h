@@ -36,6 +36,10 @@ OPERATOR(AFFINE, affine, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit,
          .in_place = IN_PLACE_ANY, .per_channel = true, .may_overflow = true,
          .looks_at_inputs = true)
 
+/* x, slope x * weight below 0, per channel; the weight may be missing */
+OPERATOR(PRELU, prelu, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit, .per_channel = true,
+         .may_overflow = true, .looks_at_inputs = true)
+
 /* min(max(x, low), high) + offset */
 OPERATOR(CLAMP, clamp, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_inputs = true)

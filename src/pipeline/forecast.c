@@ -239,12 +239,10 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
                             extent *extents)
 {
     const grail_model *model = r->request->model;
-    const bool of_images = model->graph->input_kind == INPUT_IMAGES;
-    const int64_t side = of_images ? model_image_side(model) : 1;
     const int64_t usual = model->context < USUAL_CONTEXT ? model->context : USUAL_CONTEXT;
     const int64_t length = options->read.text.context > 0 ? options->read.text.context : usual;
     CHECK(graph_widths(r->request->graph, widths));
-    CHECK(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
+    CHECK(graph_extents(r->request->graph, model_usual_positions(model), extents));
     r->widths = widths;
     r->extents = extents;
     const calibration *named = r->request->samples;
@@ -252,6 +250,7 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     r->count = named->count > 0            ? named->count
                : options->read.samples > 0 ? options->read.samples
                                            : usual_samples(r->request->graph, length);
+    const bool of_images = model->graph->input_kind == INPUT_IMAGES;
     r->samples = (double)r->count * (of_images ? 1.0 : (double)tokens);
     return GRAIL_OK;
 }

@@ -7,9 +7,11 @@ ViT by PyTorch's dynamo exporter, whose attention goes through [positions, sampl
 older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_convnext:
 torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
 
-vision/onnx: residual blocks with and without a projection, BatchNormalization,
+onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers.
+that lie transposed, a weight in a Constant and one stored as numbers. onnx-elements: constants that are added,
+multiplied or divided by, reshaped or not; activations, some written as several nodes; a Reshape whose target is
+computed, and a Softmax behind the logits.
 
 usage: make_onnx_golden.py [FOLDER ...]
 """
@@ -24,13 +26,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from golden_file import write_safetensors
 
-OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
+OUT = pathlib.Path(__file__).resolve().parent / "vision"
 SIDE, CLASSES = 32, 10
 
 
 class Network:
-    def __init__(self):
-        self.random = numpy.random.default_rng(3)
+    def __init__(self, seed=3):
+        self.random = numpy.random.default_rng(seed)
         self.nodes, self.tensors = [], []
 
     def node(self, operator, inputs, name, **attributes):
@@ -102,27 +104,87 @@ def build():
     return n
 
 
+def build_elements():
+    n = Network(7)
+    for name, value in (("half", 0.5), ("one", 1), ("three", 3), ("six", 6), ("zero", 0), ("cube", 0.044715),
+                        ("slope", (2 / numpy.pi) ** 0.5), ("root", 2 ** 0.5)):
+        n.tensor(name, numpy.float32(value))
+
+    def positive(name, *shape):
+        return n.tensor(name, n.random.uniform(0.5, 2, shape).astype(numpy.float32))
+
+    def convolve(x, name, out, width):
+        return n.conv(x, name, (out, width, 3, 3), pads=[1, 1, 1, 1])
+
+    x = n.node("Sub", ["pixels", n.normal("mean", 1, 3, 1, 1, scale=0.3)], "centred")
+    x = n.node("Div", [x, positive("deviation", 3, 1, 1)], "scaled")
+    # hard-swish, behind a bias as Paddle writes it
+    x = convolve(x, "a", 12, 3)
+    n.node("Reshape", [n.normal("a.bias", 12, scale=0.1), n.tensor("a.shape", numpy.array([1, 12, 1, 1]))], "a_bias")
+    x = n.node("Add", ["a_bias", x], "a_sum")
+    gate = n.node("Clip", [n.node("Add", [x, "three"], "a_shifted"), "zero", "six"], "a_gate")
+    h = n.node("Div", [n.node("Mul", [x, gate], "a_product"), "six"], "a_swish")
+    # constants of channels on either side, and a layer scale before the sum
+    x = n.node("Sub", [convolve(h, "b", 10, 12), n.normal("b.bias", 10, 1, 1, scale=0.1)], "b_biased")
+    x = n.node("Mul", [n.normal("b.factor", 1, 10, 1, 1, scale=0.3, shift=1), x], "b_scaled")
+    x = n.node("LeakyRelu", [x], "b_act", alpha=0.2)
+    x = n.node("Sub", [n.normal("b.shift", 10, 1, 1, scale=0.3), n.node("Div", [x, positive("b.divisor", 10, 1, 1)], "b_divided")],
+               "b_turned")
+    x = n.node("PRelu", [convolve(x, "c", 9, 10), positive("c.slopes", 9, 1, 1)], "c_act")
+    x = n.node("Elu", [convolve(x, "d", 8, 9)], "d_act", alpha=0.7)
+    x = n.node("HardSigmoid", [convolve(x, "e", 7, 8)], "e_act")
+    x = n.node("Mish", [convolve(x, "f", 8, 7)], "f_act")
+    x = convolve(x, "g", 12, 8)
+    n.node("Unsqueeze", [n.normal("g.scale", 12, scale=0.3), n.tensor("g.axes", numpy.array([1, 2]))], "g_scale")
+    h = n.node("Add", [h, n.node("Mul", [x, "g_scale"], "g_scaled")], "g_sum")
+    # GELU with erf and with tanh, and SiLU, node by node
+    x = convolve(h, "i", 11, 12)
+    y = n.node("Erf", [n.node("Div", [x, "root"], "i_divided")], "i_erf")
+    y = n.node("Mul", [x, n.node("Add", [y, "one"], "i_gate")], "i_product")
+    x = convolve(n.node("Mul", [y, "half"], "i_gelu"), "j", 10, 11)
+    y = n.node("Mul", ["cube", n.node("Mul", [n.node("Mul", [x, x], "j_square"), x], "j_cube")], "j_term")
+    y = n.node("Tanh", [n.node("Mul", [n.node("Add", [x, y], "j_inner"), "slope"], "j_scaled")], "j_tanh")
+    y = n.node("Mul", [n.node("Mul", ["half", x], "j_half"), n.node("Add", ["one", y], "j_gate")], "j_gelu")
+    x = convolve(y, "k", 12, 10)
+    x = n.node("Mul", [x, n.node("Sigmoid", [n.node("Softplus", [x], "k_plus")], "k_gate")], "k_silu")
+    x = n.node("Clip", [x, n.tensor("low", numpy.float32(-0.2))], "k_clipped")
+    # logits and probabilities
+    x = n.node("GlobalAveragePool", [x], "pooled")
+    size = n.node("Cast", [n.node("Shape", [x], "shape")], "sizes", to=TensorProto.INT32)
+    first = [n.tensor(f"at_{i}", numpy.array([i])) for i in (0, 1)]
+    size = n.node("Slice", [size, *first], "samples")
+    n.tensors.append(helper.make_tensor("width", TensorProto.INT32, [1], [12]))
+    target = n.node("Concat", [n.node("Cast", [size], "samples_long", to=TensorProto.INT64),
+                               n.node("Cast", ["width"], "width_long", to=TensorProto.INT64)], "target", axis=-1)
+    x = n.node("Reshape", [x, target], "features")
+    x = n.node("MatMul", [x, n.normal("l.weight", 12, CLASSES, scale=1.5)], "l")
+    x = n.node("Add", [x, n.normal("l.bias", CLASSES, scale=0.1)], "logits")
+    n.node("Identity", [n.node("Softmax", [x], "shares", axis=1)], "probabilities")
+    return n
+
+
 def write(folder, model, random):
     """The model and its logits of two images."""
-    out = OUT.parent / folder
+    out = OUT / folder
     out.mkdir(parents=True, exist_ok=True)
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, out / "net.onnx")
-    session = onnxruntime.InferenceSession(str(out / "net.onnx"), providers=["CPUExecutionProvider"])
+    if model.graph.output[0].name != "logits":
+        model.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     pixels = random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
-    answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
+    answers = session.run(["logits"], {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
     write_safetensors(out / "golden.safetensors", {"pixels": pixels, "logits": answers[0]},
                       {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
 
 
-def make_nodes():
-    n = build()
+def make_nodes(folder, n, output="logits", opset=17):
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])
-    graph = helper.make_graph(n.nodes, "small", [image], [logits], n.tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    rows = helper.make_tensor_value_info(output, TensorProto.FLOAT, ["N", CLASSES])
+    graph = helper.make_graph(n.nodes, "small", [image], [rows], n.tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8,
                               producer_name="make_onnx_golden.py")
-    write("onnx", onnx.shape_inference.infer_shapes(model), n.random)
+    write(folder, onnx.shape_inference.infer_shapes(model), n.random)
 
 
 def export(folder, network, **options):
@@ -168,11 +230,17 @@ def make_transformers(folders):
             num_classes=CLASSES), dynamo=True)
 
 
+NODES = {"onnx": lambda folder: make_nodes(folder, build()),
+         "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18)}
+TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_convnext"]
+
+
 def main():
-    folders = sys.argv[1:] or ["onnx", "onnx_vit", "onnx_deit", "onnx_convnext"]
-    if "onnx" in folders:
-        make_nodes()
-    if folders != ["onnx"]:
+    folders = sys.argv[1:] or [*NODES, *TRANSFORMERS]
+    for folder in folders:
+        if folder in NODES:
+            NODES[folder](folder)
+    if set(folders) & set(TRANSFORMERS):
         make_transformers(folders)
 
 

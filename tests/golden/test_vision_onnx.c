@@ -17,3 +17,8 @@ TEST(channels_behind_positions_and_before_them)
 {
     assert_vision_directory("onnx_convnext", "net.onnx", "");
 }
+
+TEST(constants_and_activations_of_onnx_nodes)
+{
+    assert_vision_directory("onnx-elements", "net.onnx", "");
+}

@@ -43,14 +43,15 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
             "labels");
     }
     CHECK(cifar_open(source->path, source->split, &set->cifar));
-    if (set->rule.edges == IMAGE_NOT_RESIZED && set->rule.side != CIFAR_SIDE) {
+    if (set->rule.edges == IMAGE_NOT_RESIZED &&
+        (set->rule.height != CIFAR_SIDE || set->rule.width != CIFAR_SIDE)) {
         return error_about(
             error_set(
                 GRAIL_ERROR_ARGUMENT,
                 "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
                 "that resizes, or leave out the size",
-                source->path, set->rule.preset, (long long)set->rule.side,
-                (long long)set->rule.side),
+                source->path, set->rule.preset, (long long)set->rule.width,
+                (long long)set->rule.height),
             "preset size");
     }
     /* SHA-256 over one line per batch, which holds the hash of its file */
@@ -81,7 +82,10 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
     if (source->pixels != NULL) {
         TRY(pixels_check(source, source->size, &set->classes));
         pixels_hash(source->pixels, set->hash);
-        set->rule = (image_rule){.preset = "none", .side = source->pixels->side};
+        set->rule = (image_rule){.preset = "none",
+                                 .height = source->pixels->side,
+                                 .width = source->pixels->side,
+                                 .channels = 3};
         set->pixels = *source->pixels;
     } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
@@ -149,9 +153,14 @@ int64_t image_set_count(const image_set *set)
                            : set->folder.count;
 }
 
-int64_t image_set_side(const image_set *set)
+grail_status image_set_fit(image_set *set, int64_t height, int64_t width, int64_t channels)
 {
-    return set->rule.side;
+    return in_memory(set) ? GRAIL_OK : image_rule_fit(&set->rule, height, width, channels);
+}
+
+const image_rule *image_set_rule(const image_set *set)
+{
+    return &set->rule;
 }
 
 int64_t image_set_label(const image_set *set, int64_t i)
@@ -239,7 +248,8 @@ static grail_status load_image(const image_job *job, int64_t i)
     grail_status status = GRAIL_OK;
     const image_set *set = job->set;
     const int64_t index = job->indices[i];
-    float *out = job->pixels + (size_t)i * (size_t)(set->rule.side * set->rule.side * 3);
+    float *out =
+        job->pixels + (size_t)(i * set->rule.height * set->rule.width * set->rule.channels);
     image picture = {0};
     buffer bytes = {0};
     if (in_memory(set)) {

@@ -120,10 +120,17 @@ grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const in
                                 const int64_t values[])
 {
     written_tensor *t = NULL;
-    CHECK(
-        change_tensor(e, tensor, rank, shape, e->file->tensors[tensor].element == ONNX_INT64, &t));
+    const bool is_short = e->file->tensors[tensor].element == ONNX_INT32;
+    const bool is_long = e->file->tensors[tensor].element == ONNX_INT64;
+    CHECK(change_tensor(e, tensor, rank, shape, is_short || is_long, &t));
     CHECK(memory_new(&t->integers, t->view.bytes, 1));
-    memcpy(t->integers, values, t->view.bytes);
+    for (size_t i = 0; is_short && i < t->view.bytes / sizeof(int32_t); i++) {
+        const int32_t value = (int32_t)values[i];
+        memcpy((unsigned char *)t->integers + i * sizeof value, &value, sizeof value);
+    }
+    if (is_long) {
+        memcpy(t->integers, values, t->view.bytes);
+    }
     return GRAIL_OK;
 }
 

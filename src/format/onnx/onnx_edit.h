@@ -24,7 +24,7 @@ void onnx_edit_free(onnx_edit *e); /* NULL is allowed */
  * called when the model is written. A shared tensor changes for all that read it. */
 grail_status onnx_edit_tensor(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
                               onnx_values give, void *context) GRAIL_MUST_CHECK;
-/** The same for a tensor of INT64, whose values are copied. */
+/** The same for a tensor of INT64 or INT32, whose values are copied. */
 grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
                                 const int64_t values[]) GRAIL_MUST_CHECK;
 /** Replaces the attributes of a node, which are copied; those of the file may be among them,

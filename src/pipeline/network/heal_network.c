@@ -54,16 +54,17 @@ static int64_t reflected(int64_t place, int64_t count)
     return inside < count ? inside : 2 * (count - 1) - inside;
 }
 
-static void copy_image(const extent *positions, augmentation a, const float *in, float *out)
+static void copy_image(const calibration *c, augmentation a, const float *in, float *out)
 {
+    const extent *positions = &c->positions;
     for (int64_t row = 0; row < positions->height; row++) {
         const float *line =
-            in + reflected(row - a.down, positions->height) * positions->width * IMAGE_CHANNELS;
+            in + reflected(row - a.down, positions->height) * positions->width * c->channels;
         for (int64_t column = 0; column < positions->width; column++) {
             const int64_t moved = reflected(column - a.right, positions->width);
             const int64_t from = a.mirrored ? positions->width - 1 - moved : moved;
-            memcpy(out, line + from * IMAGE_CHANNELS, IMAGE_CHANNELS * sizeof out[0]);
-            out += IMAGE_CHANNELS;
+            memcpy(out, line + from * c->channels, (size_t)c->channels * sizeof out[0]);
+            out += c->channels;
         }
     }
 }
@@ -71,13 +72,13 @@ static void copy_image(const extent *positions, augmentation a, const float *in,
 static grail_status copy_images(const calibration *c, const sample_part *part, uint64_t seed,
                                 int64_t step, float **out)
 {
-    const int64_t size = c->positions.height * c->positions.width * IMAGE_CHANNELS;
+    const int64_t size = c->positions.height * c->positions.width * c->channels;
     const grail_status status = memory_new_unset(out, (size_t)(part->count * size), sizeof **out);
     for (int64_t i = 0; status == GRAIL_OK && i < part->count; i++) {
         const int64_t sample = part->samples[i];
         const augmentation a =
             seed == 0 ? (augmentation){0} : draw(&c->positions, seed, step, sample);
-        copy_image(&c->positions, a, c->pixels + sample * size, *out + i * size);
+        copy_image(c, a, c->pixels + sample * size, *out + i * size);
     }
     return status;
 }

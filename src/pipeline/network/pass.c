@@ -174,7 +174,7 @@ static grail_status begin_leg(const calibration *samples, const leg *l, portion 
         const int64_t before = p.slice.first * shape.positions.height * shape.positions.width;
         input = calibration_input(samples, p.batch);
         input.ids = input.ids == NULL ? NULL : input.ids + before;
-        input.pixels = input.pixels == NULL ? NULL : input.pixels + before * IMAGE_CHANNELS;
+        input.pixels = input.pixels == NULL ? NULL : input.pixels + before * g->channels;
     }
     shape.samples = p.slice.count;
     CHECK(execution_begin(e, shape, input));

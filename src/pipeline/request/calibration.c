@@ -269,7 +269,10 @@ static grail_status describe_images(const grail_model *model, calibration *c,
     CHECK(json_put(c->description, "images", json_text(image_source_place(source))));
     CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
-    CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
+    CHECK(json_put(c->description, "side", json_integer(image_set_rule(set)->height)));
+    if (image_set_rule(set)->width != image_set_rule(set)->height) {
+        CHECK(json_put(c->description, "width", json_integer(image_set_rule(set)->width)));
+    }
     if (source->preset == NULL && model->preparation != NULL) {
         CHECK(describe_preprocessing(model, c->description));
     }
@@ -315,13 +318,13 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
-    size_t pixels = (size_t)IMAGE_CHANNELS;
-    const int64_t side = image_set_side(set);
-    if (!size_multiply(pixels, (size_t)(side * side), &pixels) ||
+    const image_rule *rule = image_set_rule(set);
+    size_t pixels = (size_t)rule->channels;
+    if (!size_multiply(pixels, (size_t)(rule->height * rule->width), &pixels) ||
         !size_multiply(pixels, (size_t)c->count, &pixels)) {
         FAIL(GRAIL_ERROR_MEMORY,
-             "%lld images with a side of %lld pixels are too large to address; use fewer samples",
-             (long long)c->count, (long long)side);
+             "%lld images of %lld x %lld pixels are too large to address; use fewer samples",
+             (long long)c->count, (long long)rule->width, (long long)rule->height);
     }
     TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
     TRY(image_set_sample(set, c->count, seed, indices));
@@ -331,7 +334,8 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
         TRY(image_set_load(set, c->count, indices, c->pixels));
     }
     TRY(hash_sample(set, indices, c));
-    c->positions = (extent){.height = side, .width = side};
+    c->positions = (extent){.height = rule->height, .width = rule->width};
+    c->channels = rule->channels;
 out:
     memory_free(indices);
     return status;
@@ -431,7 +435,7 @@ batch_shape calibration_shape(const calibration *c, int64_t batch)
 batch_input calibration_input(const calibration *c, int64_t batch)
 {
     const int64_t first = c->firsts[batch];
-    const int64_t pixels = first * c->positions.height * c->positions.width * IMAGE_CHANNELS;
+    const int64_t pixels = first * c->positions.height * c->positions.width * c->channels;
     return (batch_input){
         .ids = c->windows.ids == NULL ? NULL : c->windows.ids + window_start(&c->windows, first),
         .pixels = c->pixels == NULL ? NULL : c->pixels + pixels,

@@ -16,6 +16,7 @@ typedef struct calibration {
     float *pixels;    /* images [count, height, width, 3], owned; NULL for a dry run */
     int64_t count;    /* number of samples; 0 when nothing needs data */
     extent positions; /* of one sample; of documents in the mean */
+    int64_t channels; /* of images */
     int64_t *firsts;  /* [batch_count + 1] the first sample of each batch, owned */
     int64_t batch_count;
     json_t *description; /* for report.json, owned */

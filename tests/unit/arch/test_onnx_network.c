@@ -168,8 +168,14 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Transpose", "a", {LIST("perm", 3)}, "its 'perm' is no order of 4 dimensions"},
         {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
-        {"Clip", "a", {{0}}, "has no lower or no upper bound"},
-        {"Softmax", "a", {{0}}, "grail has no row for this operator"},
+        {"Clip", "a nan", {{0}}, "has the bounds nan and inf"},
+        {"PRelu", "a a", {{0}}, "its slopes are computed"},
+        {"PRelu", "a d", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
+        {"Softmax", "a", {{0}}, "reads 4 dimensions, expected [N, C]"},
+        {"Gather", "v pair", {{0}}, "takes parts that are computed, or more than one"},
+        {"Concat", "pair a", {NUMBER("axis", 0)}, "its input 0 is a constant"},
+        {"Cast", "a", {NUMBER("to", 10)}, "makes values of another type than FLOAT"},
+        {"Einsum", "a", {{0}}, "grail has no row for this operator"},
     };
 #undef LIST
 #undef PADS
@@ -188,11 +194,14 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
 {
     network n = usual();
     assert_ok(open_network(directory, &n));
-    n.channels = 1;
+    n.channels = 4;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "reads 3 channels in a group, but there are 4");
+    n.channels = ONNX_ANY_SIZE;
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
         "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
-        "of images: FLOAT [N, 3, height, width]");
+        "of images: FLOAT [N, channels, height, width]");
     n = usual();
     n.has_more = true;
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, "the model has 2 input(s)");

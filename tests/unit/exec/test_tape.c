@@ -308,6 +308,20 @@ static int affine(hand_network *n, const char *weight, const char *bias, affine_
     return made;
 }
 
+/* x, slope x * weight below 0 */
+static int slope_of(hand_network *n, const char *weight, double slope, int x)
+{
+    const int64_t channels = 5;
+    node p = node_of(NODE_PRELU, 0, x, GRAPH_NONE);
+    int made = 0;
+    p.slope = slope;
+    if (weight != NULL) {
+        assert_ok(graph_add_parameter(n->g, weight, 1, &channels, &p.weight));
+    }
+    assert_ok(graph_add_node(n->g, &p, &made));
+    return made;
+}
+
 HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
@@ -322,6 +336,8 @@ HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
     h = affine(n, NULL, NULL, (affine_attributes){0.5, 0.0},
                hand_activation(n, ACTIVATION_GELU, h));
     h = affine(n, NULL, NULL, (affine_attributes){1.0, 0.0}, h);
+    h = slope_of(n, "slopes", -0.7, hand_norm(n, NODE_BATCH_NORM, "n", 5, h));
+    h = slope_of(n, NULL, 0.2, h);
     h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
