@@ -254,19 +254,24 @@ static grail_status give_laid(onnx_reading *r, dimensions *d, onnx_known like)
 static grail_status sizes_of_constant(const onnx_reading *r, onnx_numbers *out)
 {
     const onnx_numbers *computed = &r->numbers[r->node->inputs[0]];
-    const int64_t tensor = onnx_known_input(r, 0)->tensor;
-    const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
-    if (t == NULL && !computed->is_known) {
+    const onnx_known *k = onnx_known_input(r, 0);
+    const tensor_view *t = k->tensor < 0 ? NULL : &r->file->tensors[k->tensor].view;
+    const int64_t list[] = {computed->count};
+    const int64_t matrix[] = {computed->columns > 0 ? computed->count / computed->columns : 0,
+                              computed->columns};
+    const int64_t *shape = k->form == ONNX_TABLE || k->reshaped ? k->shape
+                           : t != NULL                          ? t->shape
+                           : computed->rank == 2                ? matrix
+                                                                : list;
+    if (t == NULL && k->form != ONNX_TABLE && !computed->is_known) {
         return onnx_misfit("is of sizes that are not known");
     }
-    out->count = t == NULL ? computed->rank : t->rank;
+    out->count = k->form == ONNX_TABLE || k->reshaped ? k->rank
+                 : t != NULL                          ? t->rank
+                                                      : computed->rank;
     for (int i = 0; i < out->count; i++) {
-        const int64_t rows = computed->rank == 2 ? computed->count / computed->columns : 0;
-        const int64_t size = computed->rank < 2 ? computed->count
-                             : i == 0           ? rows
-                                                : computed->columns;
-        out->items[i] = (onnx_number){
-            .factor = t == NULL ? size : t->shape[i], .tensor = -1, .of = {.value = GRAPH_NONE}};
+        out->items[i] =
+            (onnx_number){.factor = shape[i], .tensor = -1, .of = {.value = GRAPH_NONE}};
     }
     return GRAIL_OK;
 }

@@ -4,6 +4,7 @@
 #include "arch/onnx_indices.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_shapes.h"
+#include "arch/onnx_tables.h"
 
 static const struct {
     const char *name;
@@ -24,6 +25,9 @@ grail_status onnx_read_node(onnx_reading *r, int64_t i)
     }
     if (onnx_computes_numbers(r)) {
         return onnx_in_node(r, onnx_read_numbers(r));
+    }
+    if (onnx_makes_table(r)) {
+        return onnx_in_node(r, onnx_read_table(r));
     }
     if (onnx_reads_indices(r)) {
         return onnx_in_node(r, onnx_read_indices(r));

@@ -55,6 +55,7 @@ typedef enum onnx_form {
     ONNX_SHARES,        /* their softmax */
     ONNX_PROBABILITIES, /* of logits, which are the value; at the output alone */
     ONNX_TOKEN,         /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
+    ONNX_TABLE,         /* `table`, `shape`: made of constants alone */
     ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
 } onnx_form;
 
@@ -87,10 +88,11 @@ typedef struct onnx_known {
     char layout[ONNX_LAYOUT_SIZE];
     int64_t pieces[ONNX_PIECES]; /* sizes of P, H, D; 0: it is none */
     onnx_form form;
-    double factor;   /* that heads are to be multiplied by; 0 counts as 1 */
-    int query, key;  /* of scores and shares: values of the graph */
-    int64_t readers; /* inputs of nodes, and outputs of the network */
-    int64_t depth;   /* nodes on the longest way to it */
+    double factor;       /* that heads are to be multiplied by; 0 counts as 1 */
+    int query, key;      /* of scores and shares: values of the graph */
+    const double *table; /* borrowed from the graph */
+    int64_t readers;     /* inputs of nodes, and outputs of the network */
+    int64_t depth;       /* nodes on the longest way to it */
 } onnx_known;
 
 /* Nodes of the file that are one of the graph: what they make of `input`. */

@@ -3,6 +3,7 @@
  * defines ONNX_OPERATOR. */
 
 ONNX_OPERATOR(Add, add)
+ONNX_OPERATOR(Attention, attention)
 ONNX_OPERATOR(AveragePool, average_pool)
 ONNX_OPERATOR(BatchNormalization, batch_norm)
 ONNX_OPERATOR(Cast, cast)
@@ -32,6 +33,7 @@ ONNX_OPERATOR(Mul, mul)
 ONNX_OPERATOR(PRelu, prelu)
 ONNX_OPERATOR(Pad, pad)
 ONNX_OPERATOR(ReduceMean, reduce_mean)
+ONNX_OPERATOR(RMSNormalization, rms_norm)
 ONNX_OPERATOR(Relu, relu)
 ONNX_OPERATOR(Reshape, reshape)
 ONNX_OPERATOR(Sigmoid, sigmoid)

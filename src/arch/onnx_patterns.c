@@ -244,9 +244,10 @@ const onnx_pattern *onnx_pattern_at(const onnx_reading *r, int64_t i)
 /* -- reading ----------------------------------------------------------------------------------- */
 
 /* Its channels lie in the last dimension; weight and bias are values of the file, -1 without. */
-static grail_status add_norm(onnx_reading *r, onnx_known *x, double epsilon, const int64_t w[2])
+static grail_status add_norm(onnx_reading *r, node_kind kind, onnx_known *x, double epsilon,
+                             const int64_t w[2])
 {
-    node n = onnx_plain(NODE_LAYER_NORM, x, NULL);
+    node n = onnx_plain(kind, x, NULL);
     int *parameters[] = {&n.weight, &n.bias};
     n.norm.epsilon = epsilon;
     if (!onnx_ends_in_channels(x)) {
@@ -265,7 +266,7 @@ static grail_status add_norm(onnx_reading *r, onnx_known *x, double epsilon, con
     return onnx_give_node(r, &n, *x);
 }
 
-grail_status onnx_read_layer_norm(onnx_reading *r)
+static grail_status read_norm(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int64_t w[2] = {-1, -1};
@@ -277,7 +278,17 @@ grail_status onnx_read_layer_norm(onnx_reading *r)
         r->node->node.output_count != 1) {
         return onnx_misfit("is a norm over several dimensions, or gives its means, too");
     }
-    return add_norm(r, x, onnx_real_of(r, "epsilon", 1e-5), w);
+    return add_norm(r, kind, x, onnx_real_of(r, "epsilon", 1e-5), w);
+}
+
+grail_status onnx_read_layer_norm(onnx_reading *r)
+{
+    return read_norm(r, NODE_LAYER_NORM);
+}
+
+grail_status onnx_read_rms_norm(onnx_reading *r)
+{
+    return read_norm(r, NODE_RMS_NORM);
 }
 
 grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
@@ -301,5 +312,5 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
         return onnx_misfit("its epsilon is no number");
     }
     CHECK(onnx_tensor_f32(t, &epsilon));
-    return add_norm(r, x, (double)epsilon, w);
+    return add_norm(r, NODE_LAYER_NORM, x, (double)epsilon, w);
 }

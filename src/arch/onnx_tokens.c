@@ -110,9 +110,14 @@ static int table_input(const onnx_reading *r)
         const onnx_known *k = onnx_known_input(r, i);
         const onnx_known *x = onnx_known_input(r, 1 - i);
         const tensor_view *t = k->value == GRAPH_NONE ? constant_of(r, k->tensor) : NULL;
+        const bool is_made = k->form == ONNX_TABLE && k->rank == 3 && k->shape[0] == 1;
+        const bool has_rows =
+            is_value(x) && x->rank == 3 && row_dimension(x) == 1 && onnx_ends_in_channels(x);
+        if (is_made && has_rows) {
+            return i;
+        }
         if (t != NULL && (t->rank == 2 || (t->rank == 3 && t->shape[0] == 1)) &&
-            t->shape[t->rank - 2] > 1 && is_value(x) && x->rank == 3 && row_dimension(x) == 1 &&
-            onnx_ends_in_channels(x)) {
+            t->shape[t->rank - 2] > 1 && has_rows) {
             return i;
         }
     }
@@ -127,15 +132,20 @@ bool onnx_adds_positions(const onnx_reading *r)
 grail_status onnx_add_positions(onnx_reading *r)
 {
     const int at = table_input(r);
-    const tensor_view *t = constant_of(r, onnx_known_input(r, at)->tensor);
+    const onnx_known *k = onnx_known_input(r, at);
+    const tensor_view *t = constant_of(r, k->tensor);
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 1 - at, &x));
     node n = onnx_plain(NODE_POSITIONS, x, NULL);
-    const int64_t *shape = &t->shape[t->rank - 2];
+    const int64_t *shape = t == NULL ? &k->shape[1] : &t->shape[t->rank - 2];
     onnx_known y = *x;
     if (shape[1] != x->width) {
-        return onnx_misfit("its tensor '%.100s' has %lld channels, but there are %lld", t->name,
-                           (long long)shape[1], (long long)x->width);
+        return onnx_misfit("its table has %lld channels, but there are %lld", (long long)shape[1],
+                           (long long)x->width);
+    }
+    if (t == NULL) {
+        n.positions = (position_attributes){.count = shape[0], .table = k->table};
+        return onnx_give_node(r, &n, y);
     }
     CHECK(onnx_check_free(r, t));
     CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 2, shape, &n.weight));

@@ -71,7 +71,7 @@ cmp first.onnx out/net.onnx || fail "bytes differ"
 runs "$grail" compress first.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.2 --align 1 --quiet
 runs "$grail" inspect again
 
-for family in vit deit convnext; do
+for family in attention vit deit dinov2 convnext; do
     net=$source_dir/tests/golden/vision/onnx_$family/net.onnx
     check "heads and neurons of a transformer are sites: $family"
     runs "$grail" inspect "$net"
@@ -97,7 +97,7 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-for folder in onnx onnx-elements onnx_vit onnx_deit onnx_convnext; do
+for folder in onnx onnx-elements onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext; do
 check "ONNX Runtime computes what grail does: $folder"
 net=$source_dir/tests/golden/vision/$folder/net.onnx
 pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors

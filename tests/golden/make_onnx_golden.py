@@ -2,10 +2,10 @@
 """Small networks of ONNX nodes with what grail narrows there, and their logits from ONNX Runtime: writes a .onnx file and
 golden.safetensors into vision/onnx and other folders beside this script.
 
-Needs onnx and onnxruntime (1.32); for all but vision/onnx torch 2.12.1 with onnxscript, torchvision and timm. onnx_vit: torchvision's
+Needs onnx and onnxruntime (1.32); for all but onnx and onnx_attention torch 2.12.1 with onnxscript, torchvision, timm and transformers. onnx_vit: torchvision's
 ViT by PyTorch's dynamo exporter, whose attention goes through [positions, samples x heads, features]. onnx_deit: timm's by the
-older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_convnext:
-torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
+older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_dinov2:
+that of transformers by the older exporter, whose table of positions is resized from 3 x 3. onnx_convnext: torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
 
 onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
@@ -182,9 +182,27 @@ def make_nodes(folder, n, output="logits", opset=17):
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
     rows = helper.make_tensor_value_info(output, TensorProto.FLOAT, ["N", CLASSES])
     graph = helper.make_graph(n.nodes, "small", [image], [rows], n.tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8,
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 23 else 11,
                               producer_name="make_onnx_golden.py")
     write(folder, onnx.shape_inference.infer_shapes(model), n.random)
+
+
+def build_attention():
+    """Attention and RMSNormalization as single operators (opset 23)."""
+    n, width = Network(), 16
+    x = n.conv("pixels", "patches", (width, 3, 8, 8), bias=True, strides=[8, 8])
+    x = n.node("Reshape", [x, n.tensor("row", numpy.array([0, width, -1], numpy.int64))], "row_of_patches")
+    h = n.node("Transpose", [x], "tokens", perm=[0, 2, 1])
+    x = n.node("RMSNormalization", [h, n.normal("norm1", width, scale=0.1, shift=1)], "normed1", epsilon=1e-4)
+    q, k, v = [n.node("MatMul", [x, n.normal(f"{part}.weight", width, 24)], part) for part in "qkv"]
+    x = n.node("Attention", [q, k, v], "attended", q_num_heads=3, kv_num_heads=3)
+    h = n.node("Add", [h, n.node("MatMul", [x, n.normal("o.weight", 24, width)], "o")], "sum1")
+    x = n.node("RMSNormalization", [h, n.normal("norm2", width, scale=0.1, shift=1)], "normed2")
+    x = n.node("Gelu", [n.node("MatMul", [x, n.normal("up.weight", width, 20)], "up")], "gelu", approximate="tanh")
+    h = n.node("Add", [h, n.node("MatMul", [x, n.normal("down.weight", 20, width)], "down")], "sum2")
+    x = n.node("ReduceMean", [h, n.tensor("middle", numpy.array([1], numpy.int64))], "pooled", keepdims=0)
+    n.node("Gemm", [x, n.normal("head.weight", width, CLASSES)], "logits")
+    return n
 
 
 def export(folder, network, **options):
@@ -224,6 +242,20 @@ def make_transformers(folders):
         export("onnx_deit", timm.models.vision_transformer.VisionTransformer(
             img_size=SIDE, patch_size=8, depth=2, num_heads=3, embed_dim=24, mlp_ratio=0.8, init_values=0.5,
             num_classes=CLASSES), dynamo=False, opset_version=14)
+    if "onnx_dinov2" in folders:
+        import transformers
+
+        class Classifier(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.encoder = transformers.Dinov2Model(transformers.Dinov2Config(
+                    image_size=24, patch_size=8, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=1))
+                self.head = torch.nn.Linear(16, CLASSES)
+
+            def forward(self, pixels):
+                return self.head(self.encoder(pixels).last_hidden_state[:, 0])
+
+        export("onnx_dinov2", Classifier(), dynamo=False, opset_version=14)
     if "onnx_convnext" in folders:
         export("onnx_convnext", torchvision.models.ConvNeXt(
             [CNBlockConfig(8, 12, 2), CNBlockConfig(12, None, 1)], stochastic_depth_prob=0.0,
@@ -231,8 +263,9 @@ def make_transformers(folders):
 
 
 NODES = {"onnx": lambda folder: make_nodes(folder, build()),
-         "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18)}
-TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_convnext"]
+         "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18),
+         "onnx_attention": lambda folder: make_nodes(folder, build_attention(), opset=23)}
+TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]
 
 
 def main():

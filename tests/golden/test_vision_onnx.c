@@ -13,6 +13,16 @@ TEST(transformers_as_two_exporters_write_them)
     assert_vision_directory("onnx_deit", "net.onnx", "");
 }
 
+TEST(attention_and_norms_that_are_operators)
+{
+    assert_vision_directory("onnx_attention", "net.onnx", "");
+}
+
+TEST(positions_that_nodes_resize)
+{
+    assert_vision_directory("onnx_dinov2", "net.onnx", "");
+}
+
 TEST(channels_behind_positions_and_before_them)
 {
     assert_vision_directory("onnx_convnext", "net.onnx", "");

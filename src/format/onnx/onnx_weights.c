@@ -124,28 +124,36 @@ static bool keeps_shape(const tensor_view *view, const tensor_slot *slot)
            memcmp(view->shape, slot->shape, (size_t)slot->rank * sizeof slot->shape[0]) == 0;
 }
 
-static grail_status edit_attribute(const onnx_file *model, const onnx_integers *one,
-                                   onnx_edit *edit)
+/* Sets all attributes of the node that one of the list is of. */
+static grail_status edit_attributes(const onnx_file *model, const onnx_integer_list *list,
+                                    int64_t node, onnx_edit *edit)
 {
     grail_status status = GRAIL_OK;
-    const onnx_node *n = &model->nodes[one->node].node;
+    const onnx_node *n = &model->nodes[node].node;
     onnx_attribute *all = NULL;
     TRY(memory_new(&all, (size_t)n->attribute_count, sizeof all[0]));
     memcpy(all, n->attributes, (size_t)n->attribute_count * sizeof all[0]);
-    onnx_attribute *changed = &all[one->attribute - n->attributes];
-    changed->message = (byte_range){0};
-    changed->integer = one->values[0];
-    changed->integers = one->values;
-    TRY(onnx_edit_attributes(edit, one->node, n->attribute_count, all));
+    for (int64_t i = 0; i < list->count; i++) {
+        const onnx_integers *one = &list->items[i];
+        if (one->tensor < 0 && one->node == node) {
+            onnx_attribute *changed = &all[one->attribute - n->attributes];
+            changed->message = (byte_range){0};
+            changed->integer = one->values[0];
+            changed->integers = one->values;
+        }
+    }
+    TRY(onnx_edit_attributes(edit, node, n->attribute_count, all));
 out:
     memory_free(all);
     return status;
 }
 
-static grail_status edit_integers(const onnx_file *model, const onnx_integers *one, onnx_edit *edit)
+static grail_status edit_integers(const onnx_file *model, const onnx_integer_list *list, int64_t i,
+                                  onnx_edit *edit)
 {
+    const onnx_integers *one = &list->items[i];
     if (one->tensor < 0) {
-        return edit_attribute(model, one, edit);
+        return edit_attributes(model, list, one->node, edit);
     }
     const tensor_view *view = &model->tensors[one->tensor].view;
     return onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values);
@@ -175,7 +183,7 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
         }
     }
     for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
-        TRY(edit_integers(model, &integers->items[i], edit));
+        TRY(edit_integers(model, integers, i, edit));
     }
     TRY(onnx_edit_lay_out(edit, is_later, &writer->layout, places));
     for (int64_t i = 0; i < writer->count; i++) {

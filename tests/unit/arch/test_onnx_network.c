@@ -176,6 +176,21 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Concat", "pair a", {NUMBER("axis", 0)}, "its input 0 is a constant"},
         {"Cast", "a", {NUMBER("to", 10)}, "makes values of another type than FLOAT"},
         {"Einsum", "a", {{0}}, "grail has no row for this operator"},
+        {"Attention", "a a a", {{0}}, "is attention with a mask, a cap"},
+        {"MatMul", "a a", {{0}}, "multiplies two values that are no heads of attention"},
+        {"MatMul", "a d", {{0}}, "multiplies other dimensions than that of the channels"},
+        {"LayerNormalization", "a v", {{0}}, "is a norm over other dimensions than"},
+        {"LayerNormalization", "a v", {NUMBER("axis", 2)}, "is a norm over several dimensions"},
+        {"Gather", "a v", {{0}}, "takes parts that are computed, or more than one"},
+        {"Gather", "a a", {{0}}, "takes parts that are computed, or more than one"},
+        {"Slice",
+         "a",
+         {LIST("starts", 1), LIST("ends", 1)},
+         "takes a run from 2 to 2, for which grail has no row"},
+        {"Expand", "v pair", {{0}}, "repeats other than a constant [1, 1, C]"},
+        {"Expand", "a pair", {{0}}, "repeats other than a constant [1, 1, C]"},
+        {"Cast", "a", {NUMBER("to", 7)}, "makes values of another type than FLOAT"},
+        {"Transpose", "a", {LIST("perm", 4)}, "its 'perm' is no order of 4 dimensions"},
     };
 #undef LIST
 #undef PADS
