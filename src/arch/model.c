@@ -7,6 +7,7 @@
 #include "graph/operators.h"
 #include "tensor/packed.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,13 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
     CHECK(storage_read(&stored, tensor, out));
     const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
     if (bad >= 0) {
-        CHECK(model_error_non_finite(model, tensor, storage_element(&stored, tensor, bad)));
+        const int64_t element = storage_element(&stored, tensor, bad);
+        return stored.map.inverts && isinf(out[bad])
+                   ? error_set(GRAIL_ERROR_NUMERIC,
+                               "%s: values are divided by tensor '%s', which is 0 or next to it at "
+                               "element %lld",
+                               checkpoint_path(model->checkpoint), tensor->name, (long long)element)
+                   : model_error_non_finite(model, tensor, element);
     }
     checkpoint_release(model->checkpoint, tensor);
     return GRAIL_OK;
