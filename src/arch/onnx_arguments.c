@@ -162,20 +162,24 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
     return GRAIL_OK;
 }
 
-grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
-                                int *out)
+grail_status onnx_add_shaped(const onnx_reading *r, const tensor_view *t, bool transposed, int rank,
+                             const int64_t shape[], int *out)
 {
     const storage_map map = {.transposed = transposed};
-    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
-                              t->shape[2], t->shape[3]};
     if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
         return onnx_misfit(
             "its tensor '%.100s' is read by another node, too; give each a tensor of its "
             "own",
             t->name);
     }
-    return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
-                            out);
+    return graph_add_stored(r->g, t->name, t->name, &map, rank, shape, out);
+}
+
+grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
+                                int *out)
+{
+    const int64_t turned[2] = {t->shape[1], t->shape[0]};
+    return onnx_add_shaped(r, t, transposed, t->rank, transposed ? turned : t->shape, out);
 }
 
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
@@ -238,6 +242,22 @@ grail_status onnx_needs_rank(const onnx_known *x, int rank)
     return x->rank == rank ? GRAIL_OK
                            : onnx_misfit("reads %d dimensions, expected %s", x->rank,
                                          rank == IMAGE_RANK ? "[N, C, H, W]" : "[N, C]");
+}
+
+grail_status onnx_positions(const onnx_reading *r, const onnx_known *x, extent *out)
+{
+    grail_status status = GRAIL_OK;
+    extent *extents = NULL;
+    if (r->g->image.height == 0) {
+        return onnx_misfit("needs to know how large images are; export the network for images of "
+                           "one size");
+    }
+    TRY(memory_new(&extents, (size_t)r->g->value_count, sizeof extents[0]));
+    TRY(graph_extents(r->g, r->g->image, extents));
+    *out = extents[x->value];
+out:
+    memory_free(extents);
+    return status;
 }
 
 bool onnx_are_positions(int count, const int64_t axes[])

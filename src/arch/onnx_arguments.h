@@ -35,6 +35,9 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
 /** A parameter in a tensor that no other node reads: what two read cannot be narrowed for each. */
 grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
                                 int *out) GRAIL_MUST_CHECK;
+/** The same of other dimensions than the tensor's, those of the parameter. */
+grail_status onnx_add_shaped(const onnx_reading *r, const tensor_view *t, bool transposed, int rank,
+                             const int64_t shape[], int *out) GRAIL_MUST_CHECK;
 /** A vector of so many channels; GRAPH_NONE where it may be left out and is. */
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
                              int *out) GRAIL_MUST_CHECK;
@@ -43,6 +46,9 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
                              int value) GRAIL_MUST_CHECK;
 /** Whether these are dimensions 2 and 3, counted from either end: those of positions. */
 bool onnx_are_positions(int count, const int64_t axes[]);
+/** The positions of a value, which follow from the size of the images that the file states. */
+grail_status onnx_positions(const onnx_reading *r, const onnx_known *x,
+                            extent *out) GRAIL_MUST_CHECK;
 grail_status onnx_needs_rank(const onnx_known *x, int rank) GRAIL_MUST_CHECK;
 
 /** A node of this kind and none of its arguments; `right` may be NULL. */

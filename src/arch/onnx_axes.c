@@ -2,18 +2,19 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
 
-/* What keeps the channels, and has one position of each sample before and behind. */
+/* Keeps the channels, and puts their positions beside them where there are several. */
 static grail_status give_flat(onnx_reading *r, int rank)
 {
+    extent positions = {1, 1};
     onnx_known *x = NULL;
     CHECK(onnx_value_input(r, 0, &x));
-    if (!x->one) {
-        return onnx_misfit("puts positions beside channels, for which grail has no row yet: it may "
-                           "stand behind a pool over all positions");
-    }
+    CHECK(x->one ? GRAIL_OK : onnx_positions(r, x, &positions));
     onnx_known y = *x;
+    y.one = positions.height * positions.width == 1;
     y.rank = rank;
-    return onnx_give(r, 0, y);
+    return y.one || rank == FLAT_RANK
+               ? onnx_give(r, 0, y)
+               : onnx_misfit("gives several positions the dimensions of one");
 }
 
 grail_status onnx_read_flatten(onnx_reading *r)
@@ -24,22 +25,29 @@ grail_status onnx_read_flatten(onnx_reading *r)
                              "first");
 }
 
-/* [N, C] or [N, C, 1, 1], where either may be -1 or 0. */
+/* [N, C] or [N, C, 1, 1], or [N, C H W], where any may be -1 or 0. */
 grail_status onnx_read_reshape(onnx_reading *r)
 {
     int count = 0;
     int64_t shape[ONNX_MOST_AXES];
+    extent positions = {1, 1};
     onnx_known *x = NULL;
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
-    if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
+    CHECK(x->one || !is_flat ? GRAIL_OK : onnx_positions(r, x, &positions));
+    const int64_t taps = positions.height * positions.width;
+    if (!keeps || (shape[1] > 0 && shape[1] != x->width * taps)) {
         return onnx_misfit("moves channels, for which grail has no row");
     }
     const int value = x->value;
     CHECK(give_flat(r, count));
-    return shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, value) : GRAIL_OK;
+    CHECK(shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, value) : GRAIL_OK);
+    if (shape[1] > 0) {
+        r->counts[r->count_count - 1].times = taps;
+    }
+    return GRAIL_OK;
 }
 
 grail_status onnx_read_squeeze(onnx_reading *r)
@@ -64,6 +72,10 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
 
 static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
 {
+    if (x->rank == FLAT_RANK && !x->one) {
+        return onnx_misfit("takes positions for channels, which a Flatten before it put beside "
+                           "them; grail has a row for that before a Linear alone");
+    }
     const int64_t axis = onnx_integer_of(r, "axis", 0);
     return axis == 1 || axis == 1 - x->rank
                ? GRAIL_OK

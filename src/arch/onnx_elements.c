@@ -1,6 +1,7 @@
 /* Nodes that work on each element alone, or on those of one channel. */
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
+#include "graph/operators.h"
 
 #include <math.h>
 
@@ -94,7 +95,7 @@ static grail_status take_bias(onnx_reading *r, int i)
 {
     const onnx_known *x = onnx_known_input(r, 1 - i);
     node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != x->value || last->kind != NODE_LINEAR ||
+    if (last == NULL || last->output != x->value || x->rank != FLAT_RANK || !node_is_map(last) ||
         last->bias != GRAPH_NONE || x->readers != 1) {
         return onnx_misfit("adds a constant, for which grail has a row only behind a MatMul");
     }

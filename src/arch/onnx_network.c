@@ -268,13 +268,13 @@ static grail_status read_output(onnx_reading *r, int *output)
     CHECK(refuse_others(r));
     const onnx_known *k = &r->values[f->outputs[0]];
     const node *last = r->g->node_count == 0 ? NULL : &r->g->nodes[r->g->node_count - 1];
-    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK) {
+    if (last == NULL || last->output != k->value || k->rank != FLAT_RANK || !k->one) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is not of one row [N, classes] for each image; grail "
                          "narrows classifiers of ONNX, and what gives features",
                          v->name);
     }
-    r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
+    r->g->classes = is_map(last) ? k->width : 0;
     *output = k->value;
     return GRAIL_OK;
 }
@@ -366,6 +366,11 @@ static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_in
     return GRAIL_OK;
 }
 
+static int64_t narrow_count(const onnx_count *c, const int64_t *widths)
+{
+    return widths[c->value] * (c->times > 1 ? c->times : 1);
+}
+
 /* Sets those of a dense network to the narrow widths; one that two nodes count by must suit both.
  */
 static grail_status set_counts(const onnx_reading *r, const int64_t *widths, bool *differ,
@@ -378,15 +383,15 @@ static grail_status set_counts(const onnx_reading *r, const int64_t *widths, boo
         for (int64_t k = 0; c->tensor >= 0 && k < i; k++) {
             const onnx_count *other = &r->counts[k];
             if (other->tensor == c->tensor && other->element == c->element &&
-                widths[other->value] != widths[c->value]) {
+                narrow_count(other, widths) != narrow_count(c, widths)) {
                 return error_set(GRAIL_ERROR_UNSUPPORTED,
                                  "the constant '%s' counts channels for several nodes, which keep "
                                  "other numbers; give each a constant of its own",
                                  r->file->tensors[c->tensor].view.name);
             }
         }
-        *differ = *differ || *place != widths[c->value];
-        *place = widths[c->value];
+        *differ = *differ || *place != narrow_count(c, widths);
+        *place = narrow_count(c, widths);
     }
     return GRAIL_OK;
 }

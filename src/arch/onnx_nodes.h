@@ -14,7 +14,8 @@ typedef struct onnx_known {
     int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
     int64_t tensor;  /* the constant; -1: none */
     bool transposed; /* a matrix, and the other way round in its tensor */
-    int rank;        /* IMAGE_RANK or FLAT_RANK */
+    int rank;        /* IMAGE_RANK or FLAT_RANK: then positions lie beside channels, each channel
+                        with all of its own, unless there is one */
     bool one;        /* position in each sample */
     int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
     int64_t width;
@@ -29,6 +30,7 @@ typedef struct onnx_count {
     const onnx_attribute *attribute;
     int64_t element;
     int value;
+    int64_t times; /* positions that lie beside each channel; 0 counts as 1 */
 } onnx_count;
 
 typedef struct onnx_reading {

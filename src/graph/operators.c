@@ -172,6 +172,14 @@ static grail_status windows(const graph *g, const node *n, const extent *in, ext
                          "block %d: the window of %s does not fit into an input of %lld x %lld",
                          n->block, node_name(g, n), (long long)in->height, (long long)in->width);
     }
+    if (n->is_whole && (out->height > 1 || out->width > 1)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: %s reads %lld x %lld positions at once, but there are %lld x "
+                         "%lld; use images of the size that the network was made for",
+                         n->block, node_name(g, n), (long long)n->window.height.kernel,
+                         (long long)n->window.width.kernel, (long long)in->height,
+                         (long long)in->width);
+    }
     return GRAIL_OK;
 }
 
@@ -314,6 +322,11 @@ bool node_is_linear(const node *n)
 bool node_is_convolution(const node *n)
 {
     return node_is_map(n) && operator_of(n)->moves_window;
+}
+
+bool node_fits_taps(const node *n)
+{
+    return node_is_convolution(n) && !n->is_whole;
 }
 
 bool node_is_sum(const node *n)

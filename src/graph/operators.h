@@ -87,6 +87,9 @@ bool node_is_map(const node *n);
 bool node_is_linear(const node *n);
 /** Whether it is a map of patches: its weight has kernel positions. */
 bool node_is_convolution(const node *n);
+/** Whether it is one whose kernel positions can be fitted each by itself: there are few, and each
+ * image has many outputs. */
+bool node_fits_taps(const node *n);
 /** Whether it divides rows by what all of their channels are, so that each changes with the others.
  */
 bool node_norms_width(const node *n);

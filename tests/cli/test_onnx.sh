@@ -37,6 +37,30 @@ says '"preset": "cifar"' out/grail.json
 runs "$grail" eval out --data "$demo/vision/test" --images 20
 says "cifar" stdout
 
+# narrows NAME: tests/golden/vision/NAME, to what zeros make of it; bytes are kept where nothing is cut
+narrows() {
+    local name=$1
+    net=$source_dir/tests/golden/vision/$name/net.onnx
+    pixels=$source_dir/tests/golden/vision/$name/golden.safetensors
+    narrow --sparsity 0
+    cmp "$net" out/net.onnx || fail "bytes differ"
+    narrow --sparsity 0.5 --selector random --compensate none
+    runs "$grail" verify "$net" out/net.onnx
+    says ", holds (tolerance 0.001)" stdout
+    narrow --sparsity 0.5
+    cp out/net.onnx "$name.onnx"
+    "$grail" logits "$name.onnx" --pixels "$pixels" -o "$name.safetensors" --quiet 2>/dev/null
+}
+
+check "positions beside channels go with them"
+narrows onnx_flat
+runs "$grail" inspect onnx_flat.onnx
+narrow --sparsity 0.5 --selector wanda --compensate grail
+narrow --sparsity 0.5 --selector fold
+
+net=$source_dir/tests/golden/vision/onnx/net.onnx
+pixels=$source_dir/tests/golden/vision/onnx/golden.safetensors
+
 for sites in conv stream ffn conv,stream,ffn; do
     check "a narrowed network is the dense one with zeros: $sites"
     narrow --sparsity 0.5 --selector random --compensate none --sites $sites
@@ -65,7 +89,9 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 check "ONNX Runtime computes what grail does"
 narrow --sparsity 0.5
 "$grail" logits out/net.onnx --pixels "$pixels" -o narrow.safetensors --quiet 2>/dev/null
-"$python" - "$pixels" <<'PYTHON' || fail "$(cat stderr)"
+cp out/net.onnx onnx.onnx
+cp narrow.safetensors onnx.safetensors
+"$python" - "$source_dir/tests/golden/vision" <<'PYTHON' || fail "$(cat stderr)"
 import json, struct, sys
 import numpy, onnx, onnxruntime
 
@@ -76,11 +102,11 @@ def read(path, name):
     begin, end = entry["data_offsets"]
     return numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
 
-model = onnx.load("out/net.onnx")
-onnx.checker.check_model(model, full_check=True)
-session = onnxruntime.InferenceSession("out/net.onnx", providers=["CPUExecutionProvider"])
-pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
-difference = abs(session.run(None, {"pixels": pixels})[0] - read("narrow.safetensors", "logits")).max()
-assert difference < 1e-5, difference
+for name in ("onnx", "onnx_flat"):
+    onnx.checker.check_model(onnx.load(f"{name}.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(f"{name}.onnx", providers=["CPUExecutionProvider"])
+    pixels = numpy.ascontiguousarray(read(f"{sys.argv[1]}/{name}/golden.safetensors", "pixels").transpose(0, 3, 1, 2))
+    difference = abs(session.run(None, {"pixels": pixels})[0] - read(f"{name}.safetensors", "logits")).max()
+    assert difference < 1e-5, (name, difference)
 PYTHON
 echo "all checks passed"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A small network of ONNX nodes with what grail narrows there, and its logits from ONNX Runtime:
-writes vision/onnx/net.onnx and golden.safetensors beside this script.
+"""Small networks of ONNX nodes with what grail narrows there, and their logits from ONNX Runtime:
+writes net.onnx and golden.safetensors into folders beside this script, vision/onnx and vision/onnx_....
 
-Needs onnx and onnxruntime. Residual blocks with and without a projection, BatchNormalization,
+Needs onnx and onnxruntime. onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers.
+that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: positions that Flatten and Reshape put beside channels,
+before a Gemm and a MatMul.
 
 usage: make_onnx_golden.py
 """
@@ -17,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from golden_file import write_safetensors
 
-OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
+VISION = pathlib.Path(__file__).resolve().parent / "vision"
 SIDE, CLASSES = 32, 10
 
 
@@ -95,8 +96,24 @@ def build():
     return n
 
 
-def main():
-    n = build()
+def build_flat():
+    n = Network()
+    x = n.node("Relu", [n.conv("pixels", "stem", (8, 3, 3, 3), bias=True, pads=[1, 1, 1, 1])], "stem_relu")
+    x = n.node("MaxPool", [x], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    x = n.node("Relu", [n.conv(x, "a", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "a_relu")
+    x = n.node("AveragePool", [x], "means_of_windows", kernel_shape=[2, 3], strides=[2, 2])
+    left = n.node("Flatten", [x], "flat")
+    left = n.node("Gemm", [left, n.normal("d1.weight", 20, 144), n.normal("d1.bias", 20, scale=0.1)], "d1", transB=1)
+    right = n.node("Reshape", [x, n.tensor("sizes", numpy.array([-1, 144], numpy.int64))], "flat_too")
+    right = n.node("MatMul", [n.node("Relu", [right], "d2_relu"), n.normal("d2.weight", 144, 20, scale=0.1)], "d2")
+    x = n.node("Add", [right, n.normal("d2.bias", 20, scale=0.1)], "d2_biased")
+    x = n.node("Relu", [n.node("Add", [left, x], "sum")], "sum_relu")
+    n.node("Gemm", [x, n.normal("d3.weight", CLASSES, 20), n.normal("d3.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
+def save(n, folder):
+    out = VISION / folder
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
     logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])
     graph = helper.make_graph(n.nodes, "small", [image], [logits], n.tensors)
@@ -104,14 +121,15 @@ def main():
                               producer_name="make_onnx_golden.py")
     model = onnx.shape_inference.infer_shapes(model)
     onnx.checker.check_model(model, full_check=True)
-    OUT.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, OUT / "net.onnx")
-    session = onnxruntime.InferenceSession(str(OUT / "net.onnx"), providers=["CPUExecutionProvider"])
+    out.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, out / "net.onnx")
+    session = onnxruntime.InferenceSession(str(out / "net.onnx"), providers=["CPUExecutionProvider"])
     pixels = n.random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
     answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
-    write_safetensors(OUT / "golden.safetensors", {"pixels": pixels, "logits": answers[0]},
+    write_safetensors(out / "golden.safetensors", {"pixels": pixels, "logits": answers[0]},
                       {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
 
 
 if __name__ == "__main__":
-    main()
+    save(build(), "onnx")
+    save(build_flat(), "onnx_flat")

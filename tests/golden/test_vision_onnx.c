@@ -6,3 +6,8 @@ TEST(a_small_network_of_onnx_nodes)
 {
     assert_vision_directory("onnx", "net.onnx", "");
 }
+
+TEST(positions_that_are_put_beside_channels)
+{
+    assert_vision_directory("onnx_flat", "net.onnx", "");
+}

@@ -22,6 +22,7 @@ typedef struct middle {
 typedef struct network {
     middle node;
     int64_t channels; /* of the images */
+    bool has_any_size;
     bool has_more;    /* a second input, or a node that nothing reads */
     const char *output;
 } network;
@@ -37,7 +38,8 @@ static void put_weights(buffer *nodes, const char *name, int rank, int64_t rows)
 
 static void put_network(buffer *nodes, const network *n)
 {
-    const int64_t images[] = {ONNX_ANY_SIZE, n->channels, 8, 8};
+    const int64_t side = n->has_any_size ? ONNX_ANY_SIZE : 8;
+    const int64_t images[] = {ONNX_ANY_SIZE, n->channels, side, side};
     const onnx_attribute turned = {.name = "transB", .kind = ONNX_INTEGER, .integer = 1};
     buffer fields;
     buffer_init(&fields, 4096);
@@ -151,6 +153,18 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
         assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, name);
     }
+}
+
+DIRECTORY_TEST(positions_beside_channels_are_counted)
+{
+    network n = usual();
+    n.node = (middle){.operator_name = "Flatten", .inputs = "a"};
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "(GlobalAveragePool): reads 2 dimensions, expected [N, C, H, W]");
+    n.has_any_size = true;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "(Flatten): needs to know how large images are; export the network for images of "
+                 "one size");
 }
 
 DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
