@@ -158,7 +158,8 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
     if (transposed != NULL) {
         *transposed = k->transposed;
     }
-    *out = t;
+    const onnx_copy *copy = onnx_copy_at(r->copies, r->node - r->file->nodes, i);
+    *out = copy == NULL ? t : &copy->view;
     return GRAIL_OK;
 }
 
@@ -168,8 +169,8 @@ grail_status onnx_add_shaped(const onnx_reading *r, const tensor_view *t, bool t
     const storage_map map = {.transposed = transposed};
     if (graph_find_parameter(r->g, t->name) != GRAPH_NONE) {
         return onnx_misfit(
-            "its tensor '%.100s' is read by another node, too; give each a tensor of its "
-            "own",
+            "its tensor '%.100s' is read by another node, too, of which one transposes it; give "
+            "each a tensor of its own",
             t->name);
     }
     return graph_add_stored(r->g, t->name, t->name, &map, rank, shape, out);

@@ -291,7 +291,7 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
     int output = GRAPH_NONE;
-    *r = (onnx_reading){.file = f};
+    *r = (onnx_reading){.file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights)};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");

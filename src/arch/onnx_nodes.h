@@ -4,7 +4,7 @@
 #ifndef GRAIL_ARCH_ONNX_NODES_H
 #define GRAIL_ARCH_ONNX_NODES_H
 
-#include "format/onnx/onnx_file.h"
+#include "format/onnx/onnx_copies.h"
 #include "graph/graph.h"
 
 enum { IMAGE_RANK = 4, FLAT_RANK = 2 };
@@ -35,6 +35,7 @@ typedef struct onnx_count {
 
 typedef struct onnx_reading {
     const onnx_file *file;
+    const onnx_copy_list *copies;
     graph *g;
     onnx_known *values;
     bool *is_read; /* of nodes */

@@ -52,7 +52,7 @@ narrows() {
     "$grail" logits "$name.onnx" --pixels "$pixels" -o "$name.safetensors" --quiet 2>/dev/null
 }
 
-check "positions beside channels go with them"
+check "positions beside channels go with them, and what several nodes read is narrowed for each"
 narrows onnx_flat
 runs "$grail" inspect onnx_flat.onnx
 narrow --sparsity 0.5 --selector wanda --compensate grail

@@ -4,8 +4,8 @@ writes net.onnx and golden.safetensors into folders beside this script, vision/o
 
 Needs onnx and onnxruntime. onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: positions that Flatten and Reshape put beside channels,
-before a Gemm and a MatMul.
+that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; positions that
+Flatten and Reshape put beside channels, before a Gemm and a MatMul.
 
 usage: make_onnx_golden.py
 """
@@ -98,8 +98,13 @@ def build():
 
 def build_flat():
     n = Network()
-    x = n.node("Relu", [n.conv("pixels", "stem", (8, 3, 3, 3), bias=True, pads=[1, 1, 1, 1])], "stem_relu")
-    x = n.node("MaxPool", [x], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    x = n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), bias=True, pads=[1, 1, 1, 1]), "stem_norm", 8)
+    x = n.node("MaxPool", [n.node("Relu", [x], "stem_relu")], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    norm = [f"stem_norm.{part}" for part in ("weight", "bias", "mean", "variance")]
+    x = n.node("Relu", [n.conv(x, "twice", (8, 8, 1, 1))], "first_relu")
+    x = n.node("BatchNormalization", [x, *norm], "first_norm", epsilon=1e-5)
+    x = n.node("Conv", [x, "twice.weight"], "second")
+    x = n.node("Relu", [n.node("BatchNormalization", [x, *norm], "second_norm", epsilon=1e-5)], "second_relu")
     x = n.node("Relu", [n.conv(x, "a", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "a_relu")
     x = n.node("AveragePool", [x], "means_of_windows", kernel_shape=[2, 3], strides=[2, 2])
     left = n.node("Flatten", [x], "flat")

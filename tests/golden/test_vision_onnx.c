@@ -7,7 +7,7 @@ TEST(a_small_network_of_onnx_nodes)
     assert_vision_directory("onnx", "net.onnx", "");
 }
 
-TEST(positions_that_are_put_beside_channels)
+TEST(positions_beside_channels_and_tensors_that_several_nodes_read)
 {
     assert_vision_directory("onnx_flat", "net.onnx", "");
 }

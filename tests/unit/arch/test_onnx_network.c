@@ -119,7 +119,6 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Conv", "a k", {NUMBER("group", 2)}, "which are no 2 groups"},
         {"Conv", "a a", {{0}}, "its weights (input 1) are computed, or missing"},
         {"Conv", "a v", {{0}}, "tensor 'v' has shape [3], expected 4 dimensions"},
-        {"Conv", "a w", {{0}}, "tensor 'w' is read by another node, too"},
         {"Conv", "k a", {{0}}, "its input 0 is a constant"},
         {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
         {"Pad", "a", {LIST("pads", 4)}, "pads with other than zeros above"},
