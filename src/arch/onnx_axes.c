@@ -2,6 +2,8 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
 
+#include <string.h>
+
 /* Keeps the channels, and puts their positions beside them where there are several. */
 static grail_status give_flat(onnx_reading *r, int rank)
 {
@@ -12,7 +14,7 @@ static grail_status give_flat(onnx_reading *r, int rank)
     onnx_known y = *x;
     y.one = positions.height * positions.width == 1;
     y.rank = rank;
-    return y.one || rank == FLAT_RANK
+    return (y.one || rank == FLAT_RANK) && x->rank <= IMAGE_RANK
                ? onnx_give(r, 0, y)
                : onnx_misfit("gives several positions the dimensions of one");
 }
@@ -25,6 +27,39 @@ grail_status onnx_read_flatten(onnx_reading *r)
                              "first");
 }
 
+/* Sizes of which one may be left open (-1), and those that `may_stay` taken as they are (0). */
+static bool are_sizes(const int64_t given[], int count, const int64_t sizes[], bool may_stay)
+{
+    bool fit = true;
+    for (int i = 0; i < count; i++) {
+        fit = fit && (given[i] < 0 || (may_stay && given[i] == 0) || given[i] == sizes[i]);
+    }
+    return fit;
+}
+
+/* [N, C, H, W], or [N, runs, C / runs, H, W]: what a shuffle of channels is made of. */
+static grail_status give_runs(onnx_reading *r, onnx_known *x, int count, const int64_t shape[])
+{
+    extent positions = {1, 1};
+    const bool splits = count == RUNS_RANK;
+    CHECK(x->one ? GRAIL_OK : onnx_positions(r, x, &positions));
+    const int64_t length = splits && shape[2] > 0 ? shape[2] : 1;
+    const int64_t stated = shape[1] > 0 ? shape[1] : x->width / length;
+    const int64_t runs = splits && stated > 0 ? stated : 1;
+    const int64_t sizes[] = {runs, x->width / runs, positions.height, positions.width};
+    const int64_t image[] = {x->width, positions.height, positions.width};
+    const bool fits = splits ? x->rank == IMAGE_RANK && are_sizes(shape + 1, 4, sizes, false)
+                             : are_sizes(shape + 1, 3, image, x->rank == IMAGE_RANK);
+    if (!fits || runs * sizes[1] != x->width) {
+        return onnx_misfit("moves channels, for which grail has no row");
+    }
+    onnx_known y = *x;
+    y.rank = count;
+    y.runs = runs;
+    CHECK(onnx_give(r, 0, y));
+    return !splits && shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, x->value) : GRAIL_OK;
+}
+
 /* [N, C] or [N, C, 1, 1], or [N, C H W], where any may be -1 or 0. */
 grail_status onnx_read_reshape(onnx_reading *r)
 {
@@ -34,6 +69,9 @@ grail_status onnx_read_reshape(onnx_reading *r)
     onnx_known *x = NULL;
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    if (count == RUNS_RANK || (count == IMAGE_RANK && x->rank >= IMAGE_RANK)) {
+        return give_runs(r, x, count, shape);
+    }
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
     CHECK(x->one || !is_flat ? GRAIL_OK : onnx_positions(r, x, &positions));
@@ -72,9 +110,9 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
 
 static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
 {
-    if (x->rank == FLAT_RANK && !x->one) {
-        return onnx_misfit("takes positions for channels, which a Flatten before it put beside "
-                           "them; grail has a row for that before a Linear alone");
+    if (x->rank > IMAGE_RANK || (x->rank == FLAT_RANK && !x->one)) {
+        return onnx_misfit("takes other dimensions for channels, which a Reshape or Flatten before "
+                           "it made");
     }
     const int64_t axis = onnx_integer_of(r, "axis", 0);
     return axis == 1 || axis == 1 - x->rank
@@ -102,7 +140,7 @@ grail_status onnx_read_concat(onnx_reading *r)
     return onnx_give(r, 0, y);
 }
 
-/* Sizes that are stated: others would have to stay equal. */
+/* Sizes that are not stated would have to stay equal, so those channels stay. */
 grail_status onnx_read_split(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -112,11 +150,17 @@ grail_status onnx_read_split(onnx_reading *r)
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(onnx_list_of(r, "split", 1, &count, sizes));
-    if (count != r->node->node.output_count) {
-        return onnx_misfit("states no sizes ('split'), which a cut would change; export the "
-                           "network with them");
-    }
     const onnx_known whole = *x;
+    const int parts = r->node->node.output_count;
+    const bool is_stated = count > 0;
+    for (int i = 0; i < parts && parts <= ONNX_MOST_AXES && !is_stated; i++) {
+        const int64_t most = (whole.width + parts - 1) / parts;
+        sizes[i] = i < parts - 1 ? most : whole.width - most * (parts - 1);
+        count = parts;
+    }
+    if (count != parts) {
+        return onnx_misfit("has %d outputs, and %d sizes of them", parts, count);
+    }
     for (int i = 0; i < count; i++) {
         if (sizes[i] < 1 || sizes[i] > whole.width - first) {
             return onnx_misfit("takes more channels than the %lld there are",
@@ -124,11 +168,11 @@ grail_status onnx_read_split(onnx_reading *r)
         }
         onnx_known y = whole;
         node n = onnx_plain(NODE_SLICE, &whole, NULL);
-        n.slice = (slice_attributes){first, sizes[i]};
+        n.slice = (slice_attributes){first, sizes[i], !is_stated};
         y.width = sizes[i];
         CHECK(graph_add_node(r->g, &n, &y.value));
         CHECK(onnx_give(r, i, y));
-        CHECK(onnx_note_count(r, "split", 1, i, y.value));
+        CHECK(is_stated ? onnx_note_count(r, "split", 1, i, y.value) : GRAIL_OK);
         first += sizes[i];
     }
     return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");
@@ -160,11 +204,27 @@ grail_status onnx_read_dropout(onnx_reading *r)
                        : onnx_misfit("is of training; export the network for inference");
 }
 
+/* [N, runs, length, H, W] <-> [N, length, runs, H, W] */
+static grail_status give_shuffled(onnx_reading *r, const onnx_known *x)
+{
+    node n = onnx_plain(NODE_SHUFFLE, x, NULL);
+    onnx_known y = *x;
+    n.runs = x->runs;
+    y.runs = x->width / x->runs;
+    return onnx_give_node(r, &n, y);
+}
+
 grail_status onnx_read_transpose(onnx_reading *r)
 {
+    static const int64_t swapped[] = {0, 2, 1, 3, 4};
     int count = 0;
     int64_t order[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "perm", 0, &count, order));
+    if (onnx_has_input(r, 0) && onnx_known_input(r, 0)->value != GRAPH_NONE &&
+        onnx_known_input(r, 0)->rank == RUNS_RANK && count == RUNS_RANK &&
+        memcmp(order, swapped, sizeof swapped) == 0) {
+        return give_shuffled(r, onnx_known_input(r, 0));
+    }
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
     if (k == NULL || k->tensor < 0 || count != 2 || order[0] != 1 || order[1] != 0) {
         return onnx_misfit("moves dimensions of a value, for which grail has no row yet");

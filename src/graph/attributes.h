@@ -101,6 +101,7 @@ typedef struct join_attributes {
 /** A run of channels. */
 typedef struct slice_attributes {
     int64_t first, length;
+    bool stays; /* nothing could tell another length */
 } slice_attributes;
 
 /** Positions, of a parameter or, where there is none, of a table. */

@@ -43,6 +43,7 @@ typedef struct node {
         clamp_attributes clamp;
         join_attributes join;
         slice_attributes slice;
+        int64_t runs; /* shuffle: equal runs of channels, whose first ones come first, and so on */
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

@@ -103,8 +103,11 @@ OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axi
          .width = WIDTH_SUM, .extent = same_positions)
 
 /* the channels of a run, `slice` */
-OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .width = WIDTH_SLICE,
-         .check = run_fits)
+OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .pins = run_stays,
+         .width = WIDTH_SLICE, .check = run_fits)
+
+/* the first channels of `runs` runs, then the second ones, ... */
+OPERATOR(SHUFFLE, shuffle, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = runs_fit)
 
 /* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are
  * not chosen; weight[outputs]: what is added to what they are chosen by */

@@ -86,6 +86,15 @@ static grail_status run_fits(const graph *g, const node *n, const int64_t *in)
                            n->block, (long long)s->length, (long long)s->first, (long long)in[0]);
 }
 
+static grail_status runs_fit(const graph *g, const node *n, const int64_t *in)
+{
+    (void)g;
+    return n->runs > 0 && in[0] % n->runs == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld channels are no %lld runs", n->block,
+                           (long long)in[0], (long long)n->runs);
+}
+
 static bool groups_are_even(const route_attributes *r, int64_t outputs)
 {
     return r->groups == 0 ||
@@ -279,6 +288,11 @@ static bool has_no_groups(const node *n)
 static bool norms_without_weight(const node *n)
 {
     return has_no_groups(n) && n->weight == GRAPH_NONE;
+}
+
+static bool run_stays(const node *n)
+{
+    return n->slice.stays;
 }
 
 static bool has_padding(const node *n)

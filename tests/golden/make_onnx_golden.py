@@ -4,7 +4,7 @@ writes net.onnx and golden.safetensors into folders beside this script, vision/o
 
 Needs onnx and onnxruntime. onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; positions that
+that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
 Flatten and Reshape put beside channels, before a Gemm and a MatMul.
 
 usage: make_onnx_golden.py
@@ -107,6 +107,13 @@ def build_flat():
     x = n.node("Relu", [n.node("BatchNormalization", [x, *norm], "second_norm", epsilon=1e-5)], "second_relu")
     x = n.node("Relu", [n.conv(x, "a", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "a_relu")
     x = n.node("AveragePool", [x], "means_of_windows", kernel_shape=[2, 3], strides=[2, 2])
+    # three runs of channels, one after the other, and halves that are not stated
+    sizes = n.tensor("runs", numpy.array([-1, 3, 4, 4, 3], numpy.int64))
+    x = n.node("Transpose", [n.node("Reshape", [x, sizes], "in_runs")], "turns", perm=[0, 2, 1, 3, 4])
+    x = n.node("Reshape", [x, n.tensor("image", numpy.array([0, -1, 4, 3], numpy.int64))], "shuffled")
+    n.nodes.append(helper.make_node("Split", [x], ["half", "other"], name="n/split", axis=1))
+    x = n.node("Relu", [n.conv("half", "h1", (10, 6, 1, 1), bias=True)], "h1_relu")
+    x = n.node("Concat", [n.conv(x, "h2", (6, 10, 1, 1)), "other"], "halves", axis=1)
     left = n.node("Flatten", [x], "flat")
     left = n.node("Gemm", [left, n.normal("d1.weight", 20, 144), n.normal("d1.bias", 20, scale=0.1)], "d1", transB=1)
     right = n.node("Reshape", [x, n.tensor("sizes", numpy.array([-1, 144], numpy.int64))], "flat_too")

@@ -23,7 +23,7 @@ typedef struct network {
     middle node;
     int64_t channels; /* of the images */
     bool has_any_size;
-    bool has_more;    /* a second input, or a node that nothing reads */
+    bool has_more; /* a second input, or a node that nothing reads */
     const char *output;
 } network;
 
@@ -136,7 +136,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Add", "a v", {{0}}, "adds a constant"},
         {"Mul", "a v", {{0}}, "its input 1 is a constant"},
         {"Transpose", "a", {{0}}, "moves dimensions of a value"},
-        {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
+        {"Split", "a", {NUMBER("axis", 1), LIST("split", 2)}, "has 1 outputs, and 2 sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
         {"Clip", "a", {{0}}, "has no lower or no upper bound"},
         {"Softmax", "a", {{0}}, "grail has no row for this operator"},

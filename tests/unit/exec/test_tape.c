@@ -367,7 +367,11 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
     const int left = hand_activation(n, ACTIVATION_SILU, hand_slice(n, 0, 4, x));
     const int right = hand_slice(n, 3, 4, x); /* overlaps the left one */
     const int two = hand_concat(n, left, hand_conv(n, "c1", 4, 3, same, true, right), GRAPH_NONE);
-    const int three = hand_concat(n, n->g->input, two, two);
+    node mixed = node_of(NODE_SHUFFLE, 0, hand_concat(n, two, x, GRAPH_NONE), GRAPH_NONE);
+    int shuffled = 0;
+    mixed.runs = 2;
+    assert_ok(graph_add_node(n->g, &mixed, &shuffled));
+    const int three = hand_concat(n, n->g->input, shuffled, GRAPH_NONE);
     const int mean =
         hand_plain(n, NODE_MEAN, hand_conv(n, "c2", 17, 5, same, false, three), GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
