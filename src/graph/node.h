@@ -34,7 +34,8 @@ typedef struct node {
             bool is_whole;  /* convolution: its window is the image, whose channels and positions
                                lie side by side in its tensor, a matrix (node_fits_taps) */
             bool counts_padding; /* mean over a window: as zeros */
-            int64_t pad;         /* shortcut: zero channels on each side */
+            extent more; /* patches that are put: positions behind those that windows reach */
+            int64_t pad; /* shortcut: zero channels on each side */
         };
         position_attributes positions;
         route_attributes route;
@@ -42,6 +43,7 @@ typedef struct node {
         double cap;    /* soft cap */
         clamp_attributes clamp;
         join_attributes join;
+        resize_attributes resize;
         slice_attributes slice;
         int64_t runs; /* shuffle: equal runs of channels, whose first ones come first, and so on */
         bool repeats_second; /* product, sum: the second input has one position per sample, or one

@@ -67,6 +67,9 @@ OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = tru
  * it, too */
 OPERATOR(AVERAGE_POOL, average_pool, .inputs = 1, .extent = windows, .moves_window = true)
 
+/* another number of positions, as `resize` says */
+OPERATOR(RESIZE, resize, .inputs = 1, .extent = resized)
+
 /* over all positions of a sample */
 OPERATOR(MEAN, mean, .inputs = 1, .extent = one_position)
 
@@ -77,6 +80,13 @@ OPERATOR(SHORTCUT, shortcut, .inputs = 1, .pins = has_padding, .width = WIDTH_PA
 /* square patches side by side: features (row, column, channel) */
 OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_WINDOWS,
          .extent = windows_in_a_row, .moves_window = true)
+
+/* channels of patches (channel, row, column) -> the channels of an image, in which the patches are
+ * added up at the positions of `window`, and bias[channels]: behind a map a transposed convolution
+ */
+OPERATOR(PUT_PATCHES, put_patches, .inputs = 1, .axis = AXIS_PATCHES, .width = WIDTH_PATCHES,
+         .check = patches_fit, .extent = windows_back, .moves_window = true, .per_channel = true,
+         .may_overflow = true)
 
 /* weight[width] as one more position before the others */
 OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channels_fit,

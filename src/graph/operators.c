@@ -95,6 +95,17 @@ static grail_status runs_fit(const graph *g, const node *n, const int64_t *in)
                            (long long)in[0], (long long)n->runs);
 }
 
+static grail_status patches_fit(const graph *g, const node *n, const int64_t *in)
+{
+    const int64_t taps = window_taps(&n->window);
+    if (in[0] % taps != 0 || in[0] == 0) {
+        return width_mismatch(g, n, "what puts patches", (in[0] / taps + 1) * taps, in[0]);
+    }
+    return n->bias == GRAPH_NONE || shape_of(g, n->bias)[0] == in[0] / taps
+               ? GRAIL_OK
+               : width_mismatch(g, n, NULL, shape_of(g, n->bias)[0], in[0] / taps);
+}
+
 static bool groups_are_even(const route_attributes *r, int64_t outputs)
 {
     return r->groups == 0 ||
@@ -197,6 +208,37 @@ static grail_status windows_in_a_row(const graph *g, const node *n, const extent
     const grail_status status = windows(g, n, in, out);
     *out = (extent){.height = out->height * out->width, .width = 1};
     return status;
+}
+
+/* Positions of which a window makes `in`. */
+static int64_t length_back(const window_axis *a, int64_t in, int64_t more)
+{
+    return (in - 1) * a->stride + a->dilation * (a->kernel - 1) + 1 - a->before - a->behind + more;
+}
+
+static grail_status windows_back(const graph *g, const node *n, const extent *in, extent *out)
+{
+    *out = (extent){length_back(&n->window.height, in->height, n->more.height),
+                    length_back(&n->window.width, in->width, n->more.width)};
+    return out->height > 0 && out->width > 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: patches of %lld x %lld positions leave none within the "
+                           "padding of %s",
+                           n->block, (long long)in->height, (long long)in->width, node_name(g, n));
+}
+
+static grail_status resized(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const resize_attributes *r = &n->resize;
+    (void)g;
+    *out = r->scale_height == 0.0 ? r->size
+                                  : (extent){(int64_t)((double)in->height * r->scale_height),
+                                             (int64_t)((double)in->width * r->scale_width)};
+    return out->height > 0 && out->width > 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld x %lld positions are scaled to none",
+                           n->block, (long long)in->height, (long long)in->width);
 }
 
 static grail_status one_position(const graph *g, const node *n, const extent *in, extent *out)
@@ -433,6 +475,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + 2 * n->pad;
     case WIDTH_WINDOWS:
         return in[0] * window_taps(&n->window);
+    case WIDTH_PATCHES:
+        return in[0] / window_taps(&n->window);
     case WIDTH_BESIDE:
         return in[0] / n->join.first * (n->join.first + n->join.second);
     case WIDTH_HEADS:
@@ -482,6 +526,7 @@ int node_channel_runs(const node *n, const int64_t in[NODE_MAX_INPUTS],
         case AXIS_ENDS:
         case AXIS_BESIDE:
         case AXIS_HEADS:
+        case AXIS_PATCHES:
             break;
         }
     }

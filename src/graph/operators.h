@@ -16,6 +16,7 @@ typedef enum axis_rule {
     AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
     AXIS_ROUTED,  /* the output has the channels of the first input, and of a sum that it is added
                      to, by shares that are not cut */
+    AXIS_PATCHES, /* the output has a channel for each run of positions' channels of the input */
     AXIS_CONCAT,  /* those of all inputs, one after the other */
     AXIS_SLICE    /* a run of those of the input */
 } axis_rule;
@@ -43,6 +44,7 @@ typedef enum width_rule {
     WIDTH_COLUMNS, /* of the weight */
     WIDTH_PADDED,  /* by `pad` channels on both sides */
     WIDTH_WINDOWS, /* all positions of a window side by side */
+    WIDTH_PATCHES, /* of the channels of which all positions of a window are side by side */
     WIDTH_BESIDE,  /* of both inputs, head by head */
     WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
     WIDTH_SUM,     /* of all inputs */

@@ -125,7 +125,7 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
     if (stacked && storage_axis_is_whole(map->transposed ? &map->columns : &map->rows)) {
         return false;
     }
-    if (p->rank > 2 && !is_flat &&
+    if (p->rank > 2 && !is_flat && !map->transposed &&
         memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
                (size_t)(p->rank - 1) * sizeof p->shape[0]) != 0) {
         return false;

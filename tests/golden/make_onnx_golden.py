@@ -5,7 +5,7 @@ writes net.onnx and golden.safetensors into folders beside this script, vision/o
 Needs onnx and onnxruntime. onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
-Flatten and Reshape put beside channels, before a Gemm and a MatMul.
+Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions.
 
 usage: make_onnx_golden.py
 """
@@ -124,6 +124,31 @@ def build_flat():
     return n
 
 
+def build_decoder():
+    n = Network()
+    x = n.node("Relu", [n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1]), "stem_norm", 8)], "skip")
+    x = n.node("Relu", [n.conv(x, "down", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "down_relu")
+    up = [x, n.normal("up.weight", 12, 10, 2, 2, scale=0.2), n.normal("up.bias", 10, scale=0.1)]
+    x = n.node("Relu", [n.node("ConvTranspose", up, "up", strides=[2, 2])], "up_relu")
+    x = n.node("Concat", [x, "skip"], "beside", axis=1)
+    x = n.node("Relu", [n.conv(x, "mix", (9, 18, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "mix_relu")
+    odd = [x, n.normal("odd.weight", 9, 7, 3, 4, scale=0.2)]
+    x = n.node("ConvTranspose", odd, "odd", strides=[2, 3], pads=[1, 0, 0, 2], dilations=[2, 1], output_padding=[1, 0])
+    x = n.node("Relu", [n.norm(x, "odd_norm", 7)], "odd_relu")
+    twice = n.tensor("twice", numpy.array([1, 1, 2, 1.5], numpy.float32))
+    x = n.node("Resize", [x, "", twice], "nearest", mode="nearest", coordinate_transformation_mode="asymmetric",
+               nearest_mode="floor")
+    x = n.node("Resize", [x, "", "", n.tensor("sizes", numpy.array([2, 7, 13, 30], numpy.int64))], "linear", mode="linear")
+    x = n.node("Resize", [x, "", twice], "corners", mode="linear", coordinate_transformation_mode="align_corners")
+    x = n.node("Resize", [x, "", "", n.tensor("fewer", numpy.array([2, 7, 8, 9], numpy.int64))], "near", mode="nearest",
+               coordinate_transformation_mode="pytorch_half_pixel", nearest_mode="round_prefer_ceil")
+    x = n.node("Relu", [n.conv(x, "between", (7, 7, 3, 3), pads=[1, 1, 1, 1])], "between_relu")
+    x = n.node("GlobalAveragePool", [n.node("Relu", [n.conv(x, "last", (11, 7, 1, 1))], "last_relu")], "means")
+    x = n.node("Flatten", [x], "features")
+    n.node("Gemm", [x, n.normal("head.weight", CLASSES, 11), n.normal("head.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
 def save(n, folder):
     out = VISION / folder
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
@@ -145,3 +170,4 @@ def save(n, folder):
 if __name__ == "__main__":
     save(build(), "onnx")
     save(build_flat(), "onnx_flat")
+    save(build_decoder(), "onnx_decoder")

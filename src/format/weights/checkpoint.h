@@ -107,7 +107,7 @@ const gguf_metadata *checkpoint_metadata(const checkpoint *c);
 
 /** The model that an ONNX file holds; NULL for other formats. */
 const onnx_file *checkpoint_onnx(const checkpoint *c);
-/** Of such a one. */
+/** The tensors that several nodes of its model read. */
 const onnx_copy_list *checkpoint_onnx_copies(const checkpoint *c);
 
 /* Writes a checkpoint with the same tensors, or some of them, in other shapes. */

@@ -139,6 +139,17 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Split", "a", {NUMBER("axis", 1), LIST("split", 2)}, "has 1 outputs, and 2 sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
         {"Clip", "a", {{0}}, "has no lower or no upper bound"},
+        {"ConvTranspose", "a k", {NUMBER("group", 3)}, "is in groups, for which grail has no row"},
+        {"ConvTranspose",
+         "a k",
+         {LIST("output_padding", 2)},
+         "adds 2 x 1 positions, which are not fewer than its strides"},
+        {"ConvTranspose", "a k", {LIST("output_shape", 2)}, "pads to a size that it states"},
+        {"Resize", "a", {{0}}, "states neither scales nor sizes"},
+        {"Resize", "a", {NUMBER("antialias", 1)}, "smooths what it makes smaller"},
+        {"Resize", "a", {LIST("mode", 2)}, "its 'mode' is one that grail has no row for"},
+        {"Resize", "a _ k", {{0}}, "its scales are computed, or not of [N, C, H, W]"},
+        {"Upsample", "a a", {{0}}, "its scales are computed"},
         {"Softmax", "a", {{0}}, "grail has no row for this operator"},
     };
 #undef LIST
