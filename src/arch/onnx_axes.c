@@ -14,7 +14,7 @@ static grail_status give_flat(onnx_reading *r, int rank)
     onnx_known y = *x;
     y.one = positions.height * positions.width == 1;
     y.rank = rank;
-    return (y.one || rank == FLAT_RANK) && x->rank <= IMAGE_RANK
+    return (y.one || rank == FLAT_RANK) && (x->rank == IMAGE_RANK || x->rank == FLAT_RANK)
                ? onnx_give(r, 0, y)
                : onnx_misfit("gives several positions the dimensions of one");
 }
@@ -60,6 +60,30 @@ static grail_status give_runs(onnx_reading *r, onnx_known *x, int count, const i
     return !splits && shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, x->value) : GRAIL_OK;
 }
 
+/* [N, C, H, W] -> [N, groups, C / groups H W] before a norm, and back behind it. */
+static grail_status give_groups(onnx_reading *r, onnx_known *x, int count, const int64_t shape[])
+{
+    const bool back = count == IMAGE_RANK;
+    extent positions = {1, 1};
+    onnx_known y = *x;
+    y.rank = count;
+    y.runs = back ? 0 : shape[1];
+    if (back && r->g->nodes[x->value - 1].kind == NODE_GROUP_NORM) {
+        CHECK(x->one ? GRAIL_OK : onnx_positions(r, x, &positions));
+        const int64_t sizes[] = {x->width, positions.height, positions.width};
+        CHECK(are_sizes(shape + 1, 3, sizes, false)
+                  ? onnx_give(r, 0, y)
+                  : onnx_misfit("moves channels, for which grail has no row"));
+        return shape[1] > 0 ? onnx_note_count(r, "shape", 1, 1, x->value) : GRAIL_OK;
+    }
+    if (back || x->rank != IMAGE_RANK || shape[1] < 1 || x->width % shape[1] != 0 ||
+        shape[2] != -1) {
+        return onnx_misfit("moves channels, for which grail has no row");
+    }
+    CHECK(onnx_give(r, 0, y));
+    return shape[1] == x->width ? onnx_note_count(r, "shape", 1, 1, x->value) : GRAIL_OK;
+}
+
 /* [N, C] or [N, C, 1, 1], or [N, C H W], where any may be -1 or 0. */
 grail_status onnx_read_reshape(onnx_reading *r)
 {
@@ -69,6 +93,9 @@ grail_status onnx_read_reshape(onnx_reading *r)
     onnx_known *x = NULL;
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
+    if (count == GROUPS_RANK || (count == IMAGE_RANK && x->rank == GROUPS_RANK)) {
+        return give_groups(r, x, count, shape);
+    }
     if (count == RUNS_RANK || (count == IMAGE_RANK && x->rank >= IMAGE_RANK)) {
         return give_runs(r, x, count, shape);
     }
@@ -110,7 +137,7 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
 
 static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
 {
-    if (x->rank > IMAGE_RANK || (x->rank == FLAT_RANK && !x->one)) {
+    if (x->rank > IMAGE_RANK || x->rank == GROUPS_RANK || (x->rank == FLAT_RANK && !x->one)) {
         return onnx_misfit("takes other dimensions for channels, which a Reshape or Flatten before "
                            "it made");
     }

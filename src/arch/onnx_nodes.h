@@ -7,7 +7,7 @@
 #include "format/onnx/onnx_copies.h"
 #include "graph/graph.h"
 
-enum { IMAGE_RANK = 4, FLAT_RANK = 2, RUNS_RANK = 5 };
+enum { IMAGE_RANK = 4, FLAT_RANK = 2, RUNS_RANK = 5, GROUPS_RANK = 3 };
 
 /* What is known of a value of ONNX. */
 typedef struct onnx_known {
@@ -16,7 +16,8 @@ typedef struct onnx_known {
     bool transposed; /* a matrix, and the other way round in its tensor */
     int rank;        /* IMAGE_RANK or FLAT_RANK: then positions lie beside channels, each channel
                         with all of its own, unless there is one */
-    int64_t runs;    /* RUNS_RANK: [N, runs, C / runs, H, W] */
+    int64_t runs;    /* RUNS_RANK: [N, runs, C / runs, H, W]; GROUPS_RANK: [N, runs, C / runs H W],
+                        each of which a norm runs over */
     bool one;        /* position in each sample */
     int64_t pads[4]; /* zeros that a Pad puts above, left, below and right, which no value holds */
     int64_t width;

@@ -47,10 +47,10 @@ static inline int64_t window_taps(const window2d *w)
 
 /* -- what nodes of one kind are told ----------------------------------------------------------- */
 
-/** RMS norm, batch norm, layer norm. */
+/** RMS norm, batch norm, layer norm, group norm. */
 typedef struct norm_attributes {
     double epsilon;
-    int64_t group; /* RMS norm: features of a group, 0 = the entire width */
+    int64_t group; /* RMS norm, group norm: features of a group, 0 = the entire width */
 } norm_attributes;
 
 /** Rotary positions. */

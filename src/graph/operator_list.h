@@ -59,6 +59,11 @@ OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .rows = ROWS_ALONE, .check = rows_
 OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .check = channels_fit, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
+/* over all positions of a sample and groups of `group` channels, with weight[channels] and
+ * bias[channels]; groups of one leave the others what they are */
+OPERATOR(GROUP_NORM, group_norm, .inputs = 1, .pins = mixes_channels, .check = channel_groups_fit,
+         .per_channel = true, .looks_at_inputs = true)
+
 /* over `window` */
 OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
          .looks_at_inputs = true)

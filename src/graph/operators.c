@@ -182,6 +182,15 @@ static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
     return parameters_fit(g, n, n->norm.group == 0 ? in[0] : n->norm.group, in[0]);
 }
 
+static grail_status channel_groups_fit(const graph *g, const node *n, const int64_t *in)
+{
+    CHECK(rows_fit(g, n, in));
+    return n->norm.group == 0 || in[0] % n->norm.group == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld channels are no groups of %lld",
+                           n->block, (long long)in[0], (long long)n->norm.group);
+}
+
 /* -- positions --------------------------------------------------------------------------------- */
 
 static grail_status windows(const graph *g, const node *n, const extent *in, extent *out)
@@ -324,6 +333,11 @@ static bool always(const node *n)
 static bool has_no_groups(const node *n)
 {
     return n->norm.group == 0;
+}
+
+static bool mixes_channels(const node *n)
+{
+    return n->norm.group != 1;
 }
 
 /* Then nothing could be rescaled. */

@@ -5,7 +5,8 @@ writes net.onnx and golden.safetensors into folders beside this script, vision/o
 Needs onnx and onnxruntime. onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
-Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions.
+Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
+sizes of images, norms of channels and of groups.
 
 usage: make_onnx_golden.py
 """
@@ -127,7 +128,14 @@ def build_flat():
 def build_decoder():
     n = Network()
     x = n.node("Relu", [n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1]), "stem_norm", 8)], "skip")
-    x = n.node("Relu", [n.conv(x, "down", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "down_relu")
+    x = n.conv(x, "down", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])
+    affine = [n.normal("instance.weight", 12, scale=0.2, shift=1), n.normal("instance.bias", 12, scale=0.2)]
+    x = n.node("Relu", [n.node("InstanceNormalization", [x, *affine], "instance", epsilon=1e-3)], "down_relu")
+    x = n.node("Reshape", [x, n.tensor("groups", numpy.array([0, 3, -1], numpy.int64))], "in_groups")
+    plain = [n.tensor("ones", numpy.ones(3, numpy.float32)), n.tensor("zeros", numpy.zeros(3, numpy.float32))]
+    x = n.node("InstanceNormalization", [x, *plain], "group_norm")
+    x = n.node("Reshape", [x, n.tensor("whole", numpy.array([-1, 12, 16, 16], numpy.int64))], "out_of_groups")
+    x = n.node("Relu", [n.conv(x, "deep", (12, 12, 3, 3), bias=True, pads=[1, 1, 1, 1])], "deep_relu")
     up = [x, n.normal("up.weight", 12, 10, 2, 2, scale=0.2), n.normal("up.bias", 10, scale=0.1)]
     x = n.node("Relu", [n.node("ConvTranspose", up, "up", strides=[2, 2])], "up_relu")
     x = n.node("Concat", [x, "skip"], "beside", axis=1)

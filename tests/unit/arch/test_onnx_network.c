@@ -145,6 +145,8 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
          {LIST("output_padding", 2)},
          "adds 2 x 1 positions, which are not fewer than its strides"},
         {"ConvTranspose", "a k", {LIST("output_shape", 2)}, "pads to a size that it states"},
+        {"GroupNormalization", "a v v", {{0}}, "scales groups, as before operator set 21"},
+        {"InstanceNormalization", "a v", {{0}}, "its weights (input 2) are computed, or missing"},
         {"Resize", "a", {{0}}, "states neither scales nor sizes"},
         {"Resize", "a", {NUMBER("antialias", 1)}, "smooths what it makes smaller"},
         {"Resize", "a", {LIST("mode", 2)}, "its 'mode' is one that grail has no row for"},
@@ -195,19 +197,22 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
                  "(Relu): makes nothing that the output needs");
 }
 
-static grail_status open_golden(void *context)
+static grail_status open_golden(void *path)
 {
     grail_model *m = NULL;
-    (void)context;
-    const grail_status status =
-        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx", &m);
+    const grail_status status = grail_model_open(path, &m);
     grail_model_close(m);
     return status;
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    support_fail_each_allocation(open_golden, NULL);
+    static char paths[][256] = {GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx",
+                                GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_flat/net.onnx",
+                                GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_decoder/net.onnx"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        support_fail_each_allocation(open_golden, paths[i]);
+    }
 }
 
 TEST(blocks_begin_where_values_fork)

@@ -340,6 +340,24 @@ HAND_TEST(other_sizes_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
+HAND_TEST(norms_of_groups_have_the_gradients_of_finite_differences)
+{
+    static const int64_t groups[] = {2, 1, 0};
+    const extent image = {5, 4};
+    float *pixels = hand_pixels(2, image, 4);
+    int x = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    for (int i = 0; i < 3; i++) {
+        const char *const names[] = {"g0", "g1", "g2"};
+        x = hand_norm(n, NODE_GROUP_NORM, names[i], 6, hand_activation(n, ACTIVATION_SILU, x));
+        n->g->nodes[n->g->node_count - 1].norm.group = groups[i];
+    }
+    const int mean = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU, x), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "norms of groups");
+    memory_free(pixels);
+}
+
 /* A product or sum whose second operand is repeated. */
 static int repeated(hand_network *n, node_kind kind, int left, int right)
 {
