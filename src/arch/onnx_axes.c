@@ -205,6 +205,37 @@ grail_status onnx_read_split(onnx_reading *r)
     return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");
 }
 
+/* Channel `at` of a range, which may count from the end or lie behind it. */
+static int64_t bound_of(int64_t at, int64_t width)
+{
+    const int64_t from = at < 0 ? at + width : at;
+    return from < 0 ? 0 : from > width ? width : from;
+}
+
+/* A run of channels, which stay: a range is told by both ends. */
+grail_status onnx_read_slice(onnx_reading *r)
+{
+    static const char *const names[] = {"starts", "ends", "axes", "steps"};
+    int64_t list[4][ONNX_MOST_AXES] = {{0}, {0}, {0}, {1}};
+    int counts[4];
+    onnx_known *x = NULL;
+    CHECK(onnx_value_input(r, 0, &x));
+    for (int i = 0; i < 4; i++) {
+        CHECK(onnx_list_of(r, names[i], 1 + i, &counts[i], list[i]));
+    }
+    const int64_t axis = list[2][0] < 0 ? list[2][0] + x->rank : list[2][0];
+    if (counts[0] != 1 || counts[1] != 1 || counts[2] != 1 || axis != 1 ||
+        (counts[3] > 0 && list[3][0] != 1) || (x->rank != IMAGE_RANK && !x->one)) {
+        return onnx_misfit("takes other parts than a run of channels");
+    }
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_SLICE, x, NULL);
+    const int64_t first = bound_of(list[0][0], x->width);
+    y.width = bound_of(list[1][0], x->width) - first;
+    n.slice = (slice_attributes){first, y.width, true};
+    return y.width > 0 ? onnx_give_node(r, &n, y) : onnx_misfit("takes no channels");
+}
+
 /* Gives on what it reads; a matrix of weights may be turned. */
 grail_status onnx_read_identity(onnx_reading *r)
 {

@@ -189,6 +189,23 @@ grail_status onnx_read_average_pool(onnx_reading *r)
     return add_pool(r, NODE_AVERAGE_POOL);
 }
 
+/* A window as large as the image. */
+grail_status onnx_read_global_max_pool(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    extent positions = {1, 1};
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(x->one ? GRAIL_OK : onnx_positions(r, x, &positions));
+    node n = onnx_plain(NODE_MAX_POOL, x, NULL);
+    n.window.height.kernel = positions.height;
+    n.window.width.kernel = positions.width;
+    n.is_whole = true;
+    onnx_known y = *x;
+    y.one = true;
+    return onnx_give_node(r, &n, y);
+}
+
 /* Zeros around an image, which the convolutions behind take for their own padding. */
 grail_status onnx_read_pad(onnx_reading *r)
 {

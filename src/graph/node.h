@@ -31,8 +31,8 @@ typedef struct node {
                                second input if there is one; only in fused graphs (exec/fuse.h) */
             int64_t groups; /* convolution: runs of channels, each made of the same run of those
                                that it reads alone; 0: one (node_groups) */
-            bool is_whole;  /* convolution: its window is the image, whose channels and positions
-                               lie side by side in its tensor, a matrix (node_fits_taps) */
+            bool is_whole;  /* convolution, maximum: the window is the image; the channels and
+                               positions of a convolution lie side by side in its tensor, a matrix */
             bool counts_padding; /* mean over a window: as zeros */
             extent more; /* patches that are put: positions behind those that windows reach */
             int64_t pad; /* shortcut: zero channels on each side */

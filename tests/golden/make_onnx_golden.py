@@ -6,7 +6,7 @@ Needs onnx and onnxruntime. onnx: residual blocks with and without a projection,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
 Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
-sizes of images, norms of channels and of groups.
+sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions.
 
 usage: make_onnx_golden.py
 """
@@ -151,8 +151,11 @@ def build_decoder():
     x = n.node("Resize", [x, "", "", n.tensor("fewer", numpy.array([2, 7, 8, 9], numpy.int64))], "near", mode="nearest",
                coordinate_transformation_mode="pytorch_half_pixel", nearest_mode="round_prefer_ceil")
     x = n.node("Relu", [n.conv(x, "between", (7, 7, 3, 3), pads=[1, 1, 1, 1])], "between_relu")
-    x = n.node("GlobalAveragePool", [n.node("Relu", [n.conv(x, "last", (11, 7, 1, 1))], "last_relu")], "means")
-    x = n.node("Flatten", [x], "features")
+    x = n.node("Relu", [n.conv(x, "last", (11, 7, 1, 1))], "last_relu")
+    means = n.node("Flatten", [n.node("GlobalAveragePool", [x], "means")], "flat_means")
+    ends = [n.tensor(name, numpy.array([at], numpy.int64)) for name, at in (("start", 2), ("end", -1), ("axis", 1))]
+    most = n.node("GlobalMaxPool", [n.node("Slice", [n.conv(x, "side", (14, 11, 1, 1)), *ends], "part")], "largest")
+    x = n.node("Add", [means, n.node("Flatten", [most], "flat_largest")], "features")
     n.node("Gemm", [x, n.normal("head.weight", CLASSES, 11), n.normal("head.bias", CLASSES, scale=0.1)], "logits", transB=1)
     return n
 

@@ -147,6 +147,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"ConvTranspose", "a k", {LIST("output_shape", 2)}, "pads to a size that it states"},
         {"GroupNormalization", "a v v", {{0}}, "scales groups, as before operator set 21"},
         {"InstanceNormalization", "a v", {{0}}, "its weights (input 2) are computed, or missing"},
+        {"Slice", "a", {LIST("starts", 1), LIST("ends", 2)}, "takes other parts than a run"},
         {"Resize", "a", {{0}}, "states neither scales nor sizes"},
         {"Resize", "a", {NUMBER("antialias", 1)}, "smooths what it makes smaller"},
         {"Resize", "a", {LIST("mode", 2)}, "its 'mode' is one that grail has no row for"},
