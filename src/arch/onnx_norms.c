@@ -38,7 +38,7 @@ out:
     return status;
 }
 
-/* Of each channel, or of the groups that a Reshape made, which others scale and shift. */
+/* A norm of each channel, or of the groups that a Reshape made, which others scale and shift. */
 grail_status onnx_read_instance_norm(onnx_reading *r)
 {
     onnx_known *x = NULL;
