@@ -138,7 +138,7 @@ static grail_status name_parameter(translation *t, int parameter, parameter_name
     if (*place == GRAPH_NONE) {
         CHECK(onnx_add_tensor(t->w, view->name, view->rank, view->shape, place));
     }
-    if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
+    if (!storage_is_run_of_rows(&p->map, p->shape[0]) || view->rank < p->rank) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",

@@ -301,7 +301,7 @@ static grail_status read_output(onnx_reading *r, int *output)
                          "narrows classifiers of ONNX, and what gives features",
                          v->name);
     }
-    r->g->classes = last->kind == NODE_LINEAR ? k->width : 0;
+    r->g->classes = is_map(last) ? k->width : 0;
     r->g->before_softmax = k->form == ONNX_PROBABILITIES;
     *output = k->value;
     return GRAIL_OK;
@@ -326,7 +326,7 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
     int output = GRAPH_NONE;
-    *r = (onnx_reading){.file = f};
+    *r = (onnx_reading){.file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights)};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");

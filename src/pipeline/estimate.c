@@ -2,6 +2,7 @@
 #include "arch/model.h"
 #include "graph/operators.h"
 #include "heal/heal_options.h"
+#include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -89,7 +90,8 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
 {
     const graph *g = r->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
-    const bool each_tap = r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
+    const bool each_tap =
+        r->how.enabled && map_is_fitted_by_tap(&r->how, &g->nodes[consumer->node]);
     double taps = 1.0;
     for (int d = 2; d < weight->rank; d++) {
         taps *= (double)weight->shape[d];

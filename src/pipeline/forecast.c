@@ -1,6 +1,7 @@
 /* How long a run will take, from its operations and the rates of the machine. */
 #include "graph/operators.h"
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <grail/machine.h>
@@ -65,8 +66,7 @@ static map_size size_of(const rows_of *r, const node *n)
     const double rows = (double)p->shape[0];
     const double columns = elements_of(r->request->graph, n) / rows;
     const double taps = (double)weight_taps(p);
-    const bool by_channel =
-        taps > 1.0 && r->request->plan.compensation.conv_fit == CONV_FIT_CHANNEL;
+    const bool by_channel = taps > 1.0 && !map_is_fitted_by_tap(&r->request->plan.compensation, n);
     return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps}
                       : (map_size){rows_at(r, n->output), columns, rows};
 }

@@ -44,6 +44,32 @@ says '"preset": "cifar"' out/grail.json
 runs "$grail" eval out --data "$demo/vision/test" --images 20
 says "cifar" stdout
 
+# narrows NAME: tests/golden/vision/NAME, to what zeros make of it; bytes are kept where nothing is cut
+narrows() {
+    local name=$1
+    net=$source_dir/tests/golden/vision/$name/net.onnx
+    narrow --sparsity 0
+    cmp "$net" out/net.onnx || fail "bytes differ"
+    narrow --sparsity 0.5 --selector random --compensate none
+    runs "$grail" verify "$net" out/net.onnx
+    says ", holds (tolerance 0.001)" stdout
+    narrow --sparsity 0.5
+    cp out/net.onnx "$name.onnx"
+}
+
+check "positions beside channels go with them, and what several nodes read is narrowed for each"
+narrows onnx_flat
+runs "$grail" inspect onnx_flat.onnx
+narrow --sparsity 0.5 --selector wanda --compensate grail
+narrow --sparsity 0.5 --selector fold
+
+check "channels of transposed convolutions go with their patches"
+narrows onnx_decoder
+narrow --sparsity 0.5 --selector fold
+narrow --sparsity 0.5 --heal model --heal-steps 2 --heal-batch 8
+
+net=$source_dir/tests/golden/vision/onnx/net.onnx
+
 for sites in conv stream ffn conv,stream,ffn; do
     check "a narrowed network is the dense one with zeros: $sites"
     narrow --sparsity 0.5 --selector random --compensate none --sites $sites
@@ -97,7 +123,7 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-for folder in onnx onnx-elements onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext; do
+for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext; do
 check "ONNX Runtime computes what grail does: $folder"
 net=$source_dir/tests/golden/vision/$folder/net.onnx
 pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors

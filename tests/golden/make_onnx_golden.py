@@ -11,7 +11,9 @@ onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
 that lie transposed, a weight in a Constant and one stored as numbers. onnx-elements: constants that are added,
 multiplied or divided by, reshaped or not; activations, some written as several nodes; a Reshape whose target is
-computed, and a Softmax behind the logits.
+computed, and a Softmax behind the logits. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
+Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
+sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions.
 
 usage: make_onnx_golden.py [FOLDER ...]
 """
@@ -101,6 +103,69 @@ def build():
     bias = (n.random.normal(size=CLASSES) * 0.1).astype(numpy.float32)
     n.tensors.append(helper.make_tensor("d2.bias", TensorProto.FLOAT, [CLASSES], bias))  # float_data
     n.node("Add", [n.node("MatMul", [x, "d2.weight"], "d2"), "d2.bias"], "logits")
+    return n
+
+
+def build_flat():
+    n = Network()
+    x = n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), bias=True, pads=[1, 1, 1, 1]), "stem_norm", 8)
+    x = n.node("MaxPool", [n.node("Relu", [x], "stem_relu")], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    norm = [f"stem_norm.{part}" for part in ("weight", "bias", "mean", "variance")]
+    x = n.node("Relu", [n.conv(x, "twice", (8, 8, 1, 1))], "first_relu")
+    x = n.node("BatchNormalization", [x, *norm], "first_norm", epsilon=1e-5)
+    x = n.node("Conv", [x, "twice.weight"], "second")
+    x = n.node("Relu", [n.node("BatchNormalization", [x, *norm], "second_norm", epsilon=1e-5)], "second_relu")
+    x = n.node("Relu", [n.conv(x, "a", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "a_relu")
+    x = n.node("AveragePool", [x], "means_of_windows", kernel_shape=[2, 3], strides=[2, 2])
+    # three runs of channels, one after the other, and halves that are not stated
+    sizes = n.tensor("runs", numpy.array([-1, 3, 4, 4, 3], numpy.int64))
+    x = n.node("Transpose", [n.node("Reshape", [x, sizes], "in_runs")], "turns", perm=[0, 2, 1, 3, 4])
+    x = n.node("Reshape", [x, n.tensor("image", numpy.array([0, -1, 4, 3], numpy.int64))], "shuffled")
+    n.nodes.append(helper.make_node("Split", [x], ["half", "other"], name="n/split", axis=1))
+    x = n.node("Relu", [n.conv("half", "h1", (10, 6, 1, 1), bias=True)], "h1_relu")
+    x = n.node("Concat", [n.conv(x, "h2", (6, 10, 1, 1)), "other"], "halves", axis=1)
+    left = n.node("Flatten", [x], "flat")
+    left = n.node("Gemm", [left, n.normal("d1.weight", 20, 144), n.normal("d1.bias", 20, scale=0.1)], "d1", transB=1)
+    right = n.node("Reshape", [x, n.tensor("sizes", numpy.array([-1, 144], numpy.int64))], "flat_too")
+    right = n.node("MatMul", [n.node("Relu", [right], "d2_relu"), n.normal("d2.weight", 144, 20, scale=0.1)], "d2")
+    x = n.node("Add", [right, n.normal("d2.bias", 20, scale=0.1)], "d2_biased")
+    x = n.node("Relu", [n.node("Add", [left, x], "sum")], "sum_relu")
+    n.node("Gemm", [x, n.normal("d3.weight", CLASSES, 20), n.normal("d3.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
+def build_decoder():
+    n = Network()
+    x = n.node("Relu", [n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1]), "stem_norm", 8)], "skip")
+    x = n.conv(x, "down", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])
+    affine = [n.normal("instance.weight", 12, scale=0.2, shift=1), n.normal("instance.bias", 12, scale=0.2)]
+    x = n.node("Relu", [n.node("InstanceNormalization", [x, *affine], "instance", epsilon=1e-3)], "down_relu")
+    x = n.node("Reshape", [x, n.tensor("groups", numpy.array([0, 3, -1], numpy.int64))], "in_groups")
+    plain = [n.tensor("ones", numpy.ones(3, numpy.float32)), n.tensor("zeros", numpy.zeros(3, numpy.float32))]
+    x = n.node("InstanceNormalization", [x, *plain], "group_norm")
+    x = n.node("Reshape", [x, n.tensor("whole", numpy.array([-1, 12, 16, 16], numpy.int64))], "out_of_groups")
+    x = n.node("Relu", [n.conv(x, "deep", (12, 12, 3, 3), bias=True, pads=[1, 1, 1, 1])], "deep_relu")
+    up = [x, n.normal("up.weight", 12, 10, 2, 2, scale=0.2), n.normal("up.bias", 10, scale=0.1)]
+    x = n.node("Relu", [n.node("ConvTranspose", up, "up", strides=[2, 2])], "up_relu")
+    x = n.node("Concat", [x, "skip"], "beside", axis=1)
+    x = n.node("Relu", [n.conv(x, "mix", (9, 18, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "mix_relu")
+    odd = [x, n.normal("odd.weight", 9, 7, 3, 4, scale=0.2)]
+    x = n.node("ConvTranspose", odd, "odd", strides=[2, 3], pads=[1, 0, 0, 2], dilations=[2, 1], output_padding=[1, 0])
+    x = n.node("Relu", [n.norm(x, "odd_norm", 7)], "odd_relu")
+    twice = n.tensor("twice", numpy.array([1, 1, 2, 1.5], numpy.float32))
+    x = n.node("Resize", [x, "", twice], "nearest", mode="nearest", coordinate_transformation_mode="asymmetric",
+               nearest_mode="floor")
+    x = n.node("Resize", [x, "", "", n.tensor("sizes", numpy.array([2, 7, 13, 30], numpy.int64))], "linear", mode="linear")
+    x = n.node("Resize", [x, "", twice], "corners", mode="linear", coordinate_transformation_mode="align_corners")
+    x = n.node("Resize", [x, "", "", n.tensor("fewer", numpy.array([2, 7, 8, 9], numpy.int64))], "near", mode="nearest",
+               coordinate_transformation_mode="pytorch_half_pixel", nearest_mode="round_prefer_ceil")
+    x = n.node("Relu", [n.conv(x, "between", (7, 7, 3, 3), pads=[1, 1, 1, 1])], "between_relu")
+    x = n.node("Relu", [n.conv(x, "last", (11, 7, 1, 1))], "last_relu")
+    means = n.node("Flatten", [n.node("GlobalAveragePool", [x], "means")], "flat_means")
+    ends = [n.tensor(name, numpy.array([at], numpy.int64)) for name, at in (("start", 2), ("end", -1), ("axis", 1))]
+    most = n.node("GlobalMaxPool", [n.node("Slice", [n.conv(x, "side", (14, 11, 1, 1)), *ends], "part")], "largest")
+    x = n.node("Add", [means, n.node("Flatten", [most], "flat_largest")], "features")
+    n.node("Gemm", [x, n.normal("head.weight", CLASSES, 11), n.normal("head.bias", CLASSES, scale=0.1)], "logits", transB=1)
     return n
 
 
@@ -263,6 +328,8 @@ def make_transformers(folders):
 
 
 NODES = {"onnx": lambda folder: make_nodes(folder, build()),
+         "onnx_flat": lambda folder: make_nodes(folder, build_flat()),
+         "onnx_decoder": lambda folder: make_nodes(folder, build_decoder()),
          "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18),
          "onnx_attention": lambda folder: make_nodes(folder, build_attention(), opset=23)}
 TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]

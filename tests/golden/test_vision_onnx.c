@@ -32,3 +32,13 @@ TEST(constants_and_activations_of_onnx_nodes)
 {
     assert_vision_directory("onnx-elements", "net.onnx", "");
 }
+
+TEST(positions_beside_channels_and_tensors_that_several_nodes_read)
+{
+    assert_vision_directory("onnx_flat", "net.onnx", "");
+}
+
+TEST(a_decoder_of_transposed_convolutions)
+{
+    assert_vision_directory("onnx_decoder", "net.onnx", "");
+}
