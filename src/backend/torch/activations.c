@@ -35,7 +35,7 @@ static void quick_gelu(torch_frame *f, torch_tensor x, torch_tensor y)
 static torch_tensor below_zero(torch_frame *f, torch_tensor x)
 {
     const torch_tensor out = torch_scaled(f, x, 1.0);
-    torch_limit(f, -INFINITY, 0.0, out, out);
+    torch_limit(f, -HUGE_VAL, 0.0, out, out);
     return out;
 }
 

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-static const clamp_attributes above = {.low = 0.0, .high = INFINITY};
-static const clamp_attributes below = {.low = -INFINITY, .high = 0.0};
+static const clamp_attributes above = {.low = 0.0, .high = HUGE_VAL};
+static const clamp_attributes below = {.low = -HUGE_VAL, .high = 0.0};
 
 /* x <- slope x * weight, where the weight may be missing */
 static grail_status multiply(const node_run *r, matrix x)
