@@ -301,7 +301,9 @@ grail_status onnx_read_layer_norm(onnx_reading *r)
 
 grail_status onnx_read_rms_norm(onnx_reading *r)
 {
-    return read_norm(r, NODE_RMS_NORM);
+    return onnx_has_input(r, 1) && !onnx_has_input(r, 2)
+               ? read_norm(r, NODE_RMS_NORM)
+               : onnx_misfit("has no scale, or more than that");
 }
 
 grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)

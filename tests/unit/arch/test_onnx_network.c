@@ -181,6 +181,8 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"MatMul", "a d", {{0}}, "multiplies other dimensions than that of the channels"},
         {"LayerNormalization", "a v", {{0}}, "is a norm over other dimensions than"},
         {"LayerNormalization", "a v", {NUMBER("axis", 2)}, "is a norm over several dimensions"},
+        {"RMSNormalization", "a", {{0}}, "has no scale, or more than that"},
+        {"RMSNormalization", "a v v", {{0}}, "has no scale, or more than that"},
         {"Gather", "a v", {{0}}, "takes parts that are computed, or more than one"},
         {"Gather", "a a", {{0}}, "takes parts that are computed, or more than one"},
         {"Slice",
