@@ -2,10 +2,12 @@
 """Exports torchvision's classifiers (random weights, all of them different, since exporters merge equal tensors) to ONNX, and asks of each whether grail opens it; those that it
 opens lose 20 % of their channels, and the narrow file must give in ONNX Runtime what `grail logits` gives. With
 --efficientnet, trained weights of EfficientNet-Lite0 and a folder of images: the same for widths and repairs, judged
-by how often the narrow network names the dense one's class.
+by how often the narrow network names the dense one's class. With --ppocr, PP-OCR's classifier of the direction of text
+lines and a folder of images: the same, on lines of text that are drawn here, half of them upside down.
 
-needs: torch, torchvision, onnxscript, onnxruntime, safetensors; with --efficientnet timm
+needs: torch, torchvision, onnxscript, onnxruntime, safetensors; with --efficientnet timm; with --ppocr onnx and Pillow
 usage: onnx_networks.py GRAIL FOLDER [--efficientnet WEIGHTS IMAGES [--heal]] [--only NAME,...]
+       onnx_networks.py GRAIL FOLDER --ppocr CLASSIFIER TEXT
 """
 
 import argparse
@@ -109,11 +111,67 @@ def try_efficientnet(grail, weights, images, folder, healed):
                   f"{a['top1_agreement']:.1%} of {a['images']} |", flush=True)
 
 
+def draw_lines(text, folder, count, seed):
+    """PNG files of 192 x 48 in the folders 0 and 180, by Pillow's own font: one line of words each."""
+    from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+    random = np.random.default_rng(seed)
+    words = [word for word in text.split() if word.isalpha()]
+    shutil.rmtree(folder, ignore_errors=True)
+    for i in range(count):
+        first = int(random.integers(len(words) - 4))
+        line = " ".join(words[first:first + int(random.integers(2, 5))])
+        paper, ink = random.integers(150, 256, 3), random.integers(0, 100, 3)
+        picture = Image.new("RGB", (192, 48), tuple(int(c) for c in paper))
+        font = ImageFont.load_default(size=int(random.integers(18, 34)))
+        place = int(random.integers(0, 12)), int(random.integers(2, 14))
+        ImageDraw.Draw(picture).text(place, line, font=font, fill=tuple(int(c) for c in ink))
+        picture = picture.filter(ImageFilter.GaussianBlur(float(random.uniform(0, 1.2))))
+        noise = random.normal(scale=random.uniform(0, 15), size=(48, 192, 3))
+        picture = Image.fromarray(np.clip(np.asarray(picture) + noise, 0, 255).astype(np.uint8))
+        where = folder / ("180" if i % 2 else "0")
+        where.mkdir(parents=True, exist_ok=True)
+        (picture.rotate(180) if i % 2 else picture).save(where / f"{i:04}.png")
+
+
+def try_ppocr(grail, classifier, text, folder):
+    import onnx
+
+    model = onnx.load(classifier)
+    for size, value in zip(model.graph.input[0].type.tensor_type.shape.dim[2:], (48, 192), strict=True):
+        size.dim_value = value  # which PP-OCR gives it, and the file leaves open
+    path, out = folder / "classifier.onnx", folder / "narrow"
+    onnx.save(model, path)
+    words = pathlib.Path(text).read_text(encoding="utf-8")
+    half = len(words) // 2
+    draw_lines(words[:half], folder / "calibration", 400, 1)
+    draw_lines(words[half:], folder / "held-out", 1000, 2)
+    prepared = [*PREPARED, "--mean", "0.5,0.5,0.5", "--std", "0.5,0.5,0.5"]
+    measure = ["--data", folder / "held-out", "--json", *prepared]
+    _, answer, _ = run(grail, "eval", path, *measure)
+    print("| widths | repair | parameters | KL | same class | right class |\n|---|---|---|---|---|---|")
+    print(f"| dense | | | | | {json.loads(answer)['top1']:.1%} |", flush=True)
+    for sparsity in ("0.1", "0.2", "0.3"):
+        for repair in (["none", "--selector", "wanda"], ["grail", "--selector", "wanda"], ["full"]):
+            shutil.rmtree(out, ignore_errors=True)
+            code, _, said = run(grail, "compress", path, "-o", out, "--calib", folder / "calibration", "--samples", "400",
+                                "--sparsity", sparsity, "--compensate", *repair, "--quiet", *prepared)
+            if code != 0:
+                raise RuntimeError(said[-1])
+            _, answer, _ = run(grail, "verify", path, out, *measure)
+            a = json.loads(answer)
+            _, answer, _ = run(grail, "eval", out, *measure)
+            left = json.loads((out / "report.json").read_text())
+            print(f"| -{float(sparsity):.0%} | {' '.join(repair)} | {left['narrow']['parameters']} | {a['mean_kl']:.3f} | "
+                  f"{a['top1_agreement']:.1%} of {a['images']} | {json.loads(answer)['top1']:.1%} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("grail", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--efficientnet", nargs=2, metavar=("WEIGHTS", "IMAGES"))
+    parser.add_argument("--ppocr", nargs=2, metavar=("CLASSIFIER", "TEXT"))
     parser.add_argument("--heal", action="store_true", help="also with two minutes of healing each")
     parser.add_argument("--only", type=lambda names: names.split(","), default=USUAL)
     given = parser.parse_args()
@@ -121,6 +179,9 @@ def main():
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.efficientnet:
         try_efficientnet(grail, *given.efficientnet, given.folder, given.heal)
+        return
+    if given.ppocr:
+        try_ppocr(grail, *given.ppocr, given.folder)
         return
     print("| network | |\n|---|---|")
     for name in given.only:

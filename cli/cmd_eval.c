@@ -128,7 +128,7 @@ static void print_accuracy(const char *model, const grail_accuracy *a)
     print_out("  model      %s (%s weights, computed in %s, %lld classes)\n", model, a->dtype,
               a->precision, (long long)a->classes);
     print_out("  data       %s, %lld x %lld pixels, mean NLL %.6f\n", asked.data,
-              (long long)a->side, (long long)a->side, a->mean_nll);
+              (long long)a->width, (long long)a->side, a->mean_nll);
     print_out("  sha256     data %.16s...\n", a->data_sha256);
     print_out("  speed      %.1f images per second\n", a->images_per_second);
 }

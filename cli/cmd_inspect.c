@@ -88,7 +88,7 @@ static void print_costs(const grail_model_facts *f)
     print_out("per image: %s multiply-accumulates; preset %s",
               human_count((double)f->macs_per_token, a), f->preset == NULL ? "unknown" : f->preset);
     if (f->image_side > 0) {
-        print_out(", %lld x %lld pixels", (long long)f->image_side, (long long)f->image_side);
+        print_out(", %lld x %lld pixels", (long long)f->image_width, (long long)f->image_side);
     }
     if (f->channels != 3) {
         print_out(", %lld channels", (long long)f->channels);
@@ -219,16 +219,16 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(
-        json_of("model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
-                "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
-                "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
-                J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token),
-                "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side),
-                "channels", J(f->channels), "preset", J(f->preset), "classes", J(f->classes),
-                "outputs", outputs_of_model(model, f), "gives_features", J((bool)f->gives_features),
-                "activation", J(f->activation), "preprocessing", preprocessing_json(p), "notices",
-                heard, "regions", regions_json(model), "sites", list, NULL));
+    return print_json(json_of(
+        "model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
+        "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
+        "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
+        J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token), "reads_images",
+        J((bool)f->reads_images), "image_side", J(f->image_side), "image_width", J(f->image_width),
+        "channels", J(f->channels), "preset", J(f->preset), "classes", J(f->classes), "outputs",
+        outputs_of_model(model, f), "gives_features", J((bool)f->gives_features), "activation",
+        J(f->activation), "preprocessing", preprocessing_json(p), "notices", heard, "regions",
+        regions_json(model), "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])

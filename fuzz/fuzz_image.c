@@ -10,7 +10,7 @@ enum { MOST_PIXELS = 1 << 16, LARGEST_SIDE = 32 };
 
 static void check_input(const image_rule *rule, const float *out)
 {
-    for (int64_t i = 0; i < rule->side * rule->side * 3; i++) {
+    for (int64_t i = 0; i < rule->height * rule->width * 3; i++) {
         const float *table = rule->table[i % 3];
         fuzz_require(out[i] >= table[0] && out[i] <= table[255]);
     }

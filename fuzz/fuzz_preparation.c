@@ -33,13 +33,13 @@ static void check_use(const image_preparation *p)
     image_rule rule;
     image picture = {0};
     fuzz_require(image_rule_make(&source, p, NULL, &rule) == GRAIL_OK);
-    if (rule.side > LARGEST_SIDE) {
+    if (rule.height > LARGEST_SIDE) {
         return;
     }
     fuzz_require(image_new(IMAGE_RGB, WIDTH, HEIGHT, &picture) == GRAIL_OK);
     memset(picture.pixels, 200, (size_t)WIDTH * HEIGHT * 3);
     if (image_prepare(&rule, &picture, out) == GRAIL_OK) {
-        for (int64_t i = 0; i < rule.side * rule.side * 3; i++) {
+        for (int64_t i = 0; i < rule.height * rule.width * 3; i++) {
             fuzz_require(isfinite(out[i]));
         }
     }

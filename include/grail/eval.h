@@ -80,7 +80,7 @@ typedef struct grail_accuracy {
     int64_t images, classes; /* images measured; classes of the network */
     int64_t data_classes;    /* classes of the data: its folders, or those of the network where the
                                 folders have their names, CIFAR-10's, or those of the CSV file */
-    int64_t side;            /* of the network's input */
+    int64_t side;            /* of the network's input, its height where it is not square */
     char preset[24];
     char data_sha256[65];
     char class_notice[256]; /* why folders may stand for other classes than is meant, or "" */
@@ -93,7 +93,8 @@ typedef struct grail_accuracy {
     int64_t calibration_images, calibration_found, overlap_images;
     int is_calibration; /* 1: the images are the set that report.json records, of which some were
                            calibrated on */
-    GRAIL_ROOM(8);
+    int64_t width;      /* of the network's input */
+    GRAIL_ROOM(7);
 } grail_accuracy;
 
 /**

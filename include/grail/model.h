@@ -55,7 +55,8 @@ typedef struct grail_model_facts {
     int64_t kv_bytes_per_token; /* key and value cache of all blocks in the stored dtype */
     int64_t blocks, vocabulary, context;
     int reads_images;   /* 1: images, with macs_per_token counted per image */
-    int64_t image_side; /* side that the network was made for, or its preset's; 0 = any */
+    int64_t image_side; /* side that the network was made for, or its preset's; 0 = any; the height
+                           of images that are not square */
     const char *preset; /* of image preprocessing, "checkpoint" where the checkpoint describes it
                            itself; NULL when it reads tokens, or what it describes cannot be used */
     int64_t classes;    /* outputs of a network that reads images; 0 without a head */
@@ -67,7 +68,8 @@ typedef struct grail_model_facts {
     int notice_count;
     int64_t outputs;  /* at least 1 */
     int64_t channels; /* of the images; 0 for text */
-    GRAIL_ROOM(6);
+    int64_t image_width;
+    GRAIL_ROOM(5);
 } grail_model_facts;
 
 /** One output of a network. */

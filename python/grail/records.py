@@ -57,6 +57,7 @@ class Facts:
     context: int
     reads_images: bool
     image_side: int
+    image_width: int
     channels: int
     preset: str | None
     classes: int

@@ -7,6 +7,7 @@
 #include "graph/operators.h"
 #include "tensor/packed.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,13 @@ grail_status model_parameter_f32(const grail_model *model, int index, float *out
     CHECK(storage_read(&stored, tensor, out));
     const int64_t bad = find_non_finite(out, model_parameter_elements(model, index));
     if (bad >= 0) {
-        CHECK(model_error_non_finite(model, tensor, storage_element(&stored, tensor, bad)));
+        const int64_t element = storage_element(&stored, tensor, bad);
+        return stored.map.inverts && isinf(out[bad])
+                   ? error_set(GRAIL_ERROR_NUMERIC,
+                               "%s: values are divided by tensor '%s', which is 0 or next to it at "
+                               "element %lld",
+                               checkpoint_path(model->checkpoint), tensor->name, (long long)element)
+                   : model_error_non_finite(model, tensor, element);
     }
     checkpoint_release(model->checkpoint, tensor);
     return GRAIL_OK;
@@ -130,14 +137,21 @@ grail_status model_check_written(const grail_model *model)
     return GRAIL_OK;
 }
 
-int64_t model_image_side(const grail_model *model)
+extent model_image_extent(const grail_model *model)
 {
     enum { USUAL_SIDE = 224 };
     if (model->graph->image.height > 0) {
-        return model->graph->image.height;
+        return model->graph->image;
     }
-    const int64_t side = model->preparation == NULL ? 0 : model->preparation->what.side;
-    return side > 0 ? side : USUAL_SIDE;
+    const int64_t known = model->preparation == NULL ? 0 : model->preparation->what.side;
+    const int64_t side = known > 0 ? known : USUAL_SIDE;
+    return (extent){.height = side, .width = side};
+}
+
+extent model_usual_positions(const grail_model *model)
+{
+    return model->graph->input_kind == INPUT_IMAGES ? model_image_extent(model)
+                                                    : (extent){.height = 1, .width = 1};
 }
 
 grail_dtype model_first_dtype(const grail_model *m)
@@ -203,13 +217,12 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .notice_count = model->notice_count,
         .outputs = g->output_count,
     };
-    const int64_t side = facts.reads_images ? model_image_side(model) : 1;
-    const extent own = model->graph->image;
+    const extent positions = model_usual_positions(model);
     const size_t cache_bits = dtype_bits(model_first_dtype(model));
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_widths(g, widths));
-    TRY(graph_extents(model->graph, own.height > 0 ? own : (extent){side, side}, extents));
+    TRY(graph_extents(model->graph, positions, extents));
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         facts.macs_per_token += node_products(g, n, extents[n->output]);
@@ -234,7 +247,8 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         facts.bytes += (int64_t)bytes;
     }
     if (facts.reads_images) {
-        facts.image_side = side;
+        facts.image_side = positions.height;
+        facts.image_width = positions.width;
         facts.preset = model->preparation == NULL ? NULL : model->preparation->what.name;
         facts.classes = model->graph->classes;
         facts.channels = model->graph->channels;
@@ -250,9 +264,7 @@ grail_status grail_model_output(const grail_model *model, int i, grail_output_fa
 {
     grail_status status = GRAIL_OK;
     const graph *g = model->graph;
-    const bool reads_images = g->input_kind == INPUT_IMAGES;
-    const int64_t side = reads_images ? model_image_side(model) : 1;
-    const extent positions = reads_images && g->image.height > 0 ? g->image : (extent){side, side};
+    const extent positions = model_usual_positions(model);
     int64_t *widths = NULL;
     extent *extents = NULL;
     if (i < 0 || i >= g->output_count) {

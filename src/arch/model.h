@@ -84,8 +84,10 @@ int64_t model_parameter_elements(const grail_model *model, int index);
 grail_status model_describe_graph(const grail_model *model, const graph *g,
                                   grail_model_facts *out) GRAIL_MUST_CHECK;
 
-/** The image side for which costs are counted: that of the network, otherwise that of its preset.
+/** The images for which costs are counted: those of the network, otherwise of its preset. */
+extent model_image_extent(const grail_model *model);
+/** Positions of a sample for which they are counted: the same, or 1 of a network that reads tokens.
  */
-int64_t model_image_side(const grail_model *model);
+extent model_usual_positions(const grail_model *model);
 
 #endif

@@ -17,7 +17,16 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
                       checkpoint_path(model->checkpoint));
         return error_about(status, "path");
     }
-    if (source->size == 0 && g->image.height > 0) {
+    const bool is_square = g->image.height == g->image.width;
+    if (source->pixels != NULL && (!is_square || g->channels != IMAGE_CHANNELS)) {
+        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                     "images in memory are square and of %d channels, but the "
+                                     "network reads %lld x %lld of %lld",
+                                     IMAGE_CHANNELS, (long long)g->image.width,
+                                     (long long)g->image.height, (long long)g->channels),
+                           "pixels");
+    }
+    if (source->size == 0 && is_square && g->image.height > 0) {
         source->size = g->image.height;
     }
     return GRAIL_OK;
@@ -35,8 +44,16 @@ grail_status model_describe_images(const grail_model *model, const grail_image_s
     TRY(model_image_source(model, &filled));
     TRY(model_preparation_use(model, &p));
     const int64_t side = filled.size > 0 ? filled.size : p->side;
-    TRY(buffer_format(&text, "%lld x %lld pixels", (long long)side, (long long)side));
-    if (p->edges != IMAGE_NOT_RESIZED) {
+    const extent own = model->graph->image;
+    const bool is_exact = filled.size == 0 && own.height != own.width;
+    TRY(buffer_format(&text, "%lld x %lld pixels", (long long)(is_exact ? own.width : side),
+                      (long long)(is_exact ? own.height : side)));
+    if (model->graph->channels == 1) {
+        TRY(buffer_format(&text, ", grey"));
+    }
+    if (is_exact && p->edges != IMAGE_NOT_RESIZED) {
+        TRY(buffer_format(&text, ", resized to that (%s)", image_filter_name(p->filter)));
+    } else if (p->edges != IMAGE_NOT_RESIZED) {
         TRY(buffer_format(&text, ", %s resized to %lld (%s%s%s)",
                           p->edges == IMAGE_BOTH_EDGES ? "both edges" : "the shorter edge",
                           (long long)image_resized_length(p, side), image_filter_name(p->filter),
@@ -102,10 +119,14 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
                      "files, or arrays (.npy)");
     }
     TRY(status);
-    if (image_set_channels(set) != model->graph->channels) {
+    const extent own = filled.size > 0 ? (extent){0} : model->graph->image;
+    if (!is_unprepared) {
+        TRY(image_set_fit(set, own.height, own.width, model->graph->channels));
+    }
+    if (image_set_rule(set)->channels != model->graph->channels) {
         FAIL_ABOUT("path", GRAIL_ERROR_SHAPE,
                    "%s: the images have %lld channels, but the network reads %lld%s",
-                   image_source_place(source), (long long)image_set_channels(set),
+                   image_source_place(source), (long long)image_set_rule(set)->channels,
                    (long long)model->graph->channels,
                    is_unprepared ? "" : "; give arrays of them (.npy)");
     }

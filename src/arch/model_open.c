@@ -507,6 +507,14 @@ out:
     return status;
 }
 
+static grail_status note_softmax(grail_model *m)
+{
+    return m->graph->before_softmax
+               ? model_add_notice(m, "its last node is a Softmax, which results keep; logits, and "
+                                     "what is compared, are what that reads")
+               : GRAIL_OK;
+}
+
 /* A model in memory has its checkpoint already. */
 static grail_status open_network(opening *o, const grail_model_options *options)
 {
@@ -549,6 +557,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(note_place(o));
     CHECK(note_groups(m));
     CHECK(note_regions(m));
+    CHECK(note_softmax(m));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }

@@ -84,16 +84,17 @@ static grail_preprocessing in_words(const grail_model *m)
 {
     const image_preparation *p = &m->preparation->what;
     const bool resizes = p->edges != IMAGE_NOT_RESIZED;
-    const int64_t side = model_image_side(m);
+    const extent own = model_image_extent(m);
+    const bool is_exact = own.height != own.width; /* resized to that, and not cropped */
     grail_preprocessing words = {
         .preset = p->name,
         .origin = m->preparation->origin,
         .notice = m->preparation->notice[0] == 0 ? NULL : m->preparation->notice,
-        .edges = !resizes                       ? NULL
-                 : p->edges == IMAGE_BOTH_EDGES ? "both"
-                                                : "shorter",
-        .resize = image_resized_length(p, side),
-        .crop = side,
+        .edges = !resizes                                   ? NULL
+                 : is_exact || p->edges == IMAGE_BOTH_EDGES ? "both"
+                                                            : "shorter",
+        .resize = is_exact && resizes ? own.height : image_resized_length(p, own.height),
+        .crop = own.height,
         .interpolation = resizes ? image_filter_name(p->filter) : NULL,
         .rescale = p->rescale,
     };
@@ -111,7 +112,8 @@ grail_status model_preparation_find(grail_model *m, const char *directory, bool 
     static const char *const all[] = {OPEN_CLIP_CONFIG_NAME, PREPROCESSOR_CONFIG_NAME,
                                       PROCESSOR_CONFIG_NAME, OPEN_CLIP_CONFIG_NAME};
     const char *const *files = is_recognised ? all : all + 1;
-    const int64_t side = m->graph->image.height; /* of networks with learned positions */
+    const extent own = m->graph->image; /* of networks with learned positions */
+    const int64_t side = own.height == own.width ? own.height : 0;
     CHECK(memory_new(&m->preparation, 1, sizeof *m->preparation));
     model_preparation *p = m->preparation;
     if (preset != NULL && strcmp(preset, PREPARATION_BY_SETTING) == 0) {

@@ -81,6 +81,23 @@ static grail_status add_rows(const onnx_reading *r, const onnx_linear *l, const 
                : graph_add_stored(r->g, name, t->name, &map, t->rank, shape, out);
 }
 
+/* A map of all positions at once: the columns of W are those of a convolution as large as the
+ * image, (channel, row, column). */
+static grail_status add_whole(const onnx_reading *r, const onnx_linear *l, node *n)
+{
+    const tensor_view *t = l->weight;
+    const int64_t taps = l->window.height * l->window.width;
+    const int64_t shape[] = {t->shape[l->transposed ? 1 : 0],
+                             t->shape[l->transposed ? 0 : 1] / taps, l->window.height,
+                             l->window.width};
+    const storage_map map = {.transposed = l->transposed};
+    *n = node_of(NODE_CONV2D, GRAPH_NONE, l->input, GRAPH_NONE);
+    n->window.height.kernel = l->window.height;
+    n->window.width.kernel = l->window.width;
+    n->is_whole = true;
+    return graph_add_stored(r->g, t->name, t->name, &map, IMAGE_RANK, shape, &n->weight);
+}
+
 grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
 {
     onnx_linear *l = x->linear == 0 ? NULL : &r->linears[x->linear];
@@ -91,7 +108,7 @@ grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
                 return onnx_misfit("reads what another node parts");
             }
         }
-        CHECK(add_rows(r, l, l->weight, &n.weight));
+        CHECK(l->window.height > 0 ? add_whole(r, l, &n) : add_rows(r, l, l->weight, &n.weight));
         CHECK(l->bias == NULL ? GRAIL_OK : add_rows(r, l, l->bias, &n.bias));
         CHECK(graph_add_node(r->g, &n, &l->value));
     }
@@ -117,6 +134,10 @@ grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
 grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_laid_input(r, i, out));
+    if ((*out)->form == ONNX_PROBABILITIES) {
+        return onnx_misfit("reads what a Softmax makes, for which grail has a row at the output "
+                           "alone");
+    }
     if ((*out)->form != ONNX_VALUE) {
         return onnx_misfit("reads the scores of attention, such as to mask some; grail has no row "
                            "for that");
@@ -209,6 +230,16 @@ grail_status onnx_number_of(const onnx_reading *r, const char *name, int input, 
     return GRAIL_OK;
 }
 
+const tensor_view *onnx_constant_of(const onnx_reading *r, int i)
+{
+    const onnx_known *k = onnx_known_input(r, i);
+    const onnx_copy *copy = onnx_copy_at(r->copies, r->node - r->file->nodes, i);
+    return k->copy != NULL ? k->copy
+           : copy != NULL  ? &copy->view
+           : k->tensor < 0 ? NULL
+                           : &r->file->tensors[k->tensor].view;
+}
+
 grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *transposed,
                                const tensor_view **out)
 {
@@ -235,7 +266,7 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
     if (transposed != NULL) {
         *transposed = k->transposed;
     }
-    *out = t;
+    *out = onnx_constant_of(r, i);
     return GRAIL_OK;
 }
 
@@ -259,15 +290,19 @@ grail_status onnx_check_free(const onnx_reading *r, const tensor_view *t)
                : GRAIL_OK;
 }
 
+grail_status onnx_add_shaped(const onnx_reading *r, const tensor_view *t, bool transposed, int rank,
+                             const int64_t shape[], int *out)
+{
+    const storage_map map = {.transposed = transposed};
+    CHECK(onnx_check_free(r, t));
+    return graph_add_stored(r->g, t->name, t->name, &map, rank, shape, out);
+}
+
 grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
                                 int *out)
 {
-    const storage_map map = {.transposed = transposed};
-    const int64_t shape[4] = {t->shape[transposed ? 1 : 0], t->shape[transposed ? 0 : 1],
-                              t->shape[2], t->shape[3]};
-    CHECK(onnx_check_free(r, t));
-    return graph_add_stored(r->g, t->name, t->name, &map, t->rank, t->rank == 1 ? t->shape : shape,
-                            out);
+    const int64_t turned[2] = {t->shape[1], t->shape[0]};
+    return onnx_add_shaped(r, t, transposed, t->rank, transposed ? turned : t->shape, out);
 }
 
 grail_status onnx_vector_input(const onnx_reading *r, int i, int64_t width, const tensor_view **out)
@@ -383,21 +418,21 @@ grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, stor
     char text[64];
     int64_t shape[ONNX_MOST_AXES];
     const onnx_known *k = onnx_known_input(r, i);
-    const onnx_tensor *tensor = &r->file->tensors[k->tensor];
+    const tensor_view *t = onnx_constant_of(r, i);
     const int rank = onnx_constant_shape(r, k, shape);
     const int channels = channel_dimension(x);
-    bool is_fit = channels >= 0 && rank <= x->rank && dtype_is_float(tensor->view.dtype) &&
-                  !tensor->is_numbers;
+    bool is_fit = channels >= 0 && rank <= x->rank && dtype_is_float(t->dtype) &&
+                  !r->file->tensors[k->tensor].is_numbers;
     for (int d = 0; is_fit && d < rank; d++) {
         is_fit = shape[d] == (d + x->rank - rank == channels ? x->width : 1);
     }
     if (!is_fit) {
         return onnx_misfit("its constant '%.100s' has shape %s, expected one value for each of the "
                            "%lld channels, or one for all",
-                           tensor->view.name, shape_text(rank, shape, text, sizeof text),
+                           t->name, shape_text(rank, shape, text, sizeof text),
                            (long long)x->width);
     }
-    if (tensor->view.shape[tensor->view.rank - 1] != x->width) { /* before dimensions of 1 */
+    if (t->shape[t->rank - 1] != x->width) { /* before dimensions of 1 */
         map.rows = storage_rows(0, x->width).rows;
     }
     if (k->count.element >= 0) {
@@ -405,8 +440,8 @@ grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, stor
         count.of = all_of(x->value);
         CHECK(onnx_note(r, &count));
     }
-    CHECK(onnx_check_free(r, &tensor->view));
-    return graph_add_stored(r->g, tensor->view.name, tensor->view.name, &map, 1, &x->width, out);
+    CHECK(onnx_check_free(r, t));
+    return graph_add_stored(r->g, t->name, t->name, &map, 1, &x->width, out);
 }
 
 /* -- outputs ----------------------------------------------------------------------------------- */

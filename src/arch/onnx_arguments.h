@@ -36,6 +36,8 @@ grail_status onnx_list_of(const onnx_reading *r, const char *name, int input, in
 /** A number that an input gives, or an attribute of older operator sets; *found false: neither. */
 grail_status onnx_number_of(const onnx_reading *r, const char *name, int input, bool *found,
                             double *out) GRAIL_MUST_CHECK;
+/** The tensor of input i, or the copy of it that the input reads; NULL: it is no constant. */
+const tensor_view *onnx_constant_of(const onnx_reading *r, int i);
 /** The tensor of input i, a constant of `rank` dimensions of 1 or more; *transposed NULL: it must
  * lie as it is read. */
 grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *transposed,
@@ -43,6 +45,9 @@ grail_status onnx_tensor_input(const onnx_reading *r, int i, int rank, bool *tra
 /** A parameter in a tensor that no other node reads: what two read cannot be narrowed for each. */
 grail_status onnx_add_parameter(const onnx_reading *r, const tensor_view *t, bool transposed,
                                 int *out) GRAIL_MUST_CHECK;
+/** The same of other dimensions than the tensor's, those of the parameter. */
+grail_status onnx_add_shaped(const onnx_reading *r, const tensor_view *t, bool transposed, int rank,
+                             const int64_t shape[], int *out) GRAIL_MUST_CHECK;
 /** A vector of so many channels; GRAPH_NONE where it may be left out and is. */
 grail_status onnx_add_vector(const onnx_reading *r, int i, int64_t width, bool is_optional,
                              int *out) GRAIL_MUST_CHECK;

@@ -121,17 +121,24 @@ grail_status onnx_multiply_heads(onnx_reading *r)
                                   : give_scores(r, x, y, &left, &right);
 }
 
+/* Of scores; or over the classes: the network ends before that, so that what is compared are its
+ * logits. */
 grail_status onnx_read_softmax(onnx_reading *r)
 {
-    const onnx_known *x = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
+    onnx_known *x = NULL;
     const int64_t usual = r->file->opset < 13 ? 1 : -1;
-    if (x == NULL || x->form != ONNX_SCORES ||
-        onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) != x->rank - 1) {
-        return onnx_misfit("is no Softmax of the scores of attention over positions; grail has no "
-                           "row for this operator elsewhere");
+    CHECK(onnx_laid_input(r, 0, &x));
+    const bool is_of_scores = x->form == ONNX_SCORES;
+    if (!is_of_scores) {
+        CHECK(onnx_value_input(r, 0, &x));
+        CHECK(onnx_needs_rank(x, FLAT_RANK));
+    }
+    if (onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) != x->rank - 1) {
+        return onnx_misfit("is over another dimension than the last one, for which grail has no "
+                           "row");
     }
     onnx_known y = *x;
-    y.form = ONNX_SHARES;
+    y.form = is_of_scores ? ONNX_SHARES : ONNX_PROBABILITIES;
     return onnx_give(r, 0, y);
 }
 

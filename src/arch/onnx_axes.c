@@ -12,8 +12,7 @@ static grail_status give_flat(onnx_reading *r, int rank)
     onnx_known *x = NULL;
     CHECK(onnx_value_input(r, 0, &x));
     if (!x->one) {
-        return onnx_misfit("puts positions beside channels, for which grail has no row yet: it may "
-                           "stand behind a pool over all positions");
+        return onnx_misfit("takes out or puts in dimensions of several positions");
     }
     onnx_known y = *x;
     y.rank = rank;
@@ -23,6 +22,13 @@ static grail_status give_flat(onnx_reading *r, int rank)
 static bool is_constant(const onnx_reading *r)
 {
     return onnx_has_input(r, 0) && onnx_known_input(r, 0)->tensor >= 0;
+}
+
+/* The copy of the constant that the node at hand reads. */
+static const tensor_view *own_copy(const onnx_reading *r)
+{
+    const tensor_view *t = onnx_constant_of(r, 0);
+    return t == &r->file->tensors[onnx_known_input(r, 0)->tensor].view ? NULL : t;
 }
 
 /* `counted`: the dimension that the file states and that counts channels, -1 without. */
@@ -38,6 +44,7 @@ static grail_status give_constant(onnx_reading *r, int rank, const int64_t shape
         before != behind) {
         return onnx_misfit("gives a constant dimensions that it has not");
     }
+    y.copy = own_copy(r);
     y.reshaped = true;
     y.rank = rank;
     memcpy(y.shape, shape, (size_t)rank * sizeof shape[0]);
@@ -102,15 +109,20 @@ static grail_status move_constant(onnx_reading *r, bool takes, int count, const 
     return give_constant(r, rank, shape, -1);
 }
 
+/* Whether input 0 has other dimensions than [N, C, 1, 1] and [N, C], or will have. */
+static bool is_laid(const onnx_reading *r)
+{
+    const onnx_known *x = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
+    return x != NULL && x->tensor < 0 && (onnx_has_layout(x) || !x->one);
+}
+
 grail_status onnx_read_flatten(onnx_reading *r)
 {
-    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
-        return onnx_lay_flat(r);
-    }
-    return onnx_integer_of(r, "axis", 1) == 1
+    return is_laid(r) ? onnx_lay_flat(r)
+           : onnx_integer_of(r, "axis", 1) == 1
                ? give_flat(r, FLAT_RANK)
-               : onnx_misfit("flattens other dimensions than those behind the "
-                             "first");
+               : onnx_misfit("flattens other dimensions than those "
+                             "behind the first");
 }
 
 /* [N, C] or [N, C, 1, 1], where either may be -1 or 0. */
@@ -124,7 +136,7 @@ grail_status onnx_read_reshape(onnx_reading *r)
     }
     CHECK(onnx_laid_input(r, 0, &x));
     CHECK(onnx_list_of(r, "shape", 1, &count, shape));
-    if (onnx_has_layout(x) || (count != FLAT_RANK && count != IMAGE_RANK)) {
+    if (is_laid(r) || (count != FLAT_RANK && count != IMAGE_RANK)) {
         return onnx_lay_reshaped(r);
     }
     CHECK(onnx_value_input(r, 0, &x));
@@ -197,7 +209,7 @@ grail_status onnx_read_concat(onnx_reading *r)
     return onnx_give(r, 0, y);
 }
 
-/* Sizes that are stated: others would have to stay equal. */
+/* Sizes that are not stated would have to stay equal, so those channels stay. */
 grail_status onnx_read_split(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -210,11 +222,17 @@ grail_status onnx_read_split(onnx_reading *r)
     CHECK(onnx_value_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(onnx_list_of(r, "split", 1, &count, sizes));
-    if (count != r->node->node.output_count) {
-        return onnx_misfit("states no sizes ('split'), which a cut would change; export the "
-                           "network with them");
-    }
     const onnx_known whole = *x;
+    const int parts = r->node->node.output_count;
+    const bool is_stated = count > 0;
+    for (int i = 0; i < parts && parts <= ONNX_MOST_AXES && !is_stated; i++) {
+        const int64_t most = (whole.width + parts - 1) / parts;
+        sizes[i] = i < parts - 1 ? most : whole.width - most * (parts - 1);
+        count = parts;
+    }
+    if (count != parts) {
+        return onnx_misfit("has %d outputs, and %d sizes of them", parts, count);
+    }
     for (int i = 0; i < count; i++) {
         if (sizes[i] < 1 || sizes[i] > whole.width - first) {
             return onnx_misfit("takes more channels than the %lld there are",
@@ -222,11 +240,11 @@ grail_status onnx_read_split(onnx_reading *r)
         }
         onnx_known y = whole;
         node n = onnx_plain(NODE_SLICE, &whole, NULL);
-        n.slice = (slice_attributes){first, sizes[i]};
+        n.slice = (slice_attributes){first, sizes[i], !is_stated};
         y.width = sizes[i];
         CHECK(graph_add_node(r->g, &n, &y.value));
         CHECK(onnx_give(r, i, y));
-        CHECK(onnx_note_count(r, "split", 1, i, y.value));
+        CHECK(is_stated ? onnx_note_count(r, "split", 1, i, y.value) : GRAIL_OK);
         first += sizes[i];
     }
     return first == whole.width ? GRAIL_OK : onnx_misfit("leaves channels out");
@@ -280,6 +298,7 @@ grail_status onnx_read_transpose(onnx_reading *r)
         return onnx_misfit("moves dimensions of a constant that is no matrix");
     }
     onnx_known y = *k;
+    y.copy = own_copy(r);
     y.transposed = !k->transposed;
     return onnx_give(r, 0, y);
 }

@@ -49,12 +49,97 @@ grail_status onnx_read_gelu(onnx_reading *r)
                                                                     : ACTIVATION_GELU);
 }
 
+grail_status onnx_read_tanh(onnx_reading *r)
+{
+    return add_activation(r, ACTIVATION_TANH);
+}
+
+grail_status onnx_read_erf(onnx_reading *r)
+{
+    return add_activation(r, ACTIVATION_ERF);
+}
+
+grail_status onnx_read_softplus(onnx_reading *r)
+{
+    return add_activation(r, ACTIVATION_SOFTPLUS);
+}
+
+/* min(max(alpha x + beta, 0), 1), of which the activation is that of alpha 1/6 and beta 1/2. */
 grail_status onnx_read_hard_sigmoid(onnx_reading *r)
 {
-    const bool is_usual = fabs(onnx_real_of(r, "alpha", 0.2) - 1.0 / 6.0) < 1e-6 &&
-                          onnx_real_of(r, "beta", 0.5) == 0.5;
-    return is_usual ? add_activation(r, ACTIVATION_HARD_SIGMOID)
-                    : onnx_misfit("has another slope than 1/6, for which grail has no row");
+    const double alpha = onnx_real_of(r, "alpha", 0.2);
+    const double beta = onnx_real_of(r, "beta", 0.5);
+    onnx_known *x = NULL;
+    if (fabs(alpha - 1.0 / 6.0) < 1e-6 && beta == 0.5) {
+        return add_activation(r, ACTIVATION_HARD_SIGMOID);
+    }
+    CHECK(onnx_any_input(r, 0, &x));
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_AFFINE, x, NULL);
+    n.affine = (affine_attributes){.scale = alpha, .offset = beta};
+    CHECK(graph_add_node(r->g, &n, &y.value));
+    n = onnx_plain(NODE_CLAMP, &y, NULL);
+    n.clamp = (clamp_attributes){.low = 0.0, .high = 1.0};
+    return onnx_give_node(r, &n, y);
+}
+
+/* x above 0, slope x below */
+static grail_status add_slope(onnx_reading *r, onnx_known x, double slope)
+{
+    node n = onnx_plain(NODE_PRELU, &x, NULL);
+    n.slope = slope;
+    return onnx_give_node(r, &n, x);
+}
+
+grail_status onnx_read_leaky_relu(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    return add_slope(r, *x, onnx_real_of(r, "alpha", 0.01));
+}
+
+/* x above 0, alpha (exp(x) - 1) below */
+grail_status onnx_read_elu(onnx_reading *r)
+{
+    const double alpha = onnx_real_of(r, "alpha", 1.0);
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_ACTIVATION, x, NULL);
+    n.activation = ACTIVATION_ELU;
+    CHECK(graph_add_node(r->g, &n, &y.value));
+    return alpha == 1.0 ? onnx_give(r, 0, y) : add_slope(r, y, alpha);
+}
+
+grail_status onnx_read_prelu(onnx_reading *r)
+{
+    bool is_one = false;
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    if (!onnx_has_input(r, 1) || onnx_known_input(r, 1)->tensor < 0) {
+        return onnx_misfit("its slopes are computed, or missing");
+    }
+    node n = onnx_plain(NODE_PRELU, x, NULL);
+    n.slope = 1.0;
+    CHECK(onnx_one_number(r, 1, x, &is_one, &n.slope));
+    CHECK(is_one ? GRAIL_OK : onnx_add_channels(r, 1, x, (storage_map){0}, &n.weight));
+    return onnx_give_node(r, &n, *x);
+}
+
+/* x tanh(softplus(x)) */
+grail_status onnx_read_mish(onnx_reading *r)
+{
+    static const activation_kind parts[] = {ACTIVATION_SOFTPLUS, ACTIVATION_TANH};
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    onnx_known gate = *x;
+    for (int i = 0; i < 2; i++) {
+        node n = onnx_plain(NODE_ACTIVATION, &gate, NULL);
+        n.activation = parts[i];
+        CHECK(graph_add_node(r->g, &n, &gate.value));
+    }
+    const node n = onnx_plain(NODE_MULTIPLY, x, &gate);
+    return onnx_give_node(r, &n, *x);
 }
 
 /* x * hard_sigmoid(x) */
@@ -80,10 +165,13 @@ grail_status onnx_read_clip(onnx_reading *r)
     CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_number_of(r, "min", 1, &has_low, &low));
     CHECK(onnx_number_of(r, "max", 2, &has_high, &high));
-    if (!has_low || !has_high || !isfinite(low) || !isfinite(high) || low > high) {
-        return has_low && !has_high && low == 0.0
-                   ? onnx_read_relu(r)
-                   : onnx_misfit("has no lower or no upper bound, or a larger lower one");
+    low = has_low ? low : -HUGE_VAL;
+    high = has_high ? high : HUGE_VAL;
+    if (!(low <= high)) {
+        return onnx_misfit("has the bounds %g and %g, expected the lower one first", low, high);
+    }
+    if (low == 0.0 && high == HUGE_VAL) {
+        return onnx_read_relu(r);
     }
     if (low == 0.0 && high == 6.0) {
         return add_activation(r, ACTIVATION_RELU6);

@@ -138,7 +138,7 @@ static grail_status name_parameter(translation *t, int parameter, parameter_name
     if (*place == GRAPH_NONE) {
         CHECK(onnx_add_tensor(t->w, view->name, view->rank, view->shape, place));
     }
-    if (!storage_is_run_of_rows(&p->map, p->shape[0])) {
+    if (!storage_is_run_of_rows(&p->map, p->shape[0]) || view->rank < p->rank) {
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "cannot write '%s' as ONNX: it is not a run of rows of tensor '%s', as they are",
@@ -377,6 +377,14 @@ static grail_status translate_activation(translation *t, const node *n, translat
         CHECK(emit_real(t, "Add", y->name, 3.0, &y->name));
         CHECK(emit_relu6(t, y->name, &y->name));
         return emit_real(t, "Div", y->name, 6.0, &y->name);
+    case ACTIVATION_TANH:
+        return emit_one(t, "Tanh", y->name, &y->name);
+    case ACTIVATION_ERF:
+        return emit_one(t, "Erf", y->name, &y->name);
+    case ACTIVATION_ELU:
+        return emit_one(t, "Elu", y->name, &y->name);
+    case ACTIVATION_SOFTPLUS:
+        return emit_one(t, "Softplus", y->name, &y->name);
     case ACTIVATION_KINDS:
         break;
     }
@@ -748,7 +756,7 @@ grail_status grail_onnx_write(const grail_model *model, const char *path,
              "checkpoint with a tool for decoders",
              checkpoint_path(model->checkpoint));
     }
-    found.side = chosen->side > 0 ? chosen->side : model_image_side(model);
+    found.side = chosen->side > 0 ? chosen->side : model_image_extent(model).height;
     TRY(memory_new(&tensors.of_checkpoint, (size_t)checkpoint_count(model->checkpoint),
                    sizeof tensors.of_checkpoint[0]));
     TRY(onnx_writer_create(&w));

@@ -124,8 +124,8 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
     const int value = x->linear != 0          ? r->linears[x->linear].input
                       : x->form == ONNX_VALUE ? x->value
                                               : x->query;
-    *out = (extent){0};
-    if (g->image.height < 1 || value < 0) {
+    *out = x->one ? (extent){1, 1} : (extent){0};
+    if (x->one || g->image.height < 1 || value < 0) {
         return GRAIL_OK;
     }
     if (r->extent_count <= value) {
@@ -147,6 +147,14 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
     }
     *out = r->extents[value];
     return GRAIL_OK;
+}
+
+grail_status onnx_known_positions(onnx_reading *r, const onnx_known *x, extent *out)
+{
+    CHECK(onnx_positions_of(r, x, out));
+    return out->height > 0 ? GRAIL_OK
+                           : onnx_misfit("needs to know how large images are; export the network "
+                                         "for images of one size");
 }
 
 /* -- factors of dimensions --------------------------------------------------------------------- */
@@ -220,6 +228,32 @@ static void join_neighbours(dimensions *d)
     }
 }
 
+/* Two pieces that lie in one dimension the other way round are a shuffle of the channels. */
+static grail_status shuffle(onnx_reading *r, dimensions *d, onnx_known *x)
+{
+    int count = 0;
+    int at = -1;
+    for (int i = 0; i < d->count; i++) {
+        const factor *f = &d->items[i];
+        count += is_channel(f->letter) ? 1 : 0;
+        at = is_channel(f->letter) && f->place == 1 && i + 1 < d->count &&
+                     is_channel(f[1].letter) && f[1].dimension == f->dimension
+                 ? i
+                 : at;
+    }
+    if (count != 2 || at < 0) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_settle(r, x));
+    node n = onnx_plain(NODE_SHUFFLE, x, NULL);
+    factor *f = &d->items[at];
+    n.runs = f[1].size;
+    f->size *= f[1].size;
+    f->place = 0;
+    remove_factor(d, at + 1);
+    return graph_add_node(r->g, &n, &x->value);
+}
+
 /* The letters of the pieces, by their places; false where there are too many. */
 static bool name_pieces(dimensions *d, onnx_known *y)
 {
@@ -245,6 +279,7 @@ static grail_status give_laid(onnx_reading *r, dimensions *d, onnx_known like)
     char text[ONNX_LAYOUT_SIZE] = {0};
     size_t length = 0;
     join_neighbours(d);
+    CHECK(like.form == ONNX_VALUE ? shuffle(r, d, &like) : GRAIL_OK);
     if ((like.form == ONNX_VALUE && !name_pieces(d, &like)) ||
         d->rank + d->count + 1 > ONNX_LAYOUT_SIZE) {
         return onnx_misfit("parts the channels into more than %d pieces", ONNX_PIECES);

@@ -21,6 +21,9 @@ void onnx_replace_dimension(char *layout, int k, const char *letters);
 int onnx_axis_of(int64_t axis, int rank);
 /** Positions of each sample; zeroed where the size of images is not declared. */
 grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out) GRAIL_MUST_CHECK;
+/** The same, which must be known. */
+grail_status onnx_known_positions(onnx_reading *r, const onnx_known *x,
+                                  extent *out) GRAIL_MUST_CHECK;
 /** Whose channels the value has. */
 onnx_channels onnx_channels_of(const onnx_known *x);
 /** *out <- the sizes of input 0; owned: memory_free(out->items). */

@@ -4,6 +4,7 @@
 
 #include "arch/loader_lines.h"
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
@@ -269,12 +270,11 @@ static grail_status read_input(onnx_reading *r)
     }
     const int64_t height = !is_map ? 1 : v->shape[2] > 0 ? v->shape[2] : 0;
     const int64_t width = !is_map ? 1 : v->shape[3] > 0 ? v->shape[3] : 0;
-    if (height != width) {
+    if ((height == 0) != (width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' is of images that are not square, which grail does "
-                         "not prepare",
-                         v->name);
+                         "the input '%.100s' states one of height and width; state both", v->name);
     }
+    r->g->channels = v->shape[1];
     r->g->image = (extent){height, width};
     r->g->channels = v->shape[1];
     r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
@@ -295,7 +295,7 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
-    return made != NULL && (made->kind == NODE_LINEAR || made->kind == NODE_OPAQUE);
+    return made != NULL && (is_map(made) || made->kind == NODE_OPAQUE);
 }
 
 /* Adds an output, and the nodes that it needs. */
@@ -333,6 +333,7 @@ static grail_status read_outputs(onnx_reading *r)
     }
     CHECK(refuse_others(r));
     r->g->classes = r->g->outputs[0].is_logits ? r->values[f->outputs[0]].width : 0;
+    r->g->before_softmax = r->values[f->outputs[0]].form == ONNX_PROBABILITIES;
     return GRAIL_OK;
 }
 
@@ -388,7 +389,7 @@ static grail_status read_nodes(onnx_reading *r)
 static grail_status read_network(const checkpoint *weights, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
-    *r = (onnx_reading){.file = f};
+    *r = (onnx_reading){.file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights)};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");
@@ -440,7 +441,7 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_i
 {
     const onnx_attribute *a = c->attribute;
     const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
-    const size_t count = t != NULL                  ? t->view.bytes / sizeof(int64_t)
+    const size_t count = t != NULL ? t->view.bytes / (dtype_bits(t->view.dtype) / 8)
                          : a->kind == ONNX_INTEGERS ? (size_t)a->count
                                                     : 1;
     CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));

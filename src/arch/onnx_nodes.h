@@ -5,7 +5,7 @@
 #ifndef GRAIL_ARCH_ONNX_NODES_H
 #define GRAIL_ARCH_ONNX_NODES_H
 
-#include "format/onnx/onnx_file.h"
+#include "format/onnx/onnx_copies.h"
 #include "graph/graph.h"
 
 enum { IMAGE_RANK = 4, FLAT_RANK = 2, ONNX_PIECES = 3, ONNX_LAYOUT_SIZE = 32 };
@@ -43,6 +43,7 @@ typedef struct onnx_linear {
     int input; /* value of the graph */
     const tensor_view *weight, *bias;
     bool transposed;
+    extent window;        /* positions that lie beside each channel of the input; 0: one */
     int64_t first, count; /* rows; count 0: all */
     int parent;           /* of a run: the Linear it is a part of; 0: none */
     int value;            /* its output; GRAPH_NONE before */
@@ -52,10 +53,11 @@ typedef struct onnx_linear {
 /* What a value is that is no value of the graph. */
 typedef enum onnx_form {
     ONNX_VALUE,
-    ONNX_SCORES, /* of query and key, times the factor */
-    ONNX_SHARES, /* their softmax */
-    ONNX_TOKEN,  /* a constant [1, 1, C], repeated for each sample; `key`: the tensor */
-    ONNX_TABLE,  /* `table`, `shape`: made of constants alone */
+    ONNX_SCORES,        /* of query and key, times the factor */
+    ONNX_SHARES,        /* their softmax */
+    ONNX_PROBABILITIES, /* of logits, which are the value; at the output alone */
+    ONNX_TOKEN,         /* a constant [1, 1, C], repeated for each sample: `copy` */
+    ONNX_TABLE,         /* `table`, `shape`: made of constants alone */
     ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
 } onnx_form;
 
@@ -70,12 +72,13 @@ typedef struct onnx_count {
 
 /* What is known of a value of ONNX. */
 typedef struct onnx_known {
-    int value;       /* of the graph; GRAPH_NONE: a constant, or not made yet */
-    int linear;      /* that makes it; 0: none */
-    int64_t tensor;  /* the constant; -1: none */
-    bool transposed; /* a matrix, and the other way round in its tensor */
-    bool reshaped;   /* has `rank` dimensions `shape`, which the constant's tensor has not */
-    int rank;        /* of dimensions */
+    int value;               /* of the graph; GRAPH_NONE: a constant, or not made yet */
+    int linear;              /* that makes it; 0: none */
+    int64_t tensor;          /* the constant; -1: none */
+    const tensor_view *copy; /* of the constant, which is read in its place; NULL: none */
+    bool transposed;         /* a matrix, and the other way round in its tensor */
+    bool reshaped; /* has `rank` dimensions `shape`, which the constant's tensor has not */
+    int rank;      /* of dimensions */
     int64_t shape[IMAGE_RANK];
     onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
     bool one;         /* position in each sample */
@@ -98,6 +101,7 @@ typedef struct onnx_known {
 /* Nodes of the file that are one of the graph: what they make of `input`. */
 typedef struct onnx_pattern {
     int64_t last, input;           /* node and value of the file */
+    int64_t weight_node;           /* that reads the weight; the last one reads the bias */
     int64_t weight, bias, epsilon; /* values of the file, -1 without; epsilon -1: GELU */
 } onnx_pattern;
 
@@ -111,6 +115,7 @@ typedef struct onnx_stand_in {
 
 typedef struct onnx_reading {
     const onnx_file *file;
+    const onnx_copy_list *copies;
     graph *g;
     onnx_known *values;
     bool *is_read; /* of nodes */

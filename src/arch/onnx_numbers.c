@@ -48,6 +48,7 @@ grail_status onnx_numbers_of_constant(const onnx_reading *r, int64_t tensor, onn
     grail_status status = GRAIL_OK;
     const onnx_tensor *t = &r->file->tensors[tensor];
     const bool is_real = dtype_is_float(t->view.dtype) && t->view.dtype != GRAIL_DTYPE_COUNT;
+    const bool is_editable = t->element == ONNX_INT64 || t->element == ONNX_INT32;
     int64_t count = 0;
     int64_t *integers = NULL;
     float *reals = NULL;
@@ -61,7 +62,7 @@ grail_status onnx_numbers_of_constant(const onnx_reading *r, int64_t tensor, onn
     TRY(is_real ? onnx_tensor_f32(t, reals) : onnx_tensor_integers(t, integers));
     for (int64_t i = 0; i < count; i++) {
         out->items[i] = is_real ? onnx_real((double)reals[i]) : onnx_whole(integers[i]);
-        out->items[i].tensor = t->element == ONNX_INT64 ? tensor : -1;
+        out->items[i].tensor = is_editable ? tensor : -1;
         out->items[i].element = i;
     }
     out->is_known = true;

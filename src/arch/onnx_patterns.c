@@ -118,7 +118,8 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
     swallow(s, first);
     swallow(s, erf);
     swallow(s, gate);
-    *p = (onnx_pattern){.last = halve(s, gate, x), .input = x, -1, -1, -1};
+    *p = (onnx_pattern){
+        .last = halve(s, gate, x), .input = x, .weight = -1, .bias = -1, .epsilon = -1};
     return p->last >= 0;
 }
 
@@ -189,6 +190,7 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
     swallow(s, root);
     *p = (onnx_pattern){.input = input_of(s, difference, 0), .epsilon = input_of(s, sum, at)};
     p->weight = take_constant(s, &last, "Mul");
+    p->weight_node = last;
     p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
     p->last = last;
     return true;
@@ -244,9 +246,22 @@ const onnx_pattern *onnx_pattern_at(const onnx_reading *r, int64_t i)
 
 /* -- reading ----------------------------------------------------------------------------------- */
 
-/* Its channels lie in the last dimension; weight and bias are values of the file, -1 without. */
+/* The constant that a node reads as that value; NULL: value -1. */
+static const tensor_view *constant_at(const onnx_reading *r, int64_t at, int64_t value)
+{
+    const onnx_copy *copy = NULL;
+    if (value < 0) {
+        return NULL;
+    }
+    for (int k = 0; k < r->file->nodes[at].node.input_count && copy == NULL; k++) {
+        copy = r->file->nodes[at].inputs[k] == value ? onnx_copy_at(r->copies, at, k) : NULL;
+    }
+    return copy != NULL ? &copy->view : &r->file->tensors[r->values[value].tensor].view;
+}
+
+/* Its channels lie in the last dimension; weight and bias are w, NULL without. */
 static grail_status add_norm(onnx_reading *r, node_kind kind, onnx_known *x, double epsilon,
-                             const int64_t w[2])
+                             const tensor_view *const w[2])
 {
     node n = onnx_plain(kind, x, NULL);
     int *parameters[] = {&n.weight, &n.bias};
@@ -255,10 +270,8 @@ static grail_status add_norm(onnx_reading *r, node_kind kind, onnx_known *x, dou
         return onnx_misfit("is a norm over other dimensions than that of the channels");
     }
     for (int i = 0; i < 2; i++) {
-        const int64_t tensor = w[i] < 0 ? -1 : r->values[w[i]].tensor;
-        const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
-        if (w[i] >= 0 &&
-            (t == NULL || t->rank != 1 || t->shape[0] != x->width || !dtype_is_float(t->dtype))) {
+        const tensor_view *t = w[i];
+        if (t != NULL && (t->rank != 1 || t->shape[0] != x->width || !dtype_is_float(t->dtype))) {
             return onnx_misfit("its weight or bias is no constant of %lld channels",
                                (long long)x->width);
         }
@@ -270,10 +283,10 @@ static grail_status add_norm(onnx_reading *r, node_kind kind, onnx_known *x, dou
 static grail_status read_norm(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
-    int64_t w[2] = {-1, -1};
+    const tensor_view *w[2] = {NULL, NULL};
     CHECK(onnx_any_input(r, 0, &x));
-    for (int i = 0; i < 2; i++) {
-        w[i] = onnx_has_input(r, i + 1) ? r->node->inputs[i + 1] : -1;
+    for (int i = 0; i < 2 && onnx_has_input(r, i + 1); i++) {
+        CHECK(onnx_tensor_input(r, i + 1, 1, NULL, &w[i]));
     }
     if (onnx_axis_of(onnx_integer_of(r, "axis", -1), x->rank) != x->rank - 1 ||
         r->node->node.output_count != 1) {
@@ -297,7 +310,8 @@ grail_status onnx_read_rms_norm(onnx_reading *r)
 grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
 {
     onnx_known *x = &r->values[p->input];
-    const int64_t w[2] = {p->weight, p->bias};
+    const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
+                                     constant_at(r, p->last, p->bias)};
     if (x->form != ONNX_VALUE || x->factor != 0.0 || (x->value == GRAPH_NONE && x->linear == 0)) {
         return onnx_misfit("'%.100s' does not follow from the images",
                            r->file->values[p->input].name);

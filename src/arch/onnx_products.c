@@ -4,6 +4,8 @@
 #include "arch/onnx_attention.h"
 #include "arch/onnx_layouts.h"
 
+#include <string.h>
+
 static grail_status add_linear_of(onnx_reading *r, const onnx_linear *linear, int *out)
 {
     const int least = r->linear_count > 0 ? r->linear_count : 1; /* the first one is none */
@@ -26,12 +28,19 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
     onnx_known y = *x;
     linear.transposed = linear.transposed != is_turned;
     y.width = t->shape[linear.transposed ? 1 : 0];
-    if (!onnx_ends_in_channels(x)) {
+    const bool is_whole = strcmp(x->layout, "N,CT") == 0; /* as Flatten puts them beside channels */
+    if (!is_whole && !onnx_ends_in_channels(x)) {
         return onnx_misfit("multiplies other dimensions than that of the channels");
     }
-    if (t->shape[linear.transposed ? 0 : 1] != x->width) {
+    CHECK(is_whole ? onnx_known_positions(r, x, &linear.window) : GRAIL_OK);
+    const int64_t taps = is_whole ? linear.window.height * linear.window.width : 1;
+    if (t->shape[linear.transposed ? 0 : 1] != x->width * taps) {
         return onnx_misfit("its tensor '%.100s' does not read %lld features", t->name,
-                           (long long)x->width);
+                           (long long)(x->width * taps));
+    }
+    if (is_whole) {
+        y.one = true;
+        onnx_set_layout(&y, "N,C");
     }
     linear.input = x->value;
     linear.weight = t;
@@ -85,7 +94,7 @@ grail_status onnx_take_bias(onnx_reading *r, bool *taken)
 grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
 {
     onnx_linear part = r->linears[linear];
-    if (linear == 0 || part.value != GRAPH_NONE) {
+    if (linear == 0 || part.value != GRAPH_NONE || part.window.height > 0) {
         return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
     }
     part.parent = linear;

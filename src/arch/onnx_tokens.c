@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-static const tensor_view *constant_of(const onnx_reading *r, int64_t tensor)
+/* Input i, which there is, if it is a constant of floats. */
+static const tensor_view *float_input(const onnx_reading *r, int i)
 {
-    const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
+    const tensor_view *t = onnx_constant_of(r, i);
     return t != NULL && dtype_is_float(t->dtype) ? t : NULL;
 }
 
@@ -35,19 +36,18 @@ static int row_dimension(const onnx_known *x)
 
 /* -- tokens before positions ------------------------------------------------------------------- */
 
-static int64_t token_of(const onnx_known *k)
+static bool is_token(const onnx_known *k)
 {
-    return k->form == ONNX_TOKEN ? k->key : k->value == GRAPH_NONE ? k->tensor : -1;
+    return k->form == ONNX_TOKEN || (k->value == GRAPH_NONE && k->tensor >= 0);
 }
 
 /* [1, 1, C] for each sample */
 grail_status onnx_read_expand(onnx_reading *r)
 {
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
-    const tensor_view *t = k == NULL ? NULL : constant_of(r, k->tensor);
+    const tensor_view *t = k == NULL ? NULL : float_input(r, 0);
     onnx_numbers to;
-    if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1 ||
-        k->tensor > INT32_MAX) {
+    if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1) {
         return onnx_misfit("repeats other than a constant [1, 1, C] for each sample");
     }
     CHECK(onnx_numbers_of(r, 1, &to));
@@ -60,7 +60,7 @@ grail_status onnx_read_expand(onnx_reading *r)
     fits = fits &&
            (to.items[0].per_sample ? to.items[0].factor == 1 : to.items[0].factor == r->samples);
     memory_free(to.items);
-    onnx_known y = {.value = GRAPH_NONE, .tensor = -1, .form = ONNX_TOKEN, .key = (int)k->tensor};
+    onnx_known y = {.value = GRAPH_NONE, .tensor = -1, .form = ONNX_TOKEN, .copy = t};
     return fits ? onnx_give(r, 0, y)
                 : onnx_misfit("repeats a constant in other dimensions than that of the samples");
 }
@@ -69,7 +69,7 @@ bool onnx_adds_tokens(const onnx_reading *r)
 {
     const int last = r->node->node.input_count - 1;
     return last > 0 && onnx_has_input(r, 0) && onnx_has_input(r, last) &&
-           token_of(onnx_known_input(r, 0)) >= 0 && is_value(onnx_known_input(r, last)) &&
+           is_token(onnx_known_input(r, 0)) && is_value(onnx_known_input(r, last)) &&
            onnx_has_layout(onnx_known_input(r, last));
 }
 
@@ -86,7 +86,9 @@ grail_status onnx_add_tokens(onnx_reading *r)
     }
     for (int i = last - 1; i >= 0; i--) {
         const onnx_known *k = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-        const tensor_view *t = k == NULL ? NULL : constant_of(r, token_of(k));
+        const tensor_view *t = k == NULL || !is_token(k) ? NULL
+                               : k->form == ONNX_TOKEN   ? k->copy
+                                                         : float_input(r, i);
         node n = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, y.value, GRAPH_NONE);
         if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1 ||
             t->shape[2] != x->width) {
@@ -109,7 +111,7 @@ static int table_input(const onnx_reading *r)
     for (int i = 0; i < 2 && onnx_has_input(r, 0) && onnx_has_input(r, 1); i++) {
         const onnx_known *k = onnx_known_input(r, i);
         const onnx_known *x = onnx_known_input(r, 1 - i);
-        const tensor_view *t = k->value == GRAPH_NONE ? constant_of(r, k->tensor) : NULL;
+        const tensor_view *t = k->value == GRAPH_NONE ? float_input(r, i) : NULL;
         const bool is_made = k->form == ONNX_TABLE && k->rank == 3 && k->shape[0] == 1;
         const bool has_rows =
             is_value(x) && x->rank == 3 && row_dimension(x) == 1 && onnx_ends_in_channels(x);
@@ -133,7 +135,7 @@ grail_status onnx_add_positions(onnx_reading *r)
 {
     const int at = table_input(r);
     const onnx_known *k = onnx_known_input(r, at);
-    const tensor_view *t = constant_of(r, k->tensor);
+    const tensor_view *t = float_input(r, at);
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 1 - at, &x));
     node n = onnx_plain(NODE_POSITIONS, x, NULL);
@@ -227,6 +229,26 @@ grail_status onnx_read_gather(onnx_reading *r)
                 : onnx_misfit("takes parts that are computed, or more than one");
 }
 
+/* Channel `at` of a range, which may count from the end or lie behind it. */
+static int64_t bound_of(int64_t at, int64_t width)
+{
+    const int64_t from = at < 0 ? at + width : at;
+    return from < 0 ? 0 : from > width ? width : from;
+}
+
+/* A run of channels, which stay: a range is told by both ends. */
+static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
+{
+    onnx_known *x = NULL;
+    CHECK(onnx_value_input(r, 0, &x));
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_SLICE, x, NULL);
+    const int64_t first = bound_of(begin, x->width);
+    y.width = bound_of(end, x->width) - first;
+    n.slice = (slice_attributes){first, y.width, true};
+    return y.width > 0 ? onnx_give_node(r, &n, y) : onnx_misfit("takes no channels");
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -237,6 +259,11 @@ grail_status onnx_read_slice(onnx_reading *r)
         if (count > 1 || (i < 2 && count != 1)) {
             return onnx_misfit("takes parts of %d dimensions, for which grail has no row", count);
         }
+    }
+    const onnx_known *x = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
+    if (x != NULL && is_value(x) && !onnx_has_layout(x) && list[3][0] == 1 &&
+        onnx_axis_of(list[2][0], x->rank) == 1) {
+        return take_channels(r, list[0][0], list[1][0]);
     }
     return list[3][0] == 1 && list[0][0] >= 0 && list[1][0] == list[0][0] + 1
                ? take(r, list[2][0], list[0][0], true)

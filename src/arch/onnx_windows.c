@@ -112,6 +112,52 @@ grail_status onnx_read_conv(onnx_reading *r)
     return is_depthwise ? onnx_note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
 }
 
+/* What surrounds the patches of a transposed convolution, and is added behind. */
+static grail_status read_back_window(const onnx_reading *r, const tensor_view *t, node *n)
+{
+    int64_t more[ONNX_MOST_AXES];
+    CHECK(window_of(r, t->shape[2], t->shape[3], &n->window));
+    CHECK(numbers_of(r, "output_padding", 2, 0, more));
+    const window_axis *high = &n->window.height;
+    const window_axis *wide = &n->window.width;
+    if (onnx_node_attribute(r->node, "output_shape") != NULL ||
+        onnx_text_is(r, "auto_pad", "SAME_UPPER") || onnx_text_is(r, "auto_pad", "SAME_LOWER")) {
+        return onnx_misfit("pads to a size that it states ('output_shape', 'auto_pad'); export the "
+                           "network with 'pads'");
+    }
+    n->more = (extent){more[0], more[1]};
+    return more[0] >= 0 && more[0] < high->stride && more[1] >= 0 && more[1] < wide->stride
+               ? GRAIL_OK
+               : onnx_misfit("adds %lld x %lld positions, which are not fewer than its strides",
+                             (long long)more[0], (long long)more[1]);
+}
+
+/* A map from each position to a patch, W[in, (out, row, column)], and the patches added up. */
+grail_status onnx_read_conv_transpose(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    const tensor_view *t = NULL;
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    if (onnx_integer_of(r, "group", 1) != 1 || t->shape[0] != x->width) {
+        return onnx_misfit("is in groups, for which grail has no row, or does not read %lld "
+                           "channels",
+                           (long long)x->width);
+    }
+    onnx_known y = *x;
+    node map = onnx_plain(NODE_CONV2D, x, NULL);
+    const int64_t shape[] = {t->shape[1] * t->shape[2] * t->shape[3], x->width, 1, 1};
+    CHECK(onnx_add_shaped(r, t, true, IMAGE_RANK, shape, &map.weight));
+    CHECK(graph_add_node(r->g, &map, &y.value));
+    node n = onnx_plain(NODE_PUT_PATCHES, &y, NULL);
+    CHECK(read_back_window(r, t, &n));
+    CHECK(onnx_add_vector(r, 2, t->shape[1], true, &n.bias));
+    y.width = t->shape[1];
+    y.one = false;
+    return onnx_give_node(r, &n, y);
+}
+
 static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
@@ -143,6 +189,23 @@ grail_status onnx_read_max_pool(onnx_reading *r)
 grail_status onnx_read_average_pool(onnx_reading *r)
 {
     return add_pool(r, NODE_AVERAGE_POOL);
+}
+
+/* A window as large as the image. */
+grail_status onnx_read_global_max_pool(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    extent positions;
+    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_known_positions(r, x, &positions));
+    node n = onnx_plain(NODE_MAX_POOL, x, NULL);
+    n.window.height.kernel = positions.height;
+    n.window.width.kernel = positions.width;
+    n.is_whole = true;
+    onnx_known y = *x;
+    y.one = true;
+    return onnx_give_node(r, &n, y);
 }
 
 /* Zeros around an image, which the convolutions behind take for their own padding. */

@@ -136,6 +136,12 @@ OPERATION(patches, "vV", (const conv_shape *shape, int64_t begin, int64_t end, m
           patches_fit(shape, begin, end, x, p), .m = {x, p},
           .with = {.conv = shape, .begin = begin, .end = end})
 
+/** The reverse: X[samples * in, channels_in] = what all patches P of X hold of each position, added
+ * up; 0 where none holds anything. */
+OPERATION(put_patches, "vV", (const conv_shape *shape, matrix p, matrix x),
+          patches_fit(shape, 0, shape->samples * shape->out.height, x, p), .m = {p, x},
+          .with.conv = shape)
+
 /** Maximum over the window, per channel (channels_out == channels_in). */
 OPERATION(max_pool, "vV", (const conv_shape *shape, matrix x, matrix y), window_fits(shape, x, y),
           .m = {x, y}, .with.conv = shape)

@@ -25,7 +25,8 @@ typedef struct measurement {
     const accuracy_task *task;
     image_pass pass;
     int64_t *indices; /* [images] of the set, owned */
-    int64_t images, side, classes;
+    int64_t images, classes;
+    extent positions;       /* of an image */
     int64_t batch, batches; /* images of a batch, but the last one; batches */
     int32_t *labels;        /* [images], owned */
     batch_result *of;       /* [batches], owned */
@@ -231,7 +232,8 @@ static void fill_data(const grail_model *model, const measurement *m, grail_accu
     out->images = m->images;
     out->classes = m->classes;
     out->data_classes = image_set_classes(set);
-    out->side = m->side;
+    out->side = m->positions.height;
+    out->width = m->positions.width;
     snprintf(out->preset, sizeof out->preset, "%s", image_set_preset(set));
     snprintf(out->class_notice, sizeof out->class_notice, "%s", image_set_class_notice(set));
     snprintf(out->data_sha256, sizeof out->data_sha256, "%s", image_set_hash(set));
@@ -261,7 +263,8 @@ static grail_status list_images(const grail_model *model, measurement *m)
 {
     const int64_t held = image_set_count(m->task->set);
     m->classes = model->graph->classes;
-    m->side = image_set_side(m->task->set);
+    m->positions =
+        (extent){image_set_rule(m->task->set)->height, image_set_rule(m->task->set)->width};
     CHECK(option_integer("count", "the number of images", m->task->images, 0));
     m->images = m->task->images == 0 ? held : m->task->images;
     if (m->images < 1 || m->images > held) {
@@ -279,7 +282,7 @@ static grail_status list_images(const grail_model *model, measurement *m)
 static grail_status begin(const grail_model *model, parameter_store *store, measurement *m)
 {
     CHECK(list_images(model, m));
-    CHECK(image_pass_begin(&m->pass, store, m->side));
+    CHECK(image_pass_begin(&m->pass, store, m->positions));
     m->batch = m->task->batch > 0 ? m->task->batch : m->pass.batch;
     m->batches = (m->images + m->batch - 1) / m->batch;
     CHECK(memory_new(&m->of, (size_t)m->batches, sizeof m->of[0]));

@@ -7,10 +7,10 @@ enum {
     BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
 };
 
-grail_status random_pixels(int64_t images, int64_t side, int64_t channels, float **out)
+grail_status random_pixels(const graph *g, int64_t images, extent positions, float **out)
 {
     random_state random;
-    const int64_t count = images * side * side * channels;
+    const int64_t count = images * positions.height * positions.width * g->channels;
     CHECK(memory_new_unset(out, (size_t)count, sizeof **out));
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {
@@ -19,12 +19,11 @@ grail_status random_pixels(int64_t images, int64_t side, int64_t channels, float
     return GRAIL_OK;
 }
 
-grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side)
+grail_status image_pass_begin(image_pass *p, parameter_store *store, extent positions)
 {
     int64_t widest = 0;
-    *p = (image_pass){.side = side};
-    CHECK(
-        graph_largest_value(store->model->graph, (extent){.height = side, .width = side}, &widest));
+    *p = (image_pass){.positions = positions};
+    CHECK(graph_largest_value(store->model->graph, positions, &widest));
     const int64_t fit = BATCH_BYTES / (int64_t)backend_value_size(store->backend) / widest;
     p->batch = fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
     CHECK(matrix_pool_create(store->backend, &p->pool));
@@ -43,8 +42,7 @@ void image_pass_end(image_pass *p)
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels, matrix *out)
 {
     const graph *g = p->run->graph;
-    const batch_shape shape = {.samples = images,
-                               .positions = {.height = p->side, .width = p->side}};
+    const batch_shape shape = {.samples = images, .positions = p->positions};
     CHECK(execution_begin(p->run, shape, (batch_input){.pixels = pixels}));
     CHECK(execution_run(p->run, fused_network_store(p->fused), 0, g->node_count));
     *out = execution_value(p->run, g->output);

@@ -7,25 +7,26 @@
 #include "exec/fuse.h"
 
 typedef struct image_pass {
-    int64_t side;  /* of the images */
-    int64_t batch; /* images at once that work well */
+    extent positions; /* of the images */
+    int64_t batch;    /* images at once that work well */
     matrix_pool *pool;
     fused_network *fused;
     execution *run;
 } image_pass;
 
-/** For square images. The network is as `store` has it now, which may be narrow; the store must
- * outlive the pass and not change. image_pass_end frees. */
-grail_status image_pass_begin(image_pass *p, parameter_store *store, int64_t side) GRAIL_MUST_CHECK;
+/** For images of one size. The network is as `store` has it now, which may be narrow; the store
+ * must outlive the pass and not change. image_pass_end frees. */
+grail_status image_pass_begin(image_pass *p, parameter_store *store,
+                              extent positions) GRAIL_MUST_CHECK;
 void image_pass_end(image_pass *p); /* works on a zeroed one */
 
-/** The network's outputs for pixels[images, side, side, channels], one row per image: *out is
+/** The network's outputs for pixels[images, height, width, channels], one row per image: *out is
  * borrowed until the next call. */
 grail_status image_pass_run(image_pass *p, int64_t images, const float *pixels,
                             matrix *out) GRAIL_MUST_CHECK;
 
-/** Random pixels [images, side, side, channels], the same in every run; *out is owned. */
-grail_status random_pixels(int64_t images, int64_t side, int64_t channels,
+/** Random pixels [images, height, width, channels], the same in every run; *out is owned. */
+grail_status random_pixels(const graph *g, int64_t images, extent positions,
                            float **out) GRAIL_MUST_CHECK;
 
 #endif

@@ -15,7 +15,7 @@
 struct grail_runner {
     const grail_model *model;
     measured_network network;
-    image_pass images; /* of `images.side`, where it has run on images */
+    image_pass images; /* of `images.positions`, where it has run on images */
     int64_t outputs;
 };
 
@@ -199,9 +199,10 @@ grail_status grail_runner_pixels(grail_runner *r, const grail_pixels *pixels, fl
         FAIL(GRAIL_ERROR_SHAPE, "the images in memory have %lld channels, the network reads %lld",
              (long long)pixels_channels(pixels), (long long)r->model->graph->channels);
     }
-    if (r->images.side != pixels->side) {
+    if (r->images.positions.height != pixels->side) {
         image_pass_end(&r->images);
-        TRY(image_pass_begin(&r->images, r->network.store, pixels->side));
+        TRY(image_pass_begin(&r->images, r->network.store,
+                             (extent){.height = pixels->side, .width = pixels->side}));
     }
     const int64_t batch = r->images.batch < pixels->count ? r->images.batch : pixels->count;
     const int64_t values = pixels->side * pixels->side * pixels_channels(pixels);

@@ -22,8 +22,9 @@ typedef struct inputs {
     token_windows text;
     image_set *set;   /* NULL: random pixels */
     int64_t *indices; /* [images] of the set */
-    float *pixels;    /* [images, side, side, channels] where there is no set */
-    int64_t images, side;
+    float *pixels;    /* [images, height, width, channels] where there is no set */
+    int64_t images;
+    extent positions;             /* of an image */
     grail_eval_observer observer; /* or NULL */
     void *user;
     bool of_text;                     /* a text was given */
@@ -168,8 +169,8 @@ static grail_status compare_on_images(parameter_store *a, parameter_store *b, co
     image_loader *loader = NULL;
     const float *pixels = in->pixels;
     int64_t count = in->images;
-    TRY(image_pass_begin(&left, a, in->side));
-    TRY(image_pass_begin(&right, b, in->side));
+    TRY(image_pass_begin(&left, a, in->positions));
+    TRY(image_pass_begin(&right, b, in->positions));
     if (in->set == NULL) {
         TRY(compare_batch(&left, &right, count, pixels, sums));
         goto out;
@@ -192,13 +193,13 @@ static grail_status read_images(const grail_model *model, const grail_image_sour
                                 int64_t most, inputs *out)
 {
     if (!image_source_is_given(source)) {
-        out->side = model_image_side(model);
+        out->positions = model_image_extent(model);
         out->images = RANDOM_IMAGES;
-        return random_pixels(out->images, out->side, model->graph->channels, &out->pixels);
+        return random_pixels(model->graph, out->images, out->positions, &out->pixels);
     }
     CHECK(grail_images_open(model, source, &out->set));
     const int64_t all = image_set_count(out->set);
-    out->side = image_set_side(out->set);
+    out->positions = (extent){image_set_rule(out->set)->height, image_set_rule(out->set)->width};
     out->images = most > 0 && most < all ? most : all;
     CHECK(memory_new(&out->indices, (size_t)out->images, sizeof out->indices[0]));
     return image_set_sample(out->set, out->images, 0, out->indices);

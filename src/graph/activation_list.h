@@ -9,3 +9,7 @@ ACTIVATION(QUICK_GELU, quick_gelu)     /* x sigmoid(1.702 x) */
 ACTIVATION(RELU6, relu6)               /* min(max(x, 0), 6) */
 ACTIVATION(SIGMOID, sigmoid)           /* 1 / (1 + exp(-x)) */
 ACTIVATION(HARD_SIGMOID, hard_sigmoid) /* min(max(x + 3, 0), 6) / 6 */
+ACTIVATION(TANH, tanh)
+ACTIVATION(ERF, erf)
+ACTIVATION(ELU, elu)           /* x, exp(x) - 1 below 0 */
+ACTIVATION(SOFTPLUS, softplus) /* log(1 + exp(x)) */

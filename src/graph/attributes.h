@@ -47,10 +47,10 @@ static inline int64_t window_taps(const window2d *w)
 
 /* -- what nodes of one kind are told ----------------------------------------------------------- */
 
-/** RMS norm, batch norm, layer norm. */
+/** RMS norm, batch norm, layer norm, group norm. */
 typedef struct norm_attributes {
     double epsilon;
-    int64_t group; /* RMS norm: features of a group, 0 = the entire width */
+    int64_t group; /* RMS norm, group norm: features of a group, 0 = the entire width */
 } norm_attributes;
 
 /** Rotary positions. */
@@ -103,9 +103,34 @@ typedef struct join_attributes {
     bool shared;           /* the second one has a single head, which all of the first one's get */
 } join_attributes;
 
+/** How positions of another number are found between those that are there. */
+typedef enum resize_values {
+    RESIZE_LINEAR, /* by their distance from the two nearest ones */
+    RESIZE_FLOOR,  /* that of one position alone */
+    RESIZE_CEIL,
+    RESIZE_NEAREST_LOWER, /* of two as near the first */
+    RESIZE_NEAREST_UPPER
+} resize_values;
+
+/** Where position i of the output lies in the input, at a scale s = output / input. */
+typedef enum resize_coordinates {
+    RESIZE_HALF_PIXEL,      /* (i + 0.5) / s - 0.5 */
+    RESIZE_HALF_PIXEL_OR_0, /* the same, 0 of a single one */
+    RESIZE_ASYMMETRIC,      /* i / s */
+    RESIZE_ALIGN_CORNERS    /* i (input - 1) / (output - 1), 0 of a single one */
+} resize_coordinates;
+
+typedef struct resize_attributes {
+    resize_values values;
+    resize_coordinates coordinates;
+    double scale_height, scale_width; /* 0: that which makes `size` */
+    extent size;
+} resize_attributes;
+
 /** A run of channels. */
 typedef struct slice_attributes {
     int64_t first, length;
+    bool stays; /* nothing could tell another length */
 } slice_attributes;
 
 /** Positions, of a parameter or, where there is none, of a table. */

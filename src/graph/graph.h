@@ -49,7 +49,7 @@ typedef struct graph {
     int output_count;
     input_kind input_kind;
     extent image;     /* positions that the network expects; 0 = any */
-    int64_t channels; /* of the images */
+    int64_t channels; /* of images; usually IMAGE_CHANNELS */
     double **tables;  /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     region **regions; /* [region_count] owned, which nodes of other programs borrow */
@@ -57,9 +57,10 @@ typedef struct graph {
     int64_t vocabulary; /* token ids are below it */
     bool one_width; /* in a block the FFNs of branches have one width, and others a multiple of it:
                        what describes the network has one number for them */
-    bool gives_hidden; /* networks that read tokens: the output is hidden states, no logits */
-    int64_t classes;   /* networks that read images: outputs of the head; 0 = no head, the output is
-                          features */
+    bool gives_hidden;   /* networks that read tokens: the output is hidden states, no logits */
+    bool before_softmax; /* a Softmax of the file is behind the output, which is its logits */
+    int64_t classes; /* networks that read images: outputs of the head; 0 = no head, the output is
+                        features */
 } graph;
 
 /** An empty graph with one value, the input. *out is owned: graph_free. */

@@ -32,8 +32,11 @@ typedef struct node {
                                second input if there is one; only in fused graphs (exec/fuse.h) */
             int64_t groups; /* convolution: runs of channels, each made of the same run of those
                                that it reads alone; 0: one (node_groups) */
+            bool is_whole;  /* convolution, maximum: the window is the image; the channels and
+                               positions of a convolution lie side by side in its tensor, a matrix */
             bool counts_padding; /* mean over a window: as zeros */
-            int64_t pad;         /* shortcut: zero channels on each side */
+            extent more; /* patches that are put: positions behind those that windows reach */
+            int64_t pad; /* shortcut: zero channels on each side */
         };
         position_attributes positions;
         route_attributes route;
@@ -41,9 +44,12 @@ typedef struct node {
         double cap;    /* soft cap */
         clamp_attributes clamp;
         affine_attributes affine;
+        double slope; /* prelu */
         join_attributes join;
+        resize_attributes resize;
         slice_attributes slice;
         region *region;      /* borrowed from the graph */
+        int64_t runs; /* shuffle: equal runs of channels, whose first ones come first, and so on */
         bool repeats_second; /* product, sum: the second input has one position per sample, or one
                                 channel, or both, which stands for all of the first one's */
     };

@@ -36,6 +36,10 @@ OPERATOR(AFFINE, affine, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit,
          .in_place = IN_PLACE_ANY, .per_channel = true, .may_overflow = true,
          .looks_at_inputs = true)
 
+/* x, slope x * weight below 0, per channel; the weight may be missing */
+OPERATOR(PRELU, prelu, .inputs = 1, .rows = ROWS_ALONE, .check = rows_fit, .per_channel = true,
+         .may_overflow = true, .looks_at_inputs = true)
+
 /* min(max(x, low), high) + offset */
 OPERATOR(CLAMP, clamp, .inputs = 1, .rows = ROWS_ALONE, .in_place = IN_PLACE_ANY,
          .looks_at_inputs = true)
@@ -64,6 +68,11 @@ OPERATOR(BATCH_NORM, batch_norm, .inputs = 1, .rows = ROWS_ALONE, .check = rows_
 OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .check = channels_fit, .in_place = IN_PLACE_ANY, .looks_at_inputs = true)
 
+/* over all positions of a sample and groups of `group` channels, with weight[channels] and
+ * bias[channels]; groups of one leave the others what they are */
+OPERATOR(GROUP_NORM, group_norm, .inputs = 1, .pins = mixes_channels, .check = channel_groups_fit,
+         .per_channel = true, .looks_at_inputs = true)
+
 /* over `window` */
 OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
          .looks_at_inputs = true)
@@ -71,6 +80,9 @@ OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = tru
 /* over what `window`, without dilation, reads of the input, and with counts_padding of zeros around
  * it, too */
 OPERATOR(AVERAGE_POOL, average_pool, .inputs = 1, .extent = windows, .moves_window = true)
+
+/* another number of positions, as `resize` says */
+OPERATOR(RESIZE, resize, .inputs = 1, .extent = resized)
 
 /* over all positions of a sample */
 OPERATOR(MEAN, mean, .inputs = 1, .extent = one_position)
@@ -82,6 +94,13 @@ OPERATOR(SHORTCUT, shortcut, .inputs = 1, .pins = has_padding, .width = WIDTH_PA
 /* square patches side by side: features (row, column, channel) */
 OPERATOR(PATCHES, patches, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_WINDOWS,
          .extent = windows_in_a_row, .moves_window = true)
+
+/* channels of patches (channel, row, column) -> the channels of an image, in which the patches are
+ * added up at the positions of `window`, and bias[channels]: behind a map a transposed convolution
+ */
+OPERATOR(PUT_PATCHES, put_patches, .inputs = 1, .axis = AXIS_PATCHES, .width = WIDTH_PATCHES,
+         .check = patches_fit, .extent = windows_back, .moves_window = true, .per_channel = true,
+         .may_overflow = true)
 
 /* weight[width] as one more position before the others */
 OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channels_fit,
@@ -108,8 +127,11 @@ OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axi
          .width = WIDTH_SUM, .extent = same_positions)
 
 /* the channels of a run, `slice` */
-OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .width = WIDTH_SLICE,
-         .check = run_fits)
+OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .pins = run_stays,
+         .width = WIDTH_SLICE, .check = run_fits)
+
+/* the first channels of `runs` runs, then the second ones, ... */
+OPERATOR(SHUFFLE, shuffle, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = runs_fit)
 
 /* up to three values -> what other programs than grail compute of them, `region`: nothing is known
  * of it but the width of what it makes */

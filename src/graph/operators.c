@@ -99,6 +99,26 @@ static grail_status region_fits(const graph *g, const node *n, const int64_t *in
     return GRAIL_OK;
 }
 
+static grail_status runs_fit(const graph *g, const node *n, const int64_t *in)
+{
+    (void)g;
+    return n->runs > 0 && in[0] % n->runs == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld channels are no %lld runs", n->block,
+                           (long long)in[0], (long long)n->runs);
+}
+
+static grail_status patches_fit(const graph *g, const node *n, const int64_t *in)
+{
+    const int64_t taps = window_taps(&n->window);
+    if (in[0] % taps != 0 || in[0] == 0) {
+        return width_mismatch(g, n, "what puts patches", (in[0] / taps + 1) * taps, in[0]);
+    }
+    return n->bias == GRAPH_NONE || shape_of(g, n->bias)[0] == in[0] / taps
+               ? GRAIL_OK
+               : width_mismatch(g, n, NULL, shape_of(g, n->bias)[0], in[0] / taps);
+}
+
 static bool groups_are_even(const route_attributes *r, int64_t outputs)
 {
     return r->groups == 0 ||
@@ -175,6 +195,15 @@ static grail_status groups_fit(const graph *g, const node *n, const int64_t *in)
     return parameters_fit(g, n, n->norm.group == 0 ? in[0] : n->norm.group, in[0]);
 }
 
+static grail_status channel_groups_fit(const graph *g, const node *n, const int64_t *in)
+{
+    CHECK(rows_fit(g, n, in));
+    return n->norm.group == 0 || in[0] % n->norm.group == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld channels are no groups of %lld",
+                           n->block, (long long)in[0], (long long)n->norm.group);
+}
+
 /* -- positions --------------------------------------------------------------------------------- */
 
 static grail_status windows(const graph *g, const node *n, const extent *in, extent *out)
@@ -185,6 +214,14 @@ static grail_status windows(const graph *g, const node *n, const extent *in, ext
                          "block %d: the window of %s does not fit into an input of %lld x %lld",
                          n->block, node_name(g, n), (long long)in->height, (long long)in->width);
     }
+    if (n->is_whole && (out->height > 1 || out->width > 1)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "block %d: %s reads %lld x %lld positions at once, but there are %lld x "
+                         "%lld; use images of the size that the network was made for",
+                         n->block, node_name(g, n), (long long)n->window.height.kernel,
+                         (long long)n->window.width.kernel, (long long)in->height,
+                         (long long)in->width);
+    }
     return GRAIL_OK;
 }
 
@@ -193,6 +230,37 @@ static grail_status windows_in_a_row(const graph *g, const node *n, const extent
     const grail_status status = windows(g, n, in, out);
     *out = (extent){.height = out->height * out->width, .width = 1};
     return status;
+}
+
+/* Positions of which a window makes `in`. */
+static int64_t length_back(const window_axis *a, int64_t in, int64_t more)
+{
+    return (in - 1) * a->stride + a->dilation * (a->kernel - 1) + 1 - a->before - a->behind + more;
+}
+
+static grail_status windows_back(const graph *g, const node *n, const extent *in, extent *out)
+{
+    *out = (extent){length_back(&n->window.height, in->height, n->more.height),
+                    length_back(&n->window.width, in->width, n->more.width)};
+    return out->height > 0 && out->width > 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: patches of %lld x %lld positions leave none within the "
+                           "padding of %s",
+                           n->block, (long long)in->height, (long long)in->width, node_name(g, n));
+}
+
+static grail_status resized(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const resize_attributes *r = &n->resize;
+    (void)g;
+    *out = r->scale_height == 0.0 ? r->size
+                                  : (extent){(int64_t)((double)in->height * r->scale_height),
+                                             (int64_t)((double)in->width * r->scale_width)};
+    return out->height > 0 && out->width > 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE, "block %d: %lld x %lld positions are scaled to none",
+                           n->block, (long long)in->height, (long long)in->width);
 }
 
 static grail_status one_position(const graph *g, const node *n, const extent *in, extent *out)
@@ -294,10 +362,20 @@ static bool has_no_groups(const node *n)
     return n->norm.group == 0;
 }
 
+static bool mixes_channels(const node *n)
+{
+    return n->norm.group != 1;
+}
+
 /* Then nothing could be rescaled. */
 static bool norms_without_weight(const node *n)
 {
     return has_no_groups(n) && n->weight == GRAPH_NONE;
+}
+
+static bool run_stays(const node *n)
+{
+    return n->slice.stays;
 }
 
 static bool has_padding(const node *n)
@@ -341,6 +419,11 @@ bool node_is_linear(const node *n)
 bool node_is_convolution(const node *n)
 {
     return node_is_map(n) && operator_of(n)->moves_window;
+}
+
+bool node_fits_taps(const node *n)
+{
+    return node_is_convolution(n) && !n->is_whole;
 }
 
 bool node_is_sum(const node *n)
@@ -433,6 +516,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + 2 * n->pad;
     case WIDTH_WINDOWS:
         return in[0] * window_taps(&n->window);
+    case WIDTH_PATCHES:
+        return in[0] / window_taps(&n->window);
     case WIDTH_BESIDE:
         return in[0] / n->join.first * (n->join.first + n->join.second);
     case WIDTH_HEADS:
@@ -484,6 +569,7 @@ int node_channel_runs(const node *n, const int64_t in[NODE_MAX_INPUTS],
         case AXIS_ENDS:
         case AXIS_BESIDE:
         case AXIS_HEADS:
+        case AXIS_PATCHES:
             break;
         }
     }

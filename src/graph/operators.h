@@ -16,6 +16,7 @@ typedef enum axis_rule {
     AXIS_HEADS,   /* couples heads of q, k and v; the output has the channels of q */
     AXIS_ROUTED,  /* the output has the channels of the first input, and of a sum that it is added
                      to, by shares that are not cut */
+    AXIS_PATCHES, /* the output has a channel for each run of positions' channels of the input */
     AXIS_CONCAT,  /* those of all inputs, one after the other */
     AXIS_SLICE    /* a run of those of the input */
 } axis_rule;
@@ -43,6 +44,7 @@ typedef enum width_rule {
     WIDTH_COLUMNS, /* of the weight */
     WIDTH_PADDED,  /* by `pad` channels on both sides */
     WIDTH_WINDOWS, /* all positions of a window side by side */
+    WIDTH_PATCHES, /* of the channels of which all positions of a window are side by side */
     WIDTH_BESIDE,  /* of both inputs, head by head */
     WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
     WIDTH_SUM,     /* of all inputs */
@@ -88,6 +90,9 @@ bool node_is_map(const node *n);
 bool node_is_linear(const node *n);
 /** Whether it is a map of patches: its weight has kernel positions. */
 bool node_is_convolution(const node *n);
+/** Whether it is one whose kernel positions can be fitted each by itself: there are few, and each
+ * image has many outputs. */
+bool node_fits_taps(const node *n);
 /** Whether it divides rows by what all of their channels are, so that each changes with the others.
  */
 bool node_norms_width(const node *n);

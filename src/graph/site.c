@@ -16,6 +16,7 @@ typedef struct segment {
     bool summed;              /* an Add joins values of this class */
     bool normed;              /* a norm over all channels makes one of them */
     bool is_part;             /* of a value that has others */
+    bool in_patches;          /* what requires the number of units puts patches */
     int64_t units;            /* number of units that an attention node requires, 0 = none */
     int64_t groups, subunits; /* see site */
     int64_t narrowest;        /* of the lengths of its segments */
@@ -176,6 +177,7 @@ static void segments_join(axes *a, int left, int right)
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
         to->is_part = to->is_part || from->is_part;
+        to->in_patches = to->in_patches || from->in_patches;
         axis_cut_into(to, from->units, from->groups, from->subunits);
     }
 }
@@ -262,6 +264,17 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     }
 }
 
+/* Each channel is a unit, of as many features as a patch has positions before. */
+static void follow_patches(axes *a, const node *n)
+{
+    axis_join_heads(a, n->output, n->inputs[0]);
+    segment *class = class_of_value(a, n->output);
+    if (class != NULL) {
+        axis_cut_into(class, a->widths[n->output], 1, 1);
+        class->in_patches = true;
+    }
+}
+
 static void mark_output(axes *a, const node *n)
 {
     const operator_rules *rules = operator_of(n);
@@ -298,6 +311,9 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
         break;
     case AXIS_HEADS:
         follow_attention(a, n, mode);
+        break;
+    case AXIS_PATCHES:
+        follow_patches(a, n);
         break;
     case AXIS_CARRIES:
     case AXIS_JOINS:
@@ -363,8 +379,8 @@ out:
 }
 
 /* Summarises the segments of every class, after every node was followed. The lengths in a class
- * differ only if Attention joined its values, and Attention sets a number of units that divides all
- * widths. Where units have subunits, values are as wide as k or as q. */
+ * differ only if Attention or patches joined its values, which set a number of units that divides
+ * all widths. Where units have subunits, values are as wide as k or as q. */
 static void summarise(axes *a)
 {
     for (int s = 0; s < a->of[a->g->value_count]; s++) {
@@ -497,7 +513,7 @@ static grail_status add_segments(const axes *a, const site_list *list)
 
 static site_kind kind_of(const segment *class, const node *consumer)
 {
-    if (class->units != 0) {
+    if (class->units != 0 && !class->in_patches) {
         return SITE_HEADS;
     }
     if (class->summed) {

@@ -76,9 +76,15 @@ static int64_t product(const int64_t shape[], int begin, int end)
     return elements;
 }
 
+/* Dimensions before this one are rows. */
+static int split_of(const stored_matrix *p, const tensor_view *tensor)
+{
+    return tensor->rank < p->rank ? 1 : tensor->rank - (p->rank - 1);
+}
+
 static tensor_matrix matrix_of(const stored_matrix *p, const tensor_view *tensor)
 {
-    const int split = tensor->rank - (p->rank - 1); /* dimensions before this one are rows */
+    const int split = split_of(p, tensor);
     return (tensor_matrix){.rows = product(tensor->shape, 0, split),
                            .columns = product(tensor->shape, split, tensor->rank)};
 }
@@ -109,7 +115,8 @@ static bool axis_fits(const storage_axis *axis, int64_t count, int64_t extent)
 
 bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
 {
-    if (tensor->rank < p->rank) {
+    const bool is_flat = p->rank == PARAMETER_MAX_RANK && tensor->rank == 2;
+    if (tensor->rank < p->rank && !is_flat) {
         return false;
     }
     const tensor_matrix t = matrix_of(p, tensor);
@@ -118,8 +125,9 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
     if (stacked && storage_axis_is_whole(map->transposed ? &map->columns : &map->rows)) {
         return false;
     }
-    if (p->rank > 2 && memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
-                              (size_t)(p->rank - 1) * sizeof p->shape[0]) != 0) {
+    if (p->rank > 2 && !is_flat && !map->transposed &&
+        memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
+               (size_t)(p->rank - 1) * sizeof p->shape[0]) != 0) {
         return false;
     }
     return axis_fits(&map->rows, p->shape[0], map->transposed ? t.columns : t.rows) &&
@@ -540,7 +548,7 @@ grail_status storage_narrow_shape(const storage_layout *layout, const tensor_vie
                                   int64_t shape[])
 {
     const stored_matrix *p = &layout->pieces[0].dense;
-    const int split = tensor->rank - (p->rank - 1);
+    const int split = split_of(p, tensor);
     const int64_t taps = product(tensor->shape, split + 1, tensor->rank);
     int64_t leading = product(tensor->shape, 0, split - 1);
     memcpy(shape, tensor->shape, (size_t)tensor->rank * sizeof shape[0]);

@@ -3,7 +3,8 @@
  *
  * A parameter is seen as a matrix P[rows, columns] (dimensions after the first are columns), its
  * tensor as T[R, C]: the last dimension is C and those before it are R, but a vector has C = 1 and
- * a convolution keeps all dimensions after the first in C. A map takes P[i, j] from T:
+ * a convolution keeps all dimensions after the first in C; its tensor may also be a matrix. A map
+ * takes P[i, j] from T:
  *
  *   P[i, j] = scale * T[row(i), column(j)] + offset,   T[column(j), row(i)] when transposed
  *

@@ -2,6 +2,7 @@
 #include "arch/model.h"
 #include "graph/operators.h"
 #include "heal/heal_options.h"
+#include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -89,7 +90,8 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
 {
     const graph *g = r->graph;
     const graph_parameter *weight = &g->parameters[g->nodes[consumer->node].weight];
-    const bool each_tap = r->how.enabled && r->how.conv_fit == CONV_FIT_KERNEL;
+    const bool each_tap =
+        r->how.enabled && map_is_fitted_by_tap(&r->how, &g->nodes[consumer->node]);
     double taps = 1.0;
     for (int d = 2; d < weight->rank; d++) {
         taps *= (double)weight->shape[d];
@@ -238,13 +240,13 @@ static double calibration_bytes(const request *r, double input, double value)
 
 /* Elements of the largest value between nodes for one sample. Logits of text are made for a few
  * positions at a time. */
-static grail_status largest_value(const request *r, int64_t side, double *out)
+static grail_status largest_value(const request *r, extent image, double *out)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     int64_t largest = 0;
     if (r->context == 0.0) {
-        TRY(graph_largest_value(r->graph, (extent){.height = side, .width = side}, &largest));
+        TRY(graph_largest_value(r->graph, image, &largest));
         *out = (double)largest;
         return GRAIL_OK;
     }
@@ -269,8 +271,8 @@ grail_status grail_compress_estimate(const grail_model *model,
     double widest = 1.0;
     bool cuts = false;
     TRY(read_options(model, options, &r));
-    const int64_t side = r.context > 0.0 ? 0 : model_image_side(model);
-    TRY(largest_value(&r, side, &value));
+    const extent image = r.context > 0.0 ? (extent){0} : model_image_extent(model);
+    TRY(largest_value(&r, image, &value));
     for (int i = 0; i < r.sites.count; i++) {
         const double wide = widening(&r, &r.sites.sites[i]);
         widest = wide > widest ? wide : widest;
@@ -279,9 +281,9 @@ grail_status grail_compress_estimate(const grail_model *model,
     value *= widest;
     double bytes = parameter_bytes(&r, model) + batch_bytes(&r, value);
     if (cuts) {
-        bytes += calibration_bytes(
-            &r, fmax(r.context, (double)side * (double)side * (double)model->graph->channels),
-            value);
+        const double pixels = (double)image.height * (double)image.width;
+        bytes += calibration_bytes(&r, fmax(r.context, pixels * (double)model->graph->channels),
+                                   value);
     }
     if (cuts && heals(&r.heal)) {
         bytes += healing_bytes(&r, model, value);

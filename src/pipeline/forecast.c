@@ -1,6 +1,7 @@
 /* How long a run will take, from its operations and the rates of the machine. */
 #include "graph/operators.h"
 #include "pipeline/compression.h"
+#include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <grail/machine.h>
@@ -65,8 +66,7 @@ static map_size size_of(const rows_of *r, const node *n)
     const double rows = (double)p->shape[0];
     const double columns = elements_of(r->request->graph, n) / rows;
     const double taps = (double)weight_taps(p);
-    const bool by_channel =
-        taps > 1.0 && r->request->plan.compensation.conv_fit == CONV_FIT_CHANNEL;
+    const bool by_channel = taps > 1.0 && !map_is_fitted_by_tap(&r->request->plan.compensation, n);
     return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps}
                       : (map_size){rows_at(r, n->output), columns, rows};
 }
@@ -239,12 +239,10 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
                             extent *extents)
 {
     const grail_model *model = r->request->model;
-    const bool of_images = model->graph->input_kind == INPUT_IMAGES;
-    const int64_t side = of_images ? model_image_side(model) : 1;
     const int64_t usual = model->context < USUAL_CONTEXT ? model->context : USUAL_CONTEXT;
     const int64_t length = options->read.text.context > 0 ? options->read.text.context : usual;
     CHECK(graph_widths(r->request->graph, widths));
-    CHECK(graph_extents(r->request->graph, (extent){.height = side, .width = side}, extents));
+    CHECK(graph_extents(r->request->graph, model_usual_positions(model), extents));
     r->widths = widths;
     r->extents = extents;
     const calibration *named = r->request->samples;
@@ -252,6 +250,7 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
     r->count = named->count > 0            ? named->count
                : options->read.samples > 0 ? options->read.samples
                                            : usual_samples(r->request->graph, length);
+    const bool of_images = model->graph->input_kind == INPUT_IMAGES;
     r->samples = (double)r->count * (of_images ? 1.0 : (double)tokens);
     return GRAIL_OK;
 }

@@ -41,7 +41,6 @@ static grail_status counting_init(counting *c)
 {
     const graph *g = c->graph;
     const size_t values = (size_t)g->value_count;
-    const int64_t side = g->input_kind == INPUT_IMAGES ? model_image_side(c->model) : 1;
     sublayer found;
     CHECK(memory_new(&c->sublayers, (size_t)g->node_count, sizeof c->sublayers[0]));
     for (int n = 0; n < g->node_count; n++) {
@@ -56,7 +55,7 @@ static grail_status counting_init(counting *c)
     CHECK(memory_new(&c->widths, values, sizeof c->widths[0]));
     CHECK(memory_new(&c->extents, values, sizeof c->extents[0]));
     CHECK(graph_widths(g, c->widths));
-    return graph_extents(g, g->image.height > 0 ? g->image : (extent){side, side}, c->extents);
+    return graph_extents(g, model_usual_positions(c->model), c->extents);
 }
 
 static const cost_axis single = {.cut = {.site = GRAPH_NONE}, .length = 1};

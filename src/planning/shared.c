@@ -43,8 +43,7 @@ static grail_status curves_key(const compression_request *r, const grail_compres
         for (int k = 0; k < s->consumer_count; k++) {
             const int reader = s->consumers[k].node;
             const consumer_layout l = consumer_layout_of(&r->cut, i, k);
-            const bool of_patches =
-                node_is_convolution(&r->graph->nodes[reader]) && how->conv_fit == CONV_FIT_KERNEL;
+            const bool of_patches = map_is_fitted_by_tap(how, &r->graph->nodes[reader]);
             CHECK(json_push(key, json_pack("[I,I,I,I]", (json_int_t)l.rows, (json_int_t)l.features,
                                            (json_int_t)l.taps, (json_int_t)l.tap_rows)));
             CHECK(json_push(key, json_boolean(of_patches)));

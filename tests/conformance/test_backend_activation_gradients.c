@@ -83,7 +83,9 @@ BACKEND_TEST(test_gradients_are_the_slopes)
 /* The slope far above 0: 1 for what grows, 0 for what is bounded. Far below it is 0. */
 static double last_slope(int kind)
 {
-    return kind == ACTIVATION_RELU6 || kind == ACTIVATION_SIGMOID || kind == ACTIVATION_HARD_SIGMOID
+    return kind == ACTIVATION_RELU6 || kind == ACTIVATION_SIGMOID ||
+                   kind == ACTIVATION_HARD_SIGMOID || kind == ACTIVATION_TANH ||
+                   kind == ACTIVATION_ERF
                ? 0.0
                : 1.0;
 }

@@ -203,11 +203,37 @@ static void check_patches(backend *b, const conv_shape *s)
     free_matrices(&bx, &bp);
 }
 
+/* What patches hold of a position is added up there. */
+static void check_put_patches(backend *b, const conv_shape *s)
+{
+    const int64_t width = s->channels_in * taps_of(s);
+    const int64_t count = positions_of(s) * width;
+    float *p = normals(count, 5, 1.0);
+    double *expected = doubles(inputs_of(s), 0.0);
+    double *scale = doubles(inputs_of(s), 0.0);
+    matrix bp = values_of(b, positions_of(s), width, p);
+    matrix bx = blank_values(b, s->samples * s->in.height * s->in.width, s->channels_in);
+    assert_ok(matrix_put_patches(s, bp, bx));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = tap_index(s, i / width, i % width % taps_of(s));
+        if (at >= 0) {
+            const int64_t to = at + i % width / taps_of(s);
+            expected[to] += (double)p[i];
+            scale[to] += fabs((double)p[i]);
+        }
+    }
+    double *x = results_of(bx);
+    assert_all_near(b, "put_patches", inputs_of(s), x, expected, scale, 8.0 * rounding(b));
+    free_blocks(p, expected, scale, x);
+    free_matrices(&bp, &bx);
+}
+
 BACKEND_TEST(test_patches_hold_what_the_window_reads)
 {
     for (size_t i = 0; i < case_count(); i++) {
         const conv_shape s = case_shape(i);
         check_patches(b, &s);
+        check_put_patches(b, &s);
     }
     const conv_shape large = shape_of(1, (extent){20, 9}, 2, 1, (window2d)WINDOW2D(11, 9, 3, 2, 1));
     check_patches(b, &large); /* more taps than are looked up at once */

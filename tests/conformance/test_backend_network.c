@@ -188,6 +188,14 @@ static double naive_activation(activation_kind kind, double x)
         return 0.5 * (1.0 + tanh(0.5 * x));
     case ACTIVATION_HARD_SIGMOID:
         return fmin(fmax(x / 6.0 + 0.5, 0.0), 1.0);
+    case ACTIVATION_TANH:
+        return tanh(x);
+    case ACTIVATION_ERF:
+        return erf(x);
+    case ACTIVATION_ELU:
+        return fmax(x, expm1(fmin(x, 0.0)));
+    case ACTIVATION_SOFTPLUS:
+        return x > 0.0 ? x + log1p(exp(-x)) : log1p(exp(x));
     case ACTIVATION_KINDS:
         break;
     }

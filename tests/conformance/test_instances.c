@@ -398,6 +398,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_conv2d(&conv, false, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 1, v, v), "patches");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 2, narrow_v, v), "patches");
+    SHAPES_DISAGREE(matrix_put_patches(&conv, v, narrow_v), "put_patches");
     SHAPES_DISAGREE(matrix_max_pool(&conv, v, v), "max_pool");
     SHAPES_DISAGREE(matrix_average_pool(&conv, true, v, v), "average_pool");
     SHAPES_DISAGREE(matrix_average_pool_gradient(&conv, true, v, v), "average_pool_gradient");

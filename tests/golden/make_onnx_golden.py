@@ -7,9 +7,13 @@ ViT by PyTorch's dynamo exporter, whose attention goes through [positions, sampl
 older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_dinov2:
 that of transformers by the older exporter, whose table of positions is resized from 3 x 3. onnx_convnext: torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
 
-vision/onnx: residual blocks with and without a projection, BatchNormalization,
+onnx: residual blocks with and without a projection, BatchNormalization,
 depthwise convolution, windows that differ between directions, squeeze-excitation, Split and Concat of channels, weights of Gemm and MatMul
-that lie transposed, a weight in a Constant and one stored as numbers.
+that lie transposed, a weight in a Constant and one stored as numbers. onnx-elements: constants that are added,
+multiplied or divided by, reshaped or not; activations, some written as several nodes; a Reshape whose target is
+computed, and a Softmax behind the logits. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
+Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
+sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions.
 
 usage: make_onnx_golden.py [FOLDER ...]
 """
@@ -24,13 +28,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from golden_file import write_safetensors
 
-OUT = pathlib.Path(__file__).resolve().parent / "vision" / "onnx"
+OUT = pathlib.Path(__file__).resolve().parent / "vision"
 SIDE, CLASSES = 32, 10
 
 
 class Network:
-    def __init__(self):
-        self.random = numpy.random.default_rng(3)
+    def __init__(self, seed=3):
+        self.random = numpy.random.default_rng(seed)
         self.nodes, self.tensors = [], []
 
     def node(self, operator, inputs, name, **attributes):
@@ -102,30 +106,153 @@ def build():
     return n
 
 
+def build_flat():
+    n = Network()
+    x = n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), bias=True, pads=[1, 1, 1, 1]), "stem_norm", 8)
+    x = n.node("MaxPool", [n.node("Relu", [x], "stem_relu")], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    norm = [f"stem_norm.{part}" for part in ("weight", "bias", "mean", "variance")]
+    x = n.node("Relu", [n.conv(x, "twice", (8, 8, 1, 1))], "first_relu")
+    x = n.node("BatchNormalization", [x, *norm], "first_norm", epsilon=1e-5)
+    x = n.node("Conv", [x, "twice.weight"], "second")
+    x = n.node("Relu", [n.node("BatchNormalization", [x, *norm], "second_norm", epsilon=1e-5)], "second_relu")
+    x = n.node("Relu", [n.conv(x, "a", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "a_relu")
+    x = n.node("AveragePool", [x], "means_of_windows", kernel_shape=[2, 3], strides=[2, 2])
+    # three runs of channels, one after the other, and halves that are not stated
+    sizes = n.tensor("runs", numpy.array([-1, 3, 4, 4, 3], numpy.int64))
+    x = n.node("Transpose", [n.node("Reshape", [x, sizes], "in_runs")], "turns", perm=[0, 2, 1, 3, 4])
+    x = n.node("Reshape", [x, n.tensor("image", numpy.array([0, -1, 4, 3], numpy.int64))], "shuffled")
+    n.nodes.append(helper.make_node("Split", [x], ["half", "other"], name="n/split", axis=1))
+    x = n.node("Relu", [n.conv("half", "h1", (10, 6, 1, 1), bias=True)], "h1_relu")
+    x = n.node("Concat", [n.conv(x, "h2", (6, 10, 1, 1)), "other"], "halves", axis=1)
+    left = n.node("Flatten", [x], "flat")
+    left = n.node("Gemm", [left, n.normal("d1.weight", 20, 144), n.normal("d1.bias", 20, scale=0.1)], "d1", transB=1)
+    right = n.node("Reshape", [x, n.tensor("sizes", numpy.array([-1, 144], numpy.int64))], "flat_too")
+    right = n.node("MatMul", [n.node("Relu", [right], "d2_relu"), n.normal("d2.weight", 144, 20, scale=0.1)], "d2")
+    x = n.node("Add", [right, n.normal("d2.bias", 20, scale=0.1)], "d2_biased")
+    x = n.node("Relu", [n.node("Add", [left, x], "sum")], "sum_relu")
+    n.node("Gemm", [x, n.normal("d3.weight", CLASSES, 20), n.normal("d3.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
+def build_decoder():
+    n = Network()
+    x = n.node("Relu", [n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1]), "stem_norm", 8)], "skip")
+    x = n.conv(x, "down", (12, 8, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])
+    affine = [n.normal("instance.weight", 12, scale=0.2, shift=1), n.normal("instance.bias", 12, scale=0.2)]
+    x = n.node("Relu", [n.node("InstanceNormalization", [x, *affine], "instance", epsilon=1e-3)], "down_relu")
+    x = n.node("Reshape", [x, n.tensor("groups", numpy.array([0, 3, -1], numpy.int64))], "in_groups")
+    plain = [n.tensor("ones", numpy.ones(3, numpy.float32)), n.tensor("zeros", numpy.zeros(3, numpy.float32))]
+    x = n.node("InstanceNormalization", [x, *plain], "group_norm")
+    x = n.node("Reshape", [x, n.tensor("whole", numpy.array([-1, 12, 16, 16], numpy.int64))], "out_of_groups")
+    x = n.node("Relu", [n.conv(x, "deep", (12, 12, 3, 3), bias=True, pads=[1, 1, 1, 1])], "deep_relu")
+    up = [x, n.normal("up.weight", 12, 10, 2, 2, scale=0.2), n.normal("up.bias", 10, scale=0.1)]
+    x = n.node("Relu", [n.node("ConvTranspose", up, "up", strides=[2, 2])], "up_relu")
+    x = n.node("Concat", [x, "skip"], "beside", axis=1)
+    x = n.node("Relu", [n.conv(x, "mix", (9, 18, 3, 3), bias=True, strides=[2, 2], pads=[1, 1, 1, 1])], "mix_relu")
+    odd = [x, n.normal("odd.weight", 9, 7, 3, 4, scale=0.2)]
+    x = n.node("ConvTranspose", odd, "odd", strides=[2, 3], pads=[1, 0, 0, 2], dilations=[2, 1], output_padding=[1, 0])
+    x = n.node("Relu", [n.norm(x, "odd_norm", 7)], "odd_relu")
+    twice = n.tensor("twice", numpy.array([1, 1, 2, 1.5], numpy.float32))
+    x = n.node("Resize", [x, "", twice], "nearest", mode="nearest", coordinate_transformation_mode="asymmetric",
+               nearest_mode="floor")
+    x = n.node("Resize", [x, "", "", n.tensor("sizes", numpy.array([2, 7, 13, 30], numpy.int64))], "linear", mode="linear")
+    x = n.node("Resize", [x, "", twice], "corners", mode="linear", coordinate_transformation_mode="align_corners")
+    x = n.node("Resize", [x, "", "", n.tensor("fewer", numpy.array([2, 7, 8, 9], numpy.int64))], "near", mode="nearest",
+               coordinate_transformation_mode="pytorch_half_pixel", nearest_mode="round_prefer_ceil")
+    x = n.node("Relu", [n.conv(x, "between", (7, 7, 3, 3), pads=[1, 1, 1, 1])], "between_relu")
+    x = n.node("Relu", [n.conv(x, "last", (11, 7, 1, 1))], "last_relu")
+    means = n.node("Flatten", [n.node("GlobalAveragePool", [x], "means")], "flat_means")
+    ends = [n.tensor(name, numpy.array([at], numpy.int64)) for name, at in (("start", 2), ("end", -1), ("axis", 1))]
+    most = n.node("GlobalMaxPool", [n.node("Slice", [n.conv(x, "side", (14, 11, 1, 1)), *ends], "part")], "largest")
+    x = n.node("Add", [means, n.node("Flatten", [most], "flat_largest")], "features")
+    n.node("Gemm", [x, n.normal("head.weight", CLASSES, 11), n.normal("head.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
+def build_elements():
+    n = Network(7)
+    for name, value in (("half", 0.5), ("one", 1), ("three", 3), ("six", 6), ("zero", 0), ("cube", 0.044715),
+                        ("slope", (2 / numpy.pi) ** 0.5), ("root", 2 ** 0.5)):
+        n.tensor(name, numpy.float32(value))
+
+    def positive(name, *shape):
+        return n.tensor(name, n.random.uniform(0.5, 2, shape).astype(numpy.float32))
+
+    def convolve(x, name, out, width):
+        return n.conv(x, name, (out, width, 3, 3), pads=[1, 1, 1, 1])
+
+    x = n.node("Sub", ["pixels", n.normal("mean", 1, 3, 1, 1, scale=0.3)], "centred")
+    x = n.node("Div", [x, positive("deviation", 3, 1, 1)], "scaled")
+    # hard-swish, behind a bias as Paddle writes it
+    x = convolve(x, "a", 12, 3)
+    n.node("Reshape", [n.normal("a.bias", 12, scale=0.1), n.tensor("a.shape", numpy.array([1, 12, 1, 1]))], "a_bias")
+    x = n.node("Add", ["a_bias", x], "a_sum")
+    gate = n.node("Clip", [n.node("Add", [x, "three"], "a_shifted"), "zero", "six"], "a_gate")
+    h = n.node("Div", [n.node("Mul", [x, gate], "a_product"), "six"], "a_swish")
+    # constants of channels on either side, and a layer scale before the sum
+    x = n.node("Sub", [convolve(h, "b", 10, 12), n.normal("b.bias", 10, 1, 1, scale=0.1)], "b_biased")
+    x = n.node("Mul", [n.normal("b.factor", 1, 10, 1, 1, scale=0.3, shift=1), x], "b_scaled")
+    x = n.node("LeakyRelu", [x], "b_act", alpha=0.2)
+    x = n.node("Sub", [n.normal("b.shift", 10, 1, 1, scale=0.3), n.node("Div", [x, positive("b.divisor", 10, 1, 1)], "b_divided")],
+               "b_turned")
+    x = n.node("PRelu", [convolve(x, "c", 9, 10), positive("c.slopes", 9, 1, 1)], "c_act")
+    x = n.node("Elu", [convolve(x, "d", 8, 9)], "d_act", alpha=0.7)
+    x = n.node("HardSigmoid", [convolve(x, "e", 7, 8)], "e_act")
+    x = n.node("Mish", [convolve(x, "f", 8, 7)], "f_act")
+    x = convolve(x, "g", 12, 8)
+    n.node("Unsqueeze", [n.normal("g.scale", 12, scale=0.3), n.tensor("g.axes", numpy.array([1, 2]))], "g_scale")
+    h = n.node("Add", [h, n.node("Mul", [x, "g_scale"], "g_scaled")], "g_sum")
+    # GELU with erf and with tanh, and SiLU, node by node
+    x = convolve(h, "i", 11, 12)
+    y = n.node("Erf", [n.node("Div", [x, "root"], "i_divided")], "i_erf")
+    y = n.node("Mul", [x, n.node("Add", [y, "one"], "i_gate")], "i_product")
+    x = convolve(n.node("Mul", [y, "half"], "i_gelu"), "j", 10, 11)
+    y = n.node("Mul", ["cube", n.node("Mul", [n.node("Mul", [x, x], "j_square"), x], "j_cube")], "j_term")
+    y = n.node("Tanh", [n.node("Mul", [n.node("Add", [x, y], "j_inner"), "slope"], "j_scaled")], "j_tanh")
+    y = n.node("Mul", [n.node("Mul", ["half", x], "j_half"), n.node("Add", ["one", y], "j_gate")], "j_gelu")
+    x = convolve(y, "k", 12, 10)
+    x = n.node("Mul", [x, n.node("Sigmoid", [n.node("Softplus", [x], "k_plus")], "k_gate")], "k_silu")
+    x = n.node("Clip", [x, n.tensor("low", numpy.float32(-0.2))], "k_clipped")
+    # logits and probabilities
+    x = n.node("GlobalAveragePool", [x], "pooled")
+    size = n.node("Cast", [n.node("Shape", [x], "shape")], "sizes", to=TensorProto.INT32)
+    first = [n.tensor(f"at_{i}", numpy.array([i])) for i in (0, 1)]
+    size = n.node("Slice", [size, *first], "samples")
+    n.tensors.append(helper.make_tensor("width", TensorProto.INT32, [1], [12]))
+    target = n.node("Concat", [n.node("Cast", [size], "samples_long", to=TensorProto.INT64),
+                               n.node("Cast", ["width"], "width_long", to=TensorProto.INT64)], "target", axis=-1)
+    x = n.node("Reshape", [x, target], "features")
+    x = n.node("MatMul", [x, n.normal("l.weight", 12, CLASSES, scale=1.5)], "l")
+    x = n.node("Add", [x, n.normal("l.bias", CLASSES, scale=0.1)], "logits")
+    n.node("Identity", [n.node("Softmax", [x], "shares", axis=1)], "probabilities")
+    return n
+
+
 def write(folder, model, random):
     """The model and its logits of two images."""
-    out = OUT.parent / folder
+    out = OUT / folder
     out.mkdir(parents=True, exist_ok=True)
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, out / "net.onnx")
-    session = onnxruntime.InferenceSession(str(out / "net.onnx"), providers=["CPUExecutionProvider"])
+    if model.graph.output[0].name != "logits":
+        model.graph.output.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     pixels = random.normal(size=(2, SIDE, SIDE, 3)).astype(numpy.float32)
-    answers = session.run(None, {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
+    answers = session.run(["logits"], {"pixels": numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))})
     write_safetensors(out / "golden.safetensors", {"pixels": pixels, "logits": answers[0]},
                       {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__})
 
 
-def make_nodes():
-    n = build()
+def make_nodes(folder, n, output="logits", opset=17):
     image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])
-    graph = helper.make_graph(n.nodes, "small", [image], [logits], n.tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8,
+    rows = helper.make_tensor_value_info(output, TensorProto.FLOAT, ["N", CLASSES])
+    graph = helper.make_graph(n.nodes, "small", [image], [rows], n.tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 23 else 11,
                               producer_name="make_onnx_golden.py")
-    write("onnx", onnx.shape_inference.infer_shapes(model), n.random)
+    write(folder, onnx.shape_inference.infer_shapes(model), n.random)
 
 
-def make_attention():
+def build_attention():
     """Attention and RMSNormalization as single operators (opset 23)."""
     n, width = Network(), 16
     x = n.conv("pixels", "patches", (width, 3, 8, 8), bias=True, strides=[8, 8])
@@ -140,11 +267,7 @@ def make_attention():
     h = n.node("Add", [h, n.node("MatMul", [x, n.normal("down.weight", 20, width)], "down")], "sum2")
     x = n.node("ReduceMean", [h, n.tensor("middle", numpy.array([1], numpy.int64))], "pooled", keepdims=0)
     n.node("Gemm", [x, n.normal("head.weight", width, CLASSES)], "logits")
-    image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES])
-    graph = helper.make_graph(n.nodes, "attention", [image], [logits], n.tensors)
-    write("onnx_attention", helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11,
-                                              producer_name="make_onnx_golden.py"), n.random)
+    return n
 
 
 def export(folder, network, **options):
@@ -204,13 +327,20 @@ def make_transformers(folders):
             num_classes=CLASSES), dynamo=True)
 
 
+NODES = {"onnx": lambda folder: make_nodes(folder, build()),
+         "onnx_flat": lambda folder: make_nodes(folder, build_flat()),
+         "onnx_decoder": lambda folder: make_nodes(folder, build_decoder()),
+         "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18),
+         "onnx_attention": lambda folder: make_nodes(folder, build_attention(), opset=23)}
+TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]
+
+
 def main():
-    folders = sys.argv[1:] or ["onnx", "onnx_attention", "onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]
-    if "onnx" in folders:
-        make_nodes()
-    if "onnx_attention" in folders:
-        make_attention()
-    if not set(folders) <= {"onnx", "onnx_attention"}:
+    folders = sys.argv[1:] or [*NODES, *TRANSFORMERS]
+    for folder in folders:
+        if folder in NODES:
+            NODES[folder](folder)
+    if set(folders) & set(TRANSFORMERS):
         make_transformers(folders)
 
 

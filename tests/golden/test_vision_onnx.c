@@ -90,3 +90,18 @@ TEST(channels_behind_positions_and_before_them)
 {
     assert_vision_directory("onnx_convnext", "net.onnx", "");
 }
+
+TEST(constants_and_activations_of_onnx_nodes)
+{
+    assert_vision_directory("onnx-elements", "net.onnx", "");
+}
+
+TEST(positions_beside_channels_and_tensors_that_several_nodes_read)
+{
+    assert_vision_directory("onnx_flat", "net.onnx", "");
+}
+
+TEST(a_decoder_of_transposed_convolutions)
+{
+    assert_vision_directory("onnx_decoder", "net.onnx", "");
+}

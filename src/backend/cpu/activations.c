@@ -118,6 +118,44 @@ static inline float hard_sigmoid_slope(float x)
     return relu6_slope(x + 3.0F) / 6.0F;
 }
 
+static inline float tanh_slope(float x)
+{
+    return 4.0F * sigmoid_slope(2.0F * x); /* 1 - tanh^2, without a difference that cancels */
+}
+
+static inline float erf_slope(float x)
+{
+    return 1.12837917F * exp_f32(-x * x);
+}
+
+/* exp(x) - 1 = tanh(x / 2) (exp(x) + 1), whose sum does not cancel */
+static inline float elu(float x)
+{
+    const float below = tanh_f32(0.5F * x) * (exp_f32(x) + 1.0F);
+    return x > 0.0F ? x : below;
+}
+
+static inline float elu_slope(float x)
+{
+    const float below = exp_f32(x);
+    return x > 0.0F ? 1.0F : below;
+}
+
+static inline float softplus(float x)
+{
+    const float size = x < 0.0F ? -x : x;
+    return relu(x) + log1p_f32(exp_f32(-size));
+}
+
+static inline float softplus_slope(float x)
+{
+    return sigmoid(x);
+}
+
+/* In the place of libm's. */
+#define tanh tanh_f32
+#define erf erf_f32
+
 typedef struct activation_job {
     const float *x, *dy;
     float *y;    /* or dx; may be the input */

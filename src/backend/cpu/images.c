@@ -200,6 +200,42 @@ grail_status cpu_patches(const operation *o)
     return GRAIL_OK;
 }
 
+/* x[c] += p[c * stride] */
+CPU_CLONES static void add_tap(int64_t channels, int64_t stride, const float *p, float *x)
+{
+    for (int64_t c = 0; c < channels; c++) {
+        x[c] += p[c * stride];
+    }
+}
+
+/* Patches overlap, so a sample is one thread's. */
+static void put_samples(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const conv_shape *s = o->with.conv;
+    const int64_t c = s->channels_in;
+    const int64_t taps = window_taps(&s->window);
+    const int64_t positions = s->out.height * s->out.width;
+    for (int64_t n = begin; n < end; n++) {
+        float *x = host_row(o->m[1], n * s->in.height * s->in.width);
+        memset(x, 0, (size_t)(s->in.height * s->in.width * c) * sizeof x[0]);
+        for (int64_t i = 0; i < positions * taps; i++) {
+            const int64_t at = i / taps;
+            const int64_t to = tap_position(s, at / s->out.width, at % s->out.width, i % taps);
+            const float *p = host_row(o->m[0], n * positions + at);
+            if (to >= 0) {
+                add_tap(c, taps, p + i % taps, x + to * c);
+            }
+        }
+    }
+}
+
+grail_status cpu_put_patches(const operation *o)
+{
+    parallel_for(o->with.conv->samples, 1, put_samples, (void *)(uintptr_t)o);
+    return GRAIL_OK;
+}
+
 /* -- means over windows: oneDNN divides by the whole window where its last ones end in the padding
  * - */
 

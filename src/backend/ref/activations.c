@@ -94,6 +94,37 @@ static double hard_sigmoid_slope(double x)
     return relu6_slope(x + 3.0) / 6.0;
 }
 
+/* 1 - tanh^2, without a difference that cancels */
+static double tanh_slope(double x)
+{
+    return 4.0 * sigmoid_slope(2.0 * x);
+}
+
+static double erf_slope(double x)
+{
+    return M_2_SQRTPI * exp(-x * x);
+}
+
+static double elu(double x)
+{
+    return x < 0.0 ? expm1(x) : x;
+}
+
+static double elu_slope(double x)
+{
+    return x < 0.0 ? exp(x) : 1.0;
+}
+
+static double softplus(double x)
+{
+    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+}
+
+static double softplus_slope(double x)
+{
+    return sigmoid(x);
+}
+
 typedef double (*element_function)(double x);
 
 static const element_function values[] = {

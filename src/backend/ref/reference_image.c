@@ -88,6 +88,23 @@ grail_status ref_patches(const operation *o)
     return GRAIL_OK;
 }
 
+grail_status ref_put_patches(const operation *o)
+{
+    const conv_shape *s = o->with.conv;
+    const double *p = o->m[0].memory;
+    double *x = o->m[1].memory;
+    memset(x, 0, (size_t)matrix_count(o->m[1]) * sizeof x[0]);
+    for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
+        const int64_t column = i % o->m[0].columns;
+        const int64_t element =
+            tap_element(s, i / o->m[0].columns, column / tap_count(s), column % tap_count(s));
+        if (element >= 0) {
+            x[element] += p[i];
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* The element of x that is the first largest of a window in channel c, -1 where it has none. */
 static int64_t largest_element(const conv_shape *s, int64_t position, int64_t c, const double *x)
 {

@@ -2,6 +2,8 @@
  * activation its value and its slope. */
 #include "backend/torch/kernels.h"
 
+#include <math.h>
+
 #define QUICK 1.702 /* of quick_gelu: x sigmoid(QUICK x) */
 
 static void apply(torch_frame *f, const char *name, torch_tensor x, torch_tensor out)
@@ -29,12 +31,35 @@ static void quick_gelu(torch_frame *f, torch_tensor x, torch_tensor y)
     torch_times_into(f, x, gate, y);
 }
 
+/* min(x, 0) as a new tensor. */
+static torch_tensor below_zero(torch_frame *f, torch_tensor x)
+{
+    const torch_tensor out = torch_scaled(f, x, 1.0);
+    torch_limit(f, -HUGE_VAL, 0.0, out, out);
+    return out;
+}
+
+/* max(x, 0) + (exp(min(x, 0)) - 1) */
+static void elu(torch_frame *f, torch_tensor x, torch_tensor y)
+{
+    const torch_tensor below = below_zero(f, x);
+    const torch_tensor above = torch_unary(f, "aten::relu", x);
+    apply(f, "aten::expm1", below, below);
+    torch_copy(f, torch_sum(f, above, below, 1.0), y);
+}
+
+/* log(exp(x) + exp(0)) */
+static void softplus(torch_frame *f, torch_tensor x, torch_tensor y)
+{
+    (void)torch_call(f, "aten::logaddexp", "out", A_TENSOR(x), A_TENSOR(torch_number(f, 0.0)),
+                     A_TENSOR(y));
+}
+
 /* Activations that torch has as they are. */
 static const char *const values[ACTIVATION_KINDS] = {
-    [ACTIVATION_SILU] = "aten::silu",
-    [ACTIVATION_RELU] = "aten::relu",
-    [ACTIVATION_SIGMOID] = "aten::sigmoid",
-    [ACTIVATION_HARD_SIGMOID] = "aten::hardsigmoid",
+    [ACTIVATION_SILU] = "aten::silu",       [ACTIVATION_RELU] = "aten::relu",
+    [ACTIVATION_SIGMOID] = "aten::sigmoid", [ACTIVATION_HARD_SIGMOID] = "aten::hardsigmoid",
+    [ACTIVATION_TANH] = "aten::tanh",
 };
 
 grail_status torch_run_activate(const operation *o)
@@ -47,6 +72,12 @@ grail_status torch_run_activate(const operation *o)
         apply(&f, values[kind], x, y);
     } else if (kind == ACTIVATION_QUICK_GELU) {
         quick_gelu(&f, torch_wide(&f, o->m[0]), y);
+    } else if (kind == ACTIVATION_ELU) {
+        elu(&f, torch_wide(&f, o->m[0]), y);
+    } else if (kind == ACTIVATION_ERF) { /* which torch makes 0 of small values in bf16 */
+        apply(&f, "aten::erf", torch_wide(&f, o->m[0]), y);
+    } else if (kind == ACTIVATION_SOFTPLUS) {
+        softplus(&f, torch_wide(&f, o->m[0]), y);
     } else if (kind == ACTIVATION_RELU6) {
         torch_limit(&f, 0.0, 6.0, x, y);
     } else {
@@ -97,6 +128,15 @@ static torch_tensor sigmoid_slope(torch_frame *f, torch_tensor x)
     return slope;
 }
 
+/* exp(-x^2) 2 / sqrt(pi) */
+static torch_tensor erf_slope(torch_frame *f, torch_tensor x)
+{
+    const torch_tensor near = within_reach(f, x);
+    const torch_tensor square = torch_unary(f, "aten::neg", torch_times(f, near, near));
+    apply(f, "aten::exp", square, square);
+    return torch_scaled(f, square, M_2_SQRTPI);
+}
+
 static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x, torch_tensor dy,
                            torch_tensor dx)
 {
@@ -118,6 +158,19 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
         break;
     case ACTIVATION_SIGMOID:
         torch_times_into(f, dy, sigmoid_slope(f, x), dx);
+        break;
+    case ACTIVATION_TANH: /* 4 s(2 x) s(-2 x) */
+        torch_times_into(f, torch_scaled(f, sigmoid_slope(f, torch_scaled(f, x, 2.0)), 4.0), dy,
+                         dx);
+        break;
+    case ACTIVATION_ERF:
+        torch_times_into(f, dy, erf_slope(f, x), dx);
+        break;
+    case ACTIVATION_ELU:
+        torch_times_into(f, dy, torch_unary(f, "aten::exp", below_zero(f, x)), dx);
+        break;
+    case ACTIVATION_SOFTPLUS:
+        torch_times_into(f, dy, torch_unary(f, "aten::sigmoid", x), dx);
         break;
     case ACTIVATION_GELU:
         gelu_gradient(f, "none", x, dy, dx);

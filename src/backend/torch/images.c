@@ -450,3 +450,27 @@ grail_status torch_run_patches(const operation *o)
     }
     return torch_end(&f);
 }
+
+grail_status torch_run_put_patches(const operation *o)
+{
+    torch_frame f = torch_begin(o->m[0].owner);
+    const conv_shape *s = o->with.conv;
+    const window2d *w = &s->window;
+    const matrix p = o->m[0];
+    const extent seen = reached(s);
+    const int64_t positions = s->out.height * s->out.width;
+    torch_zero(&f, torch_matrix(&f, o->m[1]));
+    if (!is_empty(p) && !is_empty(o->m[1])) {
+        const torch_tensor patches =
+            torch_view(&f, p, 3, (int64_t[]){s->samples, p.columns, positions},
+                       (int64_t[]){positions * p.columns, 1, p.columns});
+        give_back(&f, s,
+                  torch_call(&f, "aten::col2im", "", A_TENSOR(patches),
+                             INTEGERS(seen.height, seen.width),
+                             INTEGERS(w->height.kernel, w->width.kernel),
+                             INTEGERS(w->height.dilation, w->width.dilation), INTEGERS(0, 0),
+                             INTEGERS(w->height.stride, w->width.stride)),
+                  o->m[1]);
+    }
+    return torch_end(&f);
+}

@@ -17,7 +17,7 @@ static grail_status multiply(const node_run *r, matrix x, matrix y)
 static grail_status run_affine(const node_run *r)
 {
     const affine_attributes *a = &r->node->affine;
-    const clamp_attributes add = {.low = -INFINITY, .high = INFINITY, .offset = a->offset};
+    const clamp_attributes add = {.low = -HUGE_VAL, .high = HUGE_VAL, .offset = a->offset};
     const bool multiplies = matrix_exists(r->weight) || a->scale != 1.0;
     matrix x = r->x[0];
     if (multiplies) {

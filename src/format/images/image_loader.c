@@ -88,11 +88,11 @@ grail_status image_loader_open(const image_set *set, int64_t count, const int64_
                              .threads = parallel_threads()};
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    const size_t side = (size_t)image_set_side(set);
-    const size_t channels = (size_t)image_set_channels(set);
+    const image_rule *rule = image_set_rule(set);
+    const int64_t values = rule->height * rule->width * rule->channels;
     for (int i = 0; i < 2; i++) {
         TRY(memory_new_unset(&loader->pixels[i], (size_t)loader->batch,
-                             side * side * channels * sizeof(float)));
+                             (size_t)values * sizeof(float)));
     }
     const int code = pthread_create(&loader->thread, NULL, run_loader, loader);
     if (code != 0) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TABLE_SIZE = 256 };
+enum { TABLE_SIZE = 256, COLOURS = 3 };
 
 #define IMAGENET_SCALE .mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}
 #define HALF_SCALE .mean = {0.5, 0.5, 0.5}, .deviation = {0.5, 0.5, 0.5}
@@ -176,9 +176,11 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
         CHECK(image_preset_find(source->preset != NULL ? source->preset : preset, &chosen));
     }
     rule.preset = chosen->name;
-    rule.side = source->size > 0 ? source->size : chosen->side;
+    rule.height = source->size > 0 ? source->size : chosen->side;
+    rule.width = rule.height;
+    rule.channels = COLOURS;
     rule.edges = chosen->edges;
-    rule.resize = image_resized_length(chosen, rule.side);
+    rule.resize = image_resized_length(chosen, rule.height);
     rule.filter = chosen->filter;
     rule.own_mode = chosen->own_mode;
     rule.crops_down = chosen->crops_down;
@@ -202,6 +204,28 @@ grail_status image_rule_make(const grail_image_source *source, const image_prepa
     return GRAIL_OK;
 }
 
+grail_status image_rule_fit(image_rule *rule, int64_t height, int64_t width, int64_t channels)
+{
+    if (channels != COLOURS && channels != 1) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the network reads images of %lld channels, but pictures have 3, or 1 of "
+                         "grey",
+                         (long long)channels);
+    }
+    rule->channels = (int)channels;
+    if (height != width) {
+        if (height < 1 || width < 1 || height > IMAGE_LARGEST_SIDE || width > IMAGE_LARGEST_SIDE) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the network reads images of %lld x %lld, expected sides of 1 to %d",
+                             (long long)width, (long long)height, IMAGE_LARGEST_SIDE);
+        }
+        rule->is_exact = true;
+        rule->height = height;
+        rule->width = width;
+    }
+    return GRAIL_OK;
+}
+
 /* -- from a decoded image to the network's input ----------------------------------------------- */
 
 /* Half of the excess. torchvision's CenterCrop rounds half a pixel to the even number, Hugging
@@ -222,13 +246,15 @@ static grail_status resize_and_crop(const image_rule *rule, image *picture)
     const int64_t longer = upright ? picture->height : picture->width;
     const int64_t stretched = rule->resize * longer / shorter;
     const bool both = rule->edges == IMAGE_BOTH_EDGES;
-    const int64_t width = upright || both ? rule->resize : stretched;
-    const int64_t height = upright && !both ? stretched : rule->resize;
+    const int64_t width = rule->is_exact ? rule->width : upright || both ? rule->resize : stretched;
+    const int64_t height = rule->is_exact     ? rule->height
+                           : upright && !both ? stretched
+                                              : rule->resize;
     TRY(image_check_size(width, height, IMAGE_MOST_PIXELS));
-    const image_window window = {.left = half_of(width - rule->side, rule->crops_down),
-                                 .top = half_of(height - rule->side, rule->crops_down),
-                                 .width = rule->side,
-                                 .height = rule->side};
+    const image_window window = {.left = half_of(width - rule->width, rule->crops_down),
+                                 .top = half_of(height - rule->height, rule->crops_down),
+                                 .width = rule->width,
+                                 .height = rule->height};
     TRY(image_resize(picture, width, height, rule->filter, window, &cropped));
     image_fini(picture);
     *picture = cropped;
@@ -240,6 +266,12 @@ out:
     return status;
 }
 
+/* As Pillow makes grey of colours, by ITU-R 601-2. */
+static unsigned char grey_of(const unsigned char *pixel)
+{
+    return (unsigned char)((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
+}
+
 grail_status image_prepare(const image_rule *rule, image *picture, float *out)
 {
     if (!rule->own_mode) {
@@ -247,17 +279,21 @@ grail_status image_prepare(const image_rule *rule, image *picture, float *out)
     }
     if (rule->edges != IMAGE_NOT_RESIZED) {
         CHECK(resize_and_crop(rule, picture));
-    } else if (picture->width != rule->side || picture->height != rule->side) {
+    } else if (picture->width != rule->width || picture->height != rule->height) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "is %lld x %lld pixels, but the preset %s does not resize and needs %lld "
                          "x %lld; choose a preset that resizes, or another size",
                          (long long)picture->width, (long long)picture->height, rule->preset,
-                         (long long)rule->side, (long long)rule->side);
+                         (long long)rule->width, (long long)rule->height);
     }
     CHECK(image_to_rgb(picture));
-    for (int64_t i = 0; i < rule->side * rule->side; i++) {
-        for (int64_t c = 0; c < 3; c++) {
-            out[3 * i + c] = rule->table[c][picture->pixels[3 * i + c]];
+    for (int64_t i = 0; i < rule->height * rule->width; i++) {
+        const unsigned char *pixel = picture->pixels + COLOURS * i;
+        for (int64_t c = 0; rule->channels == COLOURS && c < COLOURS; c++) {
+            out[COLOURS * i + c] = rule->table[c][pixel[c]];
+        }
+        if (rule->channels == 1) {
+            out[i] = rule->table[0][grey_of(pixel)];
         }
     }
     return GRAIL_OK;

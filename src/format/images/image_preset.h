@@ -49,9 +49,11 @@ const char *image_preparation_fault(const image_preparation *p);
 /** A preparation at one size, with a look-up table for bytes. */
 typedef struct image_rule {
     const char *preset;
-    int64_t side;
+    int64_t height, width;
+    int channels;  /* 3, or 1: the grey value, scaled as the first of the three */
+    bool is_exact; /* resized to height x width, without a crop */
     image_edges edges;
-    int64_t resize; /* of these edges */
+    int64_t resize; /* of these edges, where not */
     image_filter filter;
     bool own_mode, crops_down;
     float table[3][256]; /* [channel][byte]: (byte * rescale - mean) / deviation in f32 */
@@ -62,8 +64,14 @@ typedef struct image_rule {
 grail_status image_rule_make(const grail_image_source *source, const image_preparation *usual,
                              const char *preset, image_rule *out) GRAIL_MUST_CHECK;
 
-/** out[side, side, 3] <- `picture`, prepared as the rule says; `picture` is overwritten. A size
- * that the rule does not accept is GRAIL_ERROR_SHAPE; messages do not name the file. */
+/** The same for a network that reads height x width of so many channels, where that is no square
+ * of 3: then the picture is resized to exactly that, unless the preset resizes nothing. 0 x 0: the
+ * rule's own size. */
+grail_status image_rule_fit(image_rule *rule, int64_t height, int64_t width,
+                            int64_t channels) GRAIL_MUST_CHECK;
+
+/** out[height, width, channels] <- `picture`, prepared as the rule says; `picture` is overwritten.
+ * A size that the rule does not accept is GRAIL_ERROR_SHAPE; messages do not name the file. */
 grail_status image_prepare(const image_rule *rule, image *picture, float *out) GRAIL_MUST_CHECK;
 
 #endif

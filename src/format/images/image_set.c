@@ -43,14 +43,17 @@ static grail_status open_arrays(image_set *set, const grail_image_source *source
     CHECK(unprepared_check(source));
     CHECK(image_arrays_open(source->path, &set->arrays));
     memcpy(set->hash, a->hash, sizeof set->hash);
-    set->rule = (image_rule){.preset = IMAGE_UNPREPARED, .side = a->height};
-    if (a->height != a->width || a->height > IMAGE_LARGEST_SIDE ||
-        (source->size > 0 && a->height != source->size)) {
+    set->rule = (image_rule){.preset = IMAGE_UNPREPARED,
+                             .height = a->height,
+                             .width = a->width,
+                             .channels = (int)a->channels};
+    if (a->height > IMAGE_LARGEST_SIDE || a->width > IMAGE_LARGEST_SIDE ||
+        (source->size > 0 && (a->height != source->size || a->width != source->size))) {
+        const long long most = source->size > 0 ? source->size : IMAGE_LARGEST_SIDE;
         return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: the samples have %lld x %lld positions, expected %lld x %lld",
+                         "%s: the samples have %lld x %lld positions, expected %s%lld x %lld",
                          source->path, (long long)a->height, (long long)a->width,
-                         (long long)(source->size > 0 ? source->size : a->width),
-                         (long long)(source->size > 0 ? source->size : a->width));
+                         source->size > 0 ? "" : "at most ", most, most);
     }
     return GRAIL_OK;
 }
@@ -68,14 +71,15 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
             "labels");
     }
     CHECK(cifar_open(source->path, source->split, &set->cifar));
-    if (set->rule.edges == IMAGE_NOT_RESIZED && set->rule.side != CIFAR_SIDE) {
+    if (set->rule.edges == IMAGE_NOT_RESIZED &&
+        (set->rule.height != CIFAR_SIDE || set->rule.width != CIFAR_SIDE)) {
         return error_about(
             error_set(
                 GRAIL_ERROR_ARGUMENT,
                 "%s: the images are 32 x 32, but the preset %s needs %lld x %lld; choose a preset "
                 "that resizes, or leave out the size",
-                source->path, set->rule.preset, (long long)set->rule.side,
-                (long long)set->rule.side),
+                source->path, set->rule.preset, (long long)set->rule.width,
+                (long long)set->rule.height),
             "preset size");
     }
     /* SHA-256 over one line per batch, which holds the hash of its file */
@@ -108,7 +112,10 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
     if (source->pixels != NULL) {
         TRY(pixels_check(source, source->size, &set->classes));
         pixels_hash(source->pixels, set->hash);
-        set->rule = (image_rule){.preset = IMAGE_UNPREPARED, .side = source->pixels->side};
+        set->rule = (image_rule){.preset = IMAGE_UNPREPARED,
+                                 .height = source->pixels->side,
+                                 .width = source->pixels->side,
+                                 .channels = (int)pixels_channels(source->pixels)};
         set->pixels = *source->pixels;
     } else if (are_arrays) {
         TRY(open_arrays(set, source));
@@ -186,16 +193,14 @@ int64_t image_set_count(const image_set *set)
                             : set->folder.count;
 }
 
-int64_t image_set_side(const image_set *set)
+grail_status image_set_fit(image_set *set, int64_t height, int64_t width, int64_t channels)
 {
-    return set->rule.side;
+    return in_memory(set) ? GRAIL_OK : image_rule_fit(&set->rule, height, width, channels);
 }
 
-int64_t image_set_channels(const image_set *set)
+const image_rule *image_set_rule(const image_set *set)
 {
-    return in_memory(set)   ? pixels_channels(&set->pixels)
-           : of_arrays(set) ? set->arrays.channels
-                            : IMAGE_FILE_CHANNELS;
+    return &set->rule;
 }
 
 int64_t image_set_label(const image_set *set, int64_t i)
@@ -291,8 +296,8 @@ static grail_status load_image(const image_job *job, int64_t i)
     grail_status status = GRAIL_OK;
     const image_set *set = job->set;
     const int64_t index = job->indices[i];
-    const int64_t values = set->rule.side * set->rule.side * image_set_channels(set);
-    float *out = job->pixels + (size_t)i * (size_t)values;
+    float *out =
+        job->pixels + (size_t)(i * set->rule.height * set->rule.width * set->rule.channels);
     image picture = {0};
     buffer bytes = {0};
     if (in_memory(set)) {

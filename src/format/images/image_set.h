@@ -1,7 +1,7 @@
 /* A set of images, perhaps labelled, prepared as the network's input: decoded, resized and cropped
  * as Pillow 9.4 and torchvision 0.14 do it, bit by bit, then scaled to (x / 255 - mean) / deviation
- * in f32. Layout is [count, side, side, 3], channel last. Arrays, in memory and in .npy files, are
- * the network's input as they are, and may have other numbers of channels. */
+ * in f32. Layout is [count, height, width, channels], channel last. Arrays, in memory and in .npy
+ * files, are the network's input as they are. */
 #ifndef GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 #define GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 
@@ -30,11 +30,15 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
 grail_status image_set_name_classes(image_set *set, const char *const *names,
                                     int64_t count) GRAIL_MUST_CHECK;
 const char *image_set_class_notice(const image_set *set); /* that of image_folder */
-void image_set_close(image_set *set);                     /* NULL is allowed */
+/** Prepares the images for a network of that input (image_rule_fit); pixels in memory are as they
+ * are. */
+grail_status image_set_fit(image_set *set, int64_t height, int64_t width,
+                           int64_t channels) GRAIL_MUST_CHECK;
+void image_set_close(image_set *set); /* NULL is allowed */
 
 int64_t image_set_count(const image_set *set);
-int64_t image_set_side(const image_set *set); /* of the network's input */
-int64_t image_set_channels(const image_set *set);
+/** How images are prepared: height, width and channels of the network's input among it. */
+const image_rule *image_set_rule(const image_set *set);
 /** Class index of image i, or -1 when it has none. */
 int64_t image_set_label(const image_set *set, int64_t i);
 /** Number of classes that the labels are indices of, 0 when there are no labels. */
@@ -47,8 +51,8 @@ const char *image_set_preset(const image_set *set);
  * hex. */
 const char *image_set_hash(const image_set *set);
 
-/** out[count, side, side, channels] <- images indices[0..count); decoded in parallel. An image that
- * cannot be decoded is GRAIL_ERROR_FORMAT; the message names it. */
+/** out[count, height, width, channels] <- images indices[0..count); decoded in parallel. An image
+ * that cannot be decoded is GRAIL_ERROR_FORMAT; the message names it. */
 grail_status image_set_load(const image_set *set, int64_t count, const int64_t *indices,
                             float *out) GRAIL_MUST_CHECK;
 
@@ -70,8 +74,8 @@ typedef struct image_loader image_loader;
 /** Batches of `batch` images over indices[count] (borrowed until close), in order. */
 grail_status image_loader_open(const image_set *set, int64_t count, const int64_t *indices,
                                int64_t batch, image_loader **out) GRAIL_MUST_CHECK;
-/** The next batch: *pixels [*loaded, side, side, channels], borrowed until the next call; *loaded 0
- * at the end. */
+/** The next batch: *pixels [*loaded, height, width, channels], borrowed until the next call;
+ * *loaded 0 at the end. */
 grail_status image_loader_next(image_loader *loader, const float **pixels,
                                int64_t *loaded) GRAIL_MUST_CHECK;
 void image_loader_close(image_loader *loader); /* NULL is allowed; waits for the decoder */

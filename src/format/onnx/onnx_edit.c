@@ -24,16 +24,27 @@ typedef struct written_tensor {
     onnx_place place;
 } written_tensor;
 
+/* An input of a node that reads another value. */
+typedef struct other_input {
+    int input;
+    const char *name; /* borrowed */
+    int64_t next;     /* of the same node; 0: none */
+} other_input;
+
 typedef struct written_node {
     buffer before;     /* nodes that are added */
     buffer attributes; /* in place of its own */
     bool has_others;   /* of them */
+    int64_t inputs;    /* the first one that reads another value, counted from 1; 0: none */
     bool is_removed;
 } written_node;
 
 struct onnx_edit {
     const onnx_file *file;
-    written_tensor *tensors;
+    written_tensor *tensors; /* those of the file, and added ones */
+    int64_t added;
+    other_input *inputs;
+    int64_t input_count;
     written_node *nodes; /* and one more, at the end */
     bool *is_kept;       /* of values: whether their shapes stay */
     bool *is_stale;      /* of values: whether what is said of their shapes may be wrong */
@@ -84,6 +95,7 @@ void onnx_edit_free(onnx_edit *e)
     onnx_layout_fini(&e->layout);
     memory_free(e->is_kept);
     memory_free(e->is_stale);
+    memory_free(e->inputs);
     memory_free(e->nodes);
     memory_free(e->tensors);
     memory_free(e);
@@ -123,10 +135,17 @@ grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const in
                                 const int64_t values[])
 {
     written_tensor *t = NULL;
-    CHECK(
-        change_tensor(e, tensor, rank, shape, e->file->tensors[tensor].element == ONNX_INT64, &t));
+    const bool is_short = e->file->tensors[tensor].element == ONNX_INT32;
+    const bool is_long = e->file->tensors[tensor].element == ONNX_INT64;
+    CHECK(change_tensor(e, tensor, rank, shape, is_short || is_long, &t));
     CHECK(memory_new(&t->integers, t->view.bytes, 1));
-    memcpy(t->integers, values, t->view.bytes);
+    for (size_t i = 0; is_short && i < t->view.bytes / sizeof(int32_t); i++) {
+        const int32_t value = (int32_t)values[i];
+        memcpy((unsigned char *)t->integers + i * sizeof value, &value, sizeof value);
+    }
+    if (is_long) {
+        memcpy(t->integers, values, t->view.bytes);
+    }
     return GRAIL_OK;
 }
 
@@ -152,6 +171,31 @@ void onnx_edit_remove(onnx_edit *e, int64_t node)
 void onnx_edit_keep(onnx_edit *e, int64_t value)
 {
     e->is_kept[value] = true;
+}
+
+grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int rank,
+                           const int64_t shape[], int64_t *out)
+{
+    const int64_t at = e->file->tensor_count + e->added;
+    const tensor_view *as = &e->file->tensors[like].view;
+    written_tensor *t = NULL;
+    CHECK(memory_reserve(&e->tensors, (size_t)at + 1, sizeof e->tensors[0]));
+    e->tensors[at] =
+        (written_tensor){.view = {.name = name, .dtype = as->dtype}, .place = {.file = -1}};
+    CHECK(change_tensor(e, at, rank, shape, dtype_is_float(as->dtype), &t));
+    e->added++;
+    *out = at;
+    return GRAIL_OK;
+}
+
+grail_status onnx_edit_input(onnx_edit *e, int64_t node, int input, const char *name)
+{
+    written_node *n = &e->nodes[node];
+    CHECK(memory_reserve(&e->inputs, (size_t)e->input_count + 1, sizeof e->inputs[0]));
+    e->inputs[e->input_count++] = (other_input){input, name, n->inputs};
+    n->inputs = e->input_count;
+    e->is_changed = true;
+    return GRAIL_OK;
 }
 
 grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n)
@@ -191,6 +235,7 @@ static void mark_stale(onnx_edit *e)
     for (int64_t i = 0; i < file->node_count; i++) {
         const onnx_file_node *n = &file->nodes[i];
         const bool is_stale = e->nodes[i].is_removed || e->nodes[i].has_others ||
+                              e->nodes[i].inputs > 0 ||
                               reads_stale(e, n->inputs, n->node.input_count) ||
                               reads_stale(e, n->captures, n->capture_count);
         for (int j = 0; is_stale && j < n->node.output_count; j++) {
@@ -256,15 +301,30 @@ static grail_status lay_attribute(onnx_edit *e, const onnx_attribute *a)
     return onnx_layout_end(&e->layout, NODE_ATTRIBUTE, open);
 }
 
+/* Input i, as the file has it or reading another value. */
+static grail_status lay_input(onnx_edit *e, const written_node *w, int i, byte_range whole)
+{
+    for (int64_t k = w->inputs; k > 0; k = e->inputs[k - 1].next) {
+        if (e->inputs[k - 1].input == i) {
+            CHECK(protobuf_put_string(&e->layout.text, NODE_INPUT, e->inputs[k - 1].name));
+            return onnx_layout_text(&e->layout);
+        }
+    }
+    return onnx_layout_keep(&e->layout, whole);
+}
+
 static grail_status lay_node_parts(onnx_edit *e, const onnx_file_node *n, const written_node *w)
 {
     byte_range rest = n->field;
     protobuf_field field;
     const onnx_attribute *a = n->node.attributes;
+    int input = 0;
     CHECK(protobuf_next(&rest, &field));
     for (rest = field.bytes; rest.size > 0;) {
         CHECK(protobuf_next(&rest, &field));
-        if (field.number != NODE_ATTRIBUTE) {
+        if (field.number == NODE_INPUT) {
+            CHECK(lay_input(e, w, input++, field.whole));
+        } else if (field.number != NODE_ATTRIBUTE) {
             CHECK(onnx_layout_keep(&e->layout, field.whole));
         } else if (!w->has_others) {
             CHECK(is_as_before(e, a->tensor) ? onnx_layout_keep(&e->layout, field.whole)
@@ -285,7 +345,7 @@ static grail_status lay_node(onnx_edit *e, int64_t i)
     for (int j = 0; j < n->node.attribute_count; j++) {
         has_changed = has_changed || !is_as_before(e, n->node.attributes[j].tensor);
     }
-    if (w->is_removed || (!has_changed && !w->has_others)) {
+    if (w->is_removed || (!has_changed && !w->has_others && w->inputs == 0)) {
         return w->is_removed ? GRAIL_OK : onnx_layout_keep(&e->layout, n->field);
     }
     if (has_changed && w->has_others) {
@@ -318,6 +378,26 @@ static grail_status lay_value(onnx_edit *e, const protobuf_field *field)
     return onnx_layout_text(&e->layout);
 }
 
+/* Before IR version 4 an initializer is an input, too. */
+static grail_status lay_added(onnx_edit *e, int64_t tensor)
+{
+    onnx_layout *l = &e->layout;
+    written_tensor *t = &e->tensors[tensor];
+    onnx_open_field open;
+    if (e->file->ir_version < 4) {
+        CHECK(onnx_put_value(&l->text, GRAPH_INPUT, t->view.name, onnx_element_of(t->view.dtype),
+                             t->view.rank, t->view.shape));
+        CHECK(onnx_layout_text(l));
+    }
+    CHECK(onnx_layout_begin(l, &open));
+    CHECK(onnx_put_sizes(&l->text, t->view.rank, t->view.shape));
+    CHECK(protobuf_put_integer(&l->text, TENSOR_TYPE, onnx_element_of(t->view.dtype)));
+    CHECK(protobuf_put_string(&l->text, TENSOR_NAME, t->view.name));
+    CHECK(onnx_layout_text(l));
+    CHECK(onnx_layout_values(l, t->view.bytes, &t->place));
+    return onnx_layout_end(l, GRAPH_INITIALIZER, open);
+}
+
 static grail_status lay_graph(onnx_edit *e)
 {
     int64_t node = 0;
@@ -336,7 +416,11 @@ static grail_status lay_graph(onnx_edit *e)
             CHECK(onnx_layout_keep(&e->layout, field.whole));
         }
     }
-    return add_text(&e->layout, &e->nodes[node].before);
+    CHECK(add_text(&e->layout, &e->nodes[node].before));
+    for (int64_t i = 0; i < e->added; i++) {
+        CHECK(lay_added(e, e->file->tensor_count + i));
+    }
+    return GRAIL_OK;
 }
 
 static grail_status lay_model(onnx_edit *e)
@@ -512,9 +596,9 @@ grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout 
         qsort(holes, count, sizeof holes[0], compare_holes);
     }
     TRY(onnx_layout_describe(&e->layout, count, holes, out));
-    for (int64_t i = 0; i < file->tensor_count; i++) {
+    for (int64_t i = 0; i < file->tensor_count + e->added; i++) {
         const written_tensor *t = &e->tensors[i];
-        places[i] = t->place.is_laid ? t->place.offset : places[i];
+        places[i] = i >= file->tensor_count || t->place.is_laid ? t->place.offset : places[i];
         if (t->integers != NULL) { /* which are known already */
             TRY(file_layout_add(out, t->integers, t->view.bytes, places[i]));
         }

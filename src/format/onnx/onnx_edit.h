@@ -24,7 +24,7 @@ void onnx_edit_free(onnx_edit *e); /* NULL is allowed */
  * called when the model is written. A shared tensor changes for all that read it. */
 grail_status onnx_edit_tensor(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
                               onnx_values give, void *context) GRAIL_MUST_CHECK;
-/** The same for a tensor of INT64, whose values are copied. */
+/** The same for a tensor of INT64 or INT32, whose values are copied. */
 grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
                                 const int64_t values[]) GRAIL_MUST_CHECK;
 /** Replaces the attributes of a node, which are copied; those of the file may be among them,
@@ -34,6 +34,14 @@ grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
 void onnx_edit_remove(onnx_edit *e, int64_t node);
 /** Says that a value keeps its shape whatever changes before it. */
 void onnx_edit_keep(onnx_edit *e, int64_t value);
+/** Adds an initializer of the type of tensor `like`, which is a float; *out is its number, behind
+ * the tensors of the file. Its values are written later (onnx_edit_lay_out). The name, which no
+ * value of the file has, must outlive the edit. */
+grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int rank,
+                           const int64_t shape[], int64_t *out) GRAIL_MUST_CHECK;
+/** Has an input of a node read the value of that name, which must outlive the edit. */
+grail_status onnx_edit_input(onnx_edit *e, int64_t node, int input,
+                             const char *name) GRAIL_MUST_CHECK;
 /** Adds a node before the node `before`, behind those that were added there already; with the
  * number of nodes at the end. */
 grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n) GRAIL_MUST_CHECK;
@@ -43,8 +51,9 @@ grail_status onnx_edit_insert(onnx_edit *e, int64_t before, const onnx_node *n) 
  * GRAIL_ERROR_EXISTS, and nothing is left of a failure. Called once. */
 grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest) GRAIL_MUST_CHECK;
 /** The same for values that are written later: those of the tensors that is_later[tensors of the
- * file] says, each changed or stored in the file as it lies in memory. *out <- the model without
- * them, as one file, and places[tensors of the file] where they go. `give` may be NULL. Called
+ * file] says, each changed or stored in the file as it lies in memory, and of added ones. *out <-
+ * the model without them, as one file, and places[tensors of the file and added ones] where they
+ * go. `give` may be NULL. Called
  * once. */
 grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout *out,
                                size_t places[]) GRAIL_MUST_CHECK;

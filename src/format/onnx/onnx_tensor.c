@@ -57,6 +57,16 @@ const char *onnx_element_name(int element)
     return facts == NULL ? NULL : facts->name;
 }
 
+int onnx_element_of(grail_dtype dtype)
+{
+    for (int i = 1; i < (int)(sizeof elements / sizeof elements[0]); i++) {
+        if (elements[i].dtype == dtype && dtype != GRAIL_DTYPE_COUNT) {
+            return i;
+        }
+    }
+    return 0;
+}
+
 /* Bytes of a number of that type, and how it is stored in a field of numbers. Several elements of
  * less than a byte share one. */
 static size_t number_width(const element_facts *facts, protobuf_wire *wire)

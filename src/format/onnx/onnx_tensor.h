@@ -25,6 +25,9 @@ bool onnx_holds_values(uint32_t field);
 /** "FLOAT16"; NULL for a number without a meaning. */
 const char *onnx_element_name(int element);
 
+/** The number of a type that grail has, 0 without. */
+int onnx_element_of(grail_dtype dtype);
+
 /** Reads TensorProto and checks that the values are as many as its shape says. The view gets no
  * name, and no data from another file. *name is the tensor's. Messages name neither. */
 grail_status onnx_tensor_parse(byte_range message, byte_range *name,

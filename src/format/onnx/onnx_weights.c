@@ -8,9 +8,11 @@
 
 typedef struct weights {
     onnx_file *model;
-    int64_t *numbers; /* [tensors of the file]: which of the model's each is */
+    int64_t *numbers; /* [tensors of the file]: which of the model's each is, and of a copy which of
+                         the file's it is a copy of */
     void **loaded;    /* likewise: values that are not stored as they lie in memory; owned */
     int64_t count;
+    onnx_copy_list copies; /* the last tensors of the file */
 } weights;
 
 static void free_weights(void *parts)
@@ -21,6 +23,7 @@ static void free_weights(void *parts)
     }
     memory_free(w->loaded);
     memory_free(w->numbers);
+    onnx_copy_list_fini(&w->copies);
     onnx_file_close(w->model);
     memory_free(w);
 }
@@ -28,7 +31,8 @@ static void free_weights(void *parts)
 static grail_status load_all(tensor_file *file)
 {
     weights *w = file->parts;
-    for (int64_t i = 0; i < file->count; i++) {
+    const int64_t own = file->count - w->copies.count;
+    for (int64_t i = 0; i < own; i++) {
         tensor_view *view = &file->tensors[i];
         if (view->data == NULL && view->bytes > 0) {
             CHECK(memory_new_unset(&w->loaded[i], view->bytes, 1));
@@ -36,6 +40,9 @@ static grail_status load_all(tensor_file *file)
                            "tensor '%s'", view->name));
             view->data = w->loaded[i];
         }
+    }
+    for (int64_t i = 0; i < w->copies.count; i++) {
+        file->tensors[own + i].data = file->tensors[w->numbers[own + i]].data;
     }
     return GRAIL_OK;
 }
@@ -47,6 +54,36 @@ static bool is_weight(const onnx_file *model, int64_t i)
     const int64_t value = onnx_file_find(model, t->view.name);
     return dtype_is_float(t->view.dtype) && !t->is_numbers && value >= 0 &&
            model->values[value].tensor == i;
+}
+
+/* Which tensor of the file is that of the model; there are `count`. */
+static int64_t find_number(const weights *w, int64_t count, int64_t tensor)
+{
+    int64_t begin = 0;
+    int64_t end = count;
+    while (end - begin > 1) { /* numbers ascend */
+        const int64_t middle = begin + (end - begin) / 2;
+        begin = w->numbers[middle] <= tensor ? middle : begin;
+        end = w->numbers[middle] <= tensor ? end : middle;
+    }
+    return begin;
+}
+
+static grail_status add_copies(tensor_file *file, weights *w)
+{
+    CHECK(onnx_copies_find(w->model, &w->copies));
+    const int64_t own = file->count;
+    CHECK(memory_reserve(&w->numbers, (size_t)(own + w->copies.count), sizeof w->numbers[0]));
+    for (int64_t i = 0; i < w->copies.count; i++) {
+        const onnx_copy *c = &w->copies.items[i];
+        tensor_view *view = NULL;
+        CHECK(tensor_file_add(file, c->view.name, &view));
+        const char *name = view->name;
+        *view = c->view;
+        view->name = name;
+        w->numbers[own + i] = find_number(w, own, c->tensor);
+    }
+    return GRAIL_OK;
 }
 
 static grail_status read_weights(tensor_file *file)
@@ -70,7 +107,7 @@ static grail_status read_weights(tensor_file *file)
             view->name = name;
         }
     }
-    return GRAIL_OK;
+    return add_copies(file, w);
 }
 
 grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t size,
@@ -90,6 +127,12 @@ const onnx_file *onnx_weights_model(const tensor_file *file)
     return w->model;
 }
 
+const onnx_copy_list *onnx_weights_copies(const tensor_file *file)
+{
+    const weights *w = file->parts;
+    return &w->copies;
+}
+
 /* -- writing ----------------------------------------------------------------------------------- */
 
 void onnx_integer_list_fini(onnx_integer_list *list)
@@ -104,6 +147,8 @@ void onnx_integer_list_fini(onnx_integer_list *list)
 
 typedef struct edited_model {
     const onnx_file *model;
+    const onnx_copy_list *copies;
+    bool tied;
     const onnx_integer_list *integers;
 } edited_model;
 
@@ -160,22 +205,42 @@ static grail_status edit_integers(const onnx_file *model, const onnx_integer_lis
     return onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values);
 }
 
+static const onnx_copy *find_copy(const onnx_copy_list *copies, const char *name)
+{
+    const int64_t i = copies == NULL ? -1 : name_index_find(&copies->index, name);
+    return i < 0 ? NULL : &copies->items[i];
+}
+
+static grail_status add_copy(onnx_edit *e, const onnx_copy *c, const tensor_slot *slot,
+                             int64_t *out)
+{
+    CHECK(onnx_edit_add(e, c->view.name, c->tensor, slot->rank, slot->shape, out));
+    return onnx_edit_input(e, c->node, c->input, c->view.name);
+}
+
 static grail_status lay_out(tensor_writer *writer, const void *own)
 {
     grail_status status = GRAIL_OK;
     const edited_model *edited = own;
     const onnx_file *model = edited->model;
     const onnx_integer_list *integers = edited->integers;
+    const int64_t most = edited->copies == NULL || edited->tied ? 0 : edited->copies->count;
     onnx_edit *edit = NULL;
     size_t *places = NULL;
     int64_t *numbers = NULL;
     bool *is_later = NULL;
     TRY(onnx_edit_create(model, &edit));
-    TRY(memory_new(&places, (size_t)model->tensor_count, sizeof places[0]));
+    TRY(memory_new(&places, (size_t)(model->tensor_count + most), sizeof places[0]));
     TRY(memory_new(&is_later, (size_t)model->tensor_count, sizeof is_later[0]));
     TRY(memory_new(&numbers, (size_t)writer->count, sizeof numbers[0]));
     for (int64_t i = 0; i < writer->count; i++) {
         const tensor_slot *slot = &writer->items[i];
+        const onnx_copy *copy = find_copy(edited->copies, slot->name);
+        if (copy != NULL) {
+            numbers[i] = copy->tensor;
+            TRY(edited->tied ? GRAIL_OK : add_copy(edit, copy, slot, &numbers[i]));
+            continue;
+        }
         TRY(find_tensor(model, slot, &numbers[i]));
         is_later[numbers[i]] = true;
         const tensor_view *view = &model->tensors[numbers[i]].view;
@@ -202,10 +267,11 @@ out:
 }
 
 grail_status onnx_weights_writer_open(const char *path, const onnx_file *model,
+                                      const onnx_copy_list *copies, bool tied,
                                       const onnx_integer_list *integers, int64_t count,
                                       const tensor_view tensors[], layout_start start,
                                       tensor_writer **out)
 {
-    const edited_model own = {model, integers};
+    const edited_model own = {model, copies, tied, integers};
     return tensor_writer_open(path, lay_out, &own, count, tensors, start, out);
 }

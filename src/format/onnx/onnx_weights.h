@@ -3,7 +3,7 @@
 #ifndef GRAIL_FORMAT_ONNX_ONNX_WEIGHTS_H
 #define GRAIL_FORMAT_ONNX_ONNX_WEIGHTS_H
 
-#include "format/onnx/onnx_file.h"
+#include "format/onnx/onnx_copies.h"
 #include "format/tensor_file.h"
 #include "format/tensor_writer.h"
 
@@ -15,6 +15,8 @@ grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t
                                      tensor_file **out) GRAIL_MUST_CHECK;
 /** The model of such a file. */
 const onnx_file *onnx_weights_model(const tensor_file *file);
+/** Those of its tensors that are copies. */
+const onnx_copy_list *onnx_weights_copies(const tensor_file *file);
 
 /** Integers that a narrowed model has in place of others, as many: of a tensor of INT64, such as
  * the sizes of a Split, or of an attribute, such as the groups of a Conv. */
@@ -36,8 +38,10 @@ void onnx_integer_list_fini(onnx_integer_list *list); /* works on a zeroed one *
 
 /** Opens a writer that lays out `model` with tensors of its names in other shapes, and with other
  * integers (NULL: those it has). What keeps its shape keeps its place and its bytes, where values
- * are stored as they lie in memory. *out is owned: tensor_writer_close. */
+ * are stored as they lie in memory. Copies (NULL: none) become tensors of their own; with `tied`
+ * each has the place of the tensor, whose values they have. *out is owned: tensor_writer_close. */
 grail_status onnx_weights_writer_open(const char *path, const onnx_file *model,
+                                      const onnx_copy_list *copies, bool tied,
                                       const onnx_integer_list *integers, int64_t count,
                                       const tensor_view tensors[], layout_start start,
                                       tensor_writer **out) GRAIL_MUST_CHECK;

@@ -517,6 +517,11 @@ const onnx_file *checkpoint_onnx(const checkpoint *c)
                                                         : NULL;
 }
 
+const onnx_copy_list *checkpoint_onnx_copies(const checkpoint *c)
+{
+    return onnx_weights_copies(c->files[0].tensors);
+}
+
 int64_t checkpoint_count(const checkpoint *c)
 {
     return c->count;

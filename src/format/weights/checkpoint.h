@@ -107,6 +107,8 @@ const gguf_metadata *checkpoint_metadata(const checkpoint *c);
 
 /** The model that an ONNX file holds; NULL for other formats. */
 const onnx_file *checkpoint_onnx(const checkpoint *c);
+/** The tensors that several nodes of its model read. */
+const onnx_copy_list *checkpoint_onnx_copies(const checkpoint *c);
 
 /* Writes a checkpoint with the same tensors, or some of them, in other shapes. */
 typedef struct checkpoint_writer checkpoint_writer;
@@ -116,6 +118,7 @@ typedef struct written_form {
     const weights_format *format;      /* NULL: that of the other */
     const gguf_pairs *pairs;           /* the keys of a GGUF file; NULL: those of the other */
     const onnx_integer_list *integers; /* of an ONNX file that differ; NULL: none */
+    bool keeps_values;                 /* all tensors have those of the other */
     const tensor_view *table; /* a tensor of one file that the other lacks, with its values; NULL:
                                  none */
     const int64_t *order; /* [tensors of the other] in which they stand in a file; NULL: as there */

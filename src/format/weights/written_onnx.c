@@ -19,7 +19,8 @@ static grail_status open_writer(const char *path, const checkpoint *like, int fi
                          "%s: weights of another format have no nodes to be written with as ONNX",
                          checkpoint_path(like));
     }
-    return onnx_weights_writer_open(path, model, form->integers, count, tensors, start, out);
+    return onnx_weights_writer_open(path, model, checkpoint_onnx_copies(like), form->keeps_values,
+                                    form->integers, count, tensors, start, out);
 }
 
 const weights_format weights_format_onnx = {

@@ -15,8 +15,7 @@ static consumer_layout layout_of(const cutting *cut, const node *n, int64_t feat
     const graph_parameter *weight = &cut->graph->parameters[n->weight];
     const cut_axis *rows = &cut->axes[n->weight].rows;
     const int64_t taps = weight_taps(weight);
-    const bool by_tap =
-        node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL;
+    const bool by_tap = map_is_fitted_by_tap(&cut->plan->compensation, n);
     return (consumer_layout){
         .rows = cut_wide_place(cut->plan, rows, weight->shape[0]),
         .features = features,

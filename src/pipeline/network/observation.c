@@ -44,7 +44,7 @@ static bool moves_positions(const window2d *w)
  * from the dense input. */
 static bool is_made_by_tap(const plan *p, const node *n, const consumer_layout *layout)
 {
-    return node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_CHANNEL &&
+    return node_is_convolution(n) && !map_is_fitted_by_tap(&p->compensation, n) &&
            (layout->tap_rows > 1 || moves_positions(&n->window));
 }
 
@@ -102,7 +102,7 @@ static observation describe(const cutting *cut, int index, int consumer)
         .consumer = consumer,
         .node = reader,
         .remade = remade,
-        .of_patches = node_is_convolution(n) && p->compensation.conv_fit == CONV_FIT_KERNEL,
+        .of_patches = map_is_fitted_by_tap(&p->compensation, n),
         .target = target,
         .goal = goal_of(cut, reader, target),
         .layout = layout,
@@ -236,7 +236,7 @@ observation observation_of_map(const cutting *cut, int node_index)
         .site = GRAPH_NONE,
         .consumer = GRAPH_NONE,
         .node = node_index,
-        .of_patches = node_is_convolution(n) && cut->plan->compensation.conv_fit == CONV_FIT_KERNEL,
+        .of_patches = map_is_fitted_by_tap(&cut->plan->compensation, n),
         .target = target_of(cut, node_index, &layout, false),
         .layout = layout,
     };

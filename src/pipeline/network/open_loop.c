@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "graph/operators.h"
 #include "pipeline/network/column_sums.h"
+#include "pipeline/request/consumer_tail.h"
 
 /* -- statistics -------------------------------------------------------------------------------- */
 
@@ -11,8 +12,8 @@
 static bool is_collected(const compression_request *request, int index, int64_t taps)
 {
     const dense_statistics *d = &request->session->of_nodes[index];
-    const bool of_patches = node_is_convolution(&request->graph->nodes[index]) &&
-                            request->plan.compensation.conv_fit == CONV_FIT_KERNEL;
+    const bool of_patches =
+        map_is_fitted_by_tap(&request->plan.compensation, &request->graph->nodes[index]);
     return d->fit != NULL && d->taps == taps && d->of_patches == of_patches;
 }
 

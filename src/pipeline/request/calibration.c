@@ -271,7 +271,10 @@ static grail_status describe_images(const grail_model *model, calibration *c,
     CHECK(json_put(c->description, "images", json_text(image_source_place(source))));
     CHECK(json_put(c->description, "images_sha256", json_text(image_set_hash(set))));
     CHECK(json_put(c->description, "preset", json_text(image_set_preset(set))));
-    CHECK(json_put(c->description, "side", json_integer(image_set_side(set))));
+    CHECK(json_put(c->description, "side", json_integer(image_set_rule(set)->height)));
+    if (image_set_rule(set)->width != image_set_rule(set)->height) {
+        CHECK(json_put(c->description, "width", json_integer(image_set_rule(set)->width)));
+    }
     const bool is_prepared = source->preset != NULL || source->pixels != NULL ||
                              strcmp(image_set_preset(set), IMAGE_UNPREPARED) == 0;
     if (!is_prepared && model->preparation != NULL) {
@@ -319,13 +322,13 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
 {
     grail_status status = GRAIL_OK;
     int64_t *indices = NULL;
-    size_t pixels = (size_t)image_set_channels(set);
-    const int64_t side = image_set_side(set);
-    if (!size_multiply(pixels, (size_t)(side * side), &pixels) ||
+    const image_rule *rule = image_set_rule(set);
+    size_t pixels = (size_t)rule->channels;
+    if (!size_multiply(pixels, (size_t)(rule->height * rule->width), &pixels) ||
         !size_multiply(pixels, (size_t)c->count, &pixels)) {
         FAIL(GRAIL_ERROR_MEMORY,
-             "%lld images with a side of %lld pixels are too large to address; use fewer samples",
-             (long long)c->count, (long long)side);
+             "%lld images of %lld x %lld pixels are too large to address; use fewer samples",
+             (long long)c->count, (long long)rule->width, (long long)rule->height);
     }
     TRY(memory_new(&indices, (size_t)c->count, sizeof indices[0]));
     TRY(image_set_sample(set, c->count, seed, indices));
@@ -335,8 +338,8 @@ static grail_status load_sample(const image_set *set, uint64_t seed, bool listed
         TRY(image_set_load(set, c->count, indices, c->pixels));
     }
     TRY(hash_sample(set, indices, c));
-    c->positions = (extent){.height = side, .width = side};
-    c->channels = image_set_channels(set);
+    c->positions = (extent){.height = rule->height, .width = rule->width};
+    c->channels = rule->channels;
 out:
     memory_free(indices);
     return status;

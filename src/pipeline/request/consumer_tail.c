@@ -70,6 +70,11 @@ bias_slot consumer_bias_slot(const graph *g, int consumer)
     return (bias_slot){.parameter = GRAPH_NONE};
 }
 
+bool map_is_fitted_by_tap(const compensation *how, const node *n)
+{
+    return how->conv_fit == CONV_FIT_KERNEL && node_fits_taps(n);
+}
+
 bool consumer_fits_bias(const graph *g, const compensation *how, int consumer)
 {
     return how->enabled && how->bias != BIAS_OFF &&

@@ -23,6 +23,8 @@ typedef struct bias_slot {
     double sign;   /* 1: the change is added to the parameter; -1: subtracted */
 } bias_slot;
 bias_slot consumer_bias_slot(const graph *g, int consumer);
+/** Whether each kernel position of a map is fitted by itself, on patches of what it reads. */
+bool map_is_fitted_by_tap(const compensation *how, const node *n);
 /** Whether a bias is fitted with the consumer's weight. */
 bool consumer_fits_bias(const graph *g, const compensation *how, int consumer);
 

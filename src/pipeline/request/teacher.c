@@ -281,11 +281,7 @@ static grail_status check_paths(const grail_model *narrow, const grail_model *te
 /* The positions of one sample; those for which costs are counted in a run without samples. */
 static extent input_of(const grail_model *model, const calibration *samples)
 {
-    if (samples->count > 0) {
-        return samples->positions;
-    }
-    const int64_t side = model->graph->input_kind == INPUT_IMAGES ? model_image_side(model) : 1;
-    return (extent){.height = side, .width = side};
+    return samples->count > 0 ? samples->positions : model_usual_positions(model);
 }
 
 grail_status teacher_check(const grail_model *narrow, const grail_model *teacher,

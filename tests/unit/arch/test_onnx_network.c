@@ -24,7 +24,8 @@ typedef struct middle {
 
 typedef struct network {
     middle node;
-    int64_t channels;                  /* of the images */
+    int64_t channels; /* of the images */
+    bool has_any_size;
     bool has_more;                     /* a second input, or a node that nothing reads */
     const char *reader;                /* operator of the node that reads b */
     const char *output, *other_output; /* NULL: there is one */
@@ -49,7 +50,8 @@ static void put_number(buffer *nodes, const char *name, int rank, float value)
 
 static void put_network(buffer *nodes, const network *n)
 {
-    const int64_t images[] = {ONNX_ANY_SIZE, n->channels, 8, 8};
+    const int64_t side = n->has_any_size ? ONNX_ANY_SIZE : 8;
+    const int64_t images[] = {ONNX_ANY_SIZE, n->channels, side, side};
     const onnx_attribute turned = {.name = "transB", .kind = ONNX_INTEGER, .integer = 1};
     buffer fields;
     buffer_init(&fields, 4096);
@@ -140,7 +142,6 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Conv", "a k", {NUMBER("group", 2)}, "which are no 2 groups"},
         {"Conv", "a a", {{0}}, "its weights (input 1) are computed, or missing"},
         {"Conv", "a v", {{0}}, "tensor 'v' has shape [3], expected 4 dimensions"},
-        {"Conv", "a w", {{0}}, "tensor 'w' is read by another node, too"},
         {"Conv", "k a", {{0}}, "its input 0 is a constant"},
         {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
         {"Pad", "a", {LIST("pads", 4)}, "pads with other than zeros above"},
@@ -173,9 +174,15 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Reshape", "v pair", {{0}}, "gives a constant dimensions that it has not"},
         {"Unsqueeze", "v", {LIST("axes", 3)}, "names dimension 1 of a constant of 1"},
         {"Transpose", "a", {LIST("perm", 3)}, "its 'perm' is no order of 4 dimensions"},
-        {"Split", "a", {NUMBER("axis", 1)}, "states no sizes"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
-        {"Clip", "a", {{0}}, "has no lower or no upper bound"},
+        {"Clip", "a nan", {{0}}, "has the bounds nan and inf"},
+        {"PRelu", "a a", {{0}}, "its slopes are computed"},
+        {"PRelu", "a d", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
+        {"Softmax", "a", {{0}}, "reads 4 dimensions, expected [N, C]"},
+        {"Gather", "v pair", {{0}}, "takes parts that are computed, or more than one"},
+        {"Concat", "pair a", {NUMBER("axis", 0)}, "its input 0 is a constant"},
+        {"Cast", "a", {NUMBER("to", 10)}, "makes values of another type than FLOAT"},
+        {"Einsum", "a", {{0}}, "grail has no row for this operator"},
         {"Attention", "a a a", {{0}}, "is attention with a mask, a cap"},
         {"MatMul", "a a", {{0}}, "multiplies two values that are no heads of attention"},
         {"MatMul", "a d", {{0}}, "multiplies other dimensions than that of the channels"},
@@ -193,7 +200,21 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Expand", "a pair", {{0}}, "repeats other than a constant [1, 1, C]"},
         {"Cast", "a", {NUMBER("to", 7)}, "makes values of another type than FLOAT"},
         {"Transpose", "a", {LIST("perm", 4)}, "its 'perm' is no order of 4 dimensions"},
-        {"Softmax", "a", {{0}}, "grail has no row for this operator"},
+        {"Split", "a", {NUMBER("axis", 1), LIST("split", 2)}, "has 1 outputs, and 2 sizes"},
+        {"ConvTranspose", "a k", {NUMBER("group", 3)}, "is in groups, for which grail has no row"},
+        {"ConvTranspose",
+         "a k",
+         {LIST("output_padding", 2)},
+         "adds 2 x 1 positions, which are not fewer than its strides"},
+        {"ConvTranspose", "a k", {LIST("output_shape", 2)}, "pads to a size that it states"},
+        {"GroupNormalization", "a v v", {{0}}, "scales groups, as before operator set 21"},
+        {"InstanceNormalization", "a v", {{0}}, "its weights (input 2) are computed, or missing"},
+        {"Slice", "a", {LIST("starts", 1), LIST("ends", 2)}, "takes parts of 2 dimensions"},
+        {"Resize", "a", {{0}}, "states neither scales nor sizes"},
+        {"Resize", "a", {NUMBER("antialias", 1)}, "smooths what it makes smaller"},
+        {"Resize", "a", {LIST("mode", 2)}, "its 'mode' is one that grail has no row for"},
+        {"Resize", "a _ k", {{0}}, "its scales are computed, or not of [N, C, H, W]"},
+        {"Upsample", "a a", {{0}}, "its scales are computed"},
     };
 #undef LIST
 #undef PADS
@@ -208,18 +229,32 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
     }
 }
 
+DIRECTORY_TEST(positions_beside_channels_are_counted)
+{
+    network n = usual();
+    n.node = (middle){.operator_name = "Flatten", .inputs = "a"};
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "(GlobalAveragePool): reads dimensions [N,CT]");
+    n.node.operator_name = "GlobalMaxPool";
+    n.has_any_size = true;
+    assert_fails(
+        open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+        "(GlobalMaxPool): needs to know how large images are; export the network for images of "
+        "one size");
+}
+
 DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
 {
     network n = usual();
     assert_ok(open_network(directory, &n));
+    n.channels = 4;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "reads 3 channels in a group, but there are 4");
     n.channels = ONNX_ANY_SIZE;
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
         "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
         "FLOAT [N, channels, height, width] or [N, channels]");
-    n.channels = WIDTH + 1;
-    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
-                 "reads 3 channels in a group, but there are 4");
     n = usual();
     n.has_more = true;
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, "the model has 2 input(s)");
@@ -284,19 +319,22 @@ TEST(outputs_keep_their_channels)
     grail_model_close(m);
 }
 
-static grail_status open_golden(void *context)
+static grail_status open_golden(void *path)
 {
     grail_model *m = NULL;
-    (void)context;
-    const grail_status status =
-        grail_model_open(GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/outputs.onnx", &m);
+    const grail_status status = grail_model_open(path, &m);
     grail_model_close(m);
     return status;
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    support_fail_each_allocation(open_golden, NULL);
+    static char paths[][256] = {GRAIL_SOURCE_DIR "/tests/golden/vision/onnx/net.onnx",
+                                GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_flat/net.onnx",
+                                GRAIL_SOURCE_DIR "/tests/golden/vision/onnx_decoder/net.onnx"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        support_fail_each_allocation(open_golden, paths[i]);
+    }
 }
 
 TEST(blocks_begin_where_values_fork)

@@ -308,6 +308,20 @@ static int affine(hand_network *n, const char *weight, const char *bias, affine_
     return made;
 }
 
+/* x, slope x * weight below 0 */
+static int slope_of(hand_network *n, const char *weight, double slope, int x)
+{
+    const int64_t channels = 5;
+    node p = node_of(NODE_PRELU, 0, x, GRAPH_NONE);
+    int made = 0;
+    p.slope = slope;
+    if (weight != NULL) {
+        assert_ok(graph_add_parameter(n->g, weight, 1, &channels, &p.weight));
+    }
+    assert_ok(graph_add_node(n->g, &p, &made));
+    return made;
+}
+
 HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
@@ -322,10 +336,80 @@ HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
     h = affine(n, NULL, NULL, (affine_attributes){0.5, 0.0},
                hand_activation(n, ACTIVATION_GELU, h));
     h = affine(n, NULL, NULL, (affine_attributes){1.0, 0.0}, h);
+    h = slope_of(n, "slopes", -0.7, hand_norm(n, NODE_BATCH_NORM, "n", 5, h));
+    h = slope_of(n, NULL, 0.2, h);
     h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "constants of channels");
+    memory_free(pixels);
+}
+
+/* Patches that are put to overlap, and to leave gaps, around which padding is cut off. */
+HAND_TEST(patches_that_are_put_have_the_gradients_of_finite_differences)
+{
+    const extent image = {5, 4};
+    const window2d windows[] = {{{3, 2, 1, 1, 0}, {2, 1, 2, 0, 1}, false},
+                                {{1, 2, 1, 0, 0}, {3, 1, 1, 1, 1}, false}};
+    float *pixels = hand_pixels(2, image, 4);
+    int x = n->g->input;
+    for (int i = 0; i < 2; i++) {
+        const int64_t taps = window_taps(&windows[i]);
+        const char *name = i == 0 ? "up0" : "up1";
+        const int map =
+            hand_conv(n, name, i == 0 ? 3 : 4, 4 * taps, (window2d)WINDOW2D(1, 1, 1, 0, 1), false,
+                      i == 0 ? x : hand_activation(n, ACTIVATION_SILU, x));
+        node put = node_of(NODE_PUT_PATCHES, 0, map, GRAPH_NONE);
+        const int64_t width = 4;
+        put.window = windows[i];
+        put.more.height = 1;
+        assert_ok(
+            graph_add_parameter(n->g, i == 0 ? "up0.bias" : "up1.bias", 1, &width, &put.bias));
+        assert_ok(graph_add_node(n->g, &put, &x));
+    }
+    const int mean = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU, x), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 4, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "patches that are put");
+    memory_free(pixels);
+}
+
+HAND_TEST(other_sizes_have_the_gradients_of_finite_differences)
+{
+    static const resize_attributes sizes[] = {
+        {RESIZE_LINEAR, RESIZE_HALF_PIXEL, 2.0, 1.5, {0, 0}},
+        {RESIZE_NEAREST_UPPER, RESIZE_HALF_PIXEL_OR_0, 0.0, 0.0, {13, 4}},
+        {RESIZE_LINEAR, RESIZE_ALIGN_CORNERS, 0.0, 0.0, {5, 11}}};
+    const extent image = {5, 4};
+    float *pixels = hand_pixels(2, image, 4);
+    int x = hand_conv(n, "c", 3, 5, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        node r = node_of(NODE_RESIZE, 0, hand_activation(n, ACTIVATION_SILU, x), GRAPH_NONE);
+        r.resize = sizes[i];
+        assert_ok(graph_add_node(n->g, &r, &x));
+    }
+    const int mean = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU, x), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "other sizes");
+    memory_free(pixels);
+}
+
+HAND_TEST(norms_of_groups_have_the_gradients_of_finite_differences)
+{
+    static const int64_t groups[] = {2, 1, 0};
+    const extent image = {5, 4};
+    float *pixels = hand_pixels(2, image, 4);
+    int x = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    for (int i = 0; i < 3; i++) {
+        const char *const names[] = {"g0", "g1", "g2"};
+        x = hand_norm(n, NODE_GROUP_NORM, names[i], 6, hand_activation(n, ACTIVATION_SILU, x));
+        n->g->nodes[n->g->node_count - 1].norm.group = groups[i];
+    }
+    const int mean = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU, x), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "norms of groups");
     memory_free(pixels);
 }
 
@@ -406,7 +490,11 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
     const int left = hand_activation(n, ACTIVATION_SILU, hand_slice(n, 0, 4, x));
     const int right = hand_slice(n, 3, 4, x); /* overlaps the left one */
     const int two = hand_concat(n, left, hand_conv(n, "c1", 4, 3, same, true, right), GRAPH_NONE);
-    const int three = hand_concat(n, n->g->input, two, two);
+    node mixed = node_of(NODE_SHUFFLE, 0, hand_concat(n, two, x, GRAPH_NONE), GRAPH_NONE);
+    int shuffled = 0;
+    mixed.runs = 2;
+    assert_ok(graph_add_node(n->g, &mixed, &shuffled));
+    const int three = hand_concat(n, n->g->input, shuffled, GRAPH_NONE);
     const int mean =
         hand_plain(n, NODE_MEAN, hand_conv(n, "c2", 17, 5, same, false, three), GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));

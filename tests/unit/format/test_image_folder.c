@@ -252,7 +252,7 @@ TEST(test_a_set_of_a_folder_says_what_it_holds)
     char *directory = make_classes();
     image_set *set = open_set(directory, NULL);
     assert_string_equal(image_set_preset(set), "imagenet");
-    assert_int_equal(image_set_side(set), 224);
+    assert_int_equal(image_set_rule(set)->height, 224);
     assert_int_equal(image_set_count(set), 3);
     assert_int_equal(image_set_classes(set), 2);
     assert_int_equal(image_set_label(set, 1), 1);

@@ -196,7 +196,7 @@ TEST(test_presets_scale_the_resize_with_the_size)
     assert_int_equal(rule_of("vit", 384).resize, 426);
     assert_int_equal(rule_of("vit-square", 96).resize, 96);
     assert_int_equal(rule_of("cifar", 0).resize, 0);
-    assert_int_equal(rule_of("cifar-plain", 0).side, 32);
+    assert_int_equal(rule_of("cifar-plain", 0).height, 32);
 }
 
 static void prepare_fails(const char *preset, int64_t width, int64_t height, grail_status code,
@@ -205,7 +205,7 @@ static void prepare_fails(const char *preset, int64_t width, int64_t height, gra
     const image_rule rule = rule_of(preset, 0);
     image source = noise(IMAGE_GREY, width, height);
     float *out = NULL;
-    assert_ok(memory_new(&out, (size_t)(rule.side * rule.side * 3), sizeof *out));
+    assert_ok(memory_new(&out, (size_t)(rule.height * rule.width * 3), sizeof *out));
     assert_fails(image_prepare(&rule, &source, out), code, text);
     memory_free(out);
     image_fini(&source);
@@ -266,6 +266,47 @@ TEST(test_the_edges_and_the_place_of_the_crop_are_what_a_preparation_says)
     p.mean[0] = 1;
     p.deviation[0] = 4;
     assert_near(first_pixel(&p), 0, 0);
+}
+
+/* A picture is resized to what a network reads that is no square, and nothing is cropped; grey is
+ * Pillow's, scaled as the first colour. */
+TEST(test_a_network_that_is_not_square_gets_the_whole_picture)
+{
+    const grail_image_source plain = {0};
+    const image_preparation p = {.name = IMAGE_OF_CHECKPOINT,
+                                 .side = 2,
+                                 .edges = IMAGE_SHORTER_EDGE,
+                                 .numerator = 2,
+                                 .denominator = 1,
+                                 .filter = IMAGE_NEAREST,
+                                 .rescale = 1,
+                                 .mean = {8, 0, 0},
+                                 .deviation = {2, 1, 1}};
+    float out[7 * 4 * 3];
+    image_rule rule;
+    image picture = ramp();
+    assert_ok(image_rule_make(&plain, &p, NULL, &rule));
+    assert_ok(image_rule_fit(&rule, 7, 4, 3));
+    assert_ok(image_prepare(&rule, &picture, out));
+    image_fini(&picture);
+    for (int i = 0; i < 7 * 4; i++) {
+        assert_near((double)out[3 * i], (1 + i / 4 - 8) / 2.0, 0);
+        assert_near((double)out[3 * i + 2], 1 + i / 4, 0);
+    }
+    assert_ok(image_new(IMAGE_RGB, 1, 1, &picture));
+    memcpy(picture.pixels, (const unsigned char[]){10, 20, 30}, 3);
+    assert_ok(image_rule_fit(&rule, 1, 2, 1));
+    assert_ok(image_prepare(&rule, &picture, out));
+    image_fini(&picture);
+    assert_near((double)out[0], (18 - 8) / 2.0, 0);
+    assert_near((double)out[1], (18 - 8) / 2.0, 0);
+    assert_fails(image_rule_fit(&rule, 2, 2, 4), GRAIL_ERROR_UNSUPPORTED, "images of 4 channels");
+    assert_fails(image_rule_fit(&rule, 8193, 2, 3), GRAIL_ERROR_UNSUPPORTED, "images of 2 x 8193");
+    rule.edges = IMAGE_NOT_RESIZED;
+    assert_ok(image_rule_fit(&rule, 3, 2, 3));
+    picture = ramp();
+    assert_fails(image_prepare(&rule, &picture, out), GRAIL_ERROR_SHAPE, "needs 2 x 3");
+    image_fini(&picture);
 }
 
 TEST(test_what_is_wrong_with_a_preparation_is_told)

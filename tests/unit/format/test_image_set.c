@@ -49,7 +49,7 @@ TEST(test_a_cifar_set_says_what_it_holds)
     char *directory = make_cifar(23);
     image_set *set = open_set(directory);
     assert_int_equal(image_set_count(set), 23);
-    assert_int_equal(image_set_side(set), 32);
+    assert_int_equal(image_set_rule(set)->height, 32);
     assert_int_equal(image_set_classes(set), 10);
     assert_int_equal(image_set_label(set, 17), 7);
     assert_string_equal(image_set_preset(set), "cifar");
@@ -115,7 +115,7 @@ TEST(test_cifar_images_can_be_resized)
     source.preset = "imagenet";
     source.size = NARROW;
     assert_ok(image_set_open(&source, &set));
-    assert_int_equal(image_set_side(set), NARROW);
+    assert_int_equal(image_set_rule(set)->height, NARROW);
     assert_ok(image_set_load(set, 1, &index, pixels));
     for (int64_t i = 0; i < RESIZED; i++) {
         assert_true(pixels[i] > -2.2F && pixels[i] < 2.7F); /* 0 and 255 under this preset */

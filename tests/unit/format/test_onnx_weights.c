@@ -40,7 +40,8 @@ static void teardown(fixture *f)
 static grail_status open_writer(const fixture *f, const onnx_integer_list *integers,
                                 const tensor_view *tensor, layout_start start, tensor_writer **out)
 {
-    return onnx_weights_writer_open(f->path, onnx_weights_model(f->weights), integers, 1, tensor,
+    return onnx_weights_writer_open(f->path, onnx_weights_model(f->weights),
+                                    onnx_weights_copies(f->weights), false, integers, 1, tensor,
                                     start, out);
 }
 
@@ -119,6 +120,79 @@ FIXTURE_TEST(tensors_that_the_model_lacks_are_refused)
                  "has no tensor 'q'");
 }
 
+/* y <- Gemm(x, w, b), z <- Gemm(y, w): w is read twice. */
+static void read_twice(fixture *f, char ir_version)
+{
+    static const float values[4] = {1, 2, 3, 4};
+    const int64_t square[] = {2, 2};
+    tensor_file_close(f->weights);
+    f->weights = NULL;
+    f->graph.size = f->model.size = 0;
+    assert_ok(onnx_put_value(&f->graph, GRAPH_INPUT, "x", ONNX_FLOAT, 2, square));
+    put_tensor(&f->graph, GRAPH_INITIALIZER, "w", ONNX_FLOAT, 2, square, values, sizeof values,
+               NO_MORE);
+    put_tensor(&f->graph, GRAPH_INITIALIZER, "w.2", ONNX_FLOAT, 1, square, values, 8, NO_MORE);
+    put_node(&f->graph, "Gemm", "x w w.2", "y", NO_MORE);
+    put_node(&f->graph, "Gemm", "y w", "z", NO_MORE);
+    put_model(&f->model, &f->graph, 17, NO_MORE);
+    assert_int_equal(f->model.bytes[1], 8);
+    f->model.bytes[1] = (unsigned char)ir_version;
+    assert_ok(onnx_weights_open_bytes("m.onnx", f->model.bytes, f->model.size, &f->weights));
+}
+
+static const float written[4] = {5, 6, 7, 8};
+
+static void write_twice(const fixture *f, bool tied, int64_t rows)
+{
+    tensor_view both[] = {*tensor_file_find(f->weights, "w"), *tensor_file_find(f->weights, "w.3")};
+    tensor_writer *writer = NULL;
+    both[1].shape[0] = rows;
+    assert_ok(onnx_weights_writer_open(f->path, onnx_weights_model(f->weights),
+                                       onnx_weights_copies(f->weights), tied, NULL, 2, both,
+                                       LAYOUT_NEW, &writer));
+    assert_ok(tensor_writer_put(writer, "w", both[0].data, both[0].bytes));
+    assert_ok(tensor_writer_put(writer, "w.3", tied ? both[0].data : written,
+                                (size_t)rows * 2 * sizeof written[0]));
+    assert_ok(tensor_writer_seal(writer));
+    tensor_writer_close(writer);
+}
+
+FIXTURE_TEST(what_two_nodes_read_becomes_two_tensors)
+{
+    for (char ir_version = 3; ir_version < 5; ir_version++) {
+        tensor_file *read = NULL;
+        read_twice(f, ir_version);
+        assert_int_equal(f->weights->count, 3);
+        assert_ptr_equal(tensor_file_find(f->weights, "w.3")->data,
+                         tensor_file_find(f->weights, "w")->data);
+        remove(f->path);
+        write_twice(f, false, 1);
+        assert_ok(onnx_weights_open(f->path, &read));
+        const onnx_file *model = onnx_weights_model(read);
+        const int64_t value = onnx_file_find(model, "w.3");
+        assert_int_equal(model->nodes[1].inputs[1], value);
+        assert_int_equal(model->nodes[0].inputs[1], onnx_file_find(model, "w"));
+        assert_int_equal(model->values[value].is_input, ir_version < 4);
+        assert_int_equal(tensor_file_find(read, "w.3")->shape[0], 1);
+        assert_memory_equal(tensor_file_find(read, "w.3")->data, written, 2 * sizeof written[0]);
+        assert_memory_equal(tensor_file_find(read, "w")->data,
+                            tensor_file_find(f->weights, "w")->data, sizeof written);
+        assert_int_equal(onnx_weights_copies(read)->count, 0);
+        tensor_file_close(read);
+    }
+}
+
+FIXTURE_TEST(what_two_nodes_read_stays_one_where_nothing_changes)
+{
+    file_map map = {0};
+    read_twice(f, 8);
+    write_twice(f, true, 2);
+    assert_ok(file_map_open(&map, f->path));
+    assert_int_equal(map.size, f->model.size);
+    assert_memory_equal(map.data, f->model.bytes, map.size);
+    file_map_close(&map);
+}
+
 static grail_status write_once(void *context)
 {
     const fixture *f = context;
@@ -134,7 +208,26 @@ static grail_status write_once(void *context)
     return status;
 }
 
+static grail_status write_two(void *context)
+{
+    const fixture *f = context;
+    tensor_file *read = NULL;
+    tensor_writer *writer = NULL;
+    grail_status status = onnx_weights_open_bytes("m.onnx", f->model.bytes, f->model.size, &read);
+    remove(f->path);
+    if (status == GRAIL_OK) {
+        status =
+            onnx_weights_writer_open(f->path, onnx_weights_model(read), onnx_weights_copies(read),
+                                     false, NULL, read->count, read->tensors, LAYOUT_NEW, &writer);
+    }
+    tensor_writer_close(writer);
+    tensor_file_close(read);
+    return status;
+}
+
 FIXTURE_TEST(every_failing_allocation_is_survived)
 {
     support_fail_each_allocation(write_once, f);
+    read_twice(f, 3);
+    support_fail_each_allocation(write_two, f);
 }

@@ -352,6 +352,34 @@ TEST(what_is_left_keeps_its_order)
     assert_narrowed(&f, 2, (const int64_t[]){2, 8});
 }
 
+/* Rows of a convolution in a matrix: [out, channels * taps], or the other way round. */
+TEST(a_convolution_may_lie_in_a_matrix)
+{
+    static const int64_t left[] = {4, 5, 6, 7};
+    for (int turned = 0; turned < 2; turned++) {
+        fixture f;
+        storage_layout l;
+        int64_t shape[2];
+        float values[24];
+        begin(&f, 2, turned ? (const int64_t[]){8, 3} : (const int64_t[]){3, 8});
+        add(&f, (storage_map){.transposed = turned == 1}, 3, 8);
+        stored_matrix *p = &f.pieces[0].dense;
+        *p = (stored_matrix){.map = p->map, .rank = 4, .shape = {3, 2, 2, 2}};
+        assert_true(storage_fits(p, &f.tensor));
+        assert_ok(storage_check_cover(1, f.parameters, &f.tensor));
+        assert_ok(storage_read(p, &f.tensor, values));
+        assert_near((double)values[8 + 5], turned ? 16 : 13, 0);
+        keep_columns(&f, 0, 4, left);
+        assert_ok(storage_lay_out(1, f.pieces, &l));
+        assert_ok(storage_narrow_shape(&l, &f.tensor, shape));
+        assert_int_equal(shape[turned], 3);
+        assert_int_equal(shape[1 - turned], 4);
+        storage_layout_fini(&l);
+        p->shape[1] = 3;
+        assert_false(storage_fits(p, &f.tensor));
+    }
+}
+
 TEST(stacked_matrices_are_cut_alike)
 {
     fixture f;
