@@ -150,6 +150,19 @@ static void check_selectors(const lab *l, const char *kind)
     check_batches(l, options);
 }
 
+/* What is chosen by a weight takes it from where a pass has used it: with the 109 KiB of a block's
+ * weights, and what its fits are given, go up less than those and the 36 KiB of its consumers. */
+LAB_TEST(choices_take_weights_from_the_device)
+{
+    enum { BATCHES = 4, BLOCKS = 2, KIB = 1024 };
+    grail_compress_options options = options_of("llama3", "counted");
+    const int64_t before = counted.bytes_up;
+    options.amount.sparsity_heads = 0.5;
+    (void)pass_batches(l, lab_compress, options, BATCHES);
+    const int64_t embedded = (int64_t)2 * BATCHES * 512 * KIB;
+    assert_true(counted.bytes_up - before - embedded < (int64_t)BLOCKS * 180 * KIB);
+}
+
 LAB_TEST(a_pass_reads_two_numbers_whatever_its_batches)
 {
     check_selectors(l, "counted");
