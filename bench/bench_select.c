@@ -60,7 +60,7 @@ static void describe(select_case *c)
                           .site = &c->site,
                           .kept = c->kept,
                           .backend = c->gram.owner,
-                          .weights = {borrow_weight, c->weight},
+                          .weights = {.borrow = borrow_weight, .context = c->weight},
                           .inputs = &c->input,
                           .input_count = 1};
 }

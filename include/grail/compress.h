@@ -315,8 +315,9 @@ typedef struct grail_compression_totals {
     const char *shortfall;     /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
-    int64_t samples_at_once;   /* 0: batches were run as they are; else at most so many of their
-                                  samples, since more had filled the device's memory */
+    int64_t samples_at_once;   /* 0: batches, and steps of healing, were run as they are; else at
+                                  most so many of their samples, since more had filled the
+                                  device's memory */
     int64_t drawn_samples;     /* windows of these that the network drew itself */
     GRAIL_ROOM(6);
 } grail_compression_totals;

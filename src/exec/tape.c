@@ -39,6 +39,12 @@ void tape_free(tape *t)
     memory_free(t);
 }
 
+grail_status tape_drop(tape *t)
+{
+    drop_gradients(t);
+    return execution_begin(t->execution, (batch_shape){0}, (batch_input){0});
+}
+
 execution *tape_execution(tape *t)
 {
     return t->execution;

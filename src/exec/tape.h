@@ -49,6 +49,9 @@ void tape_free(tape *t); /* NULL is allowed */
 /** The execution of the tape, for execution_begin, execution_make and execution_value. Borrowed. */
 execution *tape_execution(tape *t);
 
+/** Gives all values and gradients back, as after a run that failed. */
+grail_status tape_drop(tape *t) GRAIL_MUST_CHECK;
+
 /** Runs nodes [begin, end) on what the execution holds. The way back will make the gradients that
  * `wanted` has room for and, with `inputs_too`, those of the values made before `begin`. */
 grail_status tape_forward(tape *t, parameter_store *store, const gradient_store *wanted,

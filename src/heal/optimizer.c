@@ -231,6 +231,12 @@ grail_status optimizer_take_sums(optimizer *o, const grail_comm *c)
     return GRAIL_OK;
 }
 
+grail_status optimizer_drop_parts(optimizer *o)
+{
+    o->parts = 0;
+    return gradient_store_clear(o->gradients);
+}
+
 /* -- steps ------------------------------------------------------------------------------------- */
 
 static matrix weight_of(const optimizer *o, int i)
@@ -302,11 +308,10 @@ grail_status optimizer_finish(optimizer *o)
 grail_status optimizer_restart(optimizer *o)
 {
     o->steps = 0;
-    o->parts = 0;
     for (int i = 0; i < o->count; i++) {
         CHECK(matrix_zero(o->of[i].first));
         CHECK(matrix_zero(o->of[i].second));
     }
-    CHECK(gradient_store_clear(o->gradients));
+    CHECK(optimizer_drop_parts(o));
     return optimizer_finish(o);
 }

@@ -42,6 +42,8 @@ void optimizer_free(optimizer *o); /* NULL is allowed */
 grail_status optimizer_add_parts(optimizer *o, const grail_comm *c, int ranks) GRAIL_MUST_CHECK;
 /** Makes the sums the gradients, on all ranks, and begins new ones. */
 grail_status optimizer_take_sums(optimizer *o, const grail_comm *c) GRAIL_MUST_CHECK;
+/** Forgets the parts of a step that is not taken. */
+grail_status optimizer_drop_parts(optimizer *o) GRAIL_MUST_CHECK;
 
 /** Takes a step with the gradients, at this rate times the size of each parameter, and clears them.
  */

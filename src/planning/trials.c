@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "eval/comparison.h"
 #include "graph/operators.h"
+#include "heal/loss.h"
 #include "pipeline/compression.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/ranks.h"
@@ -18,8 +19,19 @@ typedef struct judgement {
     comparison_sums sums; /* of several outputs kl and rows alone: what add_outputs sums */
     comparison_sums part; /* of the chunk that is judged */
     const calibration_network *network;
-    const node *head; /* a Linear that both networks end in, which is run here; or NULL */
+    const node *head;   /* a Linear that both networks end in, which is run here; or NULL */
+    matrix part_kl, kl; /* [1, 1] f64 sums for the one output of logits, owned; else none, and
+                           `part` and `sums` hold what is added */
 } judgement;
+
+static grail_status add_rows(judgement *j, matrix dense, matrix narrow)
+{
+    if (!matrix_exists(j->kl)) {
+        return comparison_add(dense, narrow, &j->part);
+    }
+    j->part.rows += dense.rows;
+    return divergence_add(narrow, dense, 0.0, no_matrix, j->part_kl);
+}
 
 /* The head's product for some rows of its input. */
 static grail_status apply_head(const network_run *run, const node *head, int64_t begin, matrix out)
@@ -55,7 +67,7 @@ static grail_status add_through_head(judgement *j)
         const matrix right = matrix_rows(narrow, 0, count);
         TRY(apply_head(&n->dense, head, begin, left));
         TRY(apply_head(&n->current, head, begin, right));
-        TRY(comparison_add(left, right, &j->part));
+        TRY(add_rows(j, left, right));
     }
 out:
     matrix_free(&dense);
@@ -103,8 +115,8 @@ static grail_status add_batch(const execution *e, void *user)
         return add_outputs(j, dense, e);
     }
     return j->head != NULL ? add_through_head(j)
-                           : comparison_add(execution_value(dense, e->graph->output),
-                                            execution_value(e, e->graph->output), &j->part);
+                           : add_rows(j, execution_value(dense, e->graph->output),
+                                      execution_value(e, e->graph->output));
 }
 
 static chunk_sums sums_of(void *user, bool held_out)
@@ -112,6 +124,10 @@ static chunk_sums sums_of(void *user, bool held_out)
     judgement *j = user;
     chunk_sums sums = {.part_rows = &j->part.rows, .total_rows = &j->sums.rows};
     (void)held_out;
+    if (matrix_exists(j->kl)) {
+        chunk_sums_append_matrix(&sums, &j->part_kl, &j->kl);
+        return sums;
+    }
     chunk_sums_append_number(&sums, &j->part.kl, &j->sums.kl);
     chunk_sums_append_number(&sums, &j->part.distance, &j->sums.distance);
     chunk_sums_append_number(&sums, &j->part.energy, &j->sums.energy);
@@ -135,22 +151,31 @@ static grail_status check_batches(const compression_request *request)
     return error_about(status, "read.samples budget");
 }
 
-grail_status judge_divergence(calibration_network *network, double *out)
+static grail_status judgement_init(calibration_network *network, bool is_mean, judgement *j)
 {
     const graph *g = network->request->graph;
     const node *last = &g->nodes[g->node_count - 1];
-    grail_model_facts facts = {0};
-    judgement j = {.network = network};
-    CHECK(check_batches(network->request));
-    CHECK(grail_model_describe(network->request->model, &facts));
+    backend *b = network->request->backend;
+    *j = (judgement){.network = network};
     /* A head that was fitted to the dense network's output has been run there already. */
     if (node_is_linear(last) && g->output_count == 1 &&
         network->dense.stream.position < g->node_count &&
         network->current.stream.position < g->node_count) {
-        j.head = last;
+        j->head = last;
     }
-    const int end = j.head != NULL ? g->node_count - 1 : g->node_count;
-    const visitor v = {.node = end, .add = add_batch, .sums = sums_of, .user = &j};
+    if (!is_mean || g->output_count > 1) {
+        return GRAIL_OK;
+    }
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 1, &j->part_kl));
+    return matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 1, &j->kl);
+}
+
+/* A device is read once, behind all batches. */
+static grail_status judge(calibration_network *network, judgement *j)
+{
+    const graph *g = network->request->graph;
+    const int end = j->head != NULL ? g->node_count - 1 : g->node_count;
+    const visitor v = {.node = end, .add = add_batch, .sums = sums_of, .user = j};
     const pass p = {.end = end,
                     .stays = true,
                     .in_order = true,
@@ -160,13 +185,28 @@ grail_status judge_divergence(calibration_network *network, double *out)
                     .visitors = &v,
                     .visitor_count = 1};
     CHECK(pass_run(&network->passes, &p));
+    return matrix_exists(j->kl) ? matrix_download(j->kl, &j->sums.kl) : GRAIL_OK;
+}
+
+grail_status judge_divergence(calibration_network *network, double *out)
+{
+    grail_status status = GRAIL_OK;
+    grail_model_facts facts = {0};
+    judgement j = {0};
     const comparison_sums *s = &j.sums;
-    const bool is_mean = facts.gives_features == 0 || g->output_count > 1;
+    CHECK(check_batches(network->request));
+    CHECK(grail_model_describe(network->request->model, &facts));
+    const bool is_mean = facts.gives_features == 0 || network->request->graph->output_count > 1;
+    TRY(judgement_init(network, is_mean, &j));
+    TRY(judge(network, &j));
     if (is_mean && s->rows == 0) {
-        return error_set(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
+        FAIL(GRAIL_ERROR_NUMERIC, "no output of the narrowed network could be judged");
     }
     *out = is_mean ? s->kl / (double)s->rows : (s->energy > 0.0 ? s->distance / s->energy : 0.0);
-    return GRAIL_OK;
+out:
+    matrix_free(&j.part_kl);
+    matrix_free(&j.kl);
+    return status;
 }
 
 /* -- where trials begin ------------------------------------------------------------------------ */

@@ -297,6 +297,7 @@ static grail_status source_open(const site_view *v, const removal_options *optio
     *s = (part_source){.view = v, .options = options, .input = &v->inputs[consumer]};
     s->centred = options != NULL && options->refits && v->fits_bias && s->input->means != NULL;
     CHECK(consumer_rows_open(v, consumer, s->input->width, &s->rows));
+    CHECK(consumer_rows_place(v, consumer, &s->rows));
     CHECK(measure(s));
     /* G - T mu^T mu, and with a target C - T nu^T mu with the target's means nu; constant features
      * leave nothing of either. */

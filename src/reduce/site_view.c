@@ -108,7 +108,20 @@ grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width,
 void consumer_rows_fini(consumer_rows *r)
 {
     unit_matrix_fini(&r->weight);
+    matrix_free(&r->placed);
     *r = (consumer_rows){0};
+}
+
+grail_status consumer_rows_place(const site_view *v, int consumer, consumer_rows *r)
+{
+    const int weight = node_of_end(v, &v->site->consumers[consumer])->weight;
+    const graph_parameter *p = &v->graph->parameters[weight];
+    if (backend_is_host(v->backend) || v->weights.copy == NULL || r->positions > 1 ||
+        row_elements(p->rank, p->shape) != r->width) {
+        return GRAIL_OK;
+    }
+    CHECK(matrix_new(v->backend, GRAIL_DTYPE_F32, r->count, r->width, &r->placed));
+    return v->weights.copy(v->weights.context, weight, r->placed);
 }
 
 /* Row o * positions + p is W[o, :, p]. */
@@ -133,6 +146,9 @@ grail_status consumer_rows_read(const consumer_rows *r, int64_t begin, matrix ro
     grail_status status = GRAIL_OK;
     float *values = NULL;
     matrix narrow = no_matrix;
+    if (matrix_exists(r->placed)) {
+        return matrix_copy(matrix_rows(r->placed, begin, rows.rows), rows);
+    }
     TRY(memory_new_unset(&values, (size_t)rows.rows, (size_t)r->width * sizeof values[0]));
     for (int64_t i = 0; i < rows.rows; i++) {
         take_row(r, begin + i, values + i * r->width);

@@ -12,6 +12,8 @@
 /** Reads dense parameters as f32: *out is borrowed, or lies in *owned, which the reader frees. */
 typedef struct weight_source {
     grail_status (*borrow)(void *context, int parameter, const float **out, float **owned);
+    /* Copies one to a packed matrix of F32, without the host where a device has it; or NULL. */
+    grail_status (*copy)(void *context, int parameter, matrix out);
     void *context;
 } weight_source;
 
@@ -115,12 +117,17 @@ typedef struct consumer_rows {
     int64_t width;     /* H */
     int64_t positions; /* rows for each output */
     backend *backend;
+    matrix placed; /* [count, H] on a device, or none; owned */
 } consumer_rows;
 
 /** consumer_rows_fini frees, even after a failure. */
 grail_status consumer_rows_open(const site_view *v, int consumer, int64_t width,
                                 consumer_rows *out) GRAIL_MUST_CHECK;
 void consumer_rows_fini(consumer_rows *r); /* works on a zeroed one */
+
+/** Makes consumer_rows_read take them from where a device has the weight, if they are all of it. */
+grail_status consumer_rows_place(const site_view *v, int consumer,
+                                 consumer_rows *r) GRAIL_MUST_CHECK;
 
 /** out[count, H] <- all rows. */
 void consumer_rows_copy(const consumer_rows *r, float *out);

@@ -130,9 +130,14 @@ static grail_status borrow_weight(void *context, int parameter, const float **ou
     return parameter_store_borrow_f32(context, parameter, out, owned);
 }
 
+static grail_status copy_weight(void *context, int parameter, matrix out)
+{
+    return parameter_store_copy(context, parameter, out);
+}
+
 weight_source weights_of_store(parameter_store *store)
 {
-    return (weight_source){.borrow = borrow_weight, .context = store};
+    return (weight_source){.borrow = borrow_weight, .copy = copy_weight, .context = store};
 }
 
 /* The dense weights, of which those of one parameter may be on the host already; NULL: are not. */
@@ -151,6 +156,12 @@ static grail_status borrow_read(void *context, int parameter, const float **out,
     *out = w->values;
     *owned = NULL;
     return GRAIL_OK;
+}
+
+static grail_status copy_dense(void *context, int parameter, matrix out)
+{
+    const read_weights *w = context;
+    return parameter_store_copy(w->dense, parameter, out);
 }
 
 /* What an observation has read of its consumer, where that is the dense weight as it is stored. */
@@ -274,8 +285,8 @@ grail_status decide_at_consumer(const cutting *cut, const observation *o,
     read_weights weights = {.dense = passes->dense->parameters,
                             .parameter = cut->graph->nodes[o->node].weight,
                             .values = dense_values(cut, o, passes)};
-    TRY(decide(cut, o->site, passes, (weight_source){.borrow = borrow_read, .context = &weights},
-               NULL, input, results));
+    const weight_source source = {.borrow = borrow_read, .copy = copy_dense, .context = &weights};
+    TRY(decide(cut, o->site, passes, source, NULL, input, results));
 out:
     input_statistics_free(1, input);
     return status;

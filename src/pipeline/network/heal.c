@@ -30,6 +30,7 @@ static heal_setting setting_of(calibration_network *network)
                           .plan = network->cut->plan,
                           .options = &network->request->heal,
                           .memory = network->memory,
+                          .at_most = &network->passes.samples_at_once,
                           .samples = network->passes.samples,
                           .observer = network->request->heal_observer,
                           .observer_user = network->request->observer_user,

@@ -162,6 +162,13 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     return tape_backward(t->tape, parameters, gradients);
 }
 
+static grail_status drop(void *user)
+{
+    const block_task *t = user;
+    CHECK(execution_begin(t->setting->dense->execution, (batch_shape){0}, (batch_input){0}));
+    return tape_drop(t->tape);
+}
+
 grail_status heal_block_train(const heal_setting *s, const healed_blocks *blocks)
 {
     grail_status status = GRAIL_OK;
@@ -171,7 +178,7 @@ grail_status heal_block_train(const heal_setting *s, const healed_blocks *blocks
         t.training.rate = s->options->block_rate;
         t.training.seconds = blocks->seconds;
         t.training.begun = blocks->begun;
-        t.training.loss = (heal_loss){.place = place, .run = run, .user = &t};
+        t.training.loss = (heal_loss){.place = place, .run = run, .drop = drop, .user = &t};
         TRY(heal_training_run(&t.training));
     }
 out:

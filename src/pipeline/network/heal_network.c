@@ -130,6 +130,16 @@ out:
     return status;
 }
 
+/* Drops what was kept of a sample before keeping the rest of it failed. */
+static void dense_drop_incomplete(dense_outputs *d)
+{
+    for (int64_t i = 0; d->begin > 0 && i < d->setting->samples->count; i++) {
+        if (!sample_stream_holds(&d->kept, i)) {
+            sample_stream_drop(&d->kept, i);
+        }
+    }
+}
+
 static bool is_listed(int64_t sample, int64_t count, const int64_t *list)
 {
     int64_t i = 0;
@@ -223,12 +233,17 @@ typedef struct network_task {
     tape *tape;
 } network_task;
 
+static void give_kept(network_task *t, section *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        matrix_pool_give(t->setting->pool, &s->kept[i]);
+    }
+}
+
 static void task_fini(network_task *t)
 {
     for (int s = 0; s < t->section_count; s++) {
-        for (int i = 0; i < t->sections[s].count; i++) {
-            matrix_pool_give(t->setting->pool, &t->sections[s].kept[i]);
-        }
+        give_kept(t, &t->sections[s]);
         memory_free(t->sections[s].live);
         memory_free(t->sections[s].kept);
     }
@@ -531,6 +546,17 @@ out:
     return status;
 }
 
+static grail_status drop(void *user)
+{
+    network_task *t = user;
+    for (int s = 0; s < t->section_count; s++) {
+        give_kept(t, &t->sections[s]);
+    }
+    dense_drop_incomplete(&t->dense);
+    CHECK(execution_begin(t->setting->dense->execution, (batch_shape){0}, (batch_input){0}));
+    return tape_drop(t->tape);
+}
+
 grail_status heal_network_train(const heal_setting *s, const heal_memory *memory, double begun,
                                 double seconds)
 {
@@ -541,7 +567,8 @@ grail_status heal_network_train(const heal_setting *s, const heal_memory *memory
     t.training.seconds = seconds;
     t.training.begun = begun;
     t.training.memory = *memory;
-    t.training.loss = (heal_loss){.prepare = prepare, .place = place, .run = run, .user = &t};
+    t.training.loss =
+        (heal_loss){.prepare = prepare, .place = place, .run = run, .drop = drop, .user = &t};
     s->dense->execution->settles_later = true;
     TRY(heal_training_run(&t.training));
 out:

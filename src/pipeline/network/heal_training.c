@@ -77,11 +77,27 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Ranks that share a training take equal parts, whatever the device of each holds. */
+static bool parts_can_shrink(const heal_setting *s)
+{
+    return !backend_is_host(s->backend) && !comm_is_shared(s->comm);
+}
+
+static int64_t that_fit(const heal_setting *s, int64_t samples)
+{
+    return *s->at_most == 0 || !parts_can_shrink(s) ? samples : smaller(samples, *s->at_most);
+}
+
 int64_t samples_at_once(const heal_setting *s)
 {
     const extent *positions = &s->samples->positions;
     const int64_t rows = positions->height * positions->width;
-    return larger(1, backend_panel(s->backend, 0) / larger(1, rows));
+    return that_fit(s, larger(1, backend_panel(s->backend, 0) / larger(1, rows)));
 }
 
 /* A quarter of a step, so that four ranks have work, or what one call of a device is worth. */
@@ -91,8 +107,8 @@ static void choose_parts(heal_training *t)
     const bool of_one_size = t->setting->samples->windows.starts == NULL;
     const int64_t step = step_samples(t);
     const int64_t at_once = samples_at_once(t->setting);
-    const int64_t quarter = (step + PARTS - 1) / PARTS;
-    t->part_samples = !of_one_size ? 1 : larger(quarter, at_once < step ? at_once : step);
+    const int64_t quarter = that_fit(t->setting, (step + PARTS - 1) / PARTS);
+    t->part_samples = !of_one_size ? 1 : larger(quarter, smaller(at_once, step));
     t->judged_samples = !of_one_size ? 1 : larger(quarter, at_once);
 }
 
@@ -243,9 +259,30 @@ static grail_status take_turn(const turns *p, int64_t first, int64_t step, int64
     return comm_settle(p->training->setting->comm, run_own(p, first, step, mean_over, sum, rows));
 }
 
-static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+/* Settles what was tried with parts of `part` samples. *again: it has filled a device, and is to be
+ * tried with half as many. */
+static grail_status halve_parts(const heal_training *t, grail_status status, int64_t count,
+                                int64_t *part, bool *again)
 {
-    const heal_training *t = user;
+    const heal_setting *s = t->setting;
+    const int64_t most = smaller(*part, count);
+    *again = status == GRAIL_ERROR_MEMORY && parts_can_shrink(s) && most > 1;
+    if (!*again) {
+        if (status == GRAIL_ERROR_MEMORY && parts_can_shrink(s)) {
+            error_append("; a single sample at once was tried, too");
+        }
+        return status;
+    }
+    *part = (most + 1) / 2;
+    *s->at_most = that_fit(s, *part);
+    CHECK(t->loss.drop(t->loss.user));
+    matrix_pool_clear(s->pool);
+    return GRAIL_OK;
+}
+
+static grail_status add_parts(const heal_training *t, int64_t step, const int64_t *samples,
+                              int64_t count)
+{
     const grail_comm *comm = t->setting->comm;
     const turns all = {.training = t, .samples = samples, .count = count, .part = t->part_samples};
     for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
@@ -254,6 +291,18 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
         CHECK(optimizer_add_parts(t->optimizer, comm, ranks_of_turn(&all, first)));
     }
     return optimizer_take_sums(t->optimizer, comm);
+}
+
+static grail_status add_gradients(void *user, int64_t step, const int64_t *samples, int64_t count)
+{
+    heal_training *t = user;
+    bool again = true;
+    while (again) {
+        const grail_status status = add_parts(t, step, samples, count);
+        CHECK(halve_parts(t, status, count, &t->part_samples, &again));
+        CHECK(again ? optimizer_drop_parts(t->optimizer) : GRAIL_OK);
+    }
+    return GRAIL_OK;
 }
 
 /* Adds up what all ranks have, in the order of parts. */
@@ -288,8 +337,8 @@ out:
     return status;
 }
 
-static grail_status mean_loss(const heal_training *t, const int64_t *samples, int64_t count,
-                              double *loss)
+static grail_status measure_loss(const heal_training *t, const int64_t *samples, int64_t count,
+                                 double *loss)
 {
     grail_status status = GRAIL_OK;
     const grail_comm *comm = t->setting->comm;
@@ -313,6 +362,16 @@ out:
     matrix_free(&sums);
     memory_free(shares);
     return status;
+}
+
+static grail_status mean_loss(heal_training *t, const int64_t *samples, int64_t count, double *loss)
+{
+    bool again = true;
+    while (again) {
+        const grail_status status = measure_loss(t, samples, count, loss);
+        CHECK(halve_parts(t, status, count, &t->judged_samples, &again));
+    }
+    return GRAIL_OK;
 }
 
 /* -- the training ------------------------------------------------------------------------------ */
@@ -377,7 +436,7 @@ static grail_status tell_observer(const heal_setting *s, const grail_healing *no
 
 static grail_status judge(void *user, double *loss)
 {
-    const heal_training *t = user;
+    heal_training *t = user;
     return mean_loss(t, t->held, t->held_count, loss);
 }
 
@@ -431,7 +490,7 @@ static training_options options_of(const heal_training *t)
     };
 }
 
-static grail_status shown_loss(const heal_training *t, double *loss)
+static grail_status shown_loss(heal_training *t, double *loss)
 {
     return mean_loss(t, t->shown, t->shown_count, loss);
 }
@@ -443,7 +502,7 @@ typedef struct agenda {
 } agenda;
 
 /* What a few samples take tells what fits into a limit. */
-static grail_status make_agenda(const heal_training *t, agenda *out)
+static grail_status make_agenda(heal_training *t, agenda *out)
 {
     const int64_t size = t->setting->samples->firsts[1];
     const int64_t count = size < t->held_count ? size : t->held_count;

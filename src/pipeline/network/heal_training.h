@@ -4,7 +4,8 @@
  *
  * The samples of a step, or of a judgement, are gone through in parts: the gradients of a part are
  * taken by themselves and then added to those of the parts before it, so the bits follow from the
- * parts. A device, whose calls cost more than some rows, takes larger parts. These are no visits of
+ * parts. A device, whose calls cost more than some rows, takes larger parts, and goes on with half
+ * of them where its memory is full. These are no visits of
  * a pass (pass.h): steps draw their samples in an order of their own, and judgements, which take a
  * few samples of each batch, go by the same parts as steps do. */
 #ifndef GRAIL_PIPELINE_NETWORK_HEAL_TRAINING_H
@@ -25,6 +26,8 @@ typedef struct heal_setting {
     const plan *plan;
     const heal_options *options;
     int64_t memory; /* for what is kept; 0: half of what is free */
+    int64_t
+        *at_most; /* of the passes: samples at once that a full device has left; 0: any number */
     const calibration *samples;
     int64_t *usable; /* [usable_count] samples that do not judge the result, ascending; owned */
     int64_t usable_count;
@@ -41,7 +44,7 @@ typedef struct sample_part {
 
 batch_shape part_shape(const calibration *samples, const sample_part *part);
 
-/** Samples that are worth a call of the backend: more than one on a device. */
+/** Samples that are worth a call of the backend: more than one on a device that is not full. */
 int64_t samples_at_once(const heal_setting *s);
 
 /** By what the gradients of a part's loss are multiplied, which has `rows` rows for each sample, as
@@ -67,6 +70,8 @@ typedef struct heal_loss {
      * samples are added to those of the optimiser. */
     grail_status (*run)(void *user, const sample_part *part, int64_t step, int64_t mean_over,
                         matrix sum, int64_t *rows);
+    /* Gives the memory back that a run which failed holds. */
+    grail_status (*drop)(void *user);
     void *user;
 } heal_loss;
 

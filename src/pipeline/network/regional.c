@@ -337,8 +337,7 @@ static grail_status measure_input(const regional_training *t, int node_index, in
     run.parameters = t->trained;
     TRY(memory_new(diagonal, (size_t)width, sizeof **diagonal));
     TRY(column_sums_init(t->trained->backend, value, width, false, &s));
-    visitor v = column_sums_visitor(&s, node_index);
-    v.sums = NULL; /* one rank takes the sum of all samples in their order */
+    const visitor v = column_sums_visitor(&s, node_index);
     const pass p = {.run = &run,
                     .end = node_index,
                     .stays = true,
@@ -346,8 +345,8 @@ static grail_status measure_input(const regional_training *t, int node_index, in
                     .visitors = &v,
                     .visitor_count = 1};
     TRY(pass_run(t->region.passes, &p));
-    TRY(matrix_download(s.part_squares, *diagonal));
-    *rows = (double)s.part_rows;
+    TRY(matrix_download(s.squares, *diagonal));
+    *rows = (double)s.rows;
 out:
     column_sums_fini(&s);
     return status;

@@ -116,6 +116,46 @@ VISION_TEST(image_networks_go_on_with_fewer_samples)
     }
 }
 
+static int keep_healing(void *user, const grail_healing *now)
+{
+    *(grail_healing *)user = *now;
+    return 0;
+}
+
+/* A training takes more of the device than passes do, so it is what the limit stops. */
+LAB_TEST(trainings_go_on_with_fewer_windows)
+{
+    enum { STEP = 32 };
+    static const char *const what[] = {"block", "model"};
+    write_many_ids(l);
+    guarded_want(STEP * 128);
+    for (int i = 0; i < 2; i++) {
+        size_t peak = 0;
+        size_t least = 0;
+        grail_healing whole = {0};
+        grail_healing parts = {0};
+        grail_compress_options options = lab_options(l, lab_golden("llama3"), "");
+        options.read.samples = 64;
+        options.cut.selector = "wanda";
+        options.heal.what = what[i];
+        options.heal.steps = 8;
+        options.heal.batch = STEP;
+        options.run.memory = 1 << 30;
+        options.run.heal_observer = keep_healing;
+        options.run.observer_user = &whole;
+        assert_int_equal(run(&options, lab_path_of(l, "%s", what[i]), 0, &peak), 0);
+        options.run.observer_user = &parts;
+        const char *output = lab_path_of(l, "%s-parts", what[i]);
+        const int64_t at_once = run(&options, output, peak - peak / 10, &least);
+        printf("%s: %d windows at once\n", what[i], (int)at_once);
+        assert_true(least < peak && parts.ended != 0 && parts.best_step > 0);
+        assert_int_equal(at_once, STEP / 2); /* passes take 16 */
+        assert_near(parts.held_before, whole.held_before, 1e-6 * whole.held_before);
+        assert_near(parts.held_after, whole.held_after, 1e-3 * whole.held_after);
+    }
+    guarded_want(300);
+}
+
 /* Rows of a batch share how far a mixed target is the dense one. */
 LAB_TEST(merged_units_with_mixed_targets_need_whole_batches)
 {

@@ -10,6 +10,7 @@
 #include "support/counted.h"
 
 #include <grail/gram.h>
+#include <grail/plan.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -149,6 +150,19 @@ static void check_selectors(const lab *l, const char *kind)
     check_batches(l, options);
 }
 
+/* What is chosen by a weight takes it from where a pass has used it: with the 109 KiB of a block's
+ * weights, and what its fits are given, go up less than those and the 36 KiB of its consumers. */
+LAB_TEST(choices_take_weights_from_the_device)
+{
+    enum { BATCHES = 4, BLOCKS = 2, KIB = 1024 };
+    grail_compress_options options = options_of("llama3", "counted");
+    const int64_t before = counted.bytes_up;
+    options.amount.sparsity_heads = 0.5;
+    (void)pass_batches(l, lab_compress, options, BATCHES);
+    const int64_t embedded = (int64_t)2 * BATCHES * 512 * KIB;
+    assert_true(counted.bytes_up - before - embedded < (int64_t)BLOCKS * 180 * KIB);
+}
+
 LAB_TEST(a_pass_reads_two_numbers_whatever_its_batches)
 {
     check_selectors(l, "counted");
@@ -222,6 +236,38 @@ LAB_TEST(gradients_of_samples_are_summed_without_a_reading)
     check_gradients(l, "counted");
 }
 
+/* Two trials, each judged by a quarter of the batches. */
+static grail_status search_widths(const grail_compress_options *options)
+{
+    grail_plan_options search;
+    grail_plan *made = NULL;
+    grail_plan_options_init(&search);
+    search.compress = *options;
+    search.compress.output.path = NULL;
+    search.compress.amount.sparsity_ffn = 0.0;
+    search.limit = "params";
+    search.ratio = 0.9;
+    search.budget = "search";
+    search.tries = 2;
+    const grail_status status = grail_plan_make(&search, &made);
+    grail_plan_free(made);
+    return status;
+}
+
+/* The sum over all rows of the batches that judge is read once. */
+static void check_trials(const lab *l, const char *kind)
+{
+    for (int64_t batches = 4; batches <= 8; batches += 4) {
+        const passes p = pass_batches(l, search_widths, options_of("llama3", kind), batches);
+        assert_true(p.count > 0 && p.most <= 2);
+    }
+}
+
+LAB_TEST(trials_of_a_search_are_judged_without_a_reading)
+{
+    check_trials(l, "counted");
+}
+
 LAB_TEST(all_that_holds_on_pytorch)
 {
     static const char *const kind = "counted torch";
@@ -234,6 +280,7 @@ LAB_TEST(all_that_holds_on_pytorch)
     check_batches(l, rounding_options(kind));
     check_batches(l, folding_options(kind));
     check_gradients(l, kind);
+    check_trials(l, kind);
     check_run(l, lab_compress, options_of("qwen2-moe", kind), 1);
     check_run(l, write_statistics, options_of("llama3", kind), 0);
 }

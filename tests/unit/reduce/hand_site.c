@@ -22,7 +22,7 @@ void hand_begin(hand_site *f, site_kind kind, int64_t units, int64_t kept)
     f->view = (site_view){.graph = &f->graph,
                           .site = &f->site,
                           .kept = kept,
-                          .weights = {borrow, f},
+                          .weights = {.borrow = borrow, .context = f},
                           .seed = 42,
                           .inputs = f->inputs,
                           .input_count = 1};
