@@ -121,8 +121,8 @@ grail_status onnx_multiply_heads(onnx_reading *r)
                                   : give_scores(r, x, y, &left, &right);
 }
 
-/* Of scores; or over the classes: the network ends before that, so that what is compared are its
- * logits. */
+/* The shares of scores; or those of the classes: the network ends before that, so that what is
+ * compared are its logits. */
 grail_status onnx_read_softmax(onnx_reading *r)
 {
     onnx_known *x = NULL;

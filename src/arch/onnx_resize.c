@@ -96,11 +96,13 @@ grail_status onnx_read_resize(onnx_reading *r)
         return onnx_misfit("smooths what it makes smaller (antialias), or names axes");
     }
     if (r->file->opset < 11) {
-        const resize_attributes older = {.values = values, .coordinates = RESIZE_ASYMMETRIC};
+        const resize_attributes older = {.values = (resize_values)values,
+                                         .coordinates = RESIZE_ASYMMETRIC};
         return add_resize(r, older, 1, 0);
     }
-    const resize_attributes how = {.values = values == RESIZE_LINEAR ? values : rounding,
-                                   .coordinates = coordinates};
+    const resize_attributes how = {.values =
+                                       (resize_values)(values == RESIZE_LINEAR ? values : rounding),
+                                   .coordinates = (resize_coordinates)coordinates};
     return add_resize(r, how, 2, 3);
 }
 
@@ -109,6 +111,7 @@ grail_status onnx_read_upsample(onnx_reading *r)
     static const word modes[] = {{"nearest", RESIZE_FLOOR}, {"linear", RESIZE_LINEAR}};
     int values = 0;
     CHECK(word_of(r, "mode", 2, modes, &values));
-    return add_resize(r, (resize_attributes){.values = values, .coordinates = RESIZE_ASYMMETRIC}, 1,
-                      0);
+    return add_resize(
+        r, (resize_attributes){.values = (resize_values)values, .coordinates = RESIZE_ASYMMETRIC},
+        1, 0);
 }

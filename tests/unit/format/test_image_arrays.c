@@ -60,8 +60,8 @@ static void assert_samples(const image_set *set)
     static const int64_t all[] = {0, 1, 2};
     float found[SAMPLES * VALUES];
     assert_int_equal(image_set_count(set), SAMPLES);
-    assert_int_equal(image_set_channels(set), CHANNELS);
-    assert_int_equal(image_set_side(set), SIDE);
+    assert_int_equal(image_set_rule(set)->channels, CHANNELS);
+    assert_int_equal(image_set_rule(set)->height, SIDE);
     assert_int_equal(image_set_label(set, 1), -1);
     assert_ok(image_set_load(set, SAMPLES, all, found));
     for (int i = 0; i < SAMPLES * VALUES; i++) {
