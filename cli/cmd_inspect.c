@@ -91,7 +91,7 @@ static void print_costs(const grail_model_facts *f)
         print_out(", %lld x %lld pixels", (long long)f->image_width, (long long)f->image_side);
     }
     if (f->channels != 3) {
-        print_out(", %lld channels", (long long)f->channels);
+        print_out(", %lld channel%s", (long long)f->channels, f->channels == 1 ? "" : "s");
     }
     if (f->classes > 0) {
         print_out(", %lld classes", (long long)f->classes);

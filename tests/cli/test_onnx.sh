@@ -171,7 +171,7 @@ graph = helper.make_graph(nodes, "grey", [image], [logits], tensors)
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "grey.onnx")
 PYTHON
 runs "$grail" inspect grey.onnx
-says "40 x 24 pixels, 4 classes" stdout
+says "40 x 24 pixels, 1 channel, 4 classes" stdout
 rm -rf out
 refuses 1 "is 32 x 32 pixels, but the preset cifar does not resize and needs 40 x 24" \
     "$grail" compress grey.onnx -o out --calib "$images" --preset cifar --sparsity 0.5

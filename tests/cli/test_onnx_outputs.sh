@@ -52,7 +52,7 @@ check "a network of other channels wants arrays"
 runs "$grail" inspect "$channels"
 says "32 x 32 pixels, 5 channels" stdout
 rm -rf out
-refuses 1 "the images have 3 channels, but the network reads 5; give arrays of them (.npy)" \
+refuses 1 "the network reads images of 5 channels, but pictures have 3, or 1 of grey; give arrays (.npy)" \
     "$grail" compress "$channels" -o out --calib "$images" --preset vit --sparsity 0.5
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"

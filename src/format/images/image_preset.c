@@ -209,7 +209,7 @@ grail_status image_rule_fit(image_rule *rule, int64_t height, int64_t width, int
     if (channels != COLOURS && channels != 1) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the network reads images of %lld channels, but pictures have 3, or 1 of "
-                         "grey",
+                         "grey; give arrays (.npy)",
                          (long long)channels);
     }
     rule->channels = (int)channels;
