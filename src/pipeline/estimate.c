@@ -282,8 +282,8 @@ grail_status grail_compress_estimate(const grail_model *model,
     double bytes = parameter_bytes(&r, model) + batch_bytes(&r, value);
     if (cuts) {
         const double pixels = (double)image.height * (double)image.width;
-        bytes += calibration_bytes(&r, fmax(r.context, pixels * (double)model->graph->channels),
-                                   value);
+        bytes +=
+            calibration_bytes(&r, fmax(r.context, pixels * (double)model->graph->channels), value);
     }
     if (cuts && heals(&r.heal)) {
         bytes += healing_bytes(&r, model, value);

@@ -19,9 +19,9 @@ grail_status text_parts_key(const grail_read_options *options, json_t *key) GRAI
  * Reads the texts and draws the windows: of each text as many as its share says, with the same
  * seed, and in its order. Those of several texts follow each other evenly, so that each batch has
  * all of them; documents are sorted by their lengths. *description is what report.json records; the
- * hash is that of the tokenizer, *drawn counts the windows that the network drew, and `hashes` are of runs of tokens that were read, not drawn. The
- * caller frees *out (token_windows_fini), *hashes (hash_set_fini) and *description, even after a
- * failure.
+ * hash is that of the tokenizer, *drawn counts the windows that the network drew, and `hashes` are
+ * of runs of tokens that were read, not drawn. The caller frees *out (token_windows_fini), *hashes
+ * (hash_set_fini) and *description, even after a failure.
  */
 grail_status text_parts_read(const grail_model *model, const grail_compress_options *options,
                              token_windows *out, int64_t *drawn, hash_set *hashes,

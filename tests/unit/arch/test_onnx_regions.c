@@ -137,15 +137,25 @@ static void check_regions(const grail_model *m, const expected *e)
     assert_null(grail_model_region_at(m, -1).node);
 }
 
-static const network sine = {.nodes = {{"Conv", "pixels w", "a"}, {"Sin", "a", "b"}},
-                             .declared = {"b"}};
-static const network mixed = {.nodes = {{"Conv", "pixels w", "a"},
-                                        {"Relu", "a", "r"},
-                                        {"Sigmoid", "a", "s"},
-                                        {"Relu", "a", "t"},
-                                        {"Sigmoid", "a", "u"},
-                                        {"Mystery", "r s t u", "b"}},
-                              .declared = {"b", "r", "s", "t", "u"}};
+/* Initializers of both, and of cases. */
+#define SINE                                                                                       \
+    {                                                                                              \
+        .nodes = {{"Conv", "pixels w", "a"}, {"Sin", "a", "b"}}, .declared = { "b" }               \
+    }
+#define MIXED                                                                                      \
+    {                                                                                              \
+        .nodes = {{"Conv", "pixels w", "a"}, {"Relu", "a", "r"},    {"Sigmoid", "a", "s"},         \
+                  {"Relu", "a", "t"},        {"Sigmoid", "a", "u"}, {"Mystery", "r s t u", "b"}},  \
+        .declared = {                                                                              \
+            "b",                                                                                   \
+            "r",                                                                                   \
+            "s",                                                                                   \
+            "t",                                                                                   \
+            "u"                                                                                    \
+        }                                                                                          \
+    }
+static const network sine = SINE;
+static const network mixed = MIXED;
 
 DIRECTORY_TEST(nodes_without_a_row_become_regions)
 {
@@ -153,7 +163,7 @@ DIRECTORY_TEST(nodes_without_a_row_become_regions)
         network n;
         expected e;
     } cases[] = {
-        {sine, {"node of 'b' (Sin)", 1, 1, 1, 6}},
+        {SINE, {"node of 'b' (Sin)", 1, 1, 1, 6}},
         /* tokens are values as well, on which rows work */
         {{.nodes = {{"Conv", "pixels w", "a"},
                     {"Mystery", "a", "m"},
@@ -167,7 +177,7 @@ DIRECTORY_TEST(nodes_without_a_row_become_regions)
           .declared = {"h", "k"}},
          {"node of 'h' (Mystery)", 2, 1, 1, 6}},
         /* four values: two of their nodes are taken in */
-        {mixed, {"node of 't' (Relu)", 1, 3, 3, 12}},
+        {MIXED, {"node of 't' (Relu)", 1, 3, 3, 12}},
         /* a constant that such a node reads is no weight */
         {{.nodes = {{"Conv", "pixels w", "a"}, {"Mystery", "a w", "b"}}, .declared = {"a", "b"}},
          {"node of 'a' (Conv)", 1, 1, 2, 3}},
