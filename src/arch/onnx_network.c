@@ -298,6 +298,32 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     return made != NULL && (is_map(made) || made->kind == NODE_OPAQUE);
 }
 
+/* A value of the graph is an output where its channels are whole and have a dimension of their own,
+ * anywhere between samples and positions in their order. */
+static grail_status check_whole(const onnx_known *k)
+{
+    static const char *const orders[] = {"N", "NT", "NYX", "NY", "NX"};
+    char text[ONNX_LAYOUT_SIZE];
+    char letters[ONNX_LAYOUT_SIZE];
+    char others[ONNX_LAYOUT_SIZE] = "";
+    int channels = 0;
+    onnx_letters(k, text);
+    for (int d = 0; d < k->rank; d++) {
+        onnx_dimension_text(text, d, letters);
+        const bool is_channels = strcmp(letters, "C") == 0;
+        channels += is_channels ? 1 : 0;
+        strncat(others, is_channels ? "" : letters, sizeof others - strlen(others) - 1);
+    }
+    bool is_whole = false;
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        is_whole = is_whole || strcmp(others, orders[i]) == 0;
+    }
+    is_whole = is_whole && k->form == ONNX_VALUE && channels == 1;
+    return is_whole ? GRAIL_OK
+                    : onnx_misfit("makes an output with channels in pieces, or beside positions, "
+                                  "for which grail has no row");
+}
+
 /* Adds an output, and the nodes that it needs. */
 static grail_status read_output(onnx_reading *r, int64_t output)
 {
@@ -306,6 +332,11 @@ static grail_status read_output(onnx_reading *r, int64_t output)
     CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
     onnx_note_read(r, output);
     CHECK(onnx_settle(r, k));
+    if (v->node >= 0 && !onnx_is_opaque(r, v->node) && k->value != GRAPH_NONE &&
+        check_whole(k) != GRAIL_OK) {
+        CHECK(onnx_refuse_node(r, v->node)); /* all is read again, without this node */
+        return graph_add_output(r->g, r->g->input, v->name, false);
+    }
     CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
     if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,

@@ -234,7 +234,7 @@ static grail_status ask_shapes(onnx_reading *r)
                                   .node_count = f->node_count,
                                   .nodes = nodes,
                                   .input_count = 1,
-                                  .inputs = {{b->input, IMAGE_RANK, IMAGE_CHANNELS}}};
+                                  .inputs = {{b->input, f->values[b->input].rank, r->g->channels}}};
     TRY(region_probe(&network, samples_of(b),
                      (region_positions){is_open ? USUAL_SIDE : image->height,
                                         is_open ? USUAL_SIDE : image->width},
