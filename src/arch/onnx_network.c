@@ -318,7 +318,8 @@ static grail_status check_whole(const onnx_known *k)
     for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
         is_whole = is_whole || strcmp(others, orders[i]) == 0;
     }
-    is_whole = is_whole && k->form == ONNX_VALUE && channels == 1;
+    is_whole =
+        is_whole && channels == 1 && (k->form == ONNX_VALUE || k->form == ONNX_PROBABILITIES);
     return is_whole ? GRAIL_OK
                     : onnx_misfit("makes an output with channels in pieces, or beside positions, "
                                   "for which grail has no row");
