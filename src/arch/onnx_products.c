@@ -93,7 +93,7 @@ grail_status onnx_take_bias(onnx_reading *r, bool *taken)
 
 grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
 {
-    onnx_linear part = r->linears[linear];
+    onnx_linear part = linear == 0 ? (onnx_linear){0} : r->linears[linear]; /* of a list, or none */
     if (linear == 0 || part.value != GRAPH_NONE || part.window.height > 0) {
         return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
     }
