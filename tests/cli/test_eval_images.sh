@@ -173,7 +173,7 @@ runs "$grail" inspect "$resnet18" --json
 says '"preset": "cifar"' stdout
 
 check "a network of images, and what it cannot be measured on"
-refuses 1 "the model reads images: give CIFAR batches, or a folder" \
+refuses 1 "ids.npy: has dtype '<i2', expected little-endian float32, float16 or float64, or uint8" \
     "$grail" eval "$resnet18" --data ids.npy
 refuses 2 "reads images; --field, --protocol" "$grail" eval "$resnet18" --data "$cifar" --windows 3
 refuses 1 "20000 images were requested, but the data holds 10000" \

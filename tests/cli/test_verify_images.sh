@@ -138,5 +138,5 @@ write_ids ids.npy 4 32 96
 refuses 2 "reads text; --preset, --split, --images" \
     "$grail" verify "$golden/llama3" "$golden/llama3" --data ids.npy --images 2
 refuses 2 "--images has no effect without --data" "$grail" verify "$cnn" "$cnn" --images 2
-refuses 1 "the model reads images: give CIFAR batches, or a folder" \
+refuses 1 "ids.npy: has dtype '<i2', expected little-endian float32, float16 or float64, or uint8" \
     "$grail" verify "$cnn" "$cnn" --data ids.npy
