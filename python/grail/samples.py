@@ -34,8 +34,8 @@ class Samples:
     @classmethod
     def text(cls, *parts: Part, **options: Any) -> Samples:
         """Text files (.txt, .jsonl, .jsonl.gz, folders of these), token ids (.npy), or to calibrate
-        on "self": text that the network draws. Each of several may be a pair of a path and its share of the windows. Options: field,
-        protocol, context, window_bos."""
+        on "self": text that the network draws. Each of several may be a pair of a path and its
+        share of the windows. Options: field, protocol, context, window_bos."""
         given = Given("Samples.text", TEXT, options, {"calib": parts})
         return cls("text", [_part(part) for part in parts], given)
 

@@ -18,13 +18,13 @@ grail_status model_image_source(const grail_model *model, grail_image_source *so
         return error_about(status, "path");
     }
     const bool is_square = g->image.height == g->image.width;
-    if (source->pixels != NULL && (!is_square || g->channels != IMAGE_CHANNELS)) {
-        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
-                                     "images in memory are square and of %d channels, but the "
-                                     "network reads %lld x %lld of %lld",
-                                     IMAGE_CHANNELS, (long long)g->image.width,
-                                     (long long)g->image.height, (long long)g->channels),
-                           "pixels");
+    if (source->pixels != NULL && !is_square) {
+        return error_about(
+            error_set(GRAIL_ERROR_UNSUPPORTED,
+                      "images in memory are square, but the network reads %lld x %lld; give arrays "
+                      "(.npy)",
+                      (long long)g->image.width, (long long)g->image.height),
+            "pixels");
     }
     if (source->size == 0 && is_square && g->image.height > 0) {
         source->size = g->image.height;
