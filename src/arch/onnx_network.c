@@ -1,13 +1,16 @@
 /* The graph of an ONNX file: its nodes in an order in which the shorter branch of a sum comes
- * first, and blocks where values fork. */
+ * first. */
 #include "arch/onnx_network.h"
 
 #include "arch/loader_lines.h"
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_blocks.h"
+#include "arch/onnx_counts.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
+#include "graph/operators.h"
 
 #include <string.h>
 
@@ -125,127 +128,6 @@ out:
     return status;
 }
 
-/* -- blocks ------------------------------------------------------------------------------------ */
-
-static bool is_map(const node *n)
-{
-    return n->kind == NODE_CONV2D || n->kind == NODE_LINEAR;
-}
-
-static int maps_between(const graph *g, int begin, int end)
-{
-    int count = 0;
-    for (int i = begin; i < end; i++) {
-        count += is_map(&g->nodes[i]) ? 1 : 0;
-    }
-    return count;
-}
-
-/* How the nodes read a value of the graph. Outputs of the network are held beside what goes on. */
-typedef struct reads {
-    int last, count;
-    bool is_alone; /* all that is read behind the node that makes it */
-} reads;
-
-static void find_reads(const graph *g, reads *of)
-{
-    int latest = 0; /* node that reads a value made before */
-    for (int i = 0; i < g->node_count; i++) {
-        const node *n = &g->nodes[i];
-        for (int k = 0; k < n->input_count; k++) {
-            of[n->inputs[k]].last = i;
-            of[n->inputs[k]].count++;
-        }
-    }
-    latest = of[g->input].last;
-    for (int i = 0; i < g->node_count; i++) {
-        reads *made = &of[g->nodes[i].output];
-        made->is_alone = latest <= i;
-        latest = made->last > latest ? made->last : latest;
-    }
-}
-
-/* Whether a block may begin with node i. */
-static bool is_cut(const graph *g, const reads *of, int i)
-{
-    return i > 0 && of[g->nodes[i - 1].output].is_alone;
-}
-
-/* Whether several nodes read that value, and what they begin is added or put side by side in the
- * end: not so the factors of a value by itself, or by its means. */
-static bool is_fork(const graph *g, const reads *of, int i)
-{
-    if (!is_cut(g, of, i) || of[g->nodes[i - 1].output].count < 2) {
-        return false;
-    }
-    int end = i + 1;
-    while (end < g->node_count && !is_cut(g, of, end)) {
-        end++;
-    }
-    return g->nodes[end - 1].kind == NODE_ADD || g->nodes[end - 1].kind == NODE_CONCAT;
-}
-
-/* Where what reads the means begins, or the last map without such. */
-static int find_head(const graph *g, const reads *of)
-{
-    int last_map = g->node_count - 1;
-    for (int i = g->node_count - 1; i > 0; i--) {
-        if (is_cut(g, of, i) && g->nodes[i].kind == NODE_MEAN) {
-            return i;
-        }
-        if (is_cut(g, of, i) && is_map(&g->nodes[i]) && !is_map(&g->nodes[last_map])) {
-            last_map = i;
-        }
-    }
-    return last_map;
-}
-
-/* Where what is behind the last sum and its activations begins; `head` where no map is there. */
-static int find_tail(const graph *g, const reads *of, int fork, int head)
-{
-    int tail = fork + 1;
-    while (tail < head && !is_cut(g, of, tail)) {
-        tail++;
-    }
-    while (tail < head &&
-           (g->nodes[tail].kind == NODE_ACTIVATION || g->nodes[tail].kind == NODE_CLAMP ||
-            g->nodes[tail].kind == NODE_BATCH_NORM || g->nodes[tail].kind == NODE_AFFINE)) {
-        tail++;
-    }
-    return maps_between(g, tail, head) > 0 ? tail : head;
-}
-
-/* A block begins where a value forks, and ends where the next one does. What is before the first
- * fork is a block where it has maps enough for a site, or nothing forks; the tail is one more. */
-static void number_blocks(graph *g, const reads *of)
-{
-    const int head = find_head(g, of);
-    int first = head;
-    int last = 0;
-    for (int i = 1; i < head; i++) {
-        if (is_fork(g, of, i)) {
-            first = first == head ? i : first;
-            last = i;
-        }
-    }
-    const int tail = last == 0 ? head : find_tail(g, of, last, head);
-    int block = last == 0 || maps_between(g, 0, first) > 1 ? 0 : GRAPH_NONE;
-    for (int i = 0; i < g->node_count; i++) {
-        block += (i < head && is_fork(g, of, i)) || i == tail || i == head ? 1 : 0;
-        g->nodes[i].block = block;
-    }
-}
-
-static grail_status add_blocks(graph *g)
-{
-    reads *of = NULL;
-    CHECK(memory_new(&of, (size_t)g->node_count + 1, sizeof of[0]));
-    find_reads(g, of);
-    number_blocks(g, of);
-    memory_free(of);
-    return GRAIL_OK;
-}
-
 /* -- the network ------------------------------------------------------------------------------- */
 
 /* The images: [N, channels, H, W], where sizes may be left open, or one position [N, channels]. */
@@ -295,7 +177,7 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
-    return made != NULL && (is_map(made) || made->kind == NODE_OPAQUE);
+    return made != NULL && (node_is_map(made) || made->kind == NODE_OPAQUE);
 }
 
 /* A value of the graph is an output where its channels are whole and have a dimension of their own,
@@ -435,7 +317,7 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
         CHECK(read_nodes(r));
         CHECK(onnx_barriers_end(r, &again));
     }
-    CHECK(add_blocks(r->g));
+    CHECK(onnx_add_blocks(r->g));
     return graph_index(r->g);
 }
 
@@ -456,173 +338,6 @@ static grail_status build(const architecture *self, const char *source, const js
 }
 
 /* -- what is narrow ---------------------------------------------------------------------------- */
-
-/* Whether no constant states the number. */
-static bool is_computed(const onnx_count *c)
-{
-    return c->tensor < 0 && c->attribute == NULL;
-}
-
-static bool is_of(const onnx_integers *integers, const onnx_count *c)
-{
-    return integers->tensor == c->tensor && integers->attribute == c->attribute;
-}
-
-/* Adds the integers among which one counts channels, as they are. */
-static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_integer_list *list)
-{
-    const onnx_attribute *a = c->attribute;
-    const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
-    const size_t count = t != NULL ? t->view.bytes / (dtype_bits(t->view.dtype) / 8)
-                         : a->kind == ONNX_INTEGERS ? (size_t)a->count
-                                                    : 1;
-    CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));
-    onnx_integers *one = &list->items[list->count++];
-    *one = (onnx_integers){.tensor = c->tensor, .node = c->node, .attribute = a};
-    CHECK(memory_new(&one->values, count, sizeof one->values[0]));
-    if (t != NULL) {
-        return onnx_tensor_integers(t, one->values);
-    }
-    memcpy(one->values, a->kind == ONNX_INTEGERS ? a->integers : &a->integer,
-           count * sizeof one->values[0]);
-    return GRAIL_OK;
-}
-
-/* *out <- where the integer that counts channels is in the list. */
-static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
-                                int64_t **out)
-{
-    int64_t i = 0;
-    while (i < list->count && !is_of(&list->items[i], c)) {
-        i++;
-    }
-    CHECK(i == list->count ? add_integers(f, c, list) : GRAIL_OK);
-    *out = &list->items[i].values[c->element];
-    return GRAIL_OK;
-}
-
-/* How many channels of a value are left, of how many. */
-typedef struct share {
-    int64_t left, all;
-} share;
-
-static bool are_equal(share a, share b)
-{
-    return a.left * b.all == b.left * a.all;
-}
-
-/* The share of a Linear is that of what is made of it. Its parts must keep the same share. */
-static grail_status share_of_linear(const onnx_reading *r, const int64_t *dense,
-                                    const int64_t *narrow, int linear, bool *has_parts, share *out)
-{
-    const int value = r->linears[linear].value;
-    *has_parts = false;
-    *out = value == GRAPH_NONE ? (share){1, 1} : (share){narrow[value], dense[value]};
-    for (int i = linear + 1; i < r->linear_count; i++) {
-        bool inner = false;
-        share part = {1, 1};
-        if (r->linears[i].parent == linear) {
-            CHECK(share_of_linear(r, dense, narrow, i, &inner, &part));
-            if (*has_parts && !are_equal(*out, part)) {
-                return onnx_misfit("counts channels of parts, which keep other numbers");
-            }
-            *out = part;
-            *has_parts = true;
-        }
-    }
-    return GRAIL_OK;
-}
-
-/* The share that a number must have which counts those channels, or is computed from them. */
-static grail_status share_of(const onnx_reading *r, const int64_t *dense, const int64_t *narrow,
-                             const onnx_channels *c, share *out)
-{
-    bool has_parts = false;
-    share found = {1, 1};
-    if (c->linear != 0) {
-        CHECK(share_of_linear(r, dense, narrow, c->linear, &has_parts, &found));
-    } else if (c->value != GRAPH_NONE) {
-        found = (share){narrow[c->value], dense[c->value]};
-    }
-    *out = (has_parts ? c->second : c->outer) ? found : (share){1, 1};
-    return GRAIL_OK;
-}
-
-/* *out <- the narrow number; what is computed must be right by itself. */
-static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, const int64_t *dense,
-                                  const int64_t *narrow, onnx_integer_list *list, int64_t *out)
-{
-    int64_t *place = NULL;
-    share wanted;
-    share computed;
-    CHECK(share_of(r, dense, narrow, &c->of, &wanted));
-    CHECK(share_of(r, dense, narrow, &c->by, &computed));
-    *out = 0;
-    if (is_computed(c)) {
-        return are_equal(wanted, computed)
-                   ? GRAIL_OK
-                   : onnx_misfit("counts channels by a number that is computed from others, which "
-                                 "are not narrowed alike");
-    }
-    CHECK(count_place(r->file, c, list, &place));
-    *out = *place;
-    if (*out <= 0 || wanted.left == wanted.all) {
-        return GRAIL_OK;
-    }
-    if (*out > INT32_MAX || *out * wanted.left % wanted.all != 0) {
-        return onnx_misfit("counts %lld of %lld channels, of which %lld are left, in pieces",
-                           (long long)*out, (long long)wanted.all, (long long)wanted.left);
-    }
-    *out = *out * wanted.left / wanted.all;
-    return GRAIL_OK;
-}
-
-/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by must suit
- * both. */
-static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
-                                onnx_integer_list *list)
-{
-    for (int round = 0; round < 2; round++) {
-        for (int64_t i = 0; i < r->count_count; i++) {
-            const onnx_count *c = &r->counts[i];
-            int64_t *place = NULL;
-            if (is_computed(c)) {
-                continue;
-            }
-            CHECK(count_place(r->file, c, list, &place));
-            if (round == 1 && *place != numbers[i]) {
-                return error_set(GRAIL_ERROR_UNSUPPORTED,
-                                 "the constant '%s' counts channels for several nodes, which keep "
-                                 "other numbers; give each a constant of its own",
-                                 c->tensor < 0 ? c->attribute->name
-                                               : r->file->tensors[c->tensor].view.name);
-            }
-            *differ = *differ || *place != numbers[i];
-            *place = numbers[i];
-        }
-    }
-    return GRAIL_OK;
-}
-
-static grail_status set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
-                               onnx_integer_list *list)
-{
-    grail_status status = GRAIL_OK;
-    int64_t *dense = NULL;
-    int64_t *numbers = NULL;
-    TRY(memory_new(&dense, (size_t)r->g->value_count, sizeof dense[0]));
-    TRY(memory_new(&numbers, (size_t)r->count_count + 1, sizeof numbers[0]));
-    TRY(graph_widths(r->g, dense));
-    for (int64_t i = 0; i < r->count_count; i++) {
-        r->node = &r->file->nodes[r->counts[i].node];
-        TRY(onnx_in_node(r, narrow_number(r, &r->counts[i], dense, narrow, list, &numbers[i])));
-    }
-    TRY(put_numbers(r, numbers, differ, list));
-out:
-    memory_free(dense);
-    memory_free(numbers);
-    return status;
-}
 
 static grail_status keep_values(const int64_t *values, int64_t count, onnx_integer_list *list)
 {
@@ -663,7 +378,7 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
     TRY(read_network(weights, &r));
     TRY(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]));
     TRY(graph_widths(narrowed, widths));
-    TRY(error_in(set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
+    TRY(error_in(onnx_set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
     if (!differ) {
         onnx_integer_list_fini(out);
     }

@@ -1,0 +1,14 @@
+/* The integers of an ONNX file that count channels, in a narrowed network. */
+#ifndef GRAIL_ARCH_ONNX_COUNTS_H
+#define GRAIL_ARCH_ONNX_COUNTS_H
+
+#include "arch/onnx_nodes.h"
+#include "format/onnx/onnx_weights.h"
+
+/** Adds to the list those of the dense network that was read, as the widths narrow[values] want
+ * them; *differ: whether any does. What would have to differ for two nodes, or is computed from
+ * numbers that do not follow, is GRAIL_ERROR_UNSUPPORTED by the node's name. */
+grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
+                             onnx_integer_list *list) GRAIL_MUST_CHECK;
+
+#endif
