@@ -79,25 +79,7 @@ PYTHON
 same_logits() {
     rm -f own.safetensors
     "$grail" logits "$1" --pixels "$pixels" -o own.safetensors --quiet 2>stderr || fail "$(cat stderr)"
-    "$python" - "$pixels" "$1" <<'PYTHON' || fail "logits of $1 differ"
-import json, struct, sys
-import numpy, onnxruntime
-
-def read(path, name):
-    data = open(path, "rb").read()
-    size = struct.unpack("<Q", data[:8])[0]
-    entry = json.loads(data[8:8 + size])[name]
-    begin, end = entry["data_offsets"]
-    return numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
-
-session = onnxruntime.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
-pixels = numpy.ascontiguousarray(read(sys.argv[1], "pixels").transpose(0, 3, 1, 2))
-expected = session.run(None, {"pixels": pixels})[0]
-own = read("own.safetensors", "logits")
-own = own.transpose(0, 3, 1, 2) if own.ndim == 4 else own
-difference = abs(expected - own).max() / abs(expected).max()
-sys.exit(not difference < 1e-5)
-PYTHON
+    "$python" "$source_dir/tests/cli/compare_onnx.py" "$1" "$pixels" own.safetensors || fail "logits of $1 differ"
 }
 
 narrow_other() {

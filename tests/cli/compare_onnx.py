@@ -1,0 +1,38 @@
+"""Compares all outputs of an ONNX file that ONNX Runtime computes with those that grail logits wrote, to 1e-5 of the
+largest value, or of 1 where all are smaller. An output "probabilities" is the softmax of logits.
+
+usage: compare_onnx.py MODEL PIXELS.safetensors LOGITS.safetensors
+"""
+import json
+import struct
+import sys
+
+import numpy
+import onnxruntime
+
+
+def read(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        tensors[name] = numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
+    return tensors
+
+
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+pixels = numpy.ascontiguousarray(read(sys.argv[2])["pixels"].transpose(0, 3, 1, 2))
+written = read(sys.argv[3])
+for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
+    ours = next(iter(written.values())) if len(session.get_outputs()) == 1 else written[output.name]
+    ours = ours.transpose(0, 3, 1, 2) if ours.ndim == 4 else ours  # channels last, as the pixels
+    if output.name == "probabilities":
+        ours = numpy.exp(ours - ours.max(1, keepdims=True))
+        ours /= ours.sum(1, keepdims=True)
+    difference = abs(theirs - ours).max() / max(1, abs(theirs).max())
+    if not difference < 1e-5:
+        sys.exit(f"{sys.argv[1]}: {output.name} differs by {difference}")
