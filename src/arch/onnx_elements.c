@@ -24,13 +24,21 @@ grail_status onnx_read_batch_norm(onnx_reading *r)
     return onnx_give_node(r, &n, *x);
 }
 
+/* *x <- a function of its own elements, which the node at hand goes on with. */
+static grail_status activate(onnx_reading *r, activation_kind kind, onnx_known *x)
+{
+    node n = onnx_plain(NODE_ACTIVATION, x, NULL);
+    n.activation = kind;
+    return graph_add_node(r->g, &n, &x->value);
+}
+
 static grail_status add_activation(onnx_reading *r, activation_kind kind)
 {
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 0, &x));
-    node n = onnx_plain(NODE_ACTIVATION, x, NULL);
-    n.activation = kind;
-    return onnx_give_node(r, &n, *x);
+    onnx_known y = *x;
+    CHECK(activate(r, kind, &y));
+    return onnx_give(r, 0, y);
 }
 
 grail_status onnx_read_relu(onnx_reading *r)
@@ -105,9 +113,7 @@ grail_status onnx_read_elu(onnx_reading *r)
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 0, &x));
     onnx_known y = *x;
-    node n = onnx_plain(NODE_ACTIVATION, x, NULL);
-    n.activation = ACTIVATION_ELU;
-    CHECK(graph_add_node(r->g, &n, &y.value));
+    CHECK(activate(r, ACTIVATION_ELU, &y));
     return alpha == 1.0 ? onnx_give(r, 0, y) : add_slope(r, y, alpha);
 }
 
@@ -129,15 +135,11 @@ grail_status onnx_read_prelu(onnx_reading *r)
 /* x tanh(softplus(x)) */
 grail_status onnx_read_mish(onnx_reading *r)
 {
-    static const activation_kind parts[] = {ACTIVATION_SOFTPLUS, ACTIVATION_TANH};
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 0, &x));
     onnx_known gate = *x;
-    for (int i = 0; i < 2; i++) {
-        node n = onnx_plain(NODE_ACTIVATION, &gate, NULL);
-        n.activation = parts[i];
-        CHECK(graph_add_node(r->g, &n, &gate.value));
-    }
+    CHECK(activate(r, ACTIVATION_SOFTPLUS, &gate));
+    CHECK(activate(r, ACTIVATION_TANH, &gate));
     const node n = onnx_plain(NODE_MULTIPLY, x, &gate);
     return onnx_give_node(r, &n, *x);
 }
@@ -148,10 +150,8 @@ grail_status onnx_read_hard_swish(onnx_reading *r)
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 0, &x));
     onnx_known gate = *x;
-    node n = onnx_plain(NODE_ACTIVATION, x, NULL);
-    n.activation = ACTIVATION_HARD_SIGMOID;
-    CHECK(graph_add_node(r->g, &n, &gate.value));
-    n = onnx_plain(NODE_MULTIPLY, x, &gate);
+    CHECK(activate(r, ACTIVATION_HARD_SIGMOID, &gate));
+    const node n = onnx_plain(NODE_MULTIPLY, x, &gate);
     return onnx_give_node(r, &n, *x);
 }
 

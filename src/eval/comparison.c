@@ -1,5 +1,7 @@
 #include "eval/comparison.h"
 
+#include "exec/next_token.h"
+
 #include <math.h>
 
 static double log_sum_exp(const float *logits, int64_t count)
@@ -13,15 +15,6 @@ static double log_sum_exp(const float *logits, int64_t count)
         sum += exp((double)logits[i] - largest);
     }
     return largest + log(sum);
-}
-
-int64_t index_of_largest(const float *logits, int64_t count)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++) {
-        best = logits[i] > logits[best] ? i : best;
-    }
-    return best;
 }
 
 static void add_row(const float *a, const float *b, int64_t count, comparison_sums *sums)

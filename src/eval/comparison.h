@@ -12,9 +12,6 @@ typedef struct comparison_sums {
     int64_t same_top, rows;
 } comparison_sums;
 
-/** The first of the largest of values[count]. */
-int64_t index_of_largest(const float *values, int64_t count);
-
 /** Adds the rows of left and right[rows, width], both logits; KL is that of right from left. */
 grail_status comparison_add(matrix left, matrix right, comparison_sums *sums) GRAIL_MUST_CHECK;
 

@@ -5,6 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+int64_t index_of_largest(const float *values, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++) {
+        best = values[i] > values[best] ? i : best;
+    }
+    return best;
+}
+
 typedef struct candidate {
     double weight; /* in proportion to its probability */
     int32_t id;
@@ -61,10 +70,7 @@ grail_status next_token(const token_choice *o, const float *logits, int64_t coun
     grail_status status = GRAIL_OK;
     candidate *all = NULL;
     double sum = 0.0;
-    int64_t largest = 0;
-    for (int64_t i = 1; i < count; i++) {
-        largest = logits[i] > logits[largest] ? i : largest;
-    }
+    const int64_t largest = index_of_largest(logits, count);
     if (o->temperature <= 0.0) {
         *out = (int32_t)largest;
         return GRAIL_OK;

@@ -4,6 +4,9 @@
 
 #include "base/random.h"
 
+/** Index of the largest of values[count], the first of equal ones. */
+int64_t index_of_largest(const float *values, int64_t count);
+
 typedef struct token_choice {
     double temperature; /* 0: the most likely one */
     double top_p;       /* 0: all */
