@@ -1,8 +1,7 @@
 /* Graphs of ONNX files: what is refused, and by which name. The sound ones are in
  * tests/golden/test_vision_onnx.c and tests/cli/test_onnx.sh. */
-#include "unit/format/onnx_bytes.h"
+#include "unit/arch/onnx_lab.h"
 
-#include "arch/model.h"
 #include "arch/onnx_nodes.h"
 #include "support/json_memory.h"
 
@@ -90,20 +89,10 @@ static void put_network(buffer *nodes, const network *n)
 /* Writes the network and opens it. */
 static grail_status open_network(const char *directory, const network *n)
 {
-    char path[512];
     buffer nodes;
-    buffer model;
-    grail_model *opened = NULL;
     buffer_init(&nodes, 1 << 16);
-    buffer_init(&model, 1 << 16);
     put_network(&nodes, n);
-    put_model(&model, &nodes, 17, NO_MORE);
-    snprintf(path, sizeof path, "%s/net.onnx", directory);
-    support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
-    const grail_status status = grail_model_open(path, &opened);
-    grail_model_close(opened);
-    remove(path);
-    buffer_fini(&model);
+    const grail_status status = open_onnx_graph(directory, &nodes, 17, NULL);
     buffer_fini(&nodes);
     return status;
 }

@@ -1,8 +1,7 @@
 /* Which nodes of ONNX files are left to ONNX Runtime: networks whose files declare the shapes that
  * are asked for, so that no library is needed. */
-#include "unit/format/onnx_bytes.h"
+#include "unit/arch/onnx_lab.h"
 
-#include "arch/model.h"
 #include "support/json_memory.h"
 
 #include <stdio.h>
@@ -95,17 +94,10 @@ static void put_network(buffer *out, const network *n)
 /* Writes the network and opens it. */
 static grail_status open_network(const char *directory, const network *n, grail_model **out)
 {
-    char path[512];
     buffer body;
-    buffer model;
     buffer_init(&body, 1 << 16);
-    buffer_init(&model, 1 << 16);
     put_network(&body, n);
-    put_model(&model, &body, 17, NO_MORE);
-    snprintf(path, sizeof path, "%s/net.onnx", directory);
-    support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
-    const grail_status status = grail_model_open(path, out);
-    buffer_fini(&model);
+    const grail_status status = open_onnx_graph(directory, &body, 17, out);
     buffer_fini(&body);
     return status;
 }

@@ -1,8 +1,7 @@
 /* Numbers that an ONNX file computes from sizes: which targets are understood, and what is refused
  * by the node's name. The sound networks are in tests/golden/test_vision_onnx.c. */
-#include "unit/format/onnx_bytes.h"
+#include "unit/arch/onnx_lab.h"
 
-#include "arch/model.h"
 #include "support/json_memory.h"
 
 #include <stdio.h>
@@ -109,20 +108,10 @@ static void put_network(buffer *nodes, const sizes *s)
 
 static grail_status open_network(const char *directory, const sizes *s)
 {
-    char path[512];
     buffer nodes;
-    buffer model;
-    grail_model *opened = NULL;
     buffer_init(&nodes, 1 << 16);
-    buffer_init(&model, 1 << 16);
     put_network(&nodes, s);
-    put_model(&model, &nodes, 12, NO_MORE);
-    snprintf(path, sizeof path, "%s/net.onnx", directory);
-    support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
-    const grail_status status = grail_model_open(path, &opened);
-    grail_model_close(opened);
-    remove(path);
-    buffer_fini(&model);
+    const grail_status status = open_onnx_graph(directory, &nodes, 12, NULL);
     buffer_fini(&nodes);
     return status;
 }

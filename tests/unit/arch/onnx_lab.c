@@ -1,0 +1,22 @@
+#include "unit/arch/onnx_lab.h"
+
+#include <stdio.h>
+
+grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t opset,
+                             grail_model **out)
+{
+    char path[512];
+    buffer model;
+    grail_model *opened = NULL;
+    buffer_init(&model, 1 << 16);
+    put_model(&model, body, opset, NO_MORE);
+    snprintf(path, sizeof path, "%s/net.onnx", directory);
+    support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
+    const grail_status status = grail_model_open(path, out == NULL ? &opened : out);
+    grail_model_close(opened);
+    if (out == NULL) {
+        remove(path);
+    }
+    buffer_fini(&model);
+    return status;
+}
