@@ -26,6 +26,7 @@ struct onnx_barriers {
     int64_t *stack;    /* [nodes] of that search */
     int64_t search, steps, readings;
     bool has_grown; /* in this reading */
+    bool has_size;  /* the images have one, and so has what follows from them */
     bool is_last;   /* reading, which makes regions */
 };
 
@@ -93,6 +94,7 @@ void onnx_barriers_begin(onnx_reading *r, int64_t input)
     onnx_barriers *b = r->barriers;
     b->input = input;
     b->has_grown = false;
+    b->has_size = r->g->image.height > 0;
     b->follows[input] = true;
     for (int64_t i = 0; i < b->file->node_count; i++) {
         const onnx_file_node *n = &b->file->nodes[i];
@@ -193,6 +195,9 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     }
     const int channels = region_channels(v->rank);
     *is_sure = *is_sure && v->shape[channels] > 0;
+    for (int d = 1; b->has_size && d < v->rank; d++) {
+        *is_sure = *is_sure && v->shape[d] > 0;
+    }
     set_shape(&k, v->rank, *is_sure ? v->shape[channels] : 0, v->shape);
     return k;
 }
