@@ -226,18 +226,81 @@ static grail_status check_whole(const onnx_known *k)
                                   "for which grail has no row");
 }
 
+/* The output that this value is, or their number. */
+static int find_output(const graph *g, int value)
+{
+    int i = 0;
+    while (i < g->output_count && g->outputs[i].value != value) {
+        i++;
+    }
+    return i;
+}
+
+/* One that stands for others already becomes an output by itself. */
+static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logits)
+{
+    graph *g = r->g;
+    const onnx_known *k = &r->values[value];
+    const bool logits = may_be_logits && is_logits(r, k);
+    const int i = find_output(g, k->value);
+    if (i < g->output_count && g->outputs[i].stands_for != NULL) {
+        g->outputs[i].is_logits = logits;
+    } else {
+        onnx_note_read(r, value);
+        CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
+    }
+    if (g->outputs[0].value == k->value) {
+        g->classes = g->outputs[0].is_logits ? k->width : 0;
+        g->before_softmax = g->before_softmax || k->form == ONNX_PROBABILITIES;
+    }
+    return GRAIL_OK;
+}
+
+/* An output that no value of the graph can be, such as a list of boxes or the classes by number:
+ * what the last nodes read that lead to it becomes an output in its place. *any <- whether there
+ * is such a value. */
+static grail_status read_sources(onnx_reading *r, int64_t output, bool *any)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_value *v = &r->file->values[output];
+    int64_t *sources = NULL;
+    int64_t count = 0;
+    r->node = &r->file->nodes[v->node];
+    TRY(onnx_find_sources(r, &sources, &count));
+    const bool ranks = onnx_node_is(r->node, "ArgMax") || onnx_node_is(r->node, "TopK");
+    *any = false;
+    for (int64_t s = 0; s < count; s++) {
+        const int value = r->values[sources[s]].value;
+        const int i = find_output(r->g, value);
+        if (value != r->g->input) {
+            TRY(i < r->g->output_count ? GRAIL_OK : add_output(r, sources[s], ranks));
+            TRY(graph_stand_for(r->g, i, v->name));
+            *any = true;
+        }
+    }
+out:
+    memory_free(sources);
+    return status;
+}
+
 /* Adds an output, and the nodes that it needs. */
 static grail_status read_output(onnx_reading *r, int64_t output)
 {
     const onnx_value *v = &r->file->values[output];
     onnx_known *k = &r->values[output];
+    bool any = false;
     CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
-    onnx_note_read(r, output);
     CHECK(onnx_settle(r, k));
     if (v->node >= 0 && !onnx_is_opaque(r, v->node) && k->value != GRAPH_NONE &&
         check_whole(k) != GRAIL_OK) {
         CHECK(onnx_refuse_node(r, v->node)); /* all is read again, without this node */
         return graph_add_output(r->g, r->g->input, v->name, false);
+    }
+    if (v->node >= 0 && (k->value == GRAPH_NONE || onnx_is_padded(k))) {
+        CHECK(read_sources(r, output, &any));
+    }
+    if (any) {
+        return GRAIL_OK;
     }
     CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
     if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
@@ -249,7 +312,7 @@ static grail_status read_output(onnx_reading *r, int64_t output)
                          : k->value == GRAPH_NONE ? "a constant"
                                                   : "zeros around another value");
     }
-    return graph_add_output(r->g, k->value, v->name, is_logits(r, k));
+    return add_output(r, output, true);
 }
 
 static grail_status read_outputs(onnx_reading *r)
@@ -264,10 +327,7 @@ static grail_status read_outputs(onnx_reading *r)
     for (int64_t i = 0; i < f->output_count; i++) {
         CHECK(read_output(r, f->outputs[i]));
     }
-    CHECK(refuse_others(r));
-    r->g->classes = r->g->outputs[0].is_logits ? r->values[f->outputs[0]].width : 0;
-    r->g->before_softmax = r->values[f->outputs[0]].form == ONNX_PROBABILITIES;
-    return GRAIL_OK;
+    return refuse_others(r);
 }
 
 static void forget_numbers(onnx_reading *r)

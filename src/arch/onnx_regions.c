@@ -439,6 +439,16 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
     return GRAIL_OK;
 }
 
+grail_status onnx_find_sources(onnx_reading *r, int64_t **values, int64_t *count)
+{
+    cone c = {0};
+    const grail_status status = find_cone(r, true, &c);
+    *values = c.inputs;
+    *count = c.input_count;
+    memory_free(c.nodes);
+    return status;
+}
+
 /* Makes the node of the last of its inputs a part of it, so that it reads what that reads: in the
  * end the images alone. */
 static grail_status enlarge(onnx_reading *r, const cone *c)
