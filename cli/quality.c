@@ -20,8 +20,7 @@
 typedef struct measurement {
     grail_model *dense, *narrow;
     grail_model *given;   /* what was healed; NULL where `dense` was cut */
-    grail_images *images; /* NULL: text, or images of which outputs are compared */
-    bool of_images;
+    grail_images *images; /* NULL: text */
     quality *found;
     const char *now; /* which network runs */
 } measurement;
@@ -39,7 +38,8 @@ static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
     print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
-                   (long long)p->passed, (long long)p->total, m->of_images ? "images" : "windows");
+                   (long long)p->passed, (long long)p->total,
+                   m->images != NULL ? "images" : "windows");
     if (p->done == p->total) {
         print_progress_end();
     }
@@ -119,8 +119,8 @@ static grail_status measure_vectors(measurement *m, const grail_model *model, bo
     memcpy(q->pooling, c.pooling, sizeof q->pooling);
     *out = (quality_value){.value = c.mean_cosine,
                            .error = c.cosine_interval,
-                           .nearest = c.same_nearest,
-                           .nearest_error = c.nearest_interval};
+                           .same = c.same_nearest,
+                           .same_error = c.nearest_interval};
     return interrupt_came() != 0 ? GRAIL_ERROR_CANCELLED : GRAIL_OK;
 }
 
@@ -167,7 +167,10 @@ static grail_status measure_outputs(measurement *m, const grail_model *model, bo
     q->samples = c.compared;
     q->samples_name = "images";
     keep_names(q->output_count, outputs);
-    *out = (quality_value){.value = c.relative_error, .error = (double)NAN, .outputs = outputs};
+    *out = (quality_value){.value = c.relative_error,
+                           .error = (double)NAN,
+                           .same = c.top1_agreement,
+                           .outputs = outputs};
     for (int64_t i = 0; i < q->output_count; i++) {
         out->worst = outputs[i].relative_error == c.relative_error && out->worst == NULL
                          ? outputs[i].name
@@ -186,10 +189,8 @@ static grail_status measure(measurement *m, const char *now, const grail_model *
                                                   : measure_text(m, model, plain, out);
 }
 
-static const quality_value not_measured = {.value = (double)NAN,
-                                           .error = (double)NAN,
-                                           .nearest = (double)NAN,
-                                           .nearest_error = (double)NAN};
+static const quality_value not_measured = {
+    .value = (double)NAN, .error = (double)NAN, .same = (double)NAN, .same_error = (double)NAN};
 
 /* What is compared with the dense network has no measure of its own there. */
 static bool is_compared(quality_kind measure)
@@ -217,26 +218,26 @@ static grail_status measure_all(measurement *m)
     return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result) : status;
 }
 
-/* The data are read, and the networks run, as in the run itself. */
-static grail_status begin_measuring(const grail_model *dense, quality_kind *out)
+/* The data are read, and the networks run, as in the run itself. *images is owned: of a network
+ * that reads some. */
+static grail_status begin_measuring(const grail_model *dense, quality_kind *out,
+                                    grail_images **images)
 {
     grail_model_facts facts = {0};
     asked.text = asked.compress.read.text;
     asked.text.path = asked.data;
     asked.compute.backend = asked.compress.run.backend;
     asked.compute.precision = asked.compress.run.precision;
-    const grail_status status = grail_model_describe(dense, &facts);
-    const bool classifies = facts.classes > 1 && facts.outputs == 1;
-    *out = facts.reads_images != 0     ? (classifies ? QUALITY_TOP1 : QUALITY_OUTPUTS)
-           : facts.gives_features != 0 ? QUALITY_COSINE
-                                       : QUALITY_PERPLEXITY;
+    grail_status status = grail_model_describe(dense, &facts);
+    *out = facts.gives_features != 0 ? QUALITY_COSINE : QUALITY_PERPLEXITY;
+    if (status == GRAIL_OK && facts.reads_images != 0) {
+        const grail_image_source source = images_source();
+        status = grail_images_open(dense, &source, images);
+        const bool has_classes = facts.classes > 1 && facts.outputs == 1 && status == GRAIL_OK &&
+                                 grail_images_labelled(*images) > 0;
+        *out = has_classes ? QUALITY_TOP1 : QUALITY_OUTPUTS;
+    }
     return status;
-}
-
-static grail_status open_images(const grail_model *dense, grail_images **out)
-{
-    const grail_image_source source = images_source();
-    return grail_images_open(dense, &source, out);
 }
 
 static grail_status open_networks(const char *result, measurement *m)
@@ -251,11 +252,7 @@ static grail_status open_networks(const char *result, measurement *m)
         status = shared_options_open_model(result, &m->narrow);
     }
     if (status == GRAIL_OK) {
-        status = begin_measuring(m->dense, &m->found->measure);
-    }
-    m->of_images = m->found->measure == QUALITY_TOP1 || m->found->measure == QUALITY_OUTPUTS;
-    if (status == GRAIL_OK && m->found->measure == QUALITY_TOP1) {
-        status = open_images(m->dense, &m->images);
+        status = begin_measuring(m->dense, &m->found->measure, &m->images);
     }
     return status;
 }
@@ -281,16 +278,13 @@ static grail_status quality_measure(const char *result, quality *out)
     return status;
 }
 
-static grail_status try_images(const grail_model *model, quality_forecast *out)
+static grail_status try_images(const grail_model *model, const grail_images *images,
+                               quality_forecast *out)
 {
     enum { TRIED = 64 };
     grail_accuracy a = {0};
-    grail_images *images = NULL;
-    grail_status status = open_images(model, &images);
-    if (status == GRAIL_OK) {
-        status = grail_accuracy_describe(model, images, asked.image_count, &a);
-        *out = (quality_forecast){.samples_name = "images", .samples = a.images};
-    }
+    grail_status status = grail_accuracy_describe(model, images, asked.image_count, &a);
+    *out = (quality_forecast){.samples_name = "images", .samples = a.images};
     if (status == GRAIL_OK && asked.compress.output.dry_run == 0) {
         const int64_t held = grail_images_count(images);
         status = grail_accuracy_measure(model, images, held < TRIED ? held : TRIED, &asked.compute,
@@ -300,7 +294,6 @@ static grail_status try_images(const grail_model *model, quality_forecast *out)
         print_class_warnings(asked.data, &a, false);
         snprintf(out->class_notice, sizeof out->class_notice, "%s", a.class_notice);
     }
-    grail_images_close(images);
     return status;
 }
 
@@ -329,21 +322,17 @@ static grail_status try_vectors(const grail_model *model, quality_forecast *out)
                : grail_verify(model, model, &asked.text, 1, &asked.compute, NULL, NULL, &c);
 }
 
-static grail_status try_outputs(const grail_model *model, quality_forecast *out)
+static grail_status try_outputs(const grail_model *model, const grail_images *images,
+                                quality_forecast *out)
 {
     grail_comparison c = {0};
-    grail_images *images = NULL;
     const grail_image_source source = images_source();
-    grail_status status = grail_images_open(model, &source, &images);
-    if (status == GRAIL_OK) {
-        const int64_t all = grail_images_count(images);
-        const int64_t most = asked.image_count;
-        *out = (quality_forecast){.samples_name = "images",
-                                  .samples = most > 0 && most < all ? most : all};
-    }
-    grail_images_close(images);
-    return status != GRAIL_OK || asked.compress.output.dry_run != 0
-               ? status
+    const int64_t all = grail_images_count(images);
+    const int64_t most = asked.image_count;
+    *out = (quality_forecast){.samples_name = "images",
+                              .samples = most > 0 && most < all ? most : all};
+    return asked.compress.output.dry_run != 0
+               ? GRAIL_OK
                : grail_verify_images(model, model, &source, 1, &asked.compute, NULL, NULL, &c);
 }
 
@@ -355,13 +344,15 @@ int quality_try(quality_forecast *out)
     if (asked.data == NULL) {
         return EXIT_OK;
     }
-    grail_status status = begin_measuring(model, &kind);
+    grail_images *images = NULL;
+    grail_status status = begin_measuring(model, &kind, &images);
     if (status == GRAIL_OK) {
-        status = kind == QUALITY_TOP1      ? try_images(model, out)
+        status = kind == QUALITY_TOP1      ? try_images(model, images, out)
                  : kind == QUALITY_COSINE  ? try_vectors(model, out)
-                 : kind == QUALITY_OUTPUTS ? try_outputs(model, out)
+                 : kind == QUALITY_OUTPUTS ? try_outputs(model, images, out)
                                            : try_text(model, out);
     }
+    grail_images_close(images);
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
 
@@ -388,6 +379,9 @@ static void format_value(quality_kind measure, const quality_value *v, bool row,
         char name[200];
         put_name(v->worst, name, sizeof name);
         append_text(text, size, row ? " | `%s`" : " (worst output: %s)", name);
+        if (!isnan(v->same)) {
+            append_text(text, size, row ? " | %.1f" : ", same class %.1f %%", 100.0 * v->same);
+        }
         return;
     }
     snprintf(text, size, "%s%.4f",
@@ -398,9 +392,9 @@ static void format_value(quality_kind measure, const quality_value *v, bool row,
     if (!isnan(v->error)) { /* as of one document */
         append_text(text, size, " +- %.4f", v->error);
     }
-    if (measure == QUALITY_COSINE && !isnan(v->nearest)) {
+    if (measure == QUALITY_COSINE && !isnan(v->same)) {
         append_text(text, size, row ? " | %.1f +- %.1f" : ", same nearest one %.1f %% +- %.1f",
-                    100.0 * v->nearest, 100.0 * v->nearest_error);
+                    100.0 * v->same, 100.0 * v->same_error);
     } else if (measure == QUALITY_COSINE && row) {
         append_text(text, size, " | -");
     }
@@ -408,7 +402,7 @@ static void format_value(quality_kind measure, const quality_value *v, bool row,
 
 static void print_value(const char *what, quality_kind measure, const quality_value *v)
 {
-    char text[128];
+    char text[320];
     if (isnan(v->value)) {
         print_out("  %-10s -  (units were folded into others)\n", what);
     } else {
@@ -427,7 +421,7 @@ static const char *base_name(const char *path)
 static void put_row(const char *what, quality_kind measure, const quality_value *v, char *text,
                     size_t size)
 {
-    char value[128];
+    char value[320];
     if (!isnan(v->value)) {
         format_value(measure, v, true, value, sizeof value);
         append_text(text, size, "| %s | %s |\n", what, value);
@@ -448,8 +442,10 @@ static void put_head(const quality *q, const char *name, char *text, size_t size
         snprintf(
             text, size,
             "Outputs of the %lld images of `%s`, compared with those of the dense network; the "
-            "largest of their relative errors:\n\n| | relative error | output |\n|---|---|---|\n",
-            (long long)q->samples, name);
+            "largest of their relative errors:\n\n| | relative error | output "
+            "|%s\n|---|---|---|%s\n",
+            (long long)q->samples, name, isnan(q->result.same) ? "" : " same class, % |",
+            isnan(q->result.same) ? "" : "---|");
         return;
     }
     snprintf(text, size, "On `%s`:\n\n| | %s |\n|---|---|\n", name,
@@ -587,6 +583,9 @@ static json_t *add_outputs(const quality *q, json_t *object)
         json_object_set_new(object, "images", json_integer(q->samples));
         json_object_set_new(object, "worst", json_text(q->result.worst));
         json_object_set_new(object, "outputs", outputs_json(q->output_count, q->result.outputs));
+        json_object_set_new(object, q->is_healed ? "narrow_same_class" : "plain_same_class",
+                            json_number(q->before.same));
+        json_object_set_new(object, "result_same_class", json_number(q->result.same));
     }
     return object;
 }
@@ -598,10 +597,9 @@ static json_t *add_vectors(const quality *q, json_t *object)
         json_object_set_new(object, q->samples_name, json_integer(q->samples));
         json_object_set_new(object, "result_interval", json_number(q->result.error));
         json_object_set_new(object, q->is_healed ? "narrow_nearest" : "plain_nearest",
-                            json_number(q->before.nearest));
-        json_object_set_new(object, "result_nearest", json_number(q->result.nearest));
-        json_object_set_new(object, "result_nearest_interval",
-                            json_number(q->result.nearest_error));
+                            json_number(q->before.same));
+        json_object_set_new(object, "result_nearest", json_number(q->result.same));
+        json_object_set_new(object, "result_nearest_interval", json_number(q->result.same_error));
     }
     return object;
 }

@@ -29,9 +29,9 @@ typedef struct seen_data {
     int64_t images, measured; /* so many of the measured images; 0 for text, or if not recorded */
 } seen_data;
 
-/** What is measured: of a network with logits the perplexity, of images the accuracy, of an encoder
- * of text how near its vectors of documents are to the dense network's, of other networks of images
- * the relative error of their outputs. */
+/** What is measured: of a network with logits the perplexity, of images with classes the accuracy,
+ * of an encoder of text how near its vectors of documents are to the dense network's, of other
+ * networks of images, and where no image has a class, the relative error of their outputs. */
 typedef enum quality_kind {
     QUALITY_PERPLEXITY,
     QUALITY_TOP1,
@@ -43,8 +43,9 @@ typedef enum quality_kind {
  * interval or its standard error. NaN where it was not measured. */
 typedef struct quality_value {
     double value, error;
-    double nearest,
-        nearest_error; /* of an encoder: the share of documents with the same nearest one */
+    double same,
+        same_error;    /* of an encoder: the share of documents with the same nearest one; of
+                          outputs: that of images with the same class as the dense network's */
     const char *worst; /* the output that the relative error is of */
     grail_output_comparison *outputs; /* [output_count of quality], or NULL; owned */
 } quality_value;

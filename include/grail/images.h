@@ -86,6 +86,8 @@ GRAIL_API grail_status grail_images_open(const grail_model *model, const grail_i
                                          grail_images **out) GRAIL_MUST_CHECK;
 GRAIL_API void grail_images_close(grail_images *images); /* NULL is allowed */
 GRAIL_API int64_t grail_images_count(const grail_images *images);
+/** How many of them have a class. */
+GRAIL_API int64_t grail_images_labelled(const grail_images *images);
 
 /**
  * i-th preset name, NULL beyond the last: "cifar", "cifar-imagenet" and "cifar-plain" differ in the

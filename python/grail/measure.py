@@ -26,7 +26,8 @@ Measure = Union[Perplexity, Accuracy, Comparison]
 class Quality:
     """The dense network, what was before the repair, and the result, on the same samples. `before`
     is the plain cut (None where units were folded), or what was healed. Networks of images that are
-    no classifiers are compared with the dense one, which has no measure of its own then."""
+    no classifiers, or whose images have no classes, are compared with the dense one, which has no
+    measure of its own then."""
 
     dense: Measure | None
     before: Measure | None
@@ -71,12 +72,6 @@ def _seen_share(measured: Measure) -> float:
     if measured.is_calibration and not (of_images and recorded > 0):
         return 1.0
     return found / recorded if recorded > 0 else 0.0
-
-
-def compares(model: Model) -> bool:
-    """Whether networks like this are compared with the dense one: of images, and no classifiers."""
-    facts = model.facts
-    return facts.reads_images and (facts.classes < 2 or facts.outputs > 1)
 
 
 def compare_outputs(
@@ -159,14 +154,23 @@ class Evaluation:
         check(lib.grail_images_open(model._model, source, opened), {**FIELDS, "path": "data"})
         return ffi.gc(opened[0], lib.grail_images_close)
 
+    def _compares(self, model: Model) -> bool:
+        """Whether outputs are compared with the dense network's: of no classifier, or of images
+        without classes."""
+        facts = model.facts
+        if not facts.reads_images:
+            return False
+        images = self._images(model, [])
+        return facts.classes < 2 or facts.outputs > 1 or lib.grail_images_labelled(images) == 0
+
     def check(self, model: Model) -> None:
         """Reads and checks the samples, before a long run."""
         keep: list[Any] = []
         self.samples.check(model)
         most = self._most(model.facts.reads_images)
-        if compares(model):
-            self._images(model, keep)
-        elif model.facts.reads_images:
+        if self._compares(model):
+            return
+        if model.facts.reads_images:
             accuracy = ffi.new("grail_accuracy *")
             images = self._images(model, keep)
             check(lib.grail_accuracy_describe(model._model, images, most, accuracy), FIELDS)
@@ -216,7 +220,7 @@ class Evaluation:
         healed = teacher != ffi.NULL
         dense = Model(os.fsdecode(ffi.string(teacher)), set=model.set) if healed else model
 
-        compared = compares(dense)
+        compared = self._compares(dense)
 
         def measured(network: str, *networks: Model) -> Measure:
             watch.network = network
@@ -244,7 +248,9 @@ def _row(what: str, measured: Measure | None) -> str:
         return f"| {what} | {100 * measured.top1:.2f} +- {100 * measured.interval:.2f} |\n"
     if isinstance(measured, Comparison):
         worst = (measured.worst or "output").replace("`", "'")
-        return f"| {what} | {measured.relative_error:.4g} | `{worst}` |\n"
+        same = measured.top1_agreement
+        share = "" if same is None else f" {100 * same:.1f} |"
+        return f"| {what} | {measured.relative_error:.4g} | `{worst}` |{share}\n"
     return f"| {what} | {measured.perplexity:.4f} +- {measured.error:.4f} |\n"
 
 
@@ -254,6 +260,8 @@ def card(path: str, quality: Quality, healed: bool) -> bytes:
     columns = f"| | {measure} |\n|---|---|\n"
     if isinstance(quality.result, Comparison):
         columns = "| | relative error | output |\n|---|---|---|\n"
+        if quality.result.top1_agreement is not None:
+            columns = "| | relative error | output | same class, % |\n|---|---|---|---|\n"
     name = os.path.basename(path.rstrip("/")).replace("`", "'")
     before = "before it was healed" if healed else "the same units removed, nothing repaired"
     text = (

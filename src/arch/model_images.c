@@ -147,3 +147,12 @@ int64_t grail_images_count(const grail_images *images)
 {
     return image_set_count(images);
 }
+
+int64_t grail_images_labelled(const grail_images *images)
+{
+    int64_t labelled = 0;
+    for (int64_t i = 0; i < image_set_count(images); i++) {
+        labelled += image_set_label(images, i) >= 0 ? 1 : 0;
+    }
+    return labelled;
+}

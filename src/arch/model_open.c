@@ -507,6 +507,21 @@ out:
     return status;
 }
 
+static grail_status note_outputs(grail_model *m)
+{
+    for (int i = 0; i < m->graph->output_count; i++) {
+        const graph_output *o = &m->graph->outputs[i];
+        if (o->stands_for != NULL) {
+            CHECK(
+                model_add_notice(m,
+                                 "nodes that grail has no rows for make '%s' of '%.100s'; results "
+                                 "keep them, and what is compared is '%.100s'",
+                                 o->stands_for, o->name, o->name));
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status note_softmax(grail_model *m)
 {
     return m->graph->before_softmax
@@ -557,6 +572,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(note_place(o));
     CHECK(note_groups(m));
     CHECK(note_regions(m));
+    CHECK(note_outputs(m));
     CHECK(note_softmax(m));
     if (m->graph->input_kind == INPUT_IMAGES) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));

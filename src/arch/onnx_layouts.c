@@ -370,8 +370,8 @@ static grail_status multiply(product *p, int64_t size, bool per_sample)
     p->samples += per_sample ? 1 : 0;
     return size > 0 && !__builtin_mul_overflow(p->factor, size, &p->factor)
                ? GRAIL_OK
-               : onnx_misfit("moves sizes that are not known; declare the size of the images in "
-                             "the file");
+               : onnx_misfit("moves sizes that are not known; the settings height=N and width=N "
+                             "say how large the images are");
 }
 
 /* Puts sizes in the place of -1, and of 0 where that is the input's. */

@@ -130,6 +130,23 @@ out:
 
 /* -- the network ------------------------------------------------------------------------------- */
 
+/* What the file states of a size of the images, or else what was asked for; 0: neither. */
+static grail_status settle_size(const onnx_value *v, int dimension, const char *setting,
+                                int64_t asked, int64_t *out)
+{
+    const int64_t stated = v->rank != IMAGE_RANK     ? 1
+                           : v->shape[dimension] > 0 ? v->shape[dimension]
+                                                     : 0;
+    if (asked > 0 && stated > 0 && asked != stated) {
+        return error_set(
+            GRAIL_ERROR_ARGUMENT,
+            "the input '%.100s' has a %s of %lld, but the setting %s=%lld says another", v->name,
+            setting, (long long)stated, setting, (long long)asked);
+    }
+    *out = stated > 0 ? stated : asked;
+    return GRAIL_OK;
+}
+
 /* The images: [N, channels, H, W], where sizes may be left open, or one position [N, channels]. */
 static grail_status read_input(onnx_reading *r)
 {
@@ -150,20 +167,22 @@ static grail_status read_input(onnx_reading *r)
                          "ONNX with one, FLOAT [N, channels, height, width] or [N, channels]",
                          (long long)count, v == NULL ? "" : v->name);
     }
-    const int64_t height = !is_map ? 1 : v->shape[2] > 0 ? v->shape[2] : 0;
-    const int64_t width = !is_map ? 1 : v->shape[3] > 0 ? v->shape[3] : 0;
-    if ((height == 0) != (width == 0)) {
+    extent *image = &r->g->image;
+    CHECK(settle_size(v, 2, "height", r->asked.height, &image->height));
+    CHECK(settle_size(v, 3, "width", r->asked.width, &image->width));
+    if ((image->height == 0) != (image->width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' states one of height and width; state both", v->name);
+                         "the input '%.100s' leaves the %s of the images open, but not the other "
+                         "size; the setting %s=N says it",
+                         v->name, image->height == 0 ? "height" : "width",
+                         image->height == 0 ? "height" : "width");
     }
-    r->g->channels = v->shape[1];
-    r->g->image = (extent){height, width};
     r->g->channels = v->shape[1];
     r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = v->rank,
-                                    .one = height * width == 1,
+                                    .one = image->height * image->width == 1,
                                     .width = v->shape[1],
                                     .readers = r->values[input].readers};
     onnx_barriers_begin(r, input);
@@ -207,18 +226,81 @@ static grail_status check_whole(const onnx_known *k)
                                   "for which grail has no row");
 }
 
+/* The output that this value is, or their number. */
+static int find_output(const graph *g, int value)
+{
+    int i = 0;
+    while (i < g->output_count && g->outputs[i].value != value) {
+        i++;
+    }
+    return i;
+}
+
+/* One that stands for others already becomes an output by itself. */
+static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logits)
+{
+    graph *g = r->g;
+    const onnx_known *k = &r->values[value];
+    const bool logits = may_be_logits && is_logits(r, k);
+    const int i = find_output(g, k->value);
+    if (i < g->output_count && g->outputs[i].stands_for != NULL) {
+        g->outputs[i].is_logits = logits;
+    } else {
+        onnx_note_read(r, value);
+        CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
+    }
+    if (g->outputs[0].value == k->value) {
+        g->classes = g->outputs[0].is_logits ? k->width : 0;
+        g->before_softmax = g->before_softmax || k->form == ONNX_PROBABILITIES;
+    }
+    return GRAIL_OK;
+}
+
+/* An output that no value of the graph can be, such as a list of boxes or the classes by number:
+ * what the last nodes read that lead to it becomes an output in its place. *any <- whether there
+ * is such a value. */
+static grail_status read_sources(onnx_reading *r, int64_t output, bool *any)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_value *v = &r->file->values[output];
+    int64_t *sources = NULL;
+    int64_t count = 0;
+    r->node = &r->file->nodes[v->node];
+    TRY(onnx_find_sources(r, &sources, &count));
+    const bool ranks = onnx_node_is(r->node, "ArgMax") || onnx_node_is(r->node, "TopK");
+    *any = false;
+    for (int64_t s = 0; s < count; s++) {
+        const int value = r->values[sources[s]].value;
+        const int i = find_output(r->g, value);
+        if (value != r->g->input) {
+            TRY(i < r->g->output_count ? GRAIL_OK : add_output(r, sources[s], ranks));
+            TRY(graph_stand_for(r->g, i, v->name));
+            *any = true;
+        }
+    }
+out:
+    memory_free(sources);
+    return status;
+}
+
 /* Adds an output, and the nodes that it needs. */
 static grail_status read_output(onnx_reading *r, int64_t output)
 {
     const onnx_value *v = &r->file->values[output];
     onnx_known *k = &r->values[output];
+    bool any = false;
     CHECK(v->node < 0 || r->is_read[v->node] ? GRAIL_OK : read_behind(r, v->node));
-    onnx_note_read(r, output);
     CHECK(onnx_settle(r, k));
     if (v->node >= 0 && !onnx_is_opaque(r, v->node) && k->value != GRAPH_NONE &&
         check_whole(k) != GRAIL_OK) {
         CHECK(onnx_refuse_node(r, v->node)); /* all is read again, without this node */
         return graph_add_output(r->g, r->g->input, v->name, false);
+    }
+    if (v->node >= 0 && (k->value == GRAPH_NONE || onnx_is_padded(k))) {
+        CHECK(read_sources(r, output, &any));
+    }
+    if (any) {
+        return GRAIL_OK;
     }
     CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
     if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
@@ -230,7 +312,7 @@ static grail_status read_output(onnx_reading *r, int64_t output)
                          : k->value == GRAPH_NONE ? "a constant"
                                                   : "zeros around another value");
     }
-    return graph_add_output(r->g, k->value, v->name, is_logits(r, k));
+    return add_output(r, output, true);
 }
 
 static grail_status read_outputs(onnx_reading *r)
@@ -245,10 +327,7 @@ static grail_status read_outputs(onnx_reading *r)
     for (int64_t i = 0; i < f->output_count; i++) {
         CHECK(read_output(r, f->outputs[i]));
     }
-    CHECK(refuse_others(r));
-    r->g->classes = r->g->outputs[0].is_logits ? r->values[f->outputs[0]].width : 0;
-    r->g->before_softmax = r->values[f->outputs[0]].form == ONNX_PROBABILITIES;
-    return GRAIL_OK;
+    return refuse_others(r);
 }
 
 static void forget_numbers(onnx_reading *r)
@@ -300,10 +379,12 @@ static grail_status read_nodes(onnx_reading *r)
     return read_outputs(r);
 }
 
-static grail_status read_network(const checkpoint *weights, onnx_reading *r)
+/* asked: of the images, where the file leaves their size open; 0: any. */
+static grail_status read_network(const checkpoint *weights, extent asked, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
-    *r = (onnx_reading){.file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights)};
+    *r = (onnx_reading){
+        .file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights), .asked = asked};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");
@@ -325,10 +406,19 @@ static grail_status build(const architecture *self, const char *source, const js
                           const checkpoint *weights, graph **out)
 {
     (void)self;
-    (void)source;
-    (void)config;
+    enum { MOST_POSITIONS = 1 << 16 }; /* of a side */
     onnx_reading r;
-    const grail_status status = error_in(read_network(weights, &r), "%s", checkpoint_path(weights));
+    extent asked = {0, 0};
+    CHECK(json_get_integer(source, config, "height", 0, &asked.height));
+    CHECK(json_get_integer(source, config, "width", 0, &asked.width));
+    if (asked.height < 0 || asked.width < 0 || asked.height > MOST_POSITIONS ||
+        asked.width > MOST_POSITIONS) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "%s: the settings height=%lld and width=%lld are not between 1 and %d",
+                         source, (long long)asked.height, (long long)asked.width, MOST_POSITIONS);
+    }
+    const grail_status status =
+        error_in(read_network(weights, asked, &r), "%s", checkpoint_path(weights));
     if (status == GRAIL_OK) {
         *out = r.g;
         r.g = NULL;
@@ -375,7 +465,7 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
     if (checkpoint_onnx(weights) == NULL) {
         return GRAIL_OK;
     }
-    TRY(read_network(weights, &r));
+    TRY(read_network(weights, narrowed->image, &r));
     TRY(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]));
     TRY(graph_widths(narrowed, widths));
     TRY(error_in(onnx_set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
@@ -427,7 +517,7 @@ static const char *preset(const json_t *config)
     return json_string_value(json_object_get(config, "preset"));
 }
 
-static const char *const settings[] = {"preset", NULL};
+static const char *const settings[] = {"preset", "height", "width", NULL};
 
 const architecture architecture_onnx = {
     .name = "onnx",

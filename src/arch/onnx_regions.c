@@ -26,6 +26,7 @@ struct onnx_barriers {
     int64_t *stack;    /* [nodes] of that search */
     int64_t search, steps, readings;
     bool has_grown; /* in this reading */
+    bool has_size;  /* the images have one, and so has what follows from them */
     bool is_last;   /* reading, which makes regions */
 };
 
@@ -93,6 +94,7 @@ void onnx_barriers_begin(onnx_reading *r, int64_t input)
     onnx_barriers *b = r->barriers;
     b->input = input;
     b->has_grown = false;
+    b->has_size = r->g->image.height > 0;
     b->follows[input] = true;
     for (int64_t i = 0; i < b->file->node_count; i++) {
         const onnx_file_node *n = &b->file->nodes[i];
@@ -193,6 +195,9 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     }
     const int channels = region_channels(v->rank);
     *is_sure = *is_sure && v->shape[channels] > 0;
+    for (int d = 1; b->has_size && d < v->rank; d++) {
+        *is_sure = *is_sure && v->shape[d] > 0;
+    }
     set_shape(&k, v->rank, *is_sure ? v->shape[channels] : 0, v->shape);
     return k;
 }
@@ -432,6 +437,16 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
     }
     qsort(c->nodes, (size_t)c->node_count, sizeof c->nodes[0], compare_nodes);
     return GRAIL_OK;
+}
+
+grail_status onnx_find_sources(onnx_reading *r, int64_t **values, int64_t *count)
+{
+    cone c = {0};
+    const grail_status status = find_cone(r, true, &c);
+    *values = c.inputs;
+    *count = c.input_count;
+    memory_free(c.nodes);
+    return status;
 }
 
 /* Makes the node of the last of its inputs a part of it, so that it reads what that reads: in the

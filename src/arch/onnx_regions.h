@@ -29,6 +29,9 @@ grail_status onnx_refuse_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
 grail_status onnx_check_positions(const onnx_reading *r) GRAIL_MUST_CHECK;
 /** Gives the outputs of the node at hand, which is opaque. */
 grail_status onnx_read_opaque(onnx_reading *r) GRAIL_MUST_CHECK;
+/** The values of the graph, made by rows, that all that leads to the node at hand reads. *values is
+ * owned: memory_free. */
+grail_status onnx_find_sources(onnx_reading *r, int64_t **values, int64_t *count) GRAIL_MUST_CHECK;
 /** The refusal of the first node that no row reads; GRAIL_OK where there is none. */
 grail_status onnx_refuse_first(onnx_reading *r) GRAIL_MUST_CHECK;
 /** Notes that a row, or the network's output, reads a value. */

@@ -18,7 +18,9 @@ grail_status graph_create(graph **out)
 static void drop_outputs(graph *g)
 {
     while (g->output_count > 0) {
-        memory_free(g->outputs[--g->output_count].name);
+        graph_output *last = &g->outputs[--g->output_count];
+        memory_free(last->name);
+        memory_free(last->stands_for);
     }
 }
 
@@ -279,6 +281,17 @@ grail_status graph_add_output(graph *g, int value, const char *name, bool is_log
     CHECK(name == NULL ? GRAIL_OK : memory_copy_string(&output.name, name));
     g->outputs[g->output_count++] = output;
     g->output = g->outputs[0].value;
+    return GRAIL_OK;
+}
+
+grail_status graph_stand_for(graph *g, int i, const char *name)
+{
+    char *before = g->outputs[i].stands_for;
+    char *names = NULL;
+    CHECK(memory_format(&names, "%s%s%.100s", before == NULL ? "" : before,
+                        before == NULL ? "" : ", ", name));
+    memory_free(before);
+    g->outputs[i].stands_for = names;
     return GRAIL_OK;
 }
 

@@ -28,8 +28,9 @@ typedef struct graph_parameter {
 /* What the network gives. Its channels are never cut. */
 typedef struct graph_output {
     int value;
-    char *name;     /* in the network's file; NULL: it has none there */
-    bool is_logits; /* of classes or tokens, one row of them for each image */
+    char *name;       /* in the network's file; NULL: it has none there */
+    char *stands_for; /* outputs of the file that other nodes make of it; NULL: it is one itself */
+    bool is_logits;   /* of classes or tokens, one row of them for each image */
 } graph_output;
 
 typedef struct graph {
@@ -111,6 +112,10 @@ grail_status graph_own_region(graph *g, region **r) GRAIL_MUST_CHECK;
 /** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
 grail_status graph_add_output(graph *g, int value, const char *name,
                               bool is_logits) GRAIL_MUST_CHECK;
+
+/** Notes of output i of the graph that it stands for the one of that name in the network's file,
+ * which is made of it by nodes that the graph has not. */
+grail_status graph_stand_for(graph *g, int i, const char *name) GRAIL_MUST_CHECK;
 
 /** Fills the indices of values, and checks shapes: graph_widths must succeed, and what reads routed
  * rows must work on each row alone. */

@@ -47,6 +47,16 @@ sum=$(cksum <out/outputs.onnx)
 narrow_outputs --heal model --heal-steps 4
 [[ $sum == $(cksum <out/outputs.onnx) ]] || fail "sections of the network are healed otherwise"
 
+check "a classifier is compared with the dense network where no image has a class"
+rm -rf out
+runs "$grail" compress "$net" -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --threads 1 --quiet --eval "$images" --images 16
+says "quality on $images: outputs of 16 images, compared with those of the dense network" stdout
+says ", same class " stdout
+says '| | relative error | output | same class, % |' out/README.md
+rm -rf out
+runs "$grail" compress "$net" -o out --calib "$images" --preset cifar --samples 24 --align 1 --sparsity 0.5 --threads 1 --quiet --eval "$images" --images 16 --json
+says '"result_same_class": ' stdout
+
 channels=$source_dir/tests/golden/vision/onnx/channels.onnx
 check "a network of other channels wants arrays"
 runs "$grail" inspect "$channels"

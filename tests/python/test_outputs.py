@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 NETWORK = Path(__file__).parents[1] / "golden/vision/onnx/outputs.onnx"
+CLASSIFIER = Path(__file__).parents[2] / "demo/vision/cnn.pth"
 CHANNELS = NETWORK.with_name("channels.onnx")
 NAMES = ["far", "middle", "scores", "near", "embedding"]
 
@@ -47,6 +48,21 @@ def test_arrays_of_any_channels_are_samples(tmp_path: Path) -> None:
     assert grail.inspect(CHANNELS).facts.channels == 5
     with pytest.raises(grail.ShapeError, match="3 channels, but the network reads 5"):
         grail.verify(CHANNELS, CHANNELS, grail.Samples.pixels(images[:, :3]))
+
+
+@pytest.mark.filterwarnings("ignore:.*calibrated on this data")
+def test_images_without_classes_are_compared_with_the_dense_network() -> None:
+    images = np.random.default_rng(0).normal(size=(20, 3, 32, 32)).astype(np.float32)
+    labels = grail.Runner(CLASSIFIER).images(images).argmax(-1)
+    of = {"calib": grail.Samples.pixels(images), "sparsity": 0.5, "threads": 1}
+    compared = grail.compress(CLASSIFIER, eval=of["calib"], **of).quality
+    assert compared is not None and compared.dense is None
+    assert isinstance(compared.result, grail.Comparison)
+    assert compared.result.top1_agreement is not None
+    measured = grail.compress(CLASSIFIER, eval=grail.Samples.pixels(images, labels), **of).quality
+    assert measured is not None and isinstance(measured.dense, grail.Accuracy)
+    assert isinstance(measured.result, grail.Accuracy)
+    assert measured.result.top1 == pytest.approx(compared.result.top1_agreement)
 
 
 def test_results_are_compared_with_the_dense_network(tmp_path: Path) -> None:

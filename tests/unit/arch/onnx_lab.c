@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t opset,
-                             grail_model **out)
+                             const grail_model_options *options, grail_model **out)
 {
     char path[512];
     buffer model;
@@ -12,7 +12,7 @@ grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t 
     put_model(&model, body, opset, NO_MORE);
     snprintf(path, sizeof path, "%s/net.onnx", directory);
     support_write_file(directory, "net.onnx", (const char *)model.bytes, model.size);
-    const grail_status status = grail_model_open(path, out == NULL ? &opened : out);
+    const grail_status status = grail_model_open_with(path, options, out == NULL ? &opened : out);
     grail_model_close(opened);
     if (out == NULL) {
         remove(path);

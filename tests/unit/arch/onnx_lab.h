@@ -7,9 +7,9 @@
 #include "arch/model.h"
 
 /** Writes a graph of these bytes as net.onnx into the directory, and opens it; with `out` NULL it
- * is closed again.
+ * is closed again. `options` may be NULL.
  */
 grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t opset,
-                             grail_model **out);
+                             const grail_model_options *options, grail_model **out);
 
 #endif

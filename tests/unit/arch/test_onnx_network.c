@@ -79,22 +79,33 @@ static void put_network(buffer *nodes, const network *n)
     fields.size = 0;
     assert_ok(onnx_put_attribute(&fields, &turned));
     put_node(nodes, "Gemm", "f d", "logits", (more){fields.bytes, fields.size});
-    assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->output, ONNX_FLOAT, 2, images));
+    const bool is_ranked = strcmp(n->output, "label") == 0;
+    if (is_ranked) {
+        put_node(nodes, "ArgMax", "logits", "label", NO_MORE);
+    }
+    assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->output, is_ranked ? ONNX_INT64 : ONNX_FLOAT, 2,
+                             images));
     if (n->other_output != NULL) {
         assert_ok(onnx_put_value(nodes, GRAPH_OUTPUT, n->other_output, ONNX_FLOAT, 4, images));
     }
     buffer_fini(&fields);
 }
 
-/* Writes the network and opens it. */
-static grail_status open_network(const char *directory, const network *n)
+/* Writes the network and opens it; *out may be NULL. */
+static grail_status open_network_as(const char *directory, const network *n,
+                                    const grail_model_options *options, grail_model **out)
 {
     buffer nodes;
     buffer_init(&nodes, 1 << 16);
     put_network(&nodes, n);
-    const grail_status status = open_onnx_graph(directory, &nodes, 17, NULL);
+    const grail_status status = open_onnx_graph(directory, &nodes, 17, options, out);
     buffer_fini(&nodes);
     return status;
+}
+
+static grail_status open_network(const char *directory, const network *n)
+{
+    return open_network_as(directory, n, NULL, NULL);
 }
 
 static network usual(void)
@@ -261,24 +272,98 @@ DIRECTORY_TEST(outputs_that_cannot_be_narrowed_are_refused_by_name)
         {"pixels", "the output 'pixels' is an input, which grail does not narrow"},
         {"v", "the output 'v' is a constant"},
         {"same_v", "the output 'same_v' is a constant"},
-        {"b", "the output 'b' is zeros around another value"},
         {"logits", "the output 'logits' is declared twice"},
         {"nothing", "the output 'nothing' is made by no node"},
     };
-    static const int64_t around[] = {0, 0, 1, 1, 0, 0, 1, 1};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const bool is_broken =
             strstr(cases[i].text, " by no ") != NULL || strstr(cases[i].text, "twice") != NULL;
         network n = usual();
         n.other_output = cases[i].output;
-        n.node = (middle){"Pad",
-                          "a",
-                          {{.name = "pads", .kind = ONNX_INTEGERS, .integers = around, .count = 8}},
-                          NULL};
-        n.reader = "Conv";
         assert_fails(open_network(directory, &n),
                      is_broken ? GRAIL_ERROR_FORMAT : GRAIL_ERROR_UNSUPPORTED, cases[i].text);
     }
+}
+
+/* Classes by number, or zeros around a value: what they are made of is given in their place. */
+DIRECTORY_TEST(what_an_output_is_made_of_stands_for_it)
+{
+    static const int64_t around[] = {0, 0, 1, 1, 0, 0, 1, 1};
+    grail_model *m = NULL;
+    network n = usual();
+    n.output = "label";
+    n.other_output = "b";
+    n.node = (middle){"Pad",
+                      "a",
+                      {{.name = "pads", .kind = ONNX_INTEGERS, .integers = around, .count = 8}},
+                      NULL};
+    n.reader = "Conv";
+    assert_ok(open_network_as(directory, &n, NULL, &m));
+    const graph *g = m->graph;
+    assert_int_equal(g->output_count, 2);
+    assert_string_equal(g->outputs[0].name, "logits");
+    assert_string_equal(g->outputs[0].stands_for, "label");
+    assert_true(g->outputs[0].is_logits);
+    assert_int_equal(g->classes, CLASSES);
+    assert_string_equal(g->outputs[1].name, "a");
+    assert_string_equal(g->outputs[1].stands_for, "b");
+    assert_false(g->outputs[1].is_logits);
+    assert_non_null(strstr(m->notices[0], "make 'label' of 'logits'"));
+    grail_model_close(m);
+
+    n.other_output = "logits";
+    assert_ok(open_network_as(directory, &n, NULL, &m));
+    assert_int_equal(m->graph->output_count, 1);
+    assert_string_equal(m->graph->outputs[0].stands_for, "label");
+    grail_model_close(m);
+}
+
+DIRECTORY_TEST(settings_say_sizes_that_the_file_leaves_open)
+{
+    static const struct {
+        const char *settings[2];
+        grail_status status;
+        const char *text; /* of the refusal */
+    } cases[] = {
+        {{"height=8", "width=16"}, GRAIL_OK, ""},
+        {{"height=8"},
+         GRAIL_ERROR_UNSUPPORTED,
+         "leaves the width of the images open, but not the other size; the setting "
+         "width=N says it"},
+        {{"height=-1", "width=2"},
+         GRAIL_ERROR_ARGUMENT,
+         "the settings height=-1 and width=2 are not between 1 and"},
+        {{"height=99999", "width=2"},
+         GRAIL_ERROR_ARGUMENT,
+         "the settings height=99999 and width=2 are not between"},
+        {{"height=high"}, GRAIL_ERROR_FORMAT, "net.onnx: \"height\" is not an integer"},
+        {{"depth=2"},
+         GRAIL_ERROR_ARGUMENT,
+         "a onnx network has no setting 'depth'; known settings: preset, height"},
+    };
+    network n = usual();
+    n.has_any_size = true;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        grail_model *m = NULL;
+        const grail_model_options options = {.settings = cases[i].settings,
+                                             .setting_count = cases[i].settings[1] ? 2 : 1};
+        const grail_status status = open_network_as(directory, &n, &options, &m);
+        if (cases[i].status == GRAIL_OK) {
+            assert_ok(status);
+            assert_int_equal(m->graph->image.height, 8);
+            assert_int_equal(m->graph->image.width, 16);
+        } else {
+            assert_fails(status, cases[i].status, cases[i].text);
+        }
+        grail_model_close(m);
+    }
+    n.has_any_size = false;
+    assert_fails(
+        open_network_as(directory, &n,
+                        &(grail_model_options){.settings = cases[0].settings, .setting_count = 2},
+                        NULL),
+        GRAIL_ERROR_ARGUMENT,
+        "the input 'pixels' has a width of 8, but the setting width=16 says another");
 }
 
 /* The channels of what is given, and goes on, are no site. */

@@ -97,7 +97,7 @@ static grail_status open_network(const char *directory, const network *n, grail_
     buffer body;
     buffer_init(&body, 1 << 16);
     put_network(&body, n);
-    const grail_status status = open_onnx_graph(directory, &body, 17, out);
+    const grail_status status = open_onnx_graph(directory, &body, 17, NULL, out);
     buffer_fini(&body);
     return status;
 }

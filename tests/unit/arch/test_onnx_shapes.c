@@ -111,7 +111,7 @@ static grail_status open_network(const char *directory, const sizes *s)
     buffer nodes;
     buffer_init(&nodes, 1 << 16);
     put_network(&nodes, s);
-    const grail_status status = open_onnx_graph(directory, &nodes, 12, NULL);
+    const grail_status status = open_onnx_graph(directory, &nodes, 12, NULL, NULL);
     buffer_fini(&nodes);
     return status;
 }
