@@ -123,7 +123,7 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext; do
+for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext onnx_backbone; do
 check "ONNX Runtime computes what grail does: $folder"
 net=$source_dir/tests/golden/vision/$folder/net.onnx
 pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors
