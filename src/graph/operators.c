@@ -446,6 +446,11 @@ bool node_is_sum(const node *n)
     return operator_of(n)->axis == AXIS_SUMS && !n->repeats_second;
 }
 
+bool node_scales_channels(const node *n)
+{
+    return n->kind == NODE_AFFINE;
+}
+
 bool node_is_route(const node *n)
 {
     return n->kind == NODE_ROUTE;

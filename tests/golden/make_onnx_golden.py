@@ -288,7 +288,7 @@ def build_backbone():
         x = n.node("Gelu", [n.node("Add", [x, n.normal(f"up{layer}.bias", 20, scale=0.1)], f"raised{layer}")], f"gelu{layer}")
         x = n.node("MatMul", [x, n.normal(f"down{layer}.weight", 20, width)], f"down{layer}")
         x = n.node("Add", [x, n.normal(f"down{layer}.bias", width, scale=0.1)], f"lowered{layer}")
-        x = n.node("Mul", [x, n.normal(f"scale{layer}", width, scale=0.5)], f"scaled{layer}")
+        x = n.node("Mul", [x, n.normal(f"scale{layer}", width, scale=0.3, shift=1)], f"scaled{layer}")
         h = n.node("Add", [x, h], f"sum{layer}")
     bounds = [n.tensor(name, numpy.array([at], numpy.int64)) for name, at in (("begin", 1), ("end", 2**63 - 1), ("axis", 1))]
     x = n.node("Transpose", [n.node("Slice", [h, *bounds], "patches_alone")], "turned", perm=[0, 2, 1])
