@@ -7,7 +7,8 @@ again.
 
 needs: numpy, onnx, onnxruntime, pillow; the package onnxruntime where grail's python3 finds it
 usage: onnx_dino.py GRAIL vit_s_focus.onnx CIFAR_DIRECTORY [--neighbours 1000] [--tests 2000] [--calibration 128]
-       [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR,...] [--threads 2] [--results onnx_dino.jsonl]
+       [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps 160] [--threads 2]
+       [--results onnx_dino.jsonl]
 """
 
 import argparse
@@ -113,7 +114,9 @@ def narrow(given, folder, cell):
     out = folder / f"{selector}-{repair}-{ratio}"
     command = [given.grail, "compress", given.network, "-o", out, "--calib", folder / "calibration.npy", "--samples",
                str(given.calibration), "--sites", given.sites, "--sparsity", ratio, "--selector", selector, "--compensate",
-               repair, "--threads", str(given.threads), "--quiet", "--json"]
+               repair.partition("+")[0], "--threads", str(given.threads), "--quiet", "--json"]
+    if "+" in repair:  # "block" or "model"
+        command += ["--heal", repair.partition("+")[2], "--heal-steps", str(given.heal_steps)]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stderr.strip()}")
@@ -136,7 +139,7 @@ def main():
     parser.add_argument("grail", type=lambda p: pathlib.Path(p).resolve())
     parser.add_argument("network", type=pathlib.Path)
     parser.add_argument("cifar", type=pathlib.Path)
-    for name, usual in (("neighbours", 1000), ("tests", 2000), ("calibration", 128), ("threads", 2)):
+    for name, usual in (("neighbours", 1000), ("tests", 2000), ("calibration", 128), ("threads", 2), ("heal-steps", 160)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--sites", default="ffn")
     for name, usual in (("ratios", "0.3,0.5"), ("cuts", CUTS)):

@@ -40,11 +40,21 @@ static const char *time_left(const grail_healing *h, char text[2 * HUMAN_SIZE])
     return text;
 }
 
+/* The node that begins what ONNX Runtime computes. */
+static const char *region_of(const grail_healing *h)
+{
+    const grail_model *model = grail_session_model(asked.compress.read.session);
+    return grail_model_region_at(model, h->region - 1).node;
+}
+
 static void print_ended(const grail_healing *h)
 {
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
-    if (!was_begun(h)) {
+    if (h->region > 0 && h->block >= 0) {
+        print_error("  %s: not healed, no gradient goes through %s", what_of(h, false, what),
+                    region_of(h));
+    } else if (!was_begun(h)) {
         print_error("  %s: not healed, the time does not suffice", what_of(h, false, what));
     } else if (h->best_step == 0) {
         print_error("  healed %s: kept as it was, loss %.5f", what_of(h, false, what),
@@ -89,6 +99,16 @@ static void print_summary(const grail_healing *h)
     char time[HUMAN_SIZE];
     char text[2 * HUMAN_SIZE];
     const char *what = what_of(h, true, text);
+    if (h->region > 0 && h->block >= 0) {
+        print_out("%s %s not healed: no gradient goes through %s, which ONNX Runtime computes\n",
+                  what, h->last_block > h->block ? "were" : "was", region_of(h));
+        return;
+    }
+    if (h->region > 0) {
+        print_out("the network was trained by the outputs that are not behind %s, which ONNX "
+                  "Runtime computes, and judged by all\n",
+                  region_of(h));
+    }
     if (!was_begun(h)) {
         print_out("%s %s not healed: the time did not suffice\n", what,
                   h->last_block > h->block ? "were" : "was");

@@ -178,6 +178,7 @@ class Healing:
     seconds: float
     seconds_left: float | None
     ended: bool
+    region: int
 
 
 @dataclass(frozen=True)

@@ -490,8 +490,34 @@ static grail_status note_targets(onnx_reading *r, const dimensions *d, const onn
     return GRAIL_OK;
 }
 
-static grail_status reshape(onnx_reading *r, onnx_known *x, onnx_numbers *to)
+/* Positions that are parted into rows and columns become an image of so many where they are not one
+ * yet: the value is one of its own. */
+static grail_status arrange(onnx_reading *r, const dimensions *d, onnx_known *x)
 {
+    extent is;
+    extent wanted = {0};
+    CHECK(onnx_positions_of(r, x, &is));
+    for (int i = 0; i < d->count; i++) {
+        wanted.height = d->items[i].letter == 'Y' ? d->items[i].size : wanted.height;
+        wanted.width = d->items[i].letter == 'X' ? d->items[i].size : wanted.width;
+    }
+    if (wanted.height == 0 || wanted.width == 0 ||
+        (wanted.height == is.height && wanted.width == is.width)) {
+        return GRAIL_OK;
+    }
+    if (x->form != ONNX_VALUE) {
+        return onnx_misfit("parts positions of attention into rows and columns");
+    }
+    CHECK(onnx_settle(r, x));
+    node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);
+    n.tokens.size = wanted;
+    return graph_add_node(r->g, &n, &x->value);
+}
+
+static grail_status reshape(onnx_reading *r, const onnx_known *from, onnx_numbers *to)
+{
+    onnx_known whole = *from;
+    onnx_known *x = &whole;
     dimensions d;
     CHECK(lay_out(r, x, &d));
     if (to->count < 1 || to->count > ONNX_MAX_RANK) {
@@ -500,6 +526,7 @@ static grail_status reshape(onnx_reading *r, onnx_known *x, onnx_numbers *to)
     CHECK(settle_target(r, &d, to));
     CHECK(deal_out(&d, to));
     CHECK(note_targets(r, &d, x, to));
+    CHECK(arrange(r, &d, x));
     return give_laid(r, &d, *x);
 }
 

@@ -249,6 +249,39 @@ static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
     return y.width > 0 ? onnx_give_node(r, &n, y) : onnx_misfit("takes no channels");
 }
 
+static grail_status no_run(int64_t begin, int64_t end)
+{
+    return onnx_misfit("takes a run from %lld to %lld, for which grail has no row",
+                       (long long)begin, (long long)end);
+}
+
+/* All positions behind the first ones, which are tokens of the network's own. */
+static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int64_t end)
+{
+    onnx_known *x = NULL;
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE] = "";
+    extent positions = {0};
+    CHECK(onnx_laid_input(r, 0, &x));
+    const int k = onnx_axis_of(axis, x->rank);
+    if (k >= 0) {
+        onnx_letters(x, text);
+        onnx_dimension_text(text, k, part);
+    }
+    if (strcmp(part, "T") != 0 || x->form != ONNX_VALUE || x->factor != 0.0 || x->pieces[2] > 0) {
+        return no_run(begin, end);
+    }
+    CHECK(onnx_settle(r, x));
+    CHECK(onnx_positions_of(r, x, &positions));
+    const int64_t all = positions.height * positions.width;
+    if (begin <= 0 || end < (all > 0 ? all : INT32_MAX)) {
+        return no_run(begin, end);
+    }
+    node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);
+    n.tokens.left_out = begin;
+    return onnx_give_node(r, &n, *x);
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -265,10 +298,12 @@ grail_status onnx_read_slice(onnx_reading *r)
         onnx_axis_of(list[2][0], x->rank) == 1) {
         return take_channels(r, list[0][0], list[1][0]);
     }
-    return list[3][0] == 1 && list[0][0] >= 0 && list[1][0] == list[0][0] + 1
+    if (list[3][0] != 1) {
+        return no_run(list[0][0], list[1][0]);
+    }
+    return list[0][0] >= 0 && list[1][0] == list[0][0] + 1
                ? take(r, list[2][0], list[0][0], true)
-               : onnx_misfit("takes a run from %lld to %lld, for which grail has no row",
-                             (long long)list[0][0], (long long)list[1][0]);
+               : take_later(r, list[2][0], list[0][0], list[1][0]);
 }
 
 /* Channels in runs of any length, which are stated. */

@@ -133,6 +133,12 @@ typedef struct slice_attributes {
     bool stays; /* nothing could tell another length */
 } slice_attributes;
 
+/** Positions of each sample that are taken: all behind the first ones. */
+typedef struct token_attributes {
+    int64_t left_out;
+    extent size; /* the image that they are; 0 x 0: none */
+} token_attributes;
+
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
     int64_t count;       /* of the table */

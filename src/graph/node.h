@@ -39,6 +39,7 @@ typedef struct node {
             int64_t pad; /* shortcut: zero channels on each side */
         };
         position_attributes positions;
+        token_attributes tokens;
         route_attributes route;
         int64_t share; /* rows that are taken or put back: the router's output */
         double cap;    /* soft cap */

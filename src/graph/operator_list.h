@@ -114,6 +114,10 @@ OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fi
 /* position 0 of every sample */
 OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
 
+/* the positions of every sample behind its first ones, as an image or one below the other, `tokens`
+ */
+OPERATOR(TAKE_TOKENS, take_tokens, .inputs = 1, .extent = positions_taken)
+
 /* x / ||x||_2 per row */
 OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .in_place = IN_PLACE_ANY, .looks_at_inputs = true)

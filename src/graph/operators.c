@@ -280,6 +280,21 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
     return GRAIL_OK;
 }
 
+static grail_status positions_taken(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const token_attributes *t = &n->tokens;
+    const int64_t left = in->height * in->width - t->left_out;
+    (void)g;
+    *out = t->size.height > 0 ? t->size : (extent){.height = left, .width = 1};
+    return t->left_out >= 0 && left > 0 && out->height * out->width == left
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: %lld x %lld positions are taken behind the first %lld of "
+                           "%lld, expected all that there are",
+                           n->block, (long long)out->height, (long long)out->width,
+                           (long long)t->left_out, (long long)(in->height * in->width));
+}
+
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
@@ -429,6 +444,11 @@ bool node_fits_taps(const node *n)
 bool node_is_sum(const node *n)
 {
     return operator_of(n)->axis == AXIS_SUMS && !n->repeats_second;
+}
+
+bool node_scales_channels(const node *n)
+{
+    return n->kind == NODE_AFFINE;
 }
 
 bool node_is_route(const node *n)

@@ -108,6 +108,8 @@ bool node_is_sum(const node *n);
 bool node_is_route(const node *n);
 /** Whether any of its outputs could be missing: none is in a group. */
 bool node_routes_freely(const node *n);
+/** Whether it multiplies each channel by a number, and may add one. */
+bool node_scales_channels(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);
 

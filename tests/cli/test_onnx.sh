@@ -123,7 +123,7 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext; do
+for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext onnx_backbone; do
 check "ONNX Runtime computes what grail does: $folder"
 net=$source_dir/tests/golden/vision/$folder/net.onnx
 pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors
@@ -133,6 +133,31 @@ rm -f narrow.safetensors
 "$python" -c 'import onnx; onnx.checker.check_model(onnx.load("out/net.onnx"), full_check=True)' || fail "no valid model"
 "$python" "$source_dir/tests/cli/compare_onnx.py" out/net.onnx "$pixels" narrow.safetensors || fail "other logits"
 done
+
+check "the fit of a map behind which channels are scaled is that of a map which scales them itself"
+"$python" - "$source_dir/tests/golden/vision/onnx_backbone/net.onnx" <<'PYTHON' || fail "$(cat stderr)"
+import sys, onnx
+from onnx import numpy_helper
+model = onnx.load(sys.argv[1])
+tensors = {t.name: t for t in model.graph.initializer}
+values = {name: numpy_helper.to_array(t) for name, t in tensors.items()}
+for layer in range(2):
+    for name in (f"down{layer}.weight", f"down{layer}.bias"):
+        tensors[name].CopyFrom(numpy_helper.from_array(values[name] * values[f"scale{layer}"], name))
+    model.graph.initializer.remove(tensors[f"scale{layer}"])
+    scaling = next(n for n in model.graph.node if n.output[0] == f"scaled{layer}")
+    model.graph.node.remove(scaling)
+    for n in model.graph.node:
+        n.input[:] = [scaling.input[0] if name == f"scaled{layer}" else name for name in n.input]
+onnx.save(model, "folded.onnx")
+PYTHON
+pixels=$source_dir/tests/golden/vision/onnx_backbone/golden.safetensors
+for one in "$source_dir/tests/golden/vision/onnx_backbone/net.onnx" folded.onnx; do
+    rm -f "narrow-$(basename "$one").safetensors"
+    narrow_file "$one" --sparsity 0.5 --sites ffn --selector magnitude-l1 --target dense --alpha 1e-3 --refit none
+    "$grail" logits "out/$(basename "$one")" --pixels "$pixels" -o "narrow-$(basename "$one").safetensors" --quiet 2>/dev/null
+done
+"$python" "$source_dir/tests/cli/compare_onnx.py" out/folded.onnx "$pixels" narrow-net.onnx.safetensors || fail "another fit"
 
 check "images that are grey and not square"
 "$python" - <<'PYTHON' || fail "$(cat stderr)"

@@ -10,7 +10,7 @@ python=${GRAIL_PYTHON:-python3}
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
 
 # NAME: two residual blocks with operators between them that no row reads, behind a branch and before a sorted
-# value; "shaped" declares its shapes, "tail" has one behind the logits, "all" nothing else. "shuffled" reads five
+# value; "shaped" declares its shapes, "tail" has one behind the logits which "both" gives too, "all" nothing else. "shuffled" reads five
 # channels and gives a map with each group of four channels beside each other.
 make_network() {
     "$python" - "$1" <<'PYTHON' || fail "cannot make $1"
@@ -55,7 +55,7 @@ elif name == "shuffled":
     add("Reshape", [x, constant("larger", numpy.array([0, 2, 64, 64]))], "logits")
 else:
     x = block(add("Relu", [conv("pixels", "s", 3, 8)], "stem"), "one")
-    if name != "tail":
+    if name not in ("tail", "both"):
         large = add("Greater", [add("ReduceSum", [x], "sum", keepdims=0), constant("zero", numpy.float32(0))], "large")
         x = add("If", [large], "chosen", then_branch=branch("Sin", x), else_branch=branch("Cos", x))
         tokens = add("Reshape", [x, constant("flat", numpy.array([0, 8, -1]))], "tokens")
@@ -63,13 +63,14 @@ else:
         mixed = add("MatMul", [add("Softmax", [scores], "shares", axis=-1), tokens], "mixed")
         x = add("Reshape", [mixed, constant("image", numpy.array([0, 8, 32, 32]))], "back")
     x = add("Flatten", [add("GlobalAveragePool", [block(x, "two")], "means")], "features")
-    x = add("Gemm", [x, weight("head.w", 10, 8), weight("head.b", 10)], "scores" if name == "tail" else "logits", transB=1)
-    if name == "tail":
+    x = add("Gemm", [x, weight("head.w", 10, 8), weight("head.b", 10)], "scores" if name in ("tail", "both") else "logits", transB=1)
+    if name in ("tail", "both"):
         add("Sin", [x], "logits")
 value = helper.make_tensor_value_info
 is_map = name == "shuffled"
 graph = helper.make_graph(nodes, "g", [value("pixels", TensorProto.FLOAT, ["N", 5 if is_map else 3, 32, 32])],
-                          [value("logits", TensorProto.FLOAT, ["N", 2, 64, 64] if is_map else ["N", 10])], constants)
+                          [value("logits", TensorProto.FLOAT, ["N", 2, 64, 64] if is_map else ["N", 10])] +
+                          [value("scores", TensorProto.FLOAT, ["N", 10])] * (name == "both"), constants)
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 onnx.save(shape_inference.infer_shapes(model) if name in ("shaped", "tail") else model, f"{name}.onnx")
 PYTHON
@@ -135,6 +136,16 @@ check "no gradient goes through it"
 rm -rf out
 refuses 1 "no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes" \
     "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal model
+says "every output is behind it; heal blocks" stderr
+runs "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal block --heal-steps 8
+says "block 1 of 2 was not healed: no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes" stdout
+says "healed block 2 of 2 in 8 steps" stdout
+says '"region": 1' healed/report.json
+make_network both
+rm -rf healed
+runs "$grail" compress both.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal model --heal-steps 8
+says "the network was trained by the outputs that are not behind node 'make_logits' (Sin), which ONNX Runtime computes, and judged by all" stdout
+says "healed the network in 8 steps" stdout
 
 check "ONNX Runtime that is missing, or none"
 echo none >none.so

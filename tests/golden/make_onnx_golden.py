@@ -2,7 +2,7 @@
 """Small networks of ONNX nodes with what grail narrows there, and their logits from ONNX Runtime: writes a .onnx file and
 golden.safetensors into vision/onnx and other folders beside this script.
 
-Needs onnx and onnxruntime (1.32); for all but onnx and onnx_attention torch 2.12.1 with onnxscript, torchvision, timm and transformers. onnx_vit: torchvision's
+Needs onnx and onnxruntime (1.32); for those of networks of torch torch 2.12.1 with onnxscript, torchvision, timm and transformers. onnx_vit: torchvision's
 ViT by PyTorch's dynamo exporter, whose attention goes through [positions, samples x heads, features]. onnx_deit: timm's by the
 older exporter, opset 14: LayerNorm and GELU in single nodes, a fused matrix of queries, keys and values, layer scale, sizes that are computed. onnx_dinov2:
 that of transformers by the older exporter, whose table of positions is resized from 3 x 3. onnx_convnext: torchvision's by the dynamo exporter: channels behind the positions and before them by turns, and a view as a Gather of all values.
@@ -13,7 +13,8 @@ that lie transposed, a weight in a Constant and one stored as numbers. onnx-elem
 multiplied or divided by, reshaped or not; activations, some written as several nodes; a Reshape whose target is
 computed, and a Softmax behind the logits. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
 Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
-sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions.
+sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions. onnx_backbone: a class token,
+layer scales, and a decoder behind the other tokens alone.
 
 usage: make_onnx_golden.py [FOLDER ...]
 """
@@ -270,6 +271,35 @@ def build_attention():
     return n
 
 
+def build_backbone():
+    """A transformer with layer scales, behind whose tokens a decoder reads the patches alone."""
+    n, width = Network(), 16
+    x = n.conv("pixels", "patches", (width, 3, 8, 8), bias=True, strides=[8, 8])
+    x = n.node("Reshape", [x, n.tensor("row", numpy.array([0, width, -1], numpy.int64))], "row_of_patches")
+    x = n.node("Transpose", [x], "tokens", perm=[0, 2, 1])
+    samples = n.node("Gather", [n.node("Shape", [x], "sizes"), n.tensor("first", numpy.array([0], numpy.int64))], "samples")
+    ones = n.tensor("ones", numpy.array([1, 1], numpy.int64))
+    token = n.node("Expand", [n.normal("token", 1, 1, width), n.node("Concat", [samples, ones], "times", axis=0)], "class")
+    h = n.node("Add", [n.node("Concat", [token, x], "with_class", axis=1), n.normal("positions", 1, 17, width)], "placed")
+    for layer in range(2):
+        norm = [n.normal(f"norm{layer}.{part}", width, scale=0.1, shift=shift) for part, shift in (("weight", 1), ("bias", 0))]
+        x = n.node("LayerNormalization", [h, *norm], f"normed{layer}")
+        x = n.node("MatMul", [x, n.normal(f"up{layer}.weight", width, 20)], f"up{layer}")
+        x = n.node("Gelu", [n.node("Add", [x, n.normal(f"up{layer}.bias", 20, scale=0.1)], f"raised{layer}")], f"gelu{layer}")
+        x = n.node("MatMul", [x, n.normal(f"down{layer}.weight", 20, width)], f"down{layer}")
+        x = n.node("Add", [x, n.normal(f"down{layer}.bias", width, scale=0.1)], f"lowered{layer}")
+        x = n.node("Mul", [x, n.normal(f"scale{layer}", width, scale=0.3, shift=1)], f"scaled{layer}")
+        h = n.node("Add", [x, h], f"sum{layer}")
+    bounds = [n.tensor(name, numpy.array([at], numpy.int64)) for name, at in (("begin", 1), ("end", 2**63 - 1), ("axis", 1))]
+    x = n.node("Transpose", [n.node("Slice", [h, *bounds], "patches_alone")], "turned", perm=[0, 2, 1])
+    x = n.node("Reshape", [x, n.tensor("map", numpy.array([0, width, 4, 4], numpy.int64))], "as_map")
+    x = n.node("Relu", [n.conv(x, "mix", (12, width, 3, 3), bias=True, pads=[1, 1, 1, 1])], "mixed")
+    x = n.node("Relu", [n.conv(x, "last", (11, 12, 3, 3))], "last_relu")
+    x = n.node("Flatten", [n.node("GlobalAveragePool", [x], "means")], "features")
+    n.node("Gemm", [x, n.normal("head.weight", 11, CLASSES)], "logits")
+    return n
+
+
 def export(folder, network, **options):
     """A network of torch whose parameters are all different, since exporters merge equal ones."""
     import torch
@@ -331,6 +361,7 @@ NODES = {"onnx": lambda folder: make_nodes(folder, build()),
          "onnx_flat": lambda folder: make_nodes(folder, build_flat()),
          "onnx_decoder": lambda folder: make_nodes(folder, build_decoder()),
          "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18),
+         "onnx_backbone": lambda folder: make_nodes(folder, build_backbone(), opset=20),
          "onnx_attention": lambda folder: make_nodes(folder, build_attention(), opset=23, name="attention", has_shapes=False)}
 TRANSFORMERS = ["onnx_vit", "onnx_deit", "onnx_dinov2", "onnx_convnext"]
 

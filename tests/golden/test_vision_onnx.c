@@ -86,6 +86,11 @@ TEST(positions_that_nodes_resize)
     assert_vision_directory("onnx_dinov2", "net.onnx", "");
 }
 
+TEST(tokens_behind_the_first_ones_and_scales_of_layers)
+{
+    assert_vision_directory("onnx_backbone", "net.onnx", "");
+}
+
 TEST(channels_behind_positions_and_before_them)
 {
     assert_vision_directory("onnx_convnext", "net.onnx", "");

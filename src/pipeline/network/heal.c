@@ -6,6 +6,7 @@
 #include "pipeline/network/heal_network.h"
 #include "pipeline/network/narrow.h"
 #include "pipeline/network/pass.h"
+#include "pipeline/request/regions.h"
 
 bool heals_in_walk(const cutting *cut, const heal_options *options)
 {
@@ -153,14 +154,30 @@ out:
     return status;
 }
 
+/* The region that no gradient goes through in these blocks. */
+static grail_status find_stop(const graph *g, int first, int last, int *out)
+{
+    bool *hidden = NULL;
+    int begin = 0;
+    int end = 0;
+    int ignored = 0;
+    graph_block_range(g, first, &begin, &ignored);
+    graph_block_range(g, last, &ignored, &end);
+    const grail_status status = regions_hide(g, begin, end, &hidden, out);
+    memory_free(hidden);
+    return status;
+}
+
 grail_status heal_blocks(calibration_network *network, int first, int last)
 {
     grail_status status = GRAIL_OK;
     heal_setting setting = setting_of(network);
     heal_goal *goals = NULL;
     healed_blocks blocks = {.first = first, .last = last, .begun = clock_seconds()};
-    if (!heal_block_has_time(network, first)) {
-        return heal_training_skip(&setting, first, last);
+    int stop = 0;
+    CHECK(find_stop(network->request->graph, first, last, &stop));
+    if (stop > 0 || !heal_block_has_time(network, first)) {
+        return heal_training_skip(&setting, first, last, stop);
     }
     TRY(place_streams(network, first, last));
     TRY(find_goals(network, first, last, &goals, &blocks.goal_count));

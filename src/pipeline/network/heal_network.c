@@ -5,6 +5,7 @@
 #include "heal/loss.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
+#include "pipeline/request/regions.h"
 
 /* -- the dense network ------------------------------------------------------------------------- */
 
@@ -229,6 +230,7 @@ typedef struct network_task {
     int section_count;
     dense_outputs dense;
     heal_training training;
+    bool *hidden; /* of values: behind what gradients do not go through; owned */
     gradient_store *none;
     tape *tape;
 } network_task;
@@ -248,6 +250,7 @@ static void task_fini(network_task *t)
         memory_free(t->sections[s].kept);
     }
     memory_free(t->sections);
+    memory_free(t->hidden);
     dense_fini(&t->dense);
     heal_training_fini(&t->training);
     gradient_store_free(t->none);
@@ -331,6 +334,7 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     const graph *g = s->current->graph;
     *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
+    CHECK(regions_hide(g, 0, g->node_count, &t->hidden, &t->training.region));
     CHECK(make_sections(t));
     if (!backend_is_host(s->backend)) {
         CHECK(hold_tables(s->dense));
@@ -405,13 +409,14 @@ static grail_status add_output_loss(const network_task *t, int i, double scale, 
     const graph_output *output = &t->setting->current->graph->outputs[i];
     const matrix y = execution_value(tape_execution(t->tape), output->value);
     const matrix target = execution_value(dense->execution, dense->graph->outputs[i].value);
+    const bool gives = scale > 0.0 && !t->hidden[output->value];
     matrix gradient = {0};
-    if (scale > 0.0) {
+    if (gives) {
         TRY(matrix_pool_take(pool, y.rows, y.columns, &gradient));
     }
-    TRY(output->is_logits ? divergence_add(y, target, scale, gradient, sum)
-                          : distance_add(y, target, scale, gradient, sum));
-    if (scale > 0.0) {
+    TRY(output->is_logits ? divergence_add(y, target, gives ? scale : 0.0, gradient, sum)
+                          : distance_add(y, target, gives ? scale : 0.0, gradient, sum));
+    if (gives) {
         TRY(tape_seed(t->tape, output->value, gradient));
     }
 out:
@@ -435,7 +440,7 @@ out:
 }
 
 /* The mean over the outputs, each the mean of its rows, times rows of the first one. With a scale
- * above 0 the gradients of the outputs are given to the tape. */
+ * above 0 the gradients of the outputs that are not hidden are given to the tape. */
 static grail_status add_loss(const network_task *t, double scale, matrix sum, int64_t *rows)
 {
     const graph *g = t->setting->current->graph;

@@ -420,6 +420,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
         .seen_after = (double)NAN,
         .seconds = state->seconds,
         .seconds_left = left + trainings_behind(t) * (elapsed(t) + left),
+        .region = t->region,
     };
 }
 
@@ -632,10 +633,11 @@ grail_status heal_training_run(heal_training *t)
     return conclude(t->setting, &made);
 }
 
-grail_status heal_training_skip(const heal_setting *s, int block, int last_block)
+grail_status heal_training_skip(const heal_setting *s, int block, int last_block, int stop)
 {
     const double unknown = (double)NAN;
-    const heal_training none = {.setting = s, .block = block, .last_block = last_block};
+    const heal_training none = {
+        .setting = s, .block = block, .last_block = last_block, .region = stop};
     const training_state state = {.held_before = unknown, .held_best = unknown};
     grail_healing made = so_far(&none, &state);
     return conclude(s, &made);

@@ -86,6 +86,7 @@ typedef struct heal_memory {
 typedef struct heal_training {
     const heal_setting *setting; /* borrowed */
     int block, last_block;       /* GRAPH_NONE: the whole network */
+    int region;                  /* of grail_healing */
     double rate;
     double seconds; /* from `begun` on, when its set-up did */
     double begun;
@@ -121,7 +122,9 @@ void heal_training_fini(heal_training *t); /* works on a zeroed one */
  * what was made; its losses are NaN where the time does not suffice for a step.
  * GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status heal_training_run(heal_training *t) GRAIL_MUST_CHECK;
-/** Tells, and adds to what was made, that blocks are not trained because the time is over. */
-grail_status heal_training_skip(const heal_setting *s, int block, int last_block) GRAIL_MUST_CHECK;
+/** Tells, and adds to what was made, that blocks are not trained because the time is over, or of
+ * the region `stop` (grail_healing) above 0. */
+grail_status heal_training_skip(const heal_setting *s, int block, int last_block,
+                                int stop) GRAIL_MUST_CHECK;
 
 #endif

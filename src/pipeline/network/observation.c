@@ -293,10 +293,11 @@ int observation_dense_end(const observation *o)
 
 /* -- how much rows count ----------------------------------------------------------------------- */
 
-/* *squares[1, rows] = |f_t output_t + skip_t|^2 in the dense network; |output_t|^2 where a norm
- * divides by that before the sum. Owned even after a failure. */
+/* *squares[1, rows] = |f_t output_t + skip_t|^2 in the dense network, with the output as `scale`
+ * has it where one stands between; |output_t|^2 where a norm divides by that before the sum. Owned
+ * even after a failure. */
 static grail_status square_sums(const execution *dense, const consumer_tail *tail, int consumer,
-                                int64_t rows, matrix *squares)
+                                matrix scale, int64_t rows, matrix *squares)
 {
     grail_status status = GRAIL_OK;
     const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
@@ -307,12 +308,18 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     if (tail->row_norm != GRAPH_NONE) {
         return row_squares_make(output, rows, squares);
     }
+    if (tail->scale != GRAPH_NONE && scale.columns != output.columns) { /* some were merged */
+        return row_squares_make(skip, rows, squares);
+    }
     TRY(row_factors_find(dense, tail, &factors));
     TRY(matrix_pool_take(dense->pool, skip.rows, skip.columns, &sum));
     TRY(matrix_copy(skip, sum));
     TRY(row_factors_gather(&factors, dense->pool, &sum));
     TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
     TRY(matrix_copy(output, part));
+    if (tail->scale != GRAPH_NONE) {
+        TRY(matrix_multiply(part, matrix_rows(scale, 1, 1), part));
+    }
     TRY(row_factors_multiply(&factors, part));
     TRY(matrix_add(part, sum, sum));
     TRY(row_squares_make(sum, rows, squares));
@@ -329,7 +336,7 @@ static grail_status stream_roots(const execution *dense, observation *o, const c
 {
     const int goal = o->goal.value;
     CHECK(goal != GRAPH_NONE ? row_squares_make(execution_value(dense, goal), rows, out)
-                             : square_sums(dense, tail, o->node, rows, out));
+                             : square_sums(dense, tail, o->node, o->drift_scale, rows, out));
     return roots_of_squares(&o->median_square, *out);
 }
 

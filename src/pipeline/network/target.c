@@ -149,24 +149,61 @@ out:
     return status;
 }
 
-/* GRAPH_NONE where none stands between the consumer and its sum. */
-static int norm_behind(const consumer_tail *tail)
+/* For the scale s of each channel 1 / s, and in the second row s. Small scales are those below a
+ * tenth of their root mean square r: there s / (r / 10)^2, so that channels which the sum hardly
+ * sees ask for no large outputs. out[2 width] is owned. */
+static grail_status inverse_of_scales(parameter_store *parameters, const node *affine,
+                                      int64_t width, float **out)
 {
-    return tail->batch_norm != GRAPH_NONE ? tail->batch_norm : tail->row_norm;
+    grail_status status = GRAIL_OK;
+    float *weight = NULL;
+    int64_t count = 0;
+    double squares = 0.0;
+    TRY(memory_new(out, 2 * (size_t)width, sizeof **out));
+    if (affine->weight != GRAPH_NONE) {
+        TRY(parameter_store_read_f32(parameters, affine->weight, &weight, &count));
+        if (count != width) {
+            FAIL(GRAIL_ERROR_INTERNAL, "%lld channels are scaled by %lld", (long long)width,
+                 (long long)count);
+        }
+    }
+    for (int64_t k = 0; k < width; k++) {
+        const double s = affine->affine.scale * (weight == NULL ? 1.0 : (double)weight[k]);
+        squares += s * s / (double)width;
+        (*out)[width + k] = (float)s;
+    }
+    for (int64_t k = 0; k < width; k++) {
+        const double s = (double)(*out)[width + k];
+        const double least = 0.01 * squares;
+        (*out)[k] = (float)(squares == 0.0 ? 0.0 : s / fmax(s * s, least));
+    }
+out:
+    memory_free(weight);
+    return status;
+}
+
+/* GRAPH_NONE where nothing stands between the consumer and its sum. */
+static int between(const consumer_tail *tail)
+{
+    return tail->batch_norm != GRAPH_NONE ? tail->batch_norm
+           : tail->row_norm != GRAPH_NONE ? tail->row_norm
+                                          : tail->scale;
 }
 
 grail_status drift_scale_make(const graph *g, parameter_store *current, int consumer, matrix *out)
 {
     grail_status status = GRAIL_OK;
     const consumer_tail tail = consumer_tail_of(g, consumer);
-    const int norm = norm_behind(&tail);
+    const int next = between(&tail);
     float *scale = NULL;
-    int64_t width = 0;
-    if (tail.skip == GRAPH_NONE || norm == GRAPH_NONE) {
+    int64_t width = parameter_store_shape(current, g->nodes[consumer].weight)[0];
+    if (tail.skip == GRAPH_NONE || next == GRAPH_NONE) {
         return GRAIL_OK;
     }
-    TRY(inverse_scale(current, &g->nodes[norm], &scale, &width));
-    TRY(matrix_new(current->backend, backend_master_type(current->backend), 1, width, out));
+    TRY(next == tail.scale ? inverse_of_scales(current, &g->nodes[next], width, &scale)
+                           : inverse_scale(current, &g->nodes[next], &scale, &width));
+    TRY(matrix_new(current->backend, backend_master_type(current->backend),
+                   next == tail.scale ? 2 : 1, width, out));
     TRY(matrix_upload_f32(*out, scale));
 out:
     memory_free(scale);
@@ -187,8 +224,8 @@ out:
 }
 
 /* Y += (dense skip - compressed skip) in the rows of the factors, converted to the input of the
- * norm if one stands between: to first order, where it norms rows. With this target the sum after
- * the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
+ * norm or scale if one stands between: to first order, where it norms rows. With this target the
+ * sum after the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
 static grail_status add_drift(const target_source *from, const cut_axis *rows,
                               const consumer_tail *tail, const row_factors *factors, matrix scale,
                               matrix y)
@@ -199,8 +236,8 @@ static grail_status add_drift(const target_source *from, const cut_axis *rows,
     TRY(copy_with_means(from, rows, execution_value(from->dense->execution, tail->skip), &drift));
     TRY(matrix_subtract(drift, compressed, drift));
     TRY(row_factors_gather(factors, from->current->execution->pool, &drift));
-    if (norm_behind(tail) != GRAPH_NONE) {
-        TRY(matrix_multiply(drift, scale, drift));
+    if (between(tail) != GRAPH_NONE) {
+        TRY(matrix_multiply(drift, matrix_rows(scale, 0, 1), drift));
     }
     if (tail->row_norm != GRAPH_NONE) {
         TRY(scale_rows_by_norm(&from->cut->graph->nodes[tail->row_norm], y, drift));

@@ -41,9 +41,10 @@ typedef struct target_source {
     const network_run *dense, *current;
 } target_source;
 
-/** *out[1, outputs]: the change before the norm behind a consumer, if there is one, that changes
- * each channel behind it by 1; 0 where it changes hardly anything. For dense_target, in all
- * batches. *out is owned, even after a failure. */
+/** *out[1, outputs]: the change before the norm or scale behind a consumer, if there is one, that
+ * changes each channel behind it by 1; 0, or less, where it changes hardly anything. Behind it in
+ * [2, outputs] what a scale multiplies by. For dense_target, in all batches. *out is owned, even
+ * after a failure. */
 grail_status drift_scale_make(const graph *g, parameter_store *current, int consumer,
                               matrix *out) GRAIL_MUST_CHECK;
 

@@ -23,6 +23,7 @@ consumer_tail consumer_tail_of(const graph *g, int consumer)
 {
     consumer_tail tail = {.batch_norm = GRAPH_NONE,
                           .row_norm = GRAPH_NONE,
+                          .scale = GRAPH_NONE,
                           .put = GRAPH_NONE,
                           .factor = GRAPH_NONE,
                           .skip = GRAPH_NONE};
@@ -42,8 +43,10 @@ consumer_tail consumer_tail_of(const graph *g, int consumer)
         tail.batch_norm = next;
     } else if (next != GRAPH_NONE && operator_of(&g->nodes[next])->keeps_zeros) {
         tail.row_norm = next;
+    } else if (next != GRAPH_NONE && node_scales_channels(&g->nodes[next])) {
+        tail.scale = next;
     }
-    if (tail.batch_norm != GRAPH_NONE || tail.row_norm != GRAPH_NONE) {
+    if (tail.batch_norm != GRAPH_NONE || tail.row_norm != GRAPH_NONE || tail.scale != GRAPH_NONE) {
         value = g->nodes[next].output;
         next = graph_sole_reader(g, value);
     }

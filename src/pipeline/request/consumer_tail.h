@@ -10,6 +10,7 @@
 typedef struct consumer_tail {
     int batch_norm; /* the BatchNorm between them, or GRAPH_NONE */
     int row_norm;   /* the norm of each row between them, or GRAPH_NONE */
+    int scale;      /* the scale of each channel between them (of a layer), or GRAPH_NONE */
     int put;    /* the node that puts rows which a router chose back into the sum, or GRAPH_NONE */
     int factor; /* the value that has one factor for each row between them, or GRAPH_NONE */
     int skip;   /* the Add's other operand if it is computed before the consumer, or GRAPH_NONE */

@@ -95,7 +95,7 @@ stream_goal dropped_goal_of(const graph *g, const site_list *sites, const plan *
     const consumer_tail tail = consumer_tail_of(g, consumer);
     const int add = graph_sole_reader(g, g->nodes[consumer].output);
     if (tail.skip == GRAPH_NONE || tail.put != GRAPH_NONE || tail.batch_norm != GRAPH_NONE ||
-        tail.row_norm != GRAPH_NONE || add != consumer + 1) {
+        tail.row_norm != GRAPH_NONE || tail.scale != GRAPH_NONE || add != consumer + 1) {
         return goal;
     }
     int reached = g->nodes[add].output;

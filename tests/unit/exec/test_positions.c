@@ -249,6 +249,43 @@ TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
     }
 }
 
+static int take_tokens(const hand_network *n, int64_t left_out, extent size)
+{
+    int value = 0;
+    node taken = node_of(NODE_TAKE_TOKENS, 0, n->g->input, GRAPH_NONE);
+    taken.tokens = (token_attributes){left_out, size};
+    assert_ok(graph_add_node(n->g, &taken, &value));
+    return value;
+}
+
+HAND_TEST(positions_behind_the_first_ones_are_an_image)
+{
+    const extent eleven = {11, 2};
+    float *pixels = hand_pixels(3, small, 7);
+    float *y = run_one(n, take_tokens(n, 2, eleven), 3, small, pixels);
+    assert_rows(n, 3 * 22, 3);
+    for (int i = 0; i < 3 * 22 * 3; i++) {
+        assert_true(y[i] == pixels[i / 66 * 72 + 6 + i % 66]);
+    }
+    memory_free(y);
+    memory_free(pixels);
+}
+
+HAND_TEST(positions_that_are_taken_are_all_that_are_left)
+{
+    extent extents[2];
+    hand_end(n, backend_host(), take_tokens(n, 2, (extent){11, 2}));
+    assert_ok(graph_extents(n->g, small, extents));
+    assert_int_equal(graph_extents(n->g, (extent){3, 4}, extents), GRAIL_ERROR_SHAPE);
+    assert_non_null(strstr(grail_error_message(),
+                           "11 x 2 positions are taken behind the first 2 of 12, expected all"));
+    n->g->nodes[0].tokens = (token_attributes){24, {0, 0}};
+    assert_int_equal(graph_extents(n->g, small, extents), GRAIL_ERROR_SHAPE);
+    n->g->nodes[0].tokens.left_out = 23;
+    assert_ok(graph_extents(n->g, small, extents));
+    assert_true(extents[1].height == 1 && extents[1].width == 1);
+}
+
 /* A residual network with every kind of node that one has. */
 static int residual_nodes(hand_network *n)
 {

@@ -527,6 +527,24 @@ HAND_TEST(towers_have_the_gradients_of_finite_differences)
     memory_free(pixels);
 }
 
+HAND_TEST(decoders_of_tokens_have_the_gradients_of_finite_differences)
+{
+    const extent image = {6, 6};
+    int taken = 0;
+    float *pixels = hand_pixels(2, image, 2);
+    const int patches =
+        hand_conv(n, "patch", 3, 8, (window2d)WINDOW2D(3, 3, 3, 0, 1), true, n->g->input);
+    node take = node_of(NODE_TAKE_TOKENS, 0, GRAPH_NONE, GRAPH_NONE);
+    take.inputs[take.input_count++] = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, patches);
+    take.tokens = (token_attributes){1, {2, 2}};
+    assert_ok(graph_add_node(n->g, &take, &taken));
+    const int mixed = hand_conv(n, "mix", 8, 6, (window2d)WINDOW2D(2, 2, 1, 0, 1), true, taken);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 5, mixed));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "decoder of tokens");
+    memory_free(pixels);
+}
+
 /* -- families ---------------------------------------------------------------------------------- */
 
 static void assert_decoder(const char *name)
