@@ -7,6 +7,7 @@
 #include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/request/consumer_tail.h"
+#include "reduce/group_views.h"
 #include "reduce/scores.h"
 #include "stats/constant_features.h"
 
@@ -108,6 +109,7 @@ static grail_status take_input(observation *o, int64_t first, int64_t width, boo
     CHECK(statistics_check_finite(o->fit));
     CHECK(memory_new_unset(&means, (size_t)width, sizeof means[0]));
     *in = (input_statistics){.width = width,
+                             .groups = o->fit->groups,
                              .weight = o->fit->weight,
                              .rows = (double)o->fit->count,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
@@ -172,7 +174,7 @@ static grail_status finish_site(dense_pass *p, int index)
     if (curve->scores != NULL) {
         TRY(score_site(&view, curve->scores));
     }
-    TRY(loss_curve_rule(&request->plan.sites[index])->losses(&view, curve->errors));
+    TRY(group_views_losses(loss_curve_rule(&request->plan.sites[index]), &view, curve->errors));
     const double energy = site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy;
     for (int64_t k = 0; k <= s->units; k++) {
         curve->errors[k] = energy > 0.0 ? curve->errors[k] / energy : 0.0;

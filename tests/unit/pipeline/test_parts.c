@@ -164,7 +164,7 @@ static int uneven(building *b)
     return linear(b, "head", 14, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
 
-/* Convolutions around one of three groups, whose channels stay. */
+/* Convolutions around one of three groups. */
 static int grouped(building *b)
 {
     const window2d half = WINDOW2D(3, 3, 2, 1, 1);
@@ -336,8 +336,9 @@ static void copy_columns(vision_model *m, const graph *g, const site *s, const s
     const int64_t width = vision_elements(t) / t->shape.shape[0];
     const int64_t taps = width / t->shape.shape[1];
     const int64_t unit = end->features_per_unit * taps;
+    const int64_t units = s->units / node_groups(&g->nodes[end->node]); /* that a row reads */
     for (int64_t r = 0; r < t->shape.shape[0]; r++) {
-        for (int64_t j = 1; j < s->units; j += 2) {
+        for (int64_t j = 1; j < units; j += 2) {
             float *to = t->values + r * width + end->first * taps + j * unit;
             memcpy(to, to - unit, (size_t)unit * sizeof *to);
         }
