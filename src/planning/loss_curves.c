@@ -87,13 +87,26 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
-/* Whether a later site is read by the same node, as values are beside their heads. */
+/* The block of a site's last consumer, with which it is finished. */
+static int block_of_end(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    return s->consumer_count == 0
+               ? GRAPH_NONE
+               : request->graph->nodes[s->consumers[s->consumer_count - 1].node].block;
+}
+
+/* Whether a site that is finished later is read by the same node, as values are beside their heads,
+ * and parts of one value beside each other. */
 static bool is_read_again(const compression_request *request, int index, int reader)
 {
     bool found = false;
-    for (int i = index + 1; i < request->sites->list.count && !found; i++) {
+    const int block = block_of_end(request, index);
+    for (int i = 0; i < request->sites->list.count && !found; i++) {
         const site *s = site_at(request, i);
-        for (int k = 0; k < s->consumer_count; k++) {
+        const int end = block_of_end(request, i);
+        const bool is_later = end > block || (end == block && i > index);
+        for (int k = 0; is_later && k < s->consumer_count; k++) {
             found = found || s->consumers[k].node == reader;
         }
     }

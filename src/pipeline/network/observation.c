@@ -106,7 +106,9 @@ static observation describe(const cutting *cut, int index, int consumer)
         .target = target,
         .goal = goal_of(cut, reader, target),
         .layout = layout,
-        .first = cut_site(cut, index)->is_part ? consumer_first(cut, index, consumer) : 0,
+        .first = cut_site(cut, index)->is_part && site_is_cut(p, index)
+                     ? consumer_first(cut, index, consumer)
+                     : 0,
         .unreduced = remade ? layout.features : 0,
         .weighted = is_weighted(cut, reader, target),
         .mixes = is_mixed(p, target),
