@@ -466,9 +466,9 @@ static grail_status note_groups(grail_model *m)
     return count == 0
                ? GRAIL_OK
                : model_add_notice(m,
-                                  "channels that grouped convolutions read or make stay as they "
-                                  "are: of each group the same ones would have to go (%d, such as "
-                                  "'%.200s')",
+                                  "folding leaves channels that grouped convolutions read or make "
+                                  "as they are, since each group has its own (%d, such as "
+                                  "'%.200s'); selectors that keep units cut them",
                                   count, g->parameters[g->nodes[first].weight].name);
 }
 

@@ -1,6 +1,7 @@
 #include "eval/zeroed_store.h"
 
 #include "format/weights/beside.h"
+#include "graph/operators.h"
 #include "graph/site.h"
 
 #include <string.h>
@@ -19,9 +20,11 @@ static grail_status zero_columns(parameter_store *store, const site *s, const si
     const int index = g->nodes[end->node].weight;
     const graph_parameter *p = &g->parameters[index];
     const int64_t taps = weight_taps(p);
+    const int64_t groups = node_groups(&g->nodes[end->node]);
     TRY(parameter_store_read_f32(store, index, &weight, &elements));
     for (int64_t i = 0; i < elements; i++) {
-        const int64_t column = i / taps % p->shape[1] - end->first;
+        const int64_t group = i * groups / elements;
+        const int64_t column = group * p->shape[1] + i / taps % p->shape[1] - end->first;
         const bool own = column >= 0 && column < s->units * end->features_per_unit;
         weight[i] *= !own || kept[column / end->features_per_unit] ? 1.0F : 0.0F;
     }

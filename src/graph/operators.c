@@ -416,14 +416,9 @@ int64_t node_groups(const node *n)
     return operator_of(n)->moves_window && n->groups > 1 ? n->groups : 1;
 }
 
-axis_rule node_axis(const node *n)
-{
-    return node_groups(n) > 1 ? AXIS_ENDS : operator_of(n)->axis;
-}
-
 bool node_is_map(const node *n)
 {
-    return node_axis(n) == AXIS_STARTS;
+    return operator_of(n)->axis == AXIS_STARTS;
 }
 
 bool node_is_linear(const node *n)

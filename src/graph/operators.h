@@ -81,9 +81,6 @@ typedef struct operator_rules {
 
 const operator_rules *operator_of(const node *n);
 
-/** Its rule for the channel axis. Groups end what they read and what they make: of each group the
- * same channels would have to go. */
-axis_rule node_axis(const node *n);
 /** Whether the node is a map by weight[out, in, ...]: a producer or consumer of sites. */
 bool node_is_map(const node *n);
 /** Whether it is a map of every row on its own, y = W x + b. */

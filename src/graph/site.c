@@ -16,8 +16,9 @@ typedef struct segment {
     bool summed;              /* an Add joins values of this class */
     bool normed;              /* a norm over all channels makes one of them */
     bool is_part;             /* of a value that has others */
-    bool in_patches;          /* what requires the number of units puts patches */
-    int64_t units;            /* number of units that an attention node requires, 0 = none */
+    bool of_channels;         /* what requires the number of units takes each channel for one: it
+                                 puts patches, or convolves in groups */
+    int64_t units;            /* number of units that such a node or attention requires, 0 = none */
     int64_t groups, subunits; /* see site */
     int64_t narrowest;        /* of the lengths of its segments */
     int site;                 /* in the list, or -1 */
@@ -156,15 +157,36 @@ static segment *class_of_value(const axes *a, int value)
     return a->of[value + 1] - a->of[value] > 1 ? NULL : class_of(a, a->of[value]);
 }
 
-static void axis_cut_into(segment *class, int64_t units, int64_t groups, int64_t subunits)
+static int64_t least_common_multiple(int64_t a, int64_t b)
+{
+    int64_t divisor = a;
+    for (int64_t rest = b; rest != 0;) {
+        const int64_t next = divisor % rest;
+        divisor = rest;
+        rest = next;
+    }
+    return a / divisor * b;
+}
+
+static void axis_cut_into(segment *class, int64_t units, int64_t groups, int64_t subunits,
+                          bool of_channels)
 {
     if (class->units == 0) {
         class->units = units;
         class->groups = groups;
         class->subunits = subunits;
-    } else if (units != 0 && (class->units != units || class->groups != groups)) {
+        class->of_channels = of_channels;
+    } else if (units == 0) {
+        return;
+    } else if (class->units != units || class->of_channels != of_channels ||
+               (class->groups != groups && !of_channels)) {
         class->pinned = true; /* two attentions that cut the axis differently */
+    } else { /* as many of each of the finer runs are as many of each of the coarser ones */
+        class->groups = least_common_multiple(class->groups, groups);
     }
+    class->pinned =
+        class->pinned || (class->groups > 1 && class->of_channels &&
+                          (class->units % class->groups != 0 || class->units == class->groups));
 }
 
 static void segments_join(axes *a, int left, int right)
@@ -177,8 +199,7 @@ static void segments_join(axes *a, int left, int right)
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
         to->is_part = to->is_part || from->is_part;
-        to->in_patches = to->in_patches || from->in_patches;
-        axis_cut_into(to, from->units, from->groups, from->subunits);
+        axis_cut_into(to, from->units, from->groups, from->subunits, from->of_channels);
     }
 }
 
@@ -258,9 +279,9 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
     }
     class = class_of_value(a, n->output);
     if (class != NULL && mode == GQA_QUERY_PER_GROUP) {
-        axis_cut_into(class, query_heads, kv_heads, 1);
+        axis_cut_into(class, query_heads, kv_heads, 1, false);
     } else if (class != NULL) {
-        axis_cut_into(class, kv_heads, 1, query_heads / kv_heads);
+        axis_cut_into(class, kv_heads, 1, query_heads / kv_heads, false);
     }
 }
 
@@ -270,8 +291,22 @@ static void follow_patches(axes *a, const node *n)
     axis_join_heads(a, n->output, n->inputs[0]);
     segment *class = class_of_value(a, n->output);
     if (class != NULL) {
-        axis_cut_into(class, a->widths[n->output], 1, 1);
-        class->in_patches = true;
+        axis_cut_into(class, a->widths[n->output], 1, 1, true);
+    }
+}
+
+/* A convolution in groups reads as many channels of each group, and makes as many in each. Those of
+ * several segments could only go together. */
+static void follow_groups(axes *a, const node *n)
+{
+    const int values[] = {n->inputs[0], n->output};
+    for (int i = 0; i < 2 && node_groups(n) > 1; i++) {
+        segment *class = class_of_value(a, values[i]);
+        if (class == NULL) {
+            axis_pin(a, values[i]);
+        } else {
+            axis_cut_into(class, a->widths[values[i]], node_groups(n), 1, true);
+        }
     }
 }
 
@@ -292,8 +327,9 @@ static void mark_output(axes *a, const node *n)
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
-    switch (node_axis(n)) {
+    switch (operator_of(n)->axis) {
     case AXIS_STARTS:
+        follow_groups(a, n);
         break;
     case AXIS_ENDS:
         axis_pin(a, n->output);
@@ -380,13 +416,15 @@ out:
 
 /* Summarises the segments of every class, after every node was followed. The lengths in a class
  * differ only if Attention or patches joined its values, which set a number of units that divides
- * all widths. Where units have subunits, values are as wide as k or as q. */
+ * all widths. Where units have subunits, values are as wide as k or as q. What a norm over all
+ * channels leaves cannot be had where each of several groups keeps its own. */
 static void summarise(axes *a)
 {
     for (int s = 0; s < a->of[a->g->value_count]; s++) {
         segment *own = class_of(a, s);
         const int64_t length = a->segments[s].length;
         own->narrowest = own->narrowest == 0 || length < own->narrowest ? length : own->narrowest;
+        own->pinned = own->pinned || (own->normed && own->of_channels && own->groups > 1);
         own->site = -1;
     }
 }
@@ -513,7 +551,7 @@ static grail_status add_segments(const axes *a, const site_list *list)
 
 static site_kind kind_of(const segment *class, const node *consumer)
 {
-    if (class->units != 0 && !class->in_patches) {
+    if (class->units != 0 && !class->of_channels) {
         return SITE_HEADS;
     }
     if (class->summed) {
@@ -522,7 +560,7 @@ static site_kind kind_of(const segment *class, const node *consumer)
     if (class->normed) {
         return SITE_LATENT;
     }
-    return node_is_convolution(consumer) ? SITE_CONV : SITE_FFN;
+    return node_is_convolution(consumer) || class->groups > 1 ? SITE_CONV : SITE_FFN;
 }
 
 /* The first map whose rows are channels of a class, and the first of these rows in *first: -1 where
@@ -781,7 +819,8 @@ int64_t site_parameters_per_unit(const graph *g, const site *s)
     }
     for (int c = 0; c < s->consumer_count; c++) {
         const node *n = &g->nodes[s->consumers[c].node];
-        total += s->consumers[c].features_per_unit * elements_along(&g->parameters[n->weight], 1);
+        total += s->consumers[c].features_per_unit * elements_along(&g->parameters[n->weight], 1) /
+                 node_groups(n);
     }
     for (int k = 0; k < s->channel_count; k++) {
         int parameters[NODE_MAX_PARAMETERS];

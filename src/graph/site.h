@@ -5,8 +5,10 @@
  * segments of one value, and a slice a segment of its input; Attention couples the q, k and v head
  * axes and passes v's axis to its output; an embedding, scores and shares that route rows, a
  * LayerNorm, a node that mixes channels with positions, the network's input and its output pin it.
- * An axis that is not pinned and has producers and consumers is a site, and so are the outputs of a
- * router, and the channels of values where a checkpoint states their width. */
+ * A convolution in groups requires that of each group as many channels stay, of what it reads and
+ * of what it makes; which ones is free. An axis that is not pinned and has producers and consumers
+ * is a site, and so are the outputs of a router, and the channels of values where a checkpoint
+ * states their width. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
@@ -35,7 +37,8 @@ typedef enum gqa_mode {
 typedef struct site_end {
     int node;
     int64_t first; /* row or column of the node's that is the first one of unit 0; columns of a
-                      convolution count without its taps */
+                      convolution count without its taps, and those of all groups one after the
+                      other: group g has the g-th of equal runs of units */
     int64_t features_per_unit;
     bool exchangeable; /* a unit's features form `subunits` blocks that can be reordered */
 } site_end;

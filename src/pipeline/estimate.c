@@ -38,9 +38,9 @@ typedef struct request {
     heal_options heal;
 } request;
 
-/* Widths at one consumer. */
+/* Widths at one consumer: the features of each group, and the outputs of all. */
 typedef struct fit_size {
-    double features, outputs;
+    double groups, features, outputs;
 } fit_size;
 
 static grail_status read_options(const grail_model *model, const grail_compress_options *o,
@@ -96,8 +96,10 @@ static fit_size size_of_fit(const request *r, const site *s, const site_end *con
     for (int d = 2; d < weight->rank; d++) {
         taps *= (double)weight->shape[d];
     }
+    const double groups = (double)node_groups(&g->nodes[consumer->node]);
     return (fit_size){
-        .features = widening(r, s) * (double)(s->units * consumer->features_per_unit) *
+        .groups = groups,
+        .features = widening(r, s) * (double)(s->units * consumer->features_per_unit) / groups *
                     (each_tap ? taps : 1.0),
         .outputs = widening(r, s) * (double)weight->shape[0] * (each_tap ? 1.0 : taps),
     };
@@ -143,8 +145,8 @@ static double statistics_bytes(const request *r)
         const site *s = &r->sites.sites[i];
         for (int c = 0; cuts_site(r, s) && c < s->consumer_count; c++) {
             const fit_size f = size_of_fit(r, s, &s->consumers[c]);
-            const double gram = f.features * f.features;
-            largest = fmax(largest, fit_bytes(f.features, f.outputs));
+            const double gram = f.groups * f.features * f.features;
+            largest = fmax(largest, f.groups * fit_bytes(f.features, f.outputs / f.groups));
             dense += dense_grams(r, s) * gram;
         }
     }

@@ -55,9 +55,10 @@ static double forward(const rows_of *r, const graph *g)
     return sum;
 }
 
-/* The regression of a map: of patches, or of channels with an output for every tap. */
+/* The regression of a map: of patches, or of channels with an output for every tap. In groups there
+ * is one for each, of as many features and of its share of the outputs. */
 typedef struct map_size {
-    double rows, features, outputs;
+    double rows, features, outputs, groups;
 } map_size;
 
 static map_size size_of(const rows_of *r, const node *n)
@@ -67,8 +68,9 @@ static map_size size_of(const rows_of *r, const node *n)
     const double columns = elements_of(r->request->graph, n) / rows;
     const double taps = (double)weight_taps(p);
     const bool by_channel = taps > 1.0 && !map_is_fitted_by_tap(&r->request->plan.compensation, n);
-    return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps}
-                      : (map_size){rows_at(r, n->output), columns, rows};
+    const double groups = (double)node_groups(n);
+    return by_channel ? (map_size){rows_at(r, n->inputs[0]), columns / taps, rows * taps, groups}
+                      : (map_size){rows_at(r, n->output), columns, rows, groups};
 }
 
 /* The fit of a map of which a share of the features stays. */
@@ -82,8 +84,8 @@ static void add_fit(const rows_of *r, const map_size *m, double share, bool has_
                              : 0.0;
     o->sums += has_target ? 2.0 * m->rows * m->features * m->outputs : 0.0;
     o->solves += HELD_PARTS * 2.0 * m->outputs * (has_target ? kept : m->features - kept) * kept;
-    o->solves += tried * (kept * kept * kept / 3.0 + 3.0 * measured * kept * kept);
-    o->solves += kept * kept * kept / 3.0 + 2.0 * m->outputs * kept * kept;
+    o->solves += tried * (m->groups * kept * kept * kept / 3.0 + 3.0 * measured * kept * kept);
+    o->solves += m->groups * kept * kept * kept / 3.0 + 2.0 * m->outputs * kept * kept;
 }
 
 /* Whether a pass of the dense network that chooses units comes before the walk. */
@@ -105,10 +107,10 @@ static void add_consumer(const rows_of *r, const site *s, const plan_site *p, co
         p->kept_units == NULL && (selector_needs(p->selector, s) & NEEDS_OF_CONSUMERS) != 0;
     const bool twice = how->enabled && observes && passes_twice(&r->request->plan);
     if (how->enabled || decides) {
-        o->sums += (twice ? 2.0 : 1.0) * m.rows * m.features * m.features;
+        o->sums += (twice ? 2.0 : 1.0) * m.groups * m.rows * m.features * m.features;
     }
     if (decides) {
-        o->solves += 1.5 * m.features * m.features * m.features;
+        o->solves += 1.5 * m.groups * m.features * m.features * m.features;
     }
     if (how->enabled) {
         add_fit(r, &m, (double)p->kept / (double)p->units, compensation_uses_dense(how), o);
@@ -127,7 +129,7 @@ static void add_refits(const rows_of *r, operations *o)
         const int cut = in_block ? r->request->cuts[n->weight].columns.site : GRAPH_NONE;
         if (in_block && (cut == GRAPH_NONE || !site_is_cut(&r->request->plan, cut))) {
             const map_size m = size_of(r, n);
-            o->sums += n->inputs[0] == input ? 0.0 : m.rows * m.features * m.features;
+            o->sums += n->inputs[0] == input ? 0.0 : m.groups * m.rows * m.features * m.features;
             input = n->inputs[0];
             add_fit(r, &m, 1.0, true, o);
         }
@@ -198,7 +200,8 @@ static double statistics_bytes(const rows_of *r)
         const node *n = &g->nodes[i];
         if (node_is_map(n) && n->block < g->block_count) {
             const map_size m = size_of(r, n);
-            largest = fmax(largest, 8.0 * (4.0 * m.features + 2.0 * m.outputs) * m.features);
+            largest =
+                fmax(largest, 8.0 * (4.0 * m.groups * m.features + 2.0 * m.outputs) * m.features);
         }
     }
     return largest;

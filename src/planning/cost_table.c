@@ -178,7 +178,8 @@ static int64_t length_of(const cost_table *t, const cost_axis *a, const int64_t 
     int64_t length = a->length;
     for (const cut_axis *cut = &a->cut; cut != NULL && cut->site != GRAPH_NONE; cut = cut->next) {
         const int64_t less = t->sites->sites[cut->site].units - kept[cut->site];
-        length -= kept[cut->site] > 0 ? less * cut->features : 0;
+        const int64_t groups = cut->groups > 1 ? cut->groups : 1;
+        length -= kept[cut->site] > 0 ? less * cut->features / groups : 0;
     }
     return length;
 }

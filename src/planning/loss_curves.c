@@ -7,6 +7,7 @@
 #include "pipeline/network/observation.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/request/consumer_tail.h"
+#include "reduce/group_views.h"
 #include "reduce/scores.h"
 #include "stats/constant_features.h"
 
@@ -86,13 +87,26 @@ static grail_status begin_observing(dense_pass *p, int begin, int end)
     return GRAIL_OK;
 }
 
-/* Whether a later site is read by the same node, as values are beside their heads. */
+/* The block of a site's last consumer, with which it is finished. */
+static int block_of_end(const compression_request *request, int index)
+{
+    const site *s = site_at(request, index);
+    return s->consumer_count == 0
+               ? GRAPH_NONE
+               : request->graph->nodes[s->consumers[s->consumer_count - 1].node].block;
+}
+
+/* Whether a site that is finished later is read by the same node, as values are beside their heads,
+ * and parts of one value beside each other. */
 static bool is_read_again(const compression_request *request, int index, int reader)
 {
     bool found = false;
-    for (int i = index + 1; i < request->sites->list.count && !found; i++) {
+    const int block = block_of_end(request, index);
+    for (int i = 0; i < request->sites->list.count && !found; i++) {
         const site *s = site_at(request, i);
-        for (int k = 0; k < s->consumer_count; k++) {
+        const int end = block_of_end(request, i);
+        const bool is_later = end > block || (end == block && i > index);
+        for (int k = 0; is_later && k < s->consumer_count; k++) {
             found = found || s->consumers[k].node == reader;
         }
     }
@@ -108,6 +122,7 @@ static grail_status take_input(observation *o, int64_t first, int64_t width, boo
     CHECK(statistics_check_finite(o->fit));
     CHECK(memory_new_unset(&means, (size_t)width, sizeof means[0]));
     *in = (input_statistics){.width = width,
+                             .groups = o->fit->groups,
                              .weight = o->fit->weight,
                              .rows = (double)o->fit->count,
                              .rounding = sums_rounding(o->fit->owner, o->fit->count),
@@ -172,7 +187,7 @@ static grail_status finish_site(dense_pass *p, int index)
     if (curve->scores != NULL) {
         TRY(score_site(&view, curve->scores));
     }
-    TRY(loss_curve_rule(&request->plan.sites[index])->losses(&view, curve->errors));
+    TRY(group_views_losses(loss_curve_rule(&request->plan.sites[index]), &view, curve->errors));
     const double energy = site_spans_blocks(request->graph, s) ? curve->errors[0] : p->energy;
     for (int64_t k = 0; k <= s->units; k++) {
         curve->errors[k] = energy > 0.0 ? curve->errors[k] / energy : 0.0;

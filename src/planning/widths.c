@@ -62,7 +62,7 @@ static int64_t step_of(const site *s, alignment align, int64_t wanted)
         return s->groups;
     }
     const int64_t step = aligned_step(s, align, wanted);
-    return step < s->units ? step : 1;
+    return step < s->units ? step : s->groups;
 }
 
 static grail_status add_slot(width_space *s, int index)

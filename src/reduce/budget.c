@@ -12,9 +12,10 @@ static bool is_channels(const site *s)
 grail_status budget_kept_units(const site *s, double sparsity, int64_t *out)
 {
     CHECK(option_check_sparsity(sparsity));
-    if (is_channels(s)) {
-        const int64_t kept = (int64_t)floor((double)s->units * (1.0 - sparsity) + 1e-9);
-        *out = kept < 1 ? 1 : kept;
+    if (is_channels(s)) { /* of each group */
+        const int64_t in_group = s->units / s->groups;
+        const int64_t kept = (int64_t)floor((double)in_group * (1.0 - sparsity) + 1e-9);
+        *out = (kept < 1 ? 1 : kept) * s->groups;
         return GRAIL_OK;
     }
     /* 1e-9: r = 0.9 times 10 must be 9 whatever its binary value */
@@ -68,11 +69,36 @@ static int64_t finest_step(const site *s, int64_t block)
     return 1;
 }
 
+/* The smallest number from `step` on that is a multiple of it and of the groups. */
+static int64_t grouped_step(const site *s, int64_t step)
+{
+    int64_t both = step;
+    while (both % s->groups != 0) {
+        both += step;
+    }
+    return both;
+}
+
+/* Multiples of 8 as elsewhere, where they are widths of groups that move little. */
+static int64_t step_of_groups(const site *s, alignment align, int64_t wanted)
+{
+    for (int64_t step = 32; align.step == ALIGN_AUTO && wanted != FINEST_WIDTH && step >= 8;
+         step /= 2) {
+        if (moves_little(s, wanted, grouped_step(s, step))) {
+            return grouped_step(s, step);
+        }
+    }
+    return align.step == ALIGN_AUTO ? s->groups : grouped_step(s, align.step);
+}
+
 int64_t aligned_step(const site *s, alignment align, int64_t wanted)
 {
     enum { LEAST = 8 };
     const int64_t least = finest_step(s, align.block);
     int64_t step = is_channels(s) ? 32 : 128;
+    if (s->groups > 1) { /* as many of each */
+        return step_of_groups(s, align, wanted);
+    }
     if (align.step != ALIGN_AUTO) {
         return align.step;
     }
@@ -99,10 +125,18 @@ static grail_status kept_width(const budget *b, const site *s, double sparsity, 
         *out = (removed < per_group ? per_group - removed : 1) * s->groups;
         return GRAIL_OK;
     }
-    const int64_t wanted =
-        is_channels(s) ? *out : (int64_t)llround((double)s->units * (1.0 - sparsity));
+    const int64_t wanted = is_channels(s) && s->groups == 1
+                               ? *out
+                               : (int64_t)llround((double)s->units * (1.0 - sparsity));
     *out = nearest_multiple(wanted, aligned_step(s, b->align, wanted), s->units);
     return GRAIL_OK;
+}
+
+/* Whether a share that all sites lose leaves this one as it is: merged channels of a convolution in
+ * groups would have to stand among those of their group. */
+static bool stays_whole(const site *s, const plan_site *own)
+{
+    return is_channels(s) && s->groups > 1 && own->selector != NULL && own->selector->folds;
 }
 
 static grail_status apply_overrides(const budget *b, const site_list *sites, plan *p)
@@ -183,7 +217,8 @@ grail_status budget_apply(const budget *b, const site_list *sites, plan *p)
         if (s->measure != NULL) {
             p->sites[i].kept = site_times(s) * p->sites[s->measure - sites->sites].kept;
         } else {
-            CHECK(kept_width(b, s, b->sparsity[s->kind], &p->sites[i].kept));
+            CHECK(kept_width(b, s, stays_whole(s, &p->sites[i]) ? 0.0 : b->sparsity[s->kind],
+                             &p->sites[i].kept));
         }
     }
     CHECK(apply_overrides(b, sites, p));

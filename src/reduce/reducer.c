@@ -142,6 +142,30 @@ void grail_reducer_order(const grail_reducer *r, int64_t *order)
     }
 }
 
+grail_status reducer_of_group(const grail_reducer *r, int64_t groups, int64_t group,
+                              grail_reducer **out)
+{
+    grail_status status = GRAIL_OK;
+    grail_reducer *own = NULL;
+    const int64_t units = r->units / groups;
+    const int64_t kept = r->kept / groups;
+    TRY(memory_new(&own, 1, sizeof *own));
+    *own = (grail_reducer){
+        .units = units, .kept = kept, .folds = r->folds, .tied = r->tied, .subunits = 1};
+    TRY(memory_new_unset(&own->labels, (size_t)units, sizeof *own->labels));
+    TRY(memory_new_unset(&own->members, (size_t)kept, sizeof *own->members));
+    memcpy(own->members, r->members + group * kept, (size_t)kept * sizeof *own->members);
+    for (int64_t j = 0; j < units; j++) {
+        const int64_t label = r->labels[group * units + j];
+        own->labels[j] = label < 0 ? label : label - group * kept;
+    }
+    *out = own;
+    own = NULL;
+out:
+    grail_reducer_free(own);
+    return status;
+}
+
 bool reducer_is_identity(const grail_reducer *r)
 {
     bool identity = r->kept == r->units;

@@ -24,6 +24,11 @@ struct grail_reducer {
 /** True when every unit is kept as it is. */
 bool reducer_is_identity(const grail_reducer *r);
 
+/** That of one of equal runs of units, each of which keeps as many, next to each other: the group's
+ * own. *out is owned: grail_reducer_free. */
+grail_status reducer_of_group(const grail_reducer *r, int64_t groups, int64_t group,
+                              grail_reducer **out) GRAIL_MUST_CHECK;
+
 /** Ascending indices of the features that a selection keeps: out[kept * features_per_unit]. */
 void reducer_kept_features(const grail_reducer *r, int64_t features_per_unit, int64_t *out);
 

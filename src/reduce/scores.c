@@ -1,5 +1,7 @@
 #include "reduce/scores.h"
 
+#include "graph/operators.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,15 +16,23 @@ static double term_of(score_term term, double value)
     return term == TERM_SQUARE ? value * value : value;
 }
 
+/* The norms of what a producer's rows read. */
+typedef struct row_norms {
+    const double *of; /* of all features; NULL: all count as 1 */
+    int64_t first;    /* the producer's row that makes unit 0 */
+    int64_t in_group; /* rows that read the same run of features: all, but for groups */
+} row_norms;
+
 /* The columns of a convolution's row are those of its input channels, each with all taps. */
-static double unit_sum(const unit_matrix *m, int64_t unit, score_term term, const double *norms,
+static double unit_sum(const unit_matrix *m, int64_t unit, score_term term, const row_norms *norms,
                        int64_t taps)
 {
     double sum = 0.0;
     for (int64_t r = unit * m->features; r < (unit + 1) * m->features; r++) {
         const float *row = m->values + r * m->others;
+        const int64_t before = (norms->first + r) / norms->in_group * (m->others / taps);
         for (int64_t i = 0; i < m->others; i++) {
-            const double norm = norms == NULL ? 1.0 : norms[i / taps];
+            const double norm = norms->of == NULL ? 1.0 : norms->of[before + i / taps];
             sum += term_of(term, fabs((double)row[i]) * norm);
         }
     }
@@ -33,6 +43,15 @@ static int64_t taps_of_producer(const site_view *v, int p, const unit_matrix *m)
 {
     const node *n = &v->graph->nodes[v->site->producers[p].node];
     return m->others / v->graph->parameters[n->weight].shape[1];
+}
+
+static row_norms norms_of_producer(const site_view *v, int p)
+{
+    const site_end *end = &v->site->producers[p];
+    const node *n = &v->graph->nodes[end->node];
+    return (row_norms){.of = v->input_norms,
+                       .first = end->first,
+                       .in_group = v->graph->parameters[n->weight].shape[0] / node_groups(n)};
 }
 
 grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
@@ -52,8 +71,9 @@ grail_status scores_of_rows(const site_view *v, score_term term, double *scores)
         const int scored = v->first_scored + p;
         TRY(site_view_producer(v, scored, &m));
         const int64_t taps = v->input_norms == NULL ? 1 : taps_of_producer(v, scored, &m);
+        const row_norms norms = norms_of_producer(v, scored);
         for (int64_t j = 0; j < v->site->units; j++) {
-            scores[j] += unit_sum(&m, j, term, v->input_norms, taps);
+            scores[j] += unit_sum(&m, j, term, &norms, taps);
         }
         unit_matrix_fini(&m);
     }

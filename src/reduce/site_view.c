@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/memory.h"
+#include "graph/operators.h"
 #include "stats/constant_features.h"
 
 #include <string.h>
@@ -17,6 +18,21 @@ static grail_status take_columns(unit_matrix *m, int64_t first, int64_t count, i
     memory_free(m->owned);
     m->owned = taken;
     m->values = taken;
+    return GRAIL_OK;
+}
+
+/* m[others, groups * width] <- its rows[others, width], each among the columns of its group. */
+static grail_status spread_rows(unit_matrix *m, int64_t groups, int64_t width)
+{
+    float *spread = NULL;
+    CHECK(memory_new(&spread, (size_t)m->others, (size_t)(groups * width) * sizeof spread[0]));
+    for (int64_t r = 0; r < m->others; r++) {
+        memcpy(spread + r * groups * width + r * groups / m->others * width, m->values + r * width,
+               (size_t)width * sizeof spread[0]);
+    }
+    memory_free(m->owned);
+    m->owned = spread;
+    m->values = spread;
     return GRAIL_OK;
 }
 
@@ -64,6 +80,7 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
     CHECK(check_end("consumer", k, v->site->consumer_count));
     const site_end *end = &v->site->consumers[k];
     const int weight = node_of_end(v, end)->weight;
+    const int64_t groups = node_groups(node_of_end(v, end));
     const graph_parameter *p = &v->graph->parameters[weight];
     const int64_t width = row_elements(p->rank, p->shape);
     const int64_t taps = weight_taps(p);
@@ -72,6 +89,12 @@ grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out)
                          .others = p->shape[0],
                          .exchangeable = end->exchangeable};
     CHECK(v->weights.borrow(v->weights.context, weight, &out->values, &out->owned));
+    if (v->group_count > 1) {
+        out->others /= v->group_count;
+        out->values += v->group * out->others * width;
+    } else if (groups > 1) {
+        return spread_rows(out, groups, width);
+    }
     return count == width ? GRAIL_OK : take_columns(out, end->first * taps, count, width);
 }
 
@@ -117,7 +140,7 @@ grail_status consumer_rows_place(const site_view *v, int consumer, consumer_rows
     const int weight = node_of_end(v, &v->site->consumers[consumer])->weight;
     const graph_parameter *p = &v->graph->parameters[weight];
     if (backend_is_host(v->backend) || v->weights.copy == NULL || r->positions > 1 ||
-        row_elements(p->rank, p->shape) != r->width) {
+        v->group_count > 1 || row_elements(p->rank, p->shape) != r->width) {
         return GRAIL_OK;
     }
     CHECK(matrix_new(v->backend, GRAIL_DTYPE_F32, r->count, r->width, &r->placed));
@@ -175,9 +198,13 @@ void input_statistics_free(int count, input_statistics *inputs)
     memory_free(inputs);
 }
 
+/* Of the blocks of groups all diagonals, one after the other. */
 static grail_status download(matrix m, bool diagonal, double *out)
 {
-    return diagonal ? matrix_download_diagonal(m, out) : matrix_download(m, out);
+    for (int64_t row = 0; diagonal && row < m.rows; row += m.columns) {
+        CHECK(matrix_download_diagonal(matrix_rows(m, row, m.columns), out + row));
+    }
+    return diagonal ? GRAIL_OK : matrix_download(m, out);
 }
 
 /* *out[columns] = (fit + held) / divisor, of rows or of diagonals. */
@@ -187,7 +214,7 @@ static grail_status add_parts(matrix fit, matrix held, bool diagonals, double di
     grail_status status = GRAIL_OK;
     double *sums = NULL;
     double *more = NULL;
-    const int64_t count = fit.columns;
+    const int64_t count = diagonals ? fit.rows : fit.columns;
     TRY(memory_new(&sums, (size_t)count, sizeof sums[0]));
     *out = sums;
     TRY(memory_new(&more, (size_t)count, sizeof more[0]));
@@ -214,6 +241,7 @@ grail_status input_statistics_take(unsigned needs, const grail_statistics *fit,
 {
     const double weight = fit->weight + held->weight;
     *out = (input_statistics){.width = fit->width,
+                              .groups = fit->groups,
                               .weight = weight,
                               .rows = (double)(fit->count + held->count),
                               .rounding = sums_rounding(fit->owner, fit->count + held->count)};

@@ -44,6 +44,8 @@ typedef enum selector_need {
  */
 typedef struct input_statistics {
     int64_t width;          /* H, a multiple of n */
+    int64_t groups;         /* of a convolution in groups, whose sums are blocks of these
+                               (stats/statistics.h); else 1, or 0 */
     double weight;          /* T: the number of rows, or the sum of their weights */
     double rows;            /* their number */
     double rounding;        /* share of G_jj that rounding leaves (stats/constant_features.h) */
@@ -87,8 +89,10 @@ typedef struct site_view {
                                   where an earlier site removed them */
     input_statistics *inputs;  /* [input_count]: of the first consumer, or of all */
     int input_count;
-    const routed_sum *routed; /* [units] of experts */
-    bool fits_bias;           /* the fit of the first consumer has a bias */
+    int64_t group, group_count; /* the site's units are one of so many runs, which the rows of that
+                                   group of the first consumer read alone; 0 of 0: all of them */
+    const routed_sum *routed;   /* [units] of experts */
+    bool fits_bias;             /* the fit of the first consumer has a bias */
 } site_view;
 
 /** A matrix whose rows (or columns) are cut by the site, `features` for each unit. */
@@ -101,7 +105,8 @@ typedef struct unit_matrix {
 
 /** Rows of producer p's weight. Frees with unit_matrix_fini. */
 grail_status site_view_producer(const site_view *v, int p, unit_matrix *out) GRAIL_MUST_CHECK;
-/** Columns of consumer k; features include the taps of a convolution. */
+/** Columns of consumer k; features include the taps of a convolution. One in groups has zeros where
+ * a row belongs to another group. */
 grail_status site_view_consumer(const site_view *v, int k, unit_matrix *out) GRAIL_MUST_CHECK;
 /** Rows of the weight and the bias (others = 1) of a producer or a channel node; values is NULL for
  * one that is missing. unit_matrix_fini frees both, even after a failure. */

@@ -109,14 +109,30 @@ out:
     return status;
 }
 
+static matrix rows_of_group(const grail_statistics *s, int64_t group, matrix consumer)
+{
+    const int64_t rows = consumer.rows / s->groups;
+    return matrix_rows(consumer, group * rows, rows);
+}
+
 grail_status statistics_mix_targets(grail_statistics *fit, grail_statistics *held, matrix consumer,
                                     target_gap *gap)
 {
-    CHECK(target_gap_add(fit, consumer, gap));
-    CHECK(target_gap_add(held, consumer, gap));
+    grail_statistics *const parts[] = {fit, held};
+    for (int i = 0; i < 2; i++) {
+        for (int64_t g = 0; g < fit->groups; g++) {
+            const grail_statistics own = statistics_group(parts[i], g);
+            CHECK(target_gap_add(&own, rows_of_group(fit, g, consumer), gap));
+        }
+    }
     const double share = target_gap_share(gap);
-    CHECK(statistics_mix_target(fit, consumer, share));
-    return statistics_mix_target(held, consumer, share);
+    for (int i = 0; i < 2; i++) {
+        for (int64_t g = 0; g < fit->groups; g++) {
+            grail_statistics own = statistics_group(parts[i], g);
+            CHECK(statistics_mix_target(&own, rows_of_group(fit, g, consumer), share));
+        }
+    }
+    return GRAIL_OK;
 }
 
 /* sum[1, 1] += sum_t root_t^2 |x_t|^2 */

@@ -279,14 +279,20 @@ static grail_status changed_error(const ridge_problem *p, const regression *part
     return GRAIL_OK;
 }
 
-/* Error relative to the squared target; an error that rounding made negative counts as 0, and so
- * does an empty target. */
-static double relative_error(const ridge_problem *p, const regression *part, double error)
+static double judged_target(const ridge_problem *p, const regression *part)
 {
     double target = 0.0;
     for (int64_t o = 0; o < part->outputs; o += p->step) {
         target += is_judged(p, o) ? part->target_square[o] : 0.0;
     }
+    return target;
+}
+
+/* Error relative to the squared target; an error that rounding made negative counts as 0, and so
+ * does an empty target. */
+static double relative_error(const ridge_problem *p, const regression *part, double error)
+{
+    const double target = judged_target(p, part);
     return target > 0.0 && error > 0.0 ? error / target : 0.0;
 }
 
@@ -319,6 +325,53 @@ static void report_errors(const ridge_problem *p, trial_errors errors, ridge_res
     result->fit_after = relative_error(p, p->fit, errors.fit);
     result->held_before = p->held == NULL ? nan : plain_error(p, p->held);
     result->held_after = p->held == NULL ? nan : relative_error(p, p->held, errors.held);
+    result->fit_target = judged_target(p, p->fit);
+    result->held_target = p->held == NULL ? 0.0 : judged_target(p, p->held);
+}
+
+static double mean_by_target(double a, double target_a, double b, double target_b)
+{
+    const double both = target_a + target_b;
+    return both > 0.0 ? (a * target_a + b * target_b) / both : a;
+}
+
+static double largest_finite(double a, double b)
+{
+    return isinf(a) ? b : isinf(b) || a > b ? a : b;
+}
+
+static bool keeps_prior(ridge_fallback f)
+{
+    return f == RIDGE_FALLBACK_BIAS || f == RIDGE_FALLBACK_PLAIN;
+}
+
+static ridge_fallback join_fallbacks(ridge_fallback a, ridge_fallback b)
+{
+    if (keeps_prior(a) && keeps_prior(b)) {
+        return a < b ? a : b;
+    }
+    const ridge_fallback left = keeps_prior(a) ? RIDGE_FALLBACK_NONE : a;
+    const ridge_fallback right = keeps_prior(b) ? RIDGE_FALLBACK_NONE : b;
+    return left > right ? left : right;
+}
+
+void ridge_result_join(ridge_result *into, const ridge_result *other)
+{
+    into->fit_before =
+        mean_by_target(into->fit_before, into->fit_target, other->fit_before, other->fit_target);
+    into->fit_after =
+        mean_by_target(into->fit_after, into->fit_target, other->fit_after, other->fit_target);
+    into->held_before = mean_by_target(into->held_before, into->held_target, other->held_before,
+                                       other->held_target);
+    into->held_after =
+        mean_by_target(into->held_after, into->held_target, other->held_after, other->held_target);
+    into->fit_target += other->fit_target;
+    into->held_target += other->held_target;
+    into->alpha = largest_finite(into->alpha, other->alpha);
+    into->lambda = largest_finite(into->lambda, other->lambda);
+    into->condition = fmax(into->condition, other->condition);
+    into->fallback = join_fallbacks(into->fallback, other->fallback);
+    into->raises = into->raises > other->raises ? into->raises : other->raises;
 }
 
 /* The candidate nearest to the usual alpha, on a logarithmic scale. */

@@ -100,7 +100,13 @@ typedef struct ridge_result {
      * (W0) and the fit. NaN when there is no held-out part. */
     double fit_before, fit_after;
     double held_before, held_after;
+    double fit_target, held_target; /* these squared targets */
 } ridge_result;
+
+/** Makes of the results of two problems with other outputs that of both: errors relative to the
+ * targets of both, the largest finite alpha and lambda, the largest condition. A fallback of the
+ * solution counts where either has it, one that keeps W0 where both do. */
+void ridge_result_join(ridge_result *into, const ridge_result *other);
 
 /**
  * Solves. `held` may be NULL or empty (weight 0): then alpha is the candidate closest to 1e-3 when

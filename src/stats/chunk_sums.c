@@ -24,7 +24,11 @@ void chunk_sums_append_number(chunk_sums *s, double *part, double *total)
 chunk_sums chunk_sums_of_statistics(grail_statistics *part, grail_statistics *total)
 {
     chunk_sums s = {.part_rows = &part->count, .total_rows = &total->count, .statistics = total};
-    chunk_sums_append_triangle(&s, &part->gram, &total->gram);
+    if (total->groups > 1) {
+        chunk_sums_append_matrix(&s, &part->gram, &total->gram);
+    } else {
+        chunk_sums_append_triangle(&s, &part->gram, &total->gram);
+    }
     chunk_sums_append_matrix(&s, &part->sum, &total->sum);
     if (total->outputs > 0) {
         chunk_sums_append_matrix(&s, &part->cross, &total->cross);

@@ -117,5 +117,9 @@ out:
 grail_status statistics_settle(grail_statistics *s)
 {
     CHECK(statistics_check_finite(s));
-    return statistics_settle_constants(s);
+    for (int64_t g = 0; g < s->groups; g++) {
+        grail_statistics own = statistics_group(s, g);
+        CHECK(statistics_settle_constants(&own));
+    }
+    return GRAIL_OK;
 }

@@ -31,6 +31,12 @@ static grail_status new_sums(const grail_statistics *s, int64_t rows, int64_t co
 
 grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail_statistics **out)
 {
+    return statistics_create_grouped(b, width, outputs, 1, out);
+}
+
+grail_status statistics_create_grouped(backend *b, int64_t width, int64_t outputs, int64_t groups,
+                                       grail_statistics **out)
+{
     grail_status status = GRAIL_OK;
     grail_statistics *s = NULL;
     if (width <= 0 || outputs < 0) {
@@ -42,11 +48,12 @@ grail_status statistics_create(backend *b, int64_t width, int64_t outputs, grail
     s->owner = b;
     s->width = width;
     s->outputs = outputs;
-    TRY(new_sums(s, s->width, s->width, &s->gram));
+    s->groups = groups;
+    TRY(new_sums(s, s->width, s->width / groups, &s->gram));
     TRY(new_sums(s, 1, s->width, &s->sum));
     TRY(new_sums(s, 1, 1, &s->weights));
     if (s->outputs > 0) {
-        TRY(new_sums(s, s->outputs, s->width, &s->cross));
+        TRY(new_sums(s, s->outputs, s->width / groups, &s->cross));
         TRY(new_sums(s, 1, s->outputs, &s->target_sum));
         TRY(new_sums(s, 1, s->outputs, &s->target_square));
     }
@@ -65,8 +72,43 @@ grail_status grail_statistics_create(int64_t width, int64_t outputs, grail_stati
 
 grail_status statistics_copy(const grail_statistics *s, grail_statistics **out)
 {
-    CHECK(statistics_create(s->owner, s->width, s->outputs, out));
+    CHECK(statistics_create_grouped(s->owner, s->width, s->outputs, s->groups, out));
     return grail_statistics_add(*out, s);
+}
+
+/* Run `i` of `count` equal ones. */
+static matrix run_of_columns(matrix m, int64_t count, int64_t i)
+{
+    const int64_t length = m.columns / count;
+    return matrix_exists(m) ? matrix_columns(m, i * length, length) : m;
+}
+
+static matrix run_of_rows(matrix m, int64_t count, int64_t i)
+{
+    const int64_t length = m.rows / count;
+    return matrix_exists(m) ? matrix_rows(m, i * length, length) : m;
+}
+
+grail_statistics statistics_group(const grail_statistics *s, int64_t group)
+{
+    grail_statistics own = *s;
+    if (s->groups > 1) {
+        own.groups = 1;
+        own.width /= s->groups;
+        own.outputs /= s->groups;
+        own.gram = run_of_rows(s->gram, s->groups, group);
+        own.sum = run_of_columns(s->sum, s->groups, group);
+        own.cross = run_of_rows(s->cross, s->groups, group);
+        own.target_sum = run_of_columns(s->target_sum, s->groups, group);
+        own.target_square = run_of_columns(s->target_square, s->groups, group);
+    }
+    return own;
+}
+
+grail_status statistics_of_group(const grail_statistics *s, int64_t group, grail_statistics **out)
+{
+    const grail_statistics own = statistics_group(s, group);
+    return statistics_copy(&own, out);
 }
 
 grail_status statistics_of_outputs(const grail_statistics *s, int64_t first, int64_t count,
@@ -122,14 +164,31 @@ static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
     return GRAIL_OK;
 }
 
+static grail_status add_gram(const grail_statistics *s, matrix z)
+{
+    for (int64_t g = 0; g < s->groups; g++) {
+        CHECK(matrix_gram(run_of_columns(z, s->groups, g), statistics_group(s, g).gram));
+    }
+    return GRAIL_OK;
+}
+
+static grail_status add_cross(const grail_statistics *s, matrix z, matrix y)
+{
+    for (int64_t g = 0; g < s->groups; g++) {
+        CHECK(matrix_cross(run_of_columns(y, s->groups, g), run_of_columns(z, s->groups, g),
+                           statistics_group(s, g).cross));
+    }
+    return GRAIL_OK;
+}
+
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 {
     CHECK(check_batch(s, z, y));
     if (matrix_exists(y)) {
-        CHECK(matrix_cross(y, z, s->cross));
+        CHECK(add_cross(s, z, y));
         CHECK(matrix_column_sums(y, s->target_sum, s->target_square));
     }
-    CHECK(matrix_gram(z, s->gram));
+    CHECK(add_gram(s, z));
     CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
     s->weight += (double)z.rows;
@@ -142,10 +201,10 @@ grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, ma
     /* The products of rows that are scaled by the roots of their weights, and then, since the
      * constant 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
     CHECK(matrix_scale_rows(root, z, z));
-    CHECK(matrix_gram(z, s->gram));
+    CHECK(add_gram(s, z));
     if (matrix_exists(y)) {
         CHECK(matrix_scale_rows(root, y, y));
-        CHECK(matrix_cross(y, z, s->cross));
+        CHECK(add_cross(s, z, y));
         CHECK(matrix_column_sums(y, no_matrix, s->target_square));
         CHECK(matrix_scale_rows(root, y, y));
         CHECK(matrix_column_sums(y, s->target_sum, no_matrix));
@@ -253,7 +312,7 @@ grail_status grail_statistics_add(grail_statistics *s, const grail_statistics *o
 {
     CHECK(option_given("statistics", "object of statistics", s));
     CHECK(option_given("other", "object of statistics to add", other));
-    if (s->width != other->width || s->outputs != other->outputs) {
+    if (s->width != other->width || s->outputs != other->outputs || s->groups != other->groups) {
         return error_set(
             GRAIL_ERROR_SHAPE,
             "statistics: cannot add sums of %lld features and %lld outputs to sums of %lld "
@@ -345,6 +404,13 @@ grail_status statistics_check_finite(const grail_statistics *s)
     int64_t index = -1;
     bool finite = false;
     const matrix sums[MATRICES] = {s->gram, s->sum, s->cross, s->target_sum, s->target_square};
+    for (int64_t g = 0; s->groups > 1 && g < s->groups; g++) {
+        const grail_statistics own = statistics_group(s, g);
+        CHECK(statistics_check_finite(&own));
+    }
+    if (s->groups > 1) {
+        return GRAIL_OK;
+    }
     CHECK(matrices_are_finite(MATRICES, sums, (const bool[MATRICES]){true}, &finite));
     if (finite) {
         return GRAIL_OK;
@@ -379,7 +445,10 @@ grail_status statistics_shift_target(grail_statistics *s, const double *bias)
     host_view sums = {0};
     host_view squares = {0};
     TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, s->outputs, s->outputs, bias, &b));
-    TRY(matrix_add_outer(false, -1.0, b, s->sum, s->cross));
+    for (int64_t g = 0; g < s->groups; g++) {
+        const grail_statistics own = statistics_group(s, g);
+        TRY(matrix_add_outer(false, -1.0, run_of_columns(b, s->groups, g), own.sum, own.cross));
+    }
     TRY(host_view_open(s->target_sum, GRAIL_DTYPE_F64, HOST_UPDATES, &sums));
     TRY(host_view_open(s->target_square, GRAIL_DTYPE_F64, HOST_UPDATES, &squares));
     double *sum = sums.values;

@@ -11,6 +11,9 @@
  *   count             T
  *   weight            T
  *
+ * Of a convolution in G groups, whose outputs see the features of their own group alone, there are
+ * the blocks of these: gram[H, H / G] and cross[O, H / G], row i over the features of i's group.
+ *
  * With weights w_t, row t counts as w_t rows: G = sum_t w_t z_t z_t^T, s = sum_t w_t z_t, and so
  * on; the weight is sum_t w_t. Means are sums divided by it. */
 #ifndef GRAIL_STATS_STATISTICS_H
@@ -25,6 +28,7 @@ struct grail_statistics {
     backend *owner;
     int64_t width;   /* H */
     int64_t outputs; /* O, or 0 without a target */
+    int64_t groups;  /* G equal runs of features, and of outputs; 1 of most */
     int64_t count;   /* T */
     double weight;
     matrix weights; /* [1, 1] what is to be added to the weight */
@@ -38,6 +42,17 @@ struct grail_statistics {
 /** As grail_statistics_create, on an instance, which must outlive them. */
 grail_status statistics_create(backend *b, int64_t width, int64_t outputs,
                                grail_statistics **out) GRAIL_MUST_CHECK;
+
+/** The same in groups, which divide width and outputs. */
+grail_status statistics_create_grouped(backend *b, int64_t width, int64_t outputs, int64_t groups,
+                                       grail_statistics **out) GRAIL_MUST_CHECK;
+
+/** Those of one group, borrowed: what is changed of its sums changes in `s`, too. With one group
+ * they are *s. */
+grail_statistics statistics_group(const grail_statistics *s, int64_t group);
+/** A copy of them; *out is owned, even after a failure: grail_statistics_free. */
+grail_status statistics_of_group(const grail_statistics *s, int64_t group,
+                                 grail_statistics **out) GRAIL_MUST_CHECK;
 
 /** Frees the matrices alone. */
 void statistics_free_sums(grail_statistics *s);

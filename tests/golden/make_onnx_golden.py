@@ -14,7 +14,8 @@ multiplied or divided by, reshaped or not; activations, some written as several 
 computed, and a Softmax behind the logits. onnx_flat: tensors that several nodes read; a shuffle of channels, and halves of them; positions that
 Flatten and Reshape put beside channels, before a Gemm and a MatMul. onnx_decoder: transposed convolutions, other
 sizes of images, norms of channels and of groups, a Slice of channels, a maximum over all positions. onnx_backbone: a class token,
-layer scales, and a decoder behind the other tokens alone.
+layer scales, and a decoder behind the other tokens alone. onnx_groups:
+convolutions in groups, of which one reads what others make in fewer, a residual stream, and a value that stands beside another.
 
 usage: make_onnx_golden.py [FOLDER ...]
 """
@@ -132,6 +133,32 @@ def build_flat():
     x = n.node("Add", [right, n.normal("d2.bias", 20, scale=0.1)], "d2_biased")
     x = n.node("Relu", [n.node("Add", [left, x], "sum")], "sum_relu")
     n.node("Gemm", [x, n.normal("d3.weight", CLASSES, 20), n.normal("d3.bias", CLASSES, scale=0.1)], "logits", transB=1)
+    return n
+
+
+def build_groups():
+    n = Network()
+    x = n.node("Relu", [n.norm(n.conv("pixels", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1]), "stem_norm", 8)], "stem_relu")
+    h = n.node("MaxPool", [x], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    # between layers of one position, weighted by means
+    x = n.node("Relu", [n.norm(n.conv(h, "a1", (16, 8, 1, 1)), "a1_norm", 16)], "a1_relu")
+    x = n.conv(x, "a2", (24, 4, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2], group=4)
+    x = n.node("Relu", [n.norm(x, "a2_norm", 24)], "a2_relu")
+    s = n.node("GlobalAveragePool", [x], "means")
+    s = n.node("Relu", [n.conv(s, "squeeze", (6, 24, 1, 1), bias=True)], "squeeze_relu")
+    s = n.node("Sigmoid", [n.conv(s, "excite", (24, 6, 1, 1), bias=True)], "excite_act")
+    x = n.norm(n.conv(n.node("Mul", [s, x], "weighted"), "a3", (16, 24, 1, 1)), "a3_norm", 16)
+    h = n.node("Add", [x, n.conv(h, "a_short", (16, 8, 1, 1), strides=[2, 2])], "a_sum")
+    # a residual stream that groups read and add to
+    x = n.node("Relu", [n.conv(h, "b1", (16, 8, 3, 3), bias=True, pads=[1, 1, 1, 1], group=2)], "b1_relu")
+    h = n.node("Add", [n.conv(x, "b2", (16, 4, 1, 1), bias=True, group=4), h], "b_sum")
+    # made in twos and read in fours, beside channels that are read without groups
+    x = n.node("Relu", [n.conv(h, "c1", (16, 8, 1, 1), group=2)], "c1_relu")
+    y = n.node("Relu", [n.conv(x, "c2", (8, 4, 3, 3), bias=True, pads=[1, 1, 1, 1], group=4)], "c2_relu")
+    x = n.node("Concat", [x, y], "beside", axis=1)
+    x = n.node("Relu", [n.conv(x, "d1", (12, 24, 1, 1), bias=True)], "d1_relu")
+    x = n.node("Flatten", [n.node("GlobalAveragePool", [x], "pooled")], "features")
+    n.node("Gemm", [x, n.normal("d2.weight", CLASSES, 12), n.normal("d2.bias", CLASSES, scale=0.1)], "logits", transB=1)
     return n
 
 
@@ -360,6 +387,7 @@ def make_transformers(folders):
 NODES = {"onnx": lambda folder: make_nodes(folder, build()),
          "onnx_flat": lambda folder: make_nodes(folder, build_flat()),
          "onnx_decoder": lambda folder: make_nodes(folder, build_decoder()),
+         "onnx_groups": lambda folder: make_nodes(folder, build_groups()),
          "onnx-elements": lambda folder: make_nodes(folder, build_elements(), "probabilities", 18),
          "onnx_backbone": lambda folder: make_nodes(folder, build_backbone(), opset=20),
          "onnx_attention": lambda folder: make_nodes(folder, build_attention(), opset=23, name="attention", has_shapes=False)}

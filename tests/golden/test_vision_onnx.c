@@ -106,6 +106,11 @@ TEST(positions_beside_channels_and_tensors_that_several_nodes_read)
     assert_vision_directory("onnx_flat", "net.onnx", "");
 }
 
+TEST(convolutions_in_groups)
+{
+    assert_vision_directory("onnx_groups", "net.onnx", "");
+}
+
 TEST(a_decoder_of_transposed_convolutions)
 {
     assert_vision_directory("onnx_decoder", "net.onnx", "");

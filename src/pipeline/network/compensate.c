@@ -109,11 +109,10 @@ static grail_status find_judged(const cutting *cut, const site_result *results,
     return GRAIL_OK;
 }
 
-/* Solves with the reducer of the observed site (NULL for a map). Takes over the sums of the
- * observation. `prior` is the weight narrowed without data. */
-static grail_status fit_solve(const cutting *cut, const site_result *results,
-                              const grail_comm *comm, observation *o, const grail_reducer *reducer,
-                              const float *prior, fitted_map *out)
+/* Solves one regression with the reducer of what is observed (NULL for a map). Takes over the sums
+ * of the observation. `prior` is the weight narrowed without data. */
+static grail_status solve_one(const grail_comm *comm, observation *o, const grail_reducer *reducer,
+                              const float *prior, const ridge_options *options, fitted_map *out)
 {
     grail_status status = GRAIL_OK;
     regression fit = {0};
@@ -121,28 +120,111 @@ static grail_status fit_solve(const cutting *cut, const site_result *results,
     matrix prior_rows = {0};
     matrix weight = {0};
     backend *b = o->fit->owner;
+    TRY(make_regressions(comm, o, reducer, prior, &prior_rows, &fit, &held));
+    TRY(matrix_new(b, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
+    if (options->bias) {
+        TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
+    }
+    TRY(ridge_solve(&fit, &held, prior_rows, options, weight, out->bias_change, &out->result));
+    regression_fini(&fit);
+    regression_fini(&held);
+    TRY(matrix_new(b, GRAIL_DTYPE_F32, weight.rows, weight.columns, &out->weight));
+    TRY(matrix_copy(weight, out->weight));
+    out->bias = options->bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
+out:
+    regression_fini(&fit);
+    regression_fini(&held);
+    matrix_free(&prior_rows);
+    matrix_free(&weight);
+    return status;
+}
+
+/* An observation of one group alone, with sums of its own; the rest is borrowed. */
+static grail_status observe_group(const observation *o, int64_t group, observation *out)
+{
+    const int64_t rows = o->layout.rows / o->layout.groups * o->layout.tap_rows;
+    *out = *o;
+    out->fit = NULL;
+    out->held = NULL;
+    out->layout.rows /= o->layout.groups;
+    out->layout.groups = 1;
+    if (matrix_exists(o->weight_rows)) {
+        out->weight_rows = matrix_rows(o->weight_rows, group * rows, rows);
+    }
+    CHECK(statistics_of_group(o->fit, group, &out->fit));
+    return statistics_of_group(o->held, group, &out->held);
+}
+
+/* Puts the answer of a group among those of the others. */
+static grail_status place_group(const fitted_map *own, int64_t group, int64_t groups,
+                                fitted_map *out)
+{
+    const int64_t rows = own->weight.rows;
+    if (group == 0) {
+        CHECK(matrix_new(own->weight.owner, GRAIL_DTYPE_F32, groups * rows, own->weight.columns,
+                         &out->weight));
+        out->result = own->result;
+    } else {
+        ridge_result_join(&out->result, &own->result);
+    }
+    if (group == 0 && own->bias_change != NULL) {
+        CHECK(memory_new(&out->bias_change, (size_t)(groups * rows), sizeof own->bias_change[0]));
+    }
+    for (int64_t o = 0; own->bias_change != NULL && o < rows; o++) {
+        out->bias_change[group * rows + o] = own->bias_change[o];
+    }
+    out->bias = out->bias || own->bias;
+    return matrix_copy(own->weight, matrix_rows(out->weight, group * rows, rows));
+}
+
+/* The regression of one group, whose features are the group's own. */
+static grail_status solve_group(const grail_comm *comm, const observation *o, int64_t group,
+                                const grail_reducer *reducer, const float *prior,
+                                const ridge_options *options, fitted_map *out)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t groups = o->layout.groups;
+    const int64_t rows = o->layout.rows / groups * o->layout.tap_rows;
+    int64_t width = o->layout.features * o->layout.taps;
+    observation own = {0};
+    grail_reducer *map = NULL;
+    fitted_map fitted = {0};
+    ridge_options of_group = *options;
+    of_group.judged = options->judged == NULL ? NULL : options->judged + group * rows;
+    TRY(observe_group(o, group, &own));
+    if (reducer != NULL) {
+        TRY(reducer_of_group(reducer, groups, group, &map));
+        width = width / map->units * map->kept;
+    }
+    TRY(solve_one(comm, &own, map, prior + group * rows * width, &of_group, &fitted));
+    TRY(place_group(&fitted, group, groups, out));
+out:
+    grail_statistics_free(own.fit);
+    grail_statistics_free(own.held);
+    grail_reducer_free(map);
+    fitted_map_fini(&fitted);
+    return status;
+}
+
+/* Solves for a consumer, or for a map, which has no reducer; see solve_one. */
+static grail_status fit_solve(const cutting *cut, const site_result *results,
+                              const grail_comm *comm, observation *o, const grail_reducer *reducer,
+                              const float *prior, fitted_map *out)
+{
+    grail_status status = GRAIL_OK;
     bool *judged = NULL;
     ridge_options options = options_of(cut, comm, o->node);
     TRY(find_judged(cut, results, o, &judged));
     options.judged = judged;
     options.moves_prior = reducer != NULL; /* a map that was not cut lacks nothing of its own */
-    TRY(make_regressions(comm, o, reducer, prior, &prior_rows, &fit, &held));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, fit.outputs, fit.width, &weight));
-    if (options.bias) {
-        TRY(memory_new(&out->bias_change, (size_t)fit.outputs, sizeof out->bias_change[0]));
+    if (o->layout.groups == 1) {
+        TRY(solve_one(comm, o, reducer, prior, &options, out));
     }
-    TRY(ridge_solve(&fit, &held, prior_rows, &options, weight, out->bias_change, &out->result));
-    regression_fini(&fit);
-    regression_fini(&held);
-    TRY(matrix_new(b, GRAIL_DTYPE_F32, weight.rows, weight.columns, &out->weight));
-    TRY(matrix_copy(weight, out->weight));
-    out->bias = options.bias && out->result.fallback != RIDGE_FALLBACK_PLAIN;
+    for (int64_t g = 0; o->layout.groups > 1 && g < o->layout.groups; g++) {
+        TRY(solve_group(comm, o, g, reducer, prior, &options, out));
+    }
 out:
     memory_free(judged);
-    regression_fini(&fit);
-    regression_fini(&held);
-    matrix_free(&prior_rows);
-    matrix_free(&weight);
     return status;
 }
 

@@ -18,7 +18,8 @@ static consumer_layout layout_of(const cutting *cut, const node *n, int64_t feat
     const bool by_tap = map_is_fitted_by_tap(&cut->plan->compensation, n);
     return (consumer_layout){
         .rows = cut_wide_place(cut->plan, rows, weight->shape[0]),
-        .features = features,
+        .features = features / node_groups(n),
+        .groups = node_groups(n),
         .taps = by_tap ? taps : 1,
         .tap_rows = by_tap ? 1 : taps,
     };
@@ -34,7 +35,7 @@ consumer_layout consumer_layout_of(const cutting *cut, int index, int consumer)
 consumer_layout map_layout_of(const cutting *cut, int node_index)
 {
     const node *n = &cut->graph->nodes[node_index];
-    return layout_of(cut, n, cut->graph->parameters[n->weight].shape[1]);
+    return layout_of(cut, n, cut->graph->parameters[n->weight].shape[1] * node_groups(n));
 }
 
 /* out[rows, inner, outer] <- in[rows, outer, inner] */
@@ -107,7 +108,7 @@ static int64_t part_of(const cutting *cut, int index, const node *n, int64_t *fe
 {
     const cut_axis *columns = &cut->axes[n->weight].columns;
     const cut_axis *own = cut_by_site(columns, index);
-    *features = cut->plan->sites[index].units * own->features;
+    *features = cut->plan->sites[index].units / axis_groups(own) * own->features;
     return cut_wide_place(cut->plan, columns, own->first);
 }
 
@@ -131,8 +132,8 @@ static grail_status read_part(const cutting *cut, parameter_store *current, int 
     TRY(wide_values(cut, current, n->weight, shape, &all));
     const int64_t width = shape[1] * weight_taps(&cut->graph->parameters[n->weight]);
     if (others) {
-        const int64_t own =
-            features / cut->plan->sites[index].units * site_wide_units(cut->plan, index);
+        const cut_axis *axis = cut_by_site(&cut->axes[n->weight].columns, index);
+        const int64_t own = site_wide_units(cut->plan, index) / axis_groups(axis) * axis->features;
         for (int64_t r = 0; r < shape[0]; r++) {
             memset(all + r * width + first, 0, (size_t)own * sizeof all[0]);
         }
@@ -225,28 +226,44 @@ grail_status consumer_merge(const cutting *cut, const grail_reducer *reducer, in
     const consumer_layout l = consumer_layout_of(cut, index, consumer);
     const site_end *end = &cut_site(cut, index)->consumers[consumer];
     const int64_t u = end->features_per_unit * l.taps;
-    const int64_t rows = l.rows * l.tap_rows;
-    CHECK(memory_new_unset(out, (size_t)(rows * reducer->kept * u), sizeof **out));
-    reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, *out);
+    const int64_t rows = l.rows * l.tap_rows / l.groups;
+    const int64_t before = l.features * l.taps;
+    const int64_t after = reducer->kept / l.groups * u;
+    CHECK(memory_new_unset(out, (size_t)(l.groups * rows * after), sizeof **out));
+    if (l.groups == 1) {
+        reducer_merge_columns(reducer, end->exchangeable, u, rows, weight, *out);
+    }
+    for (int64_t g = 0; l.groups > 1 && g < l.groups; g++) {
+        grail_reducer *own = NULL;
+        CHECK(reducer_of_group(reducer, l.groups, g, &own));
+        reducer_merge_columns(own, false, u, rows, weight + g * rows * before,
+                              *out + g * rows * after);
+        grail_reducer_free(own);
+    }
     return GRAIL_OK;
 }
 
-/* wide[rows, W] <- narrow[rows, K u] in the columns that the reduced units have there: those of the
- * dense ones, or `behind` them. */
-static void scatter_columns(const grail_reducer *r, bool behind, int64_t u, int64_t rows,
+/* wide[rows, W] <- narrow[rows, K u / groups] in the columns that the reduced units have there:
+ * those of the dense ones, or `behind` them. Each of equal runs of rows has its group's units. */
+static void scatter_columns(const grail_reducer *r, bool behind, const cut_axis *axis, int64_t rows,
                             int64_t wide_width, const float *narrow, float *wide)
 {
-    const int64_t width = r->kept * u;
+    const int64_t groups = axis_groups(axis);
+    const int64_t u = axis->features;
+    const int64_t units = r->units / groups;
+    const int64_t kept = r->kept / groups;
     for (int64_t row = 0; row < rows; row++) {
-        const float *from = narrow + row * width;
+        const int64_t group = row * groups / rows;
+        const int64_t *labels = r->labels + group * units;
+        const float *from = narrow + row * kept * u;
         float *to = wide + row * wide_width;
         if (behind) {
-            memcpy(to + r->units * u, from, (size_t)width * sizeof *to);
+            memcpy(to + units * u, from, (size_t)(kept * u) * sizeof *to);
             continue;
         }
-        for (int64_t j = 0; j < r->units; j++) {
-            if (r->labels[j] >= 0) {
-                memcpy(to + j * u, from + r->labels[j] * u, (size_t)u * sizeof *to);
+        for (int64_t j = 0; j < units; j++) {
+            if (labels[j] >= 0) {
+                memcpy(to + j * u, from + (labels[j] - group * kept) * u, (size_t)u * sizeof *to);
             }
         }
     }
@@ -311,7 +328,7 @@ grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
     const cut_axis *axis = cut_by_site(all, index);
     const bool is_wide = runs_wide(cut, index, consumer);
     const int64_t width = is_wide ? cut_wide_place(cut->plan, all, weight->shape[1] * taps)
-                                  : reducer->kept * axis->features;
+                                  : reducer->kept / axis_groups(axis) * axis->features;
     float *wide = NULL;
     int64_t shape[PARAMETER_MAX_RANK] = {0};
     if (cut_site(cut, index)->is_part) {
@@ -320,8 +337,8 @@ grail_status consumer_set_stored(const cutting *cut, parameter_store *current,
         TRY(memory_new(&wide, (size_t)(l.rows * width), sizeof wide[0]));
     }
     if (is_wide) {
-        scatter_columns(reducer, site_is_remade(cut->plan, index), axis->features, l.rows, width,
-                        narrow, wide + cut_wide_place(cut->plan, all, axis->first));
+        scatter_columns(reducer, site_is_remade(cut->plan, index), axis, l.rows, width, narrow,
+                        wide + cut_wide_place(cut->plan, all, axis->first));
     }
     memcpy(shape, weight->shape, sizeof shape);
     shape[0] = l.rows;
@@ -340,8 +357,8 @@ grail_status consumer_set(const cutting *cut, parameter_store *current,
     const node *n = consumer_node(cut, index, consumer);
     const consumer_layout l = consumer_layout_of(cut, index, consumer);
     const int64_t taps = l.taps * l.tap_rows;
-    const int64_t kept =
-        reducer->kept * (cut_by_site(&cut->axes[n->weight].columns, index)->features / taps);
+    const int64_t kept = reducer->kept / l.groups *
+                         (cut_by_site(&cut->axes[n->weight].columns, index)->features / taps);
     const float *natural = narrow;
     float *turned = NULL;
     if (l.tap_rows > 1) {

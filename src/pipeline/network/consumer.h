@@ -8,11 +8,14 @@
 
 /** The form for the regression, [outputs, features]. Features are those of the input, in order. If
  * every tap is fitted separately, each feature has `taps` columns. Otherwise each tap of a
- * convolution is an output of its own: a row of the weight becomes `tap_rows` rows. */
+ * convolution is an output of its own: a row of the weight becomes `tap_rows` rows. A convolution
+ * in groups has a regression for each, of equal runs of rows and features, one group after the
+ * other. */
 typedef struct consumer_layout {
     int64_t rows;     /* of the weight in the calibration network */
-    int64_t features; /* of its input before reduction: n u */
+    int64_t features; /* of the input of a group before reduction: n u / groups */
     int64_t taps, tap_rows;
+    int64_t groups; /* 1 of most */
 } consumer_layout;
 
 consumer_layout consumer_layout_of(const cutting *cut, int site, int consumer);

@@ -2,6 +2,7 @@
 
 #include "backend/operations.h"
 #include "base/profile.h"
+#include "graph/operators.h"
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/narrow.h"
 #include "pipeline/request/consumer_tail.h"
@@ -47,7 +48,8 @@ static int scored_weight(const cutting *cut, int index)
 
 int64_t scored_input_width(const cutting *cut, int index)
 {
-    return cut->graph->parameters[scored_weight(cut, index)].shape[1];
+    return cut->graph->parameters[scored_weight(cut, index)].shape[1] *
+           node_groups(&cut->graph->nodes[scored_node(cut, index)]);
 }
 
 const cut_axis *scored_input_cut(const cutting *cut, int index)

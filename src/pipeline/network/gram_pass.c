@@ -34,7 +34,8 @@ static grail_status add_map(const grail_model *model, const cutting *cut, int no
     const bool of_site = find_site(cut, node_index, &index, &consumer);
     const bool is_head =
         g->input_kind == INPUT_TOKENS && g->nodes[node_index].block >= g->block_count;
-    if (!node_is_map(&g->nodes[node_index]) || (is_head && !of_site)) {
+    if (!node_is_map(&g->nodes[node_index]) || (is_head && !of_site) ||
+        node_groups(&g->nodes[node_index]) > 1) { /* files have no place for blocks of groups */
         return GRAIL_OK;
     }
     CHECK(memory_reserve(&p->maps, (size_t)p->count + 1, sizeof p->maps[0]));

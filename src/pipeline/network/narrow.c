@@ -84,25 +84,40 @@ grail_status site_append_merged(const cutting *cut, int index, const grail_reduc
 
 /* -- narrow shapes ----------------------------------------------------------------------------- */
 
+/* Those of one segment, relative to its begin in the wide form: of columns of a group, those of the
+ * units of the group. */
+static void segment_features(const plan *p, const grail_reducer *r, const cut_axis *axis,
+                             int64_t group, int64_t *out)
+{
+    const int64_t u = axis->features;
+    const int64_t units = r->units / axis_groups(axis);
+    const int64_t *labels = r->labels + group * units;
+    for (int64_t k = 0; site_is_remade(p, axis->site) && k < r->kept / axis_groups(axis) * u; k++) {
+        *out++ = units * u + k;
+    }
+    for (int64_t f = 0; !site_is_remade(p, axis->site) && f < units * u; f++) {
+        if (labels[f / u] >= 0) {
+            *out++ = f;
+        }
+    }
+}
+
 void axis_reduced_features(const plan *p, const site_result *results, const cut_axis *axis,
-                           int64_t dense, int64_t *out)
+                           int64_t group, int64_t dense, int64_t *out)
 {
     const cut_axis *all = axis;
     int64_t at = 0; /* dense */
     for (; axis != NULL && axis->site != GRAPH_NONE; axis = axis->next) {
         const grail_reducer *r = results[axis->site].reducer;
-        const int64_t count = r->kept * axis->features;
+        const int64_t count = r->kept / axis_groups(axis) * axis->features;
         const int64_t place = cut_wide_place(p, all, axis->first);
         while (at < axis->first) {
             *out++ = cut_wide_place(p, all, at++);
         }
-        at += r->units * axis->features;
-        if (!site_is_remade(p, axis->site)) {
-            reducer_kept_features(r, axis->features, out);
-        }
+        at += r->units / axis_groups(axis) * axis->features;
+        segment_features(p, r, axis, group, out);
         for (int64_t k = 0; k < count; k++) {
-            out[k] =
-                place + (site_is_remade(p, axis->site) ? r->units * axis->features + k : out[k]);
+            out[k] += place;
         }
         out += count;
     }
@@ -114,16 +129,20 @@ void axis_reduced_features(const plan *p, const site_result *results, const cut_
 /* What stays of an axis. */
 typedef struct kept_features {
     int64_t count;
-    int64_t *features; /* [count], owned; NULL: all */
+    int64_t groups;    /* equal runs of rows, of each of which other columns stay; 1 of most */
+    int64_t *features; /* [groups, count], owned; NULL: all */
 } kept_features;
 
 /* `dense` is the size of the axis in the dense network. */
 static grail_status find_kept(const plan *p, const site_result *results, const cut_axis *axis,
                               int64_t dense, kept_features *out)
 {
-    *out = (kept_features){.count = cut_narrow_place(p, axis, dense)};
-    CHECK(memory_new_unset(&out->features, (size_t)out->count, sizeof out->features[0]));
-    axis_reduced_features(p, results, axis, dense, out->features);
+    *out = (kept_features){.count = cut_narrow_place(p, axis, dense), .groups = axis_groups(axis)};
+    CHECK(memory_new_unset(&out->features, (size_t)(out->groups * out->count),
+                           sizeof out->features[0]));
+    for (int64_t g = 0; g < out->groups; g++) {
+        axis_reduced_features(p, results, axis, g, dense, out->features + g * out->count);
+    }
     return GRAIL_OK;
 }
 
@@ -134,7 +153,7 @@ static grail_status kept_of_axis(const plan *p, const site_result *results, cons
 {
     const bool is_cut = axis->site != GRAPH_NONE && (index == GRAPH_NONE || axis->site == index);
     const bool is_wide = is_cut && size != cut_narrow_place(p, axis, dense);
-    *out = (kept_features){.count = size};
+    *out = (kept_features){.count = size, .groups = 1};
     return is_wide ? find_kept(p, results, axis, dense, out) : GRAIL_OK;
 }
 
@@ -144,9 +163,10 @@ static void take(const kept_features *rows, const kept_features *columns, int64_
 {
     for (int64_t r = 0; r < rows->count; r++) {
         const float *from = wide + (rows->features == NULL ? r : rows->features[r]) * wide_columns;
+        const int64_t *kept = columns->features;
+        kept = kept == NULL ? NULL : kept + r * columns->groups / rows->count * columns->count;
         for (int64_t c = 0; c < columns->count; c++) {
-            narrow[r * columns->count + c] =
-                from[columns->features == NULL ? c : columns->features[c]];
+            narrow[r * columns->count + c] = from[kept == NULL ? c : kept[c]];
         }
     }
 }
@@ -231,7 +251,8 @@ static grail_status narrow_own(const cutting *cut, const site_result *results,
     grail_status status = GRAIL_OK;
     int64_t shape[PARAMETER_MAX_RANK];
     float *narrow = NULL;
-    if (!backend_is_host(current->backend) && current->entries[parameter].values.rows > 1) {
+    if (!backend_is_host(current->backend) && current->entries[parameter].values.rows > 1 &&
+        axis_groups(&cut->axes[parameter].columns) == 1) {
         return narrow_there(cut, results, current, parameter, index);
     }
     TRY(narrow_values(cut, results, current, parameter, index, shape, &narrow));

@@ -14,9 +14,9 @@ grail_status site_append_merged(const cutting *cut, int site, const grail_reduce
 
 /** The features of a cut axis's dense or wide form that the result has, in order: those of the kept
  * units, or for a folding the merged ones behind the others, and what is not cut of an axis that
- * has `dense` features. */
+ * has `dense` features. Of the columns of a convolution in groups, those of one group's rows. */
 void axis_reduced_features(const plan *p, const site_result *results, const cut_axis *axis,
-                           int64_t dense, int64_t *out);
+                           int64_t group, int64_t dense, int64_t *out);
 
 /** A parameter of the current network with the axes cut by `site` in the narrow form, or with all
  * its cut axes for GRAPH_NONE: its shape and, in f32, its values. *out is owned; NULL where these

@@ -106,7 +106,9 @@ static observation describe(const cutting *cut, int index, int consumer)
         .target = target,
         .goal = goal_of(cut, reader, target),
         .layout = layout,
-        .first = cut_site(cut, index)->is_part ? consumer_first(cut, index, consumer) : 0,
+        .first = cut_site(cut, index)->is_part && site_is_cut(p, index)
+                     ? consumer_first(cut, index, consumer)
+                     : 0,
         .unreduced = remade ? layout.features : 0,
         .weighted = is_weighted(cut, reader, target),
         .mixes = is_mixed(p, target),
@@ -126,8 +128,9 @@ static grail_status make_target_weight(backend *b, const observation *o, input_c
 {
     const int64_t rows = o->layout.rows * o->layout.tap_rows;
     const int64_t width = o->layout.features * o->layout.taps;
-    if (in.all == width) {
-        CHECK(matrix_new(b, backend_weight_type(b), rows, width, out));
+    if (in.all == width * o->layout.groups) {
+        CHECK(matrix_new(b, o->layout.groups > 1 ? backend_type(b) : backend_weight_type(b), rows,
+                         width, out));
         CHECK(matrix_upload_f32(*out, o->weight));
         return GRAIL_OK;
     }
@@ -155,15 +158,17 @@ out:
 
 static grail_status create_statistics(backend *b, int64_t width, int64_t outputs, observation *o)
 {
-    CHECK(statistics_create(b, width, outputs, &o->fit));
-    return statistics_create(b, width, outputs, &o->held);
+    const int64_t groups = o->layout.groups;
+    CHECK(statistics_create_grouped(b, width, outputs, groups, &o->fit));
+    return statistics_create_grouped(b, width, outputs, groups, &o->held);
 }
 
 static input_columns columns_in_dense(const cutting *cut, const observation *o, const site_end *end)
 {
     const int weight = cut->graph->nodes[o->node].weight;
     return (input_columns){.first = end->first * o->layout.taps,
-                           .all = cut->graph->parameters[weight].shape[1] * o->layout.taps};
+                           .all = cut->graph->parameters[weight].shape[1] * o->layout.groups *
+                                  o->layout.taps};
 }
 
 static input_columns columns_in_wide(const cutting *cut, const observation *o)
@@ -183,7 +188,8 @@ static grail_status make_others(const cutting *cut, parameter_store *current, in
     grail_status status = GRAIL_OK;
     backend *b = current->backend;
     float *others = NULL;
-    if (!cut_site(cut, o->site)->is_part || o->target != OBSERVES_DENSE_OUTPUT) {
+    if (!cut_site(cut, o->site)->is_part || o->target != OBSERVES_DENSE_OUTPUT ||
+        o->layout.groups > 1) { /* which read nothing else */
         return GRAIL_OK;
     }
     TRY(consumer_read_others(cut, current, o->site, o->consumer, &others));
@@ -209,7 +215,7 @@ grail_status observation_init(const cutting *cut, parameter_store *current, int 
     const int64_t reduced = cut->plan->sites[index].kept * end->features_per_unit;
     const input_columns dense = columns_in_dense(cut, o, end);
     const input_columns wide = columns_in_wide(cut, o);
-    const int64_t dense_width = o->layout.features * o->layout.taps;
+    const int64_t dense_width = o->layout.features * o->layout.groups * o->layout.taps;
     const int64_t reduced_width = reduced * o->layout.taps;
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
@@ -249,7 +255,7 @@ grail_status observation_read_map(const cutting *cut, parameter_store *current, 
                                   observation *o)
 {
     *o = observation_of_map(cut, node_index);
-    const input_columns all = {.all = o->layout.features * o->layout.taps};
+    const input_columns all = {.all = o->layout.features * o->layout.groups * o->layout.taps};
     CHECK(map_read(cut, current, node_index, &o->weight));
     CHECK(make_drift_scale(cut, current, o));
     return o->target == OBSERVES_DENSE_PRODUCT
@@ -262,7 +268,8 @@ grail_status observation_init_map(const cutting *cut, parameter_store *current, 
 {
     CHECK(observation_read_map(cut, current, node_index, o));
     const consumer_layout *l = &o->layout;
-    return create_statistics(current->backend, l->features * l->taps, l->rows * l->tap_rows, o);
+    return create_statistics(current->backend, l->features * l->groups * l->taps,
+                             l->rows * l->tap_rows, o);
 }
 
 grail_status observation_init_input(const cutting *cut, backend *b, int index, int consumer,
@@ -273,8 +280,8 @@ grail_status observation_init_input(const cutting *cut, backend *b, int index, i
     o->remade = false; /* the dense network has no merged units */
     o->unreduced = 0;
     o->first = 0; /* all of the input, of which each part takes its own (open_loop.h) */
-    o->layout.features = cut->graph->parameters[n->weight].shape[1];
-    return create_statistics(b, o->layout.features * o->layout.taps, 0, o);
+    o->layout.features = cut->graph->parameters[n->weight].shape[1]; /* of a group */
+    return create_statistics(b, o->layout.features * o->layout.groups * o->layout.taps, 0, o);
 }
 
 int observation_dense_end(const observation *o)
@@ -431,6 +438,22 @@ static matrix some_roots(matrix root, int64_t begin, int64_t rows)
     return matrix_exists(root) ? matrix_columns(root, begin, rows) : no_matrix;
 }
 
+/* y <- x W^T; of a convolution in groups, those of its taps at the positions of the rows. */
+static grail_status multiply_target(const observation *o, matrix x, matrix y)
+{
+    const extent rows = {x.rows, 1};
+    const conv_shape shape = {.samples = 1,
+                              .in = rows,
+                              .out = rows,
+                              .channels_in = x.columns,
+                              .channels_out = y.columns,
+                              .groups = o->layout.groups,
+                              .window = WINDOW2D(1, 1, 1, 0, 1)};
+    return shape.groups > 1
+               ? matrix_conv2d(&shape, false, x, o->target_weight, no_matrix, no_matrix, y)
+               : matrix_linear(x, o->target_weight, no_matrix, y);
+}
+
 /* Adds rows and computes their target, in pieces: the target has taps times as many columns as the
  * consumer has outputs. */
 static grail_status add_rows_with_target(observation *o, const execution *e, grail_statistics *into,
@@ -446,7 +469,7 @@ static grail_status add_rows_with_target(observation *o, const execution *e, gra
     for (int64_t begin = 0; begin < in.rows; begin += step) {
         const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
         const matrix y = matrix_rows(room, 0, rows);
-        TRY(matrix_linear(matrix_rows(source, begin, rows), o->target_weight, no_matrix, y));
+        TRY(multiply_target(o, matrix_rows(source, begin, rows), y));
         const matrix own = some_roots(root, begin, rows);
         if (mixes_rows(o)) {
             TRY(mix_target_rows(o, e->pool, own, matrix_rows(in, begin, rows), y));
@@ -606,7 +629,7 @@ grail_status observation_create_part(observation *o)
         CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &o->gaps));
         CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, 1, 2, &o->part_gaps));
     }
-    return statistics_create(b, o->fit->width, o->fit->outputs, &o->part);
+    return statistics_create_grouped(b, o->fit->width, o->fit->outputs, o->fit->groups, &o->part);
 }
 
 grail_status observation_take(sample_passes *passes, const cutting *cut, const site_result *results,

@@ -126,7 +126,8 @@ static grail_status collect_squares(int node_index, collection *l)
     squared_input *s = &l->squares[l->squares_count++];
     *s = (squared_input){.node = node_index};
     return column_sums_init(request->backend, n->inputs[0],
-                            request->graph->parameters[n->weight].shape[1], false, &s->sums);
+                            request->graph->parameters[n->weight].shape[1] * node_groups(n), false,
+                            &s->sums);
 }
 
 static grail_status plan_collection(collection *l)
@@ -220,8 +221,9 @@ static site_columns columns_of(const compression_request *request, int index, in
     const site_end *end = &site_at(request, index)->consumers[consumer];
     const consumer_layout l = consumer_layout_of(&request->cut, index, consumer);
     const consumer_layout all = map_layout_of(&request->cut, end->node);
-    return (site_columns){
-        .first = end->first * l.taps, .width = l.features * l.taps, .all = all.features * l.taps};
+    return (site_columns){.first = end->first * l.taps,
+                          .width = l.features * l.groups * l.taps,
+                          .all = all.features * l.groups * l.taps};
 }
 
 /* Adds to statistics of the site's columns those of all. */

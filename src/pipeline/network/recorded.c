@@ -62,7 +62,7 @@ static grail_status widen_rows(const cutting *cut, const site_result *results, i
     shape[0] = cut_wide_place(cut->plan, axis, dense);
     TRY(memory_new(&wide, (size_t)shape[0], (size_t)width * sizeof wide[0]));
     TRY(memory_new_unset(&places, (size_t)narrow->shape[0], sizeof places[0]));
-    axis_reduced_features(cut->plan, results, axis, dense, places);
+    axis_reduced_features(cut->plan, results, axis, 0, dense, places);
     for (int64_t r = 0; r < narrow->shape[0]; r++) {
         memcpy(wide + places[r] * width, values + r * width, (size_t)width * sizeof wide[0]);
     }

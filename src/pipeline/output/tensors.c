@@ -94,13 +94,14 @@ static grail_status origins_of(const calibration_network *network, const cut_axi
         while (at < axis->first) {
             *origins++ = at++;
         }
-        for (int64_t j = r->units - 1; j >= 0; j--) {
+        const int64_t groups = axis_groups(axis); /* of columns: those of the first rows' group */
+        for (int64_t j = r->units / groups - 1; j >= 0; j--) {
             for (int64_t f = 0; r->labels[j] >= 0 && f < u; f++) {
                 origins[r->labels[j] * u + f] = at + j * u + f;
             }
         }
-        origins += r->kept * u;
-        at += r->units * u;
+        origins += r->kept / groups * u;
+        at += r->units / groups * u;
     }
     while (at < dense) {
         *origins++ = at++;

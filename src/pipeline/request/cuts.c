@@ -72,16 +72,18 @@ static void add_segment(cut_map *m, cut_axis *axis, cut_axis added)
     *at = m->more++;
 }
 
-static cut_axis segment_of(int index, const site_end *end, int64_t taps)
+static cut_axis segment_of(int index, const site_end *end, int64_t taps, int64_t groups)
 {
-    return (cut_axis){
-        .site = index, .first = end->first * taps, .features = end->features_per_unit * taps};
+    return (cut_axis){.site = index,
+                      .first = end->first * taps,
+                      .features = end->features_per_unit * taps,
+                      .groups = groups};
 }
 
 static void map_rows(cut_map *m, int index, const site_end *end, int parameter)
 {
     if (parameter != GRAPH_NONE) {
-        add_segment(m, &m->parameters[parameter].rows, segment_of(index, end, 1));
+        add_segment(m, &m->parameters[parameter].rows, segment_of(index, end, 1, 1));
     }
 }
 
@@ -100,9 +102,10 @@ static void map_site(const graph *g, int index, const site *s, cut_map *m)
         }
     }
     for (int k = 0; k < s->consumer_count; k++) {
-        const int weight = g->nodes[s->consumers[k].node].weight;
-        const int64_t taps = weight_taps(&g->parameters[weight]);
-        add_segment(m, &m->parameters[weight].columns, segment_of(index, &s->consumers[k], taps));
+        const node *n = &g->nodes[s->consumers[k].node];
+        const int64_t taps = weight_taps(&g->parameters[n->weight]);
+        add_segment(m, &m->parameters[n->weight].columns,
+                    segment_of(index, &s->consumers[k], taps, node_groups(n)));
     }
     for (int k = 0; k < s->segment_count; k++) {
         const site_segment *own = &s->segments[k];
@@ -158,6 +161,11 @@ const cut_axis *cut_of_value(const graph *g, const parameter_cut *cuts, int valu
     return &cuts[g->parameter_count + value].rows;
 }
 
+int64_t axis_groups(const cut_axis *axis)
+{
+    return axis->groups > 1 ? axis->groups : 1;
+}
+
 const cut_axis *cut_by_site(const cut_axis *axis, int index)
 {
     while (axis != NULL && axis->site != index) {
@@ -176,9 +184,10 @@ static int64_t place(const plan *p, const cut_axis *axis, int64_t at,
 {
     int64_t moved = at;
     for (; axis != NULL && axis->site != GRAPH_NONE; axis = axis->next) {
-        const int64_t dense = p->sites[axis->site].units;
+        const int64_t groups = axis_groups(axis);
+        const int64_t dense = p->sites[axis->site].units / groups;
         moved += axis->first + dense * axis->features <= at
-                     ? (units(p, axis->site) - dense) * axis->features
+                     ? (units(p, axis->site) / groups - dense) * axis->features
                      : 0;
     }
     return moved;

@@ -35,6 +35,8 @@ typedef struct cut_axis {
     int site;              /* GRAPH_NONE: not cut */
     int64_t first;         /* of the dense axis, where unit 0 begins */
     int64_t features;      /* rows or columns per unit; columns of a convolution include its taps */
+    int64_t groups;        /* of columns that belong to one of so many equal runs of units each, as
+                              rows of a convolution in groups have; 0 counts as 1 */
     struct cut_axis *next; /* the next segment that is cut, NULL; they are in ascending order */
 } cut_axis;
 
@@ -68,6 +70,9 @@ bool node_is_rescaled(const parameter_cut *cuts, const node *n);
 
 /** The channels of a value that are cut. */
 const cut_axis *cut_of_value(const graph *g, const parameter_cut *cuts, int value);
+
+/** How many runs of units its columns belong to; 1 of most. */
+int64_t axis_groups(const cut_axis *axis);
 
 /** The segment of an axis that a site cuts, the first one if it cuts several; NULL: none. */
 const cut_axis *cut_by_site(const cut_axis *axis, int site);

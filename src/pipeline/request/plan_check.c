@@ -163,15 +163,20 @@ static grail_status check_site(const graph *g, const site *s, int index, const p
                       s->name),
             "cut.gqa");
     }
+    if (s->groups > 1 && rule->folds && s->kind != SITE_HEADS) {
+        return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
+                                     "site '%s': channels of %s cannot be folded, since each %s "
+                                     "keeps its own; choose a selector that keeps units",
+                                     s->name,
+                                     s->kind == SITE_VALUES ? "values" : "a convolution in groups",
+                                     s->kind == SITE_VALUES ? "head" : "group"),
+                           "cut.selector");
+    }
     if (s->groups > 1 && rule->folds) {
         return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
-                                     s->kind == SITE_VALUES
-                                         ? "site '%s': channels of values cannot be folded, since "
-                                           "each head keeps its own; choose a selector that keeps "
-                                           "units"
-                                         : "site '%s': folding needs complete KV groups; cut those",
+                                     "site '%s': folding needs complete KV groups; cut those",
                                      s->name),
-                           s->kind == SITE_VALUES ? "cut.selector" : "cut.gqa");
+                           "cut.gqa");
     }
     if (s->kind == SITE_HEADS && rule->folds && p->loop == LOOP_OPEN) {
         return error_about(

@@ -336,10 +336,11 @@ TEST(kernels_per_channel_are_cut_with_the_channels)
     graph_free(g);
 }
 
-/* The channels on both sides of groups stay, those around them do not. */
-TEST(groups_of_a_convolution_pin_what_they_read_and_make)
+/* Each of the four groups keeps as many channels, of what it reads and of what it makes. */
+TEST(groups_of_a_convolution_keep_as_many_channels_each)
 {
     const int64_t shape[] = {8, 3, 3, 3};
+    site_list sites = {0};
     int64_t widths[16];
     int h = 0;
     int n = 0;
@@ -357,7 +358,14 @@ TEST(groups_of_a_convolution_pin_what_they_read_and_make)
     assert_int_equal(node_products(g, grouped, (extent){5, 2}), 8 * 3 * 9 * 10);
     assert_sites(g, GQA_KV_GROUPS,
                  "b ffn 0, 6 units, 20 each: a > b\n"
+                 "grouped conv 0, 12 units in 4 groups, 24 each: b > grouped\n"
+                 "d conv 0, 8 units in 4 groups, 37 each: grouped > d\n"
                  "o ffn 0, 10 units, 16 each: d > o\n");
+    assert_ok(sites_derive(g, GQA_KV_GROUPS, &sites));
+    assert_int_equal(sites.sites[0].groups, 1);
+    assert_int_equal(sites.sites[1].groups, 4);
+    assert_int_equal(sites.sites[2].groups, 4);
+    site_list_fini(&sites);
     grouped->groups = 3;
     assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE,
                  "8 outputs of grouped are no 3 groups");

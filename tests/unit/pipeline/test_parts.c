@@ -10,6 +10,7 @@
 #include "pipeline/request/narrowed.h"
 #include "planning/cost_table.h"
 
+#include <grail/plan.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,17 +165,35 @@ static int uneven(building *b)
     return linear(b, "head", 14, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
 
-/* Convolutions around one of three groups, whose channels stay. */
-static int grouped(building *b)
+enum { GROUPS = 3, GROUP_IN = 4, GROUP_OUT = 6 };
+
+/* A convolution in groups, or one for each of them, whose outputs stand side by side. */
+static int convolve_groups(building *b, bool apart, int x)
 {
-    const window2d half = WINDOW2D(3, 3, 2, 1, 1);
+    static const char *const names[] = {"group0", "group1", "group2"};
+    int made[GROUPS];
+    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
+    n.window = (window2d)WINDOW2D(3, 3, 2, 1, 1);
+    if (!apart) {
+        n.weight =
+            parameter(b, "groups", "weight", 4, GROUPS * GROUP_OUT, GROUP_IN, (extent){3, 3});
+        n.groups = GROUPS;
+        return add(b, &n);
+    }
+    for (int i = 0; i < GROUPS; i++) {
+        n.inputs[0] = slice(b, i * GROUP_IN, GROUP_IN, x);
+        n.weight = parameter(b, names[i], "weight", 4, GROUP_OUT, GROUP_IN, (extent){3, 3});
+        made[i] = add(b, &n);
+    }
+    return concat(b, made[0], made[1], made[2]);
+}
+
+/* Convolutions around one of three groups. */
+static int grouped(building *b, bool apart)
+{
     int x = relu(b, norm(b, "in.bn", 8, conv(b, "in", 3, 8, 3, 2, b->g->input)));
     x = relu(b, conv(b, "first", 8, 12, 1, 1, x));
-    node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
-    n.weight = parameter(b, "groups", "weight", 4, 18, 4, (extent){3, 3});
-    n.window = half;
-    n.groups = 3;
-    x = relu(b, norm(b, "groups.bn", 18, add(b, &n)));
+    x = relu(b, norm(b, "groups.bn", 18, convolve_groups(b, apart, x)));
     x = relu(b, norm(b, "last.bn", 10, conv(b, "last", 18, 10, 1, 1, x)));
     return linear(b, "head", 10, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
@@ -212,11 +231,11 @@ static void build_net(building *b, const char *net)
     b->g->input_kind = INPUT_IMAGES;
     b->g->image = (extent){VISION_SIDE, VISION_SIDE};
     b->g->classes = VISION_CLASSES;
-    const int output = strcmp(net, "beside") == 0      ? beside(b)
-                       : strcmp(net, "grouped") == 0   ? grouped(b)
-                       : strcmp(net, "uneven") == 0    ? uneven(b)
-                       : strncmp(net, "split", 5) == 0 ? split(b, strcmp(net, "split-on") == 0)
-                                                       : tower(b, strcmp(net, "fused") == 0);
+    const int output = strcmp(net, "beside") == 0        ? beside(b)
+                       : strncmp(net, "grouped", 7) == 0 ? grouped(b, net[7] != 0)
+                       : strcmp(net, "uneven") == 0      ? uneven(b)
+                       : strncmp(net, "split", 5) == 0   ? split(b, strcmp(net, "split-on") == 0)
+                                                         : tower(b, strcmp(net, "fused") == 0);
     b->g->nodes[b->g->node_count - 1].block = 1; /* the head stands behind the only block */
     assert_ok(graph_finish(b->g, output));
 }
@@ -336,8 +355,9 @@ static void copy_columns(vision_model *m, const graph *g, const site *s, const s
     const int64_t width = vision_elements(t) / t->shape.shape[0];
     const int64_t taps = width / t->shape.shape[1];
     const int64_t unit = end->features_per_unit * taps;
+    const int64_t units = s->units / node_groups(&g->nodes[end->node]); /* that a row reads */
     for (int64_t r = 0; r < t->shape.shape[0]; r++) {
-        for (int64_t j = 1; j < s->units; j += 2) {
+        for (int64_t j = 1; j < units; j += 2) {
             float *to = t->values + r * width + end->first * taps + j * unit;
             memcpy(to, to - unit, (size_t)unit * sizeof *to);
         }
@@ -600,6 +620,168 @@ TEST(fused_maps_are_narrowed_like_separate_ones)
         assert_ok(lab_compress(&options));
         assert_near(vision_difference(&v, vision_path(&v, "narrow"), options.output.path), 0.0,
                     1e-4);
+        vision_close(&v);
+    }
+}
+
+/* "grouped" with the rows of each group in a tensor of its own. */
+static const char *written_in_groups(const vision_lab *v)
+{
+    vision_model together;
+    vision_model m;
+    make(&together, "grouped");
+    make(&m, "grouped-apart");
+    const float *rows = vision_find(&together, "groups.weight")->values;
+    for (int i = 0; i < m.count; i++) {
+        vision_tensor *t = &m.tensors[i];
+        const bool is_group = strncmp(t->shape.name, "group", 5) == 0 && t->shape.name[5] != 's';
+        const float *from = is_group ? rows + (t->shape.name[5] - '0') * vision_elements(t)
+                                     : vision_find(&together, t->shape.name)->values;
+        memcpy(t->values, from, (size_t)vision_elements(t) * sizeof t->values[0]);
+    }
+    vision_write(&m, vision_path(v, "apart"));
+    vision_fini(&m);
+    vision_fini(&together);
+    return vision_path(v, "apart");
+}
+
+static int64_t rows_of_tensor(const char *output, const char *name, int64_t *columns)
+{
+    vision_model m;
+    vision_read(&m, output);
+    const vision_tensor *t = vision_find(&m, name);
+    const int64_t rows = t->shape.shape[0];
+    *columns = t->shape.shape[1];
+    vision_fini(&m);
+    return rows;
+}
+
+/* A convolution in groups keeps of each group what a convolution of that group alone keeps, and its
+ * weights are those of a fit for each. */
+TEST(groups_are_narrowed_like_separate_convolutions)
+{
+    static const char *const selectors[] = {"magnitude-l2", "wanda", "obs"};
+    static const grail_site_sparsity cuts[] = {{.site = "groups", .sparsity = 0.5},
+                                               {.site = "group0", .sparsity = 0.5},
+                                               {.site = "group1", .sparsity = 0.5},
+                                               {.site = "group2", .sparsity = 0.5}};
+    for (int i = 0; i < 3 * 4; i++) {
+        vision_lab v;
+        int64_t columns = 0;
+        vision_open(&v);
+        const char *apart = written_in_groups(&v);
+        const char *model = written(&v, "grouped");
+        assert_near(vision_difference(&v, apart, model), 0.0, 1e-5);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+        options.amount.site_sparsities = cuts;
+        options.amount.site_sparsity_count = 1;
+        options.cut.selector = selectors[i / 4];
+        options.fit.compensate = i % 4 == 3 ? "full" : modes[i % 4];
+        options.fit.conv_fit = i % 4 == 3 ? "channel" : NULL;
+        if (i % 4 >= 2) { /* what is chosen for each tensor */
+            options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-3};
+            options.fit.target = "dense";
+            options.fit.bias =
+                "off"; /* in a norm behind the groups, but not behind a concatenation */
+        }
+        assert_ok(lab_compress(&options));
+        assert_int_equal(rows_of_tensor(options.output.path, "groups.weight", &columns), 18);
+        assert_int_equal(columns, 2);
+        options.read.model = apart;
+        options.amount.site_sparsities = cuts + 1;
+        options.amount.site_sparsity_count = GROUPS;
+        options.output.path = vision_path(&v, "narrow-apart");
+        assert_ok(lab_compress(&options));
+        assert_near(vision_difference(&v, vision_path(&v, "narrow"), options.output.path), 0.0,
+                    1e-4);
+        vision_close(&v);
+    }
+}
+
+/* Makes rows of every second unit from `first` on zero, in weight and bias of a norm as well. */
+static void clear_units(vision_model *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++) {
+        vision_tensor *t = &m->tensors[i];
+        const char *end = strrchr(t->shape.name, '.');
+        if ((size_t)(end - t->shape.name) != strlen(name) ||
+            strncmp(t->shape.name, name, strlen(name)) != 0 || strcmp(end, ".variance") == 0) {
+            continue;
+        }
+        const int64_t row = vision_elements(t) / t->shape.shape[0];
+        for (int64_t j = 1; j < t->shape.shape[0]; j += 2) {
+            memset(t->values + j * row, 0, (size_t)row * sizeof t->values[0]);
+        }
+    }
+}
+
+/* Channels that are always zero go, and nothing changes. */
+TEST(zero_channels_of_groups_go_without_a_change)
+{
+    static const char *const selectors[] = {"magnitude-l1", "wanda", "obs"};
+    for (int i = 0; i < 3 * 3; i++) {
+        vision_lab v;
+        vision_model m;
+        vision_open(&v);
+        make(&m, "grouped");
+        clear_units(&m, "first");
+        clear_units(&m, "groups");
+        clear_units(&m, "groups.bn");
+        vision_write(&m, vision_path(&v, "dense"));
+        vision_fini(&m);
+        const char *model = vision_path(&v, "dense");
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+        static const grail_site_sparsity halves[] = {{.site = "groups", .sparsity = 0.5},
+                                                     {.site = "last", .sparsity = 0.5}};
+        options.amount.site_sparsities = halves;
+        options.amount.site_sparsity_count = 2;
+        options.cut.selector = selectors[i / 3];
+        options.fit.compensate = modes[i % 3];
+        if (i % 3 == 1) {
+            options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
+        }
+        assert_ok(lab_compress(&options));
+        assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-5);
+        vision_close(&v);
+    }
+}
+
+/* Folding has no place for merged channels among those of a group. */
+VISION_TEST(channels_of_groups_are_not_folded)
+{
+    int64_t columns = 0;
+    grail_compress_options options =
+        vision_options(v, written(v, "grouped"), vision_path(v, "narrow"));
+    vision_cut(&options, 0.5);
+    options.cut.selector = "fold";
+    assert_ok(lab_compress(&options));
+    assert_int_equal(rows_of_tensor(options.output.path, "groups.weight", &columns), 18);
+    assert_int_equal(columns, 4);
+    static const grail_site_sparsity half = {.site = "groups", .sparsity = 0.5};
+    options.amount.site_sparsities = &half;
+    options.amount.site_sparsity_count = 1;
+    options.output.path = vision_path(v, "other");
+    assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+                 "site 'groups': channels of a convolution in groups cannot be folded, since each "
+                 "group keeps its own; choose a selector that keeps units");
+}
+
+/* Curves of the dense network's sites, parts and groups among them, and of those that stay whole.
+ */
+TEST(widths_of_parts_follow_from_their_curves)
+{
+    for (int i = 0; i < NETS; i++) {
+        vision_lab v;
+        grail_plan *made = NULL;
+        grail_plan_options options;
+        vision_open(&v);
+        grail_plan_options_init(&options);
+        options.compress = vision_options(&v, written(&v, nets[i]), NULL);
+        options.limit = "params";
+        options.ratio = 0.95;
+        options.budget = "error";
+        assert_ok(grail_plan_make(&options, &made));
+        grail_plan_free(made);
         vision_close(&v);
     }
 }

@@ -1,5 +1,7 @@
 #include "vision_sites.h"
 
+#include "graph/operators.h"
+
 #include <string.h>
 
 const json_t *vision_reported_site(const json_t *report, const char *name)
@@ -40,14 +42,17 @@ static bool is_kept(const json_t *kept, int64_t unit)
     return false;
 }
 
-static void zero_columns(vision_tensor *t, int64_t rows, int64_t first, int64_t units,
-                         int64_t block, const json_t *kept)
+/* Each of `groups` equal runs of rows reads its own run of the units. */
+static void zero_columns(vision_tensor *t, int64_t rows, int64_t groups, int64_t first,
+                         int64_t units, int64_t block, const json_t *kept)
 {
     const int64_t width = vision_elements(t) / rows;
-    assert_true(first + units * block <= width);
+    const int64_t own = units / groups;
+    assert_true(first + own * block <= width);
     for (int64_t j = 0; j < units; j++) {
-        for (int64_t row = 0; row < rows && !is_kept(kept, j); row++) {
-            memset(t->values + row * width + first + j * block, 0,
+        const int64_t begin = j / own * (rows / groups);
+        for (int64_t row = begin; row < begin + rows / groups && !is_kept(kept, j); row++) {
+            memset(t->values + row * width + first + j % own * block, 0,
                    (size_t)block * sizeof t->values[0]);
         }
     }
@@ -70,10 +75,11 @@ static void zero_removed(vision_model *dense, const char *path, const char *outp
         const site *s = &sites->list.sites[i];
         const json_t *kept = json_object_get(vision_reported_site(report, s->name), "kept_units");
         for (int k = 0; kept != NULL && k < s->consumer_count; k++) {
-            const graph_parameter *p =
-                &m->graph->parameters[m->graph->nodes[s->consumers[k].node].weight];
-            assert_true(s->is_part || p->shape[1] == s->units * s->consumers[k].features_per_unit);
-            zero_columns(vision_find(dense, p->tensor), p->shape[0],
+            const node *n = &m->graph->nodes[s->consumers[k].node];
+            const graph_parameter *p = &m->graph->parameters[n->weight];
+            assert_true(s->is_part || p->shape[1] * node_groups(n) ==
+                                          s->units * s->consumers[k].features_per_unit);
+            zero_columns(vision_find(dense, p->tensor), p->shape[0], node_groups(n),
                          s->consumers[k].first * weight_taps(p), s->units,
                          s->consumers[k].features_per_unit * weight_taps(p), kept);
         }
