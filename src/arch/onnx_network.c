@@ -6,6 +6,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_blocks.h"
 #include "arch/onnx_counts.h"
+#include "arch/onnx_inputs.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_patterns.h"
@@ -177,7 +178,8 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
-    return made != NULL && (node_is_map(made) || made->kind == NODE_OPAQUE);
+    return made != NULL && r->g->input_kind == INPUT_IMAGES &&
+           (node_is_map(made) || made->kind == NODE_OPAQUE);
 }
 
 /* A value of the graph is an output where its channels are whole and have a dimension of their own,
@@ -296,8 +298,9 @@ static grail_status read_nodes(onnx_reading *r)
     }
     measure_depths(r);
     CHECK(onnx_find_patterns(r));
-    CHECK(read_input(r));
-    return read_outputs(r);
+    CHECK(onnx_reads_ids(r) ? onnx_read_ids(r) : read_input(r));
+    CHECK(read_outputs(r));
+    return onnx_settle_ids(r);
 }
 
 static grail_status read_network(const checkpoint *weights, onnx_reading *r)

@@ -133,6 +133,12 @@ typedef struct slice_attributes {
     bool stays; /* nothing could tell another length */
 } slice_attributes;
 
+/** Which of the numbers that an id is made of (graph_input) an embedding takes rows by: what is
+ * left of id / divisor, divided by the rows. Divisor 0: the id is the row. */
+typedef struct embedding_attributes {
+    int64_t divisor;
+} embedding_attributes;
+
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
     int64_t count;       /* of the table */

@@ -38,6 +38,7 @@ typedef struct node {
             extent more; /* patches that are put: positions behind those that windows reach */
             int64_t pad; /* shortcut: zero channels on each side */
         };
+        embedding_attributes embedding;
         position_attributes positions;
         route_attributes route;
         int64_t share; /* rows that are taken or put back: the router's output */

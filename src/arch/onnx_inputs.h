@@ -1,0 +1,15 @@
+/* The inputs of an ONNX file that are no images: integers for each position of a sequence. */
+#ifndef GRAIL_ARCH_ONNX_INPUTS_H
+#define GRAIL_ARCH_ONNX_INPUTS_H
+
+#include "arch/onnx_nodes.h"
+
+/** Whether the file reads sequences of integers, [N, T] each. */
+bool onnx_reads_ids(const onnx_reading *r);
+/** Begins a graph of such a network. */
+grail_status onnx_read_ids(onnx_reading *r) GRAIL_MUST_CHECK;
+/** Settles, once all nodes are read, how several inputs are one id, and how many positions a sample
+ * may have. */
+grail_status onnx_settle_ids(onnx_reading *r) GRAIL_MUST_CHECK;
+
+#endif
