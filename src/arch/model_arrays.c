@@ -1,6 +1,8 @@
 #include "arch/model_arrays.h"
 
+#include "base/buffer.h"
 #include "base/file.h"
+#include "format/images/image_arrays.h"
 #include "format/text/npy.h"
 
 #include <stdarg.h>
@@ -47,10 +49,20 @@ int64_t model_word_count(const grail_model *model)
     return count;
 }
 
-static const char *kind_of(const graph_input *input)
+/* What an array of the input holds. */
+static const char *kind_of(const graph_input *input, char *text, size_t size)
 {
-    return input->rows == 0 ? "a mask, 1 where positions count and 0 where they are padding"
-                            : "numbers of rows of its table";
+    const bool is_map = input->positions.height * input->positions.width > 1;
+    if (input->channels == 0) {
+        return input->rows == 0 ? "integers [samples, positions], a mask: 1 where positions count "
+                                  "and 0 where they are padding"
+                                : "integers [samples, positions], numbers of rows of its table";
+    }
+    const int length = snprintf(text, size, "floating-point values [samples, %lld",
+                                (long long)input->channels);
+    snprintf(text + length, size - (size_t)length, is_map ? ", %lld, %lld]" : "]",
+             (long long)input->positions.height, (long long)input->positions.width);
+    return text;
 }
 
 /* -- what is given ----------------------------------------------------------------------------- */
@@ -75,6 +87,7 @@ static grail_status take_name(array_inputs *a, const char *place, const char *at
 
 static grail_status take_names(array_inputs *a, const char *place)
 {
+    char text[160];
     const graph *g = a->model->graph;
     for (const char *at = place; at != NULL;) {
         const size_t size = strcspn(at, ",");
@@ -83,9 +96,9 @@ static grail_status take_names(array_inputs *a, const char *place)
     }
     for (int i = 0; i < g->input_count; i++) {
         if (a->items[i].path == NULL) {
-            return refuse("%s: the input '%s' is not given: integers [samples, positions], %s; add "
-                          "%s=FILE",
-                          place, g->inputs[i].name, kind_of(&g->inputs[i]), g->inputs[i].name);
+            return refuse("%s: the input '%s' is not given: %s; add %s=FILE", place,
+                          g->inputs[i].name, kind_of(&g->inputs[i], text, sizeof text),
+                          g->inputs[i].name);
         }
     }
     return GRAIL_OK;
@@ -244,12 +257,58 @@ out:
     return status;
 }
 
+/* -- inputs that are no integers --------------------------------------------------------------- */
+
+static grail_status check_shape(const array_input *one, const graph_input *input)
+{
+    char text[160];
+    image_arrays found = {0};
+    grail_status status = image_arrays_open(one->path, &found);
+    if (status == GRAIL_OK &&
+        (found.channels != input->channels || found.height != input->positions.height ||
+         found.width != input->positions.width)) {
+        status = error_about(
+            error_set(GRAIL_ERROR_SHAPE, "%s: its samples are [%lld, %lld, %lld], but '%s' is %s",
+                      one->path, (long long)found.channels, (long long)found.height,
+                      (long long)found.width, input->name, kind_of(input, text, sizeof text)),
+            "path");
+    }
+    image_arrays_close(&found);
+    return status;
+}
+
+grail_status model_order_arrays(const grail_model *model, const char *place, char **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph *g = model->graph;
+    array_inputs a = {.model = model};
+    buffer text = {0};
+    buffer_init(&text, SIZE_MAX / 4);
+    TRY(memory_new(&a.items, (size_t)g->input_count, sizeof a.items[0]));
+    TRY(take_names(&a, place));
+    for (int i = 0; i < g->input_count; i++) {
+        TRY(check_shape(&a.items[i], &g->inputs[i]));
+        TRY(buffer_format(&text, "%s%s=%s", i > 0 ? "," : "", g->inputs[i].name,
+                          a.items[i].path));
+    }
+    TRY(memory_copy_string(out, (const char *)text.bytes));
+out:
+    buffer_fini(&text);
+    for (int i = 0; a.items != NULL && i < g->input_count; i++) {
+        memory_free(a.items[i].path);
+    }
+    memory_free(a.items);
+    return status;
+}
+
+/* -- padding ----------------------------------------------------------------------------------- */
+
 grail_status model_check_padding(const grail_model *model, const token_windows *w)
 {
     const graph *g = model->graph;
     for (int k = 0; k < g->input_count; k++) {
         const graph_input *input = &g->inputs[k];
-        for (int64_t i = 0; i < w->count && input->padding != GRAPH_NONE; i++) {
+        for (int64_t i = 0; i < w->count && input->padding != GRAPH_NONE && input->divisor > 0; i++) {
             const int32_t *ids = w->ids + window_start(w, i);
             for (int64_t t = 0; t < window_size(w, i); t++) {
                 if (ids[t] / input->divisor % input->rows == input->padding) {

@@ -19,6 +19,12 @@ bool model_names_arrays(const grail_model *model, const char *place);
 grail_status model_read_arrays(const grail_model *model, const char *place, int64_t context,
                                token_windows *out) GRAIL_MUST_CHECK;
 
+/** *out <- the arrays of a network whose inputs are no integers in the order of its inputs, owned:
+ * NAME=PATH,NAME=PATH. An input that is not given, and one of another shape than the file states,
+ * are GRAIL_ERROR_ARGUMENT and GRAIL_ERROR_SHAPE. */
+grail_status model_order_arrays(const grail_model *model, const char *place,
+                                char **out) GRAIL_MUST_CHECK;
+
 /** Ids of a text are those of the words alone: numbers below that. */
 int64_t model_word_count(const grail_model *model);
 /** Refuses ids that the network's file takes for padding. */

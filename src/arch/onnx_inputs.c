@@ -78,6 +78,85 @@ grail_status onnx_read_ids(onnx_reading *r)
     return GRAIL_OK;
 }
 
+/* -- several values of floats ------------------------------------------------------------------- */
+
+bool onnx_reads_several(const onnx_reading *r)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < r->file->input_count; i++) {
+        count += is_real_input(r->file, i) ? 1 : 0;
+    }
+    return count > 1;
+}
+
+/* An image [N, channels, height, width] or a vector [N, channels], of stated sizes. */
+static grail_status add_several(onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    const bool is_map = v->rank == IMAGE_RANK;
+    char text[64] = "";
+    bool fits = v->element == ONNX_FLOAT && (is_map || v->rank == FLAT_RANK);
+    int64_t size = 1;
+    for (int d = 1; fits && d < v->rank; d++) {
+        fits = v->shape[d] > 0 && !__builtin_mul_overflow(size, v->shape[d], &size);
+    }
+    fits = fits && !__builtin_add_overflow(r->g->channels, size, &size) && size <= INT32_MAX;
+    if (!fits) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the input '%.100s' has type %d and shape %s; of a network with several "
+                         "inputs grail reads FLOAT [N, channels, height, width] and [N, channels] "
+                         "of sizes that the file states, or integers [N, positions] alone, of "
+                         "which those that are masks have 'mask' in their names",
+                         v->name, v->element,
+                         v->rank < 0 ? "that is not declared"
+                                     : shape_text(v->rank, v->shape, text, sizeof text));
+    }
+    node n = node_of(NODE_UNPACK, GRAPH_NONE, r->g->input, GRAPH_NONE);
+    n.unpack = (unpack_attributes){
+        .first = r->g->channels,
+        .channels = v->shape[1],
+        .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
+    onnx_known k = {.tensor = -1,
+                    .rank = v->rank,
+                    .one = n.unpack.positions.height * n.unpack.positions.width == 1,
+                    .width = v->shape[1],
+                    .readers = r->values[value].readers};
+    r->g->channels = size;
+    CHECK(graph_add_input(r->g, v->name, 0));
+    graph_input *input = &r->g->inputs[r->g->input_count - 1];
+    input->positions = n.unpack.positions;
+    input->channels = n.unpack.channels;
+    CHECK(graph_add_node(r->g, &n, &k.value));
+    r->values[value] = k;
+    onnx_barriers_begin(r, value);
+    return GRAIL_OK;
+}
+
+grail_status onnx_read_several(onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    r->g->image = (extent){1, 1};
+    r->g->channels = 0;
+    for (int64_t i = f->input_count - 1; i >= 0; i--) {
+        if (is_real_input(f, i)) {
+            r->samples = f->values[f->inputs[i]].shape[0] > 0 ? f->values[f->inputs[i]].shape[0] : 0;
+        }
+    }
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        const int64_t samples = v->rank > 0 && v->shape[0] > 0 ? v->shape[0] : 0;
+        if (is_real_input(f, i) && samples != r->samples) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the input '%.100s' has another number of samples than the first one",
+                             v->name);
+        }
+        CHECK(is_real_input(f, i) ? add_several(r, f->inputs[i]) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+/* -- what all nodes say together ---------------------------------------------------------------- */
+
 /* The largest table is that of the words: its rows are the ids of a text. */
 static grail_status set_divisors(graph *g)
 {

@@ -223,12 +223,13 @@ static grail_status read_output(onnx_reading *r, int64_t output)
         return graph_add_output(r->g, r->g->input, v->name, false);
     }
     CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
-    if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
+    const bool is_input = k->value == r->g->input || v->is_input;
+    if (k->value == GRAPH_NONE || is_input || onnx_is_padded(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is %s, which grail does not narrow; give a network "
                          "without that output",
                          v->name,
-                         k->value == r->g->input  ? "an input"
+                         is_input                 ? "an input"
                          : k->value == GRAPH_NONE ? "a constant"
                                                   : "zeros around another value");
     }
@@ -298,7 +299,9 @@ static grail_status read_nodes(onnx_reading *r)
     }
     measure_depths(r);
     CHECK(onnx_find_patterns(r));
-    CHECK(onnx_reads_ids(r) ? onnx_read_ids(r) : read_input(r));
+    CHECK(onnx_reads_ids(r)       ? onnx_read_ids(r)
+          : onnx_reads_several(r) ? onnx_read_several(r)
+                                  : read_input(r));
     CHECK(read_outputs(r));
     return onnx_settle_ids(r);
 }

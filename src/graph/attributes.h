@@ -133,6 +133,12 @@ typedef struct slice_attributes {
     bool stays; /* nothing could tell another length */
 } slice_attributes;
 
+/** A run of what lies side by side in one position, as positions of channels. */
+typedef struct unpack_attributes {
+    int64_t first, channels;
+    extent positions;
+} unpack_attributes;
+
 /** Which of the numbers that an id is made of (graph_input) an embedding takes rows by: what is
  * left of id / divisor, divided by the rows. Divisor 0: the id is the row. */
 typedef struct embedding_attributes {

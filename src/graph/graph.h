@@ -25,10 +25,13 @@ typedef struct graph_parameter {
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
 
-/* One of several inputs of integers that a network reads for each position. Together they are one
- * id: the sum of each one times its divisor. */
+/* One of several inputs of a network. Integers that it reads for each position are one id together:
+ * the sum of each one times its divisor. Other inputs lie side by side in a sample of one position,
+ * each as its positions, channels last. */
 typedef struct graph_input {
     char *name;
+    extent positions; /* of inputs that are no integers */
+    int64_t channels; /* of those; 0: it is of integers */
     int64_t rows; /* of the tables that it chooses from; 0: it is a mask, 1 where positions count */
     int64_t divisor; /* 0: of a mask */
     int64_t padding; /* which its network's file takes for padding, so that no sample has it;

@@ -38,6 +38,7 @@ typedef struct node {
             extent more; /* patches that are put: positions behind those that windows reach */
             int64_t pad; /* shortcut: zero channels on each side */
         };
+        unpack_attributes unpack;
         embedding_attributes embedding;
         position_attributes positions;
         route_attributes route;

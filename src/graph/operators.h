@@ -49,6 +49,7 @@ typedef enum width_rule {
     WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
     WIDTH_SUM,     /* of all inputs */
     WIDTH_SLICE,   /* of the run */
+    WIDTH_UNPACKED, /* as the node states them */
     WIDTH_REGION   /* as the region states it */
 } width_rule;
 
