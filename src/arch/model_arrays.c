@@ -58,8 +58,8 @@ static const char *kind_of(const graph_input *input, char *text, size_t size)
                                   "and 0 where they are padding"
                                 : "integers [samples, positions], numbers of rows of its table";
     }
-    const int length = snprintf(text, size, "floating-point values [samples, %lld",
-                                (long long)input->channels);
+    const int length =
+        snprintf(text, size, "floating-point values [samples, %lld", (long long)input->channels);
     snprintf(text + length, size - (size_t)length, is_map ? ", %lld, %lld]" : "]",
              (long long)input->positions.height, (long long)input->positions.width);
     return text;
@@ -288,8 +288,7 @@ grail_status model_order_arrays(const grail_model *model, const char *place, cha
     TRY(take_names(&a, place));
     for (int i = 0; i < g->input_count; i++) {
         TRY(check_shape(&a.items[i], &g->inputs[i]));
-        TRY(buffer_format(&text, "%s%s=%s", i > 0 ? "," : "", g->inputs[i].name,
-                          a.items[i].path));
+        TRY(buffer_format(&text, "%s%s=%s", i > 0 ? "," : "", g->inputs[i].name, a.items[i].path));
     }
     TRY(memory_copy_string(out, (const char *)text.bytes));
 out:
@@ -308,7 +307,8 @@ grail_status model_check_padding(const grail_model *model, const token_windows *
     const graph *g = model->graph;
     for (int k = 0; k < g->input_count; k++) {
         const graph_input *input = &g->inputs[k];
-        for (int64_t i = 0; i < w->count && input->padding != GRAPH_NONE && input->divisor > 0; i++) {
+        for (int64_t i = 0; i < w->count && input->padding != GRAPH_NONE && input->divisor > 0;
+             i++) {
             const int32_t *ids = w->ids + window_start(w, i);
             for (int64_t t = 0; t < window_size(w, i); t++) {
                 if (ids[t] / input->divisor % input->rows == input->padding) {

@@ -78,7 +78,8 @@ grail_status onnx_read_ids(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* -- several values of floats ------------------------------------------------------------------- */
+/* -- several values of floats -------------------------------------------------------------------
+ */
 
 bool onnx_reads_several(const onnx_reading *r)
 {
@@ -112,10 +113,10 @@ static grail_status add_several(onnx_reading *r, int64_t value)
                                      : shape_text(v->rank, v->shape, text, sizeof text));
     }
     node n = node_of(NODE_UNPACK, GRAPH_NONE, r->g->input, GRAPH_NONE);
-    n.unpack = (unpack_attributes){
-        .first = r->g->channels,
-        .channels = v->shape[1],
-        .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
+    n.unpack =
+        (unpack_attributes){.first = r->g->channels,
+                            .channels = v->shape[1],
+                            .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
     onnx_known k = {.tensor = -1,
                     .rank = v->rank,
                     .one = n.unpack.positions.height * n.unpack.positions.width == 1,
@@ -139,7 +140,8 @@ grail_status onnx_read_several(onnx_reading *r)
     r->g->channels = 0;
     for (int64_t i = f->input_count - 1; i >= 0; i--) {
         if (is_real_input(f, i)) {
-            r->samples = f->values[f->inputs[i]].shape[0] > 0 ? f->values[f->inputs[i]].shape[0] : 0;
+            r->samples =
+                f->values[f->inputs[i]].shape[0] > 0 ? f->values[f->inputs[i]].shape[0] : 0;
         }
     }
     for (int64_t i = 0; i < f->input_count; i++) {
@@ -155,7 +157,8 @@ grail_status onnx_read_several(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* -- what all nodes say together ---------------------------------------------------------------- */
+/* -- what all nodes say together ----------------------------------------------------------------
+ */
 
 /* The largest table is that of the words: its rows are the ids of a text. */
 static grail_status set_divisors(graph *g)

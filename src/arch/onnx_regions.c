@@ -216,14 +216,14 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
                          REGION_MOST_INPUTS, count);
     }
     for (int i = 0; i < count; i++) {
-        const int64_t value = are_several ? onnx_file_find(f, r->g->inputs[i].name)
-                                          : r->barriers->input;
+        const int64_t value =
+            are_several ? onnx_file_find(f, r->g->inputs[i].name) : r->barriers->input;
         const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
         const bool is_open = at.height <= 0;
         out->inputs[i] = (region_value){value, f->values[value].rank,
                                         are_several ? r->g->inputs[i].channels : r->g->channels};
-        sizes[i] = (region_positions){is_open ? USUAL_SIDE : at.height,
-                                      is_open ? USUAL_SIDE : at.width};
+        sizes[i] =
+            (region_positions){is_open ? USUAL_SIDE : at.height, is_open ? USUAL_SIDE : at.width};
     }
     out->input_count = count;
     return GRAIL_OK;

@@ -384,8 +384,8 @@ grail_status region_measure(region *r, const region_positions in[], region_posit
 }
 
 grail_status region_probe(const region_parts *network, int64_t samples,
-                          const region_positions images[],
-                          int64_t count, const int64_t values[], ort_tensor shapes[])
+                          const region_positions images[], int64_t count, const int64_t values[],
+                          ort_tensor shapes[])
 {
     grail_status status = GRAIL_OK;
     ort_session *session = NULL;

@@ -60,8 +60,7 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
 /** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its
  * inputs: element and shape of each of these values. The names in shapes are set. */
 grail_status region_probe(const region_parts *network, int64_t samples,
-                          const region_positions images[],
-                          int64_t count, const int64_t values[],
+                          const region_positions images[], int64_t count, const int64_t values[],
                           ort_tensor shapes[]) GRAIL_MUST_CHECK;
 
 #endif
