@@ -26,7 +26,7 @@ static const grail_preprocessing *preprocessing_of(const grail_model *model,
                                                    const grail_model_facts *f, char **failure)
 {
     static grail_preprocessing p;
-    if (f->reads_images == 0) {
+    if (f->reads_images == 0 || f->inputs > 0) {
         return NULL;
     }
     if (grail_model_preprocessing(model, &p) != GRAIL_OK) {
@@ -85,18 +85,45 @@ static void print_costs(const grail_model_facts *f)
                   human_bytes((double)f->kv_bytes_per_token, b));
         return;
     }
-    print_out("per image: %s multiply-accumulates; preset %s",
-              human_count((double)f->macs_per_token, a), f->preset == NULL ? "unknown" : f->preset);
-    if (f->image_side > 0) {
+    print_out("per %s: %s multiply-accumulates", f->inputs > 0 ? "sample" : "image",
+              human_count((double)f->macs_per_token, a));
+    if (f->inputs == 0) {
+        print_out("; preset %s", f->preset == NULL ? "unknown" : f->preset);
+    }
+    if (f->image_side > 0 && f->inputs == 0) {
         print_out(", %lld x %lld pixels", (long long)f->image_width, (long long)f->image_side);
     }
-    if (f->channels != 3) {
+    if (f->channels != 3 && f->inputs == 0) {
         print_out(", %lld channel%s", (long long)f->channels, f->channels == 1 ? "" : "s");
     }
     if (f->classes > 0) {
         print_out(", %lld classes", (long long)f->classes);
     }
     print_out("\n");
+}
+
+static grail_status print_inputs(const grail_model *model, const grail_model_facts *f)
+{
+    for (int i = 0; i < f->inputs; i++) {
+        grail_input_facts in = {0};
+        const grail_status status = grail_model_input(model, i, &in);
+        if (status != GRAIL_OK) {
+            return status;
+        }
+        print_out("input %s: ", in.name);
+        if (in.channels > 0) {
+            print_out("%lld channels", (long long)in.channels);
+        } else if (in.rows > 0) {
+            print_out("integers 0 to %lld for each position", (long long)in.rows - 1);
+        } else {
+            print_out("mask, 0 where positions are padding");
+        }
+        if (in.height * in.width > 1) {
+            print_out(", %lld x %lld", (long long)in.height, (long long)in.width);
+        }
+        print_out("\n");
+    }
+    return GRAIL_OK;
 }
 
 /* What classifiers give is said by their classes. */
@@ -130,7 +157,8 @@ static grail_status print_table(const grail_model *model, const grail_model_fact
               f->dtype, (long long)f->blocks, human_count((double)f->parameters, a),
               human_bytes((double)f->bytes, b));
     print_costs(f);
-    const grail_status status = print_outputs(model, f);
+    grail_status status = print_inputs(model, f);
+    status = status == GRAIL_OK ? print_outputs(model, f) : status;
     if (status != GRAIL_OK) {
         return status;
     }
@@ -194,6 +222,18 @@ static json_t *preprocessing_json(const grail_preprocessing *p)
                                triple(p->mean), "std", triple(p->deviation), NULL);
 }
 
+static json_t *inputs_of_model(const grail_model *model, const grail_model_facts *f)
+{
+    json_t *list = json_array();
+    grail_input_facts in = {0};
+    for (int i = 0; i < f->inputs && grail_model_input(model, i, &in) == GRAIL_OK; i++) {
+        json_array_append_new(list, json_of("name", J(in.name), "channels", J(in.channels),
+                                            "height", J(in.height), "width", J(in.width), "rows",
+                                            J(in.rows), NULL));
+    }
+    return list;
+}
+
 static json_t *outputs_of_model(const grail_model *model, const grail_model_facts *f)
 {
     json_t *list = json_array();
@@ -219,16 +259,17 @@ static int print_as_json(const grail_model *model, const grail_model_facts *f,
         const grail_site_facts s = grail_site_list_at(sites, i);
         json_array_append_new(list, site_json(&s));
     }
-    return print_json(json_of(
-        "model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
-        "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
-        "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
-        J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token), "reads_images",
-        J((bool)f->reads_images), "image_side", J(f->image_side), "image_width", J(f->image_width),
-        "channels", J(f->channels), "preset", J(f->preset), "classes", J(f->classes), "outputs",
-        outputs_of_model(model, f), "gives_features", J((bool)f->gives_features), "activation",
-        J(f->activation), "preprocessing", preprocessing_json(p), "notices", heard, "regions",
-        regions_json(model), "sites", list, NULL));
+    return print_json(
+        json_of("model", J(f->directory), "architecture", J(f->architecture), "dtype", J(f->dtype),
+                "blocks", J(f->blocks), "vocabulary", J(f->vocabulary), "context", J(f->context),
+                "parameters", J(f->parameters), "bytes", J(f->bytes), "macs_per_token",
+                J(f->macs_per_token), "kv_bytes_per_token", J(f->kv_bytes_per_token),
+                "reads_images", J((bool)f->reads_images), "image_side", J(f->image_side),
+                "image_width", J(f->image_width), "channels", J(f->channels), "preset",
+                J(f->preset), "classes", J(f->classes), "inputs", inputs_of_model(model, f),
+                "outputs", outputs_of_model(model, f), "gives_features", J((bool)f->gives_features),
+                "activation", J(f->activation), "preprocessing", preprocessing_json(p), "notices",
+                heard, "regions", regions_json(model), "sites", list, NULL));
 }
 
 static int run(const char *const arguments[])

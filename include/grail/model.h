@@ -69,8 +69,18 @@ typedef struct grail_model_facts {
     int64_t outputs;  /* at least 1 */
     int64_t channels; /* of the images; 0 for text */
     int64_t image_width;
-    GRAIL_ROOM(5);
+    int64_t inputs; /* that its file names and samples must give: grail_model_input; 0: the one */
+    GRAIL_ROOM(4);
 } grail_model_facts;
+
+/** One of several inputs of a network, or of integers. */
+typedef struct grail_input_facts {
+    const char *name;      /* borrowed from the model */
+    int64_t channels;      /* 0: integers [samples, positions] */
+    int64_t height, width; /* of [samples, channels, height, width]; 1 and 1: [samples, channels] */
+    int64_t rows;          /* of the tables that integers choose from; 0: a mask */
+    GRAIL_ROOM(4);
+} grail_input_facts;
 
 /** One output of a network. */
 typedef struct grail_output_facts {
@@ -88,6 +98,10 @@ GRAIL_API grail_status grail_model_describe(const grail_model *model,
 /** i in 0 .. outputs - 1 of grail_model_facts. */
 GRAIL_API grail_status grail_model_output(const grail_model *model, int i,
                                           grail_output_facts *out) GRAIL_MUST_CHECK;
+
+/** i in 0 .. inputs - 1 of grail_model_facts. */
+GRAIL_API grail_status grail_model_input(const grail_model *model, int i,
+                                         grail_input_facts *out) GRAIL_MUST_CHECK;
 
 /** A hash of names, types, shapes and the first and last bytes of all tensors, as 64 hex digits:
  * what tells two files apart wherever they lie. */

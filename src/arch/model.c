@@ -216,6 +216,7 @@ grail_status model_describe_graph(const grail_model *model, const graph *g, grai
         .notices = (const char *const *)model->notices,
         .notice_count = model->notice_count,
         .outputs = g->output_count,
+        .inputs = g->input_count,
     };
     const extent positions = model_usual_positions(model);
     const size_t cache_bits = dtype_bits(model_first_dtype(model));
@@ -258,6 +259,22 @@ out:
     memory_free(widths);
     memory_free(extents);
     return status;
+}
+
+grail_status grail_model_input(const grail_model *model, int i, grail_input_facts *out)
+{
+    const graph *g = model->graph;
+    if (i < 0 || i >= g->input_count) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the network names %d inputs, no number %d",
+                         g->input_count, i);
+    }
+    const graph_input *input = &g->inputs[i];
+    *out = (grail_input_facts){.name = input->name,
+                               .channels = input->channels,
+                               .height = input->positions.height,
+                               .width = input->positions.width,
+                               .rows = input->rows};
+    return GRAIL_OK;
 }
 
 grail_status grail_model_output(const grail_model *model, int i, grail_output_facts *out)

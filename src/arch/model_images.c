@@ -1,5 +1,6 @@
 #include "arch/model_images.h"
 
+#include "arch/model_arrays.h"
 #include "arch/model_preparation.h"
 #include "base/buffer.h"
 #include "base/file.h"
@@ -105,10 +106,15 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     const image_preparation *usual = NULL;
     bool is_unprepared = false;
     image_set *set = NULL;
+    char *ordered = NULL;
     if (!image_source_is_given(source)) {
         TRY(option_given("path", "path of images", NULL));
     }
     TRY(model_image_source(model, &filled));
+    if (model->graph->input_count > 0 && source->pixels == NULL) {
+        TRY(model_order_arrays(model, source->path, &ordered));
+        filled.path = ordered;
+    }
     TRY(image_source_is_unprepared(&filled, &is_unprepared));
     if (filled.preset == NULL && !is_unprepared) {
         TRY(model_preparation_use(model, &usual));
@@ -134,6 +140,7 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     *out = set;
     set = NULL;
 out:
+    memory_free(ordered);
     image_set_close(set);
     return status;
 }

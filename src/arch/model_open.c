@@ -574,7 +574,8 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(note_regions(m));
     CHECK(note_outputs(m));
     CHECK(note_softmax(m));
-    if (m->graph->input_kind == INPUT_IMAGES) {
+    m->context = m->graph->context > 0 ? m->graph->context : m->context;
+    if (m->graph->input_kind == INPUT_IMAGES && m->graph->input_count == 0) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));
     }
     return checkpoint_load(m->checkpoint);

@@ -190,8 +190,8 @@ grail_status grail_model_preprocessing(const grail_model *model, grail_preproces
 {
     const image_preparation *p = NULL;
     if (model->preparation == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images",
-                         model->path);
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: this network reads %s, not images", model->path,
+                         model->graph->input_kind == INPUT_TOKENS ? "text" : "several arrays");
     }
     CHECK(model_preparation_use(model, &p));
     *out = in_words(model);

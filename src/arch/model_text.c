@@ -1,6 +1,7 @@
 #include "arch/model_text.h"
 
 #include "arch/gguf_tokenizer.h"
+#include "arch/model_arrays.h"
 #include "arch/sentence_modules.h"
 #include "base/name_list.h"
 #include "base/options.h"
@@ -126,7 +127,8 @@ grail_status model_read_tokens(const grail_model *model, const grail_tokens *tok
 {
     CHECK(check_reads_text(model));
     CHECK(windows_of_tokens(tokens, model->graph->vocabulary, out));
-    const grail_status status = check_context(model, out->length - unread);
+    grail_status status = check_context(model, out->length - unread);
+    status = status == GRAIL_OK ? model_check_padding(model, out) : status;
     if (status != GRAIL_OK) {
         token_windows_fini(out);
     }
@@ -194,12 +196,18 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
                    text_protocol_names[protocol]);
     }
     hash[0] = 0;
+    if (model_names_arrays(model, source->path)) {
+        TRY(model_read_arrays(model, source->path, source->context, &read));
+        goto check;
+    }
     if (!name_is_of_kind(source->path, ".npy") || options.window_bos) {
         TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
-    TRY(windows_read(&options, t, model->graph->vocabulary, &read));
+    TRY(windows_read(&options, t, model_word_count(model), &read));
+check:
     TRY(check_context(model, read.length));
+    TRY(model_check_padding(model, &read));
     *out = read;
     read = (token_windows){0};
 out:

@@ -124,8 +124,8 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
     const int value = x->linear != 0          ? r->linears[x->linear].input
                       : x->form == ONNX_VALUE ? x->value
                                               : x->query;
-    *out = x->one ? (extent){1, 1} : (extent){0};
-    if (x->one || g->image.height < 1 || value < 0) {
+    *out = x->one ? (extent){1, 1} : (extent){r->length, r->length > 0 ? 1 : 0};
+    if (x->one || r->length > 0 || g->image.height < 1 || value < 0) {
         return GRAIL_OK;
     }
     if (r->extent_count <= value) {
@@ -332,7 +332,8 @@ grail_status onnx_sizes_of(onnx_reading *r, onnx_numbers *out)
     onnx_known *x = onnx_known_input(r, 0);
     *out = (onnx_numbers){.rank = 1};
     CHECK(memory_new(&out->items, ONNX_MAX_RANK + 1, sizeof out->items[0]));
-    if ((x->value == GRAPH_NONE && x->linear == 0) || x->form != ONNX_VALUE) {
+    const bool is_laid = x->form == ONNX_IDS || (x->form == ONNX_BOUNDED && onnx_has_layout(x));
+    if (!is_laid && ((x->value == GRAPH_NONE && x->linear == 0) || x->form != ONNX_VALUE)) {
         return sizes_of_constant(r, out);
     }
     CHECK(lay_out(r, x, &d));

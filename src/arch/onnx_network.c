@@ -6,6 +6,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_blocks.h"
 #include "arch/onnx_counts.h"
+#include "arch/onnx_inputs.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_patterns.h"
@@ -196,7 +197,8 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
-    return made != NULL && (node_is_map(made) || made->kind == NODE_OPAQUE);
+    return made != NULL && r->g->input_kind == INPUT_IMAGES &&
+           (node_is_map(made) || made->kind == NODE_OPAQUE);
 }
 
 /* A value of the graph is an output where its channels are whole and have a dimension of their own,
@@ -303,12 +305,13 @@ static grail_status read_output(onnx_reading *r, int64_t output)
         return GRAIL_OK;
     }
     CHECK(k->value == GRAPH_NONE ? onnx_refuse_first(r) : GRAIL_OK);
-    if (k->value == GRAPH_NONE || k->value == r->g->input || onnx_is_padded(k)) {
+    const bool is_input = k->value == r->g->input || v->is_input;
+    if (k->value == GRAPH_NONE || is_input || onnx_is_padded(k)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the output '%.100s' is %s, which grail does not narrow; give a network "
                          "without that output",
                          v->name,
-                         k->value == r->g->input  ? "an input"
+                         is_input                 ? "an input"
                          : k->value == GRAPH_NONE ? "a constant"
                                                   : "zeros around another value");
     }
@@ -375,8 +378,11 @@ static grail_status read_nodes(onnx_reading *r)
     }
     measure_depths(r);
     CHECK(onnx_find_patterns(r));
-    CHECK(read_input(r));
-    return read_outputs(r);
+    CHECK(onnx_reads_ids(r)       ? onnx_read_ids(r)
+          : onnx_reads_several(r) ? onnx_read_several(r)
+                                  : read_input(r));
+    CHECK(read_outputs(r));
+    return onnx_settle_ids(r);
 }
 
 /* asked: of the images, where the file leaves their size open; 0: any. */

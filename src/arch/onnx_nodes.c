@@ -1,6 +1,7 @@
 #include "arch/onnx_nodes.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_bounds.h"
 #include "arch/onnx_indices.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_regions.h"
@@ -24,7 +25,13 @@ static grail_status read_by_row(onnx_reading *r, int64_t i)
         return onnx_read_pattern(r, pattern);
     }
     if (onnx_computes_numbers(r)) {
-        return onnx_read_numbers(r);
+        const grail_status status = onnx_read_numbers(r);
+        if (status != GRAIL_ERROR_UNSUPPORTED || !onnx_reads_bounds(r)) {
+            return status;
+        }
+    }
+    if (onnx_reads_bounds(r)) {
+        return onnx_read_bounds(r);
     }
     if (onnx_makes_table(r)) {
         return onnx_read_table(r);

@@ -10,6 +10,10 @@
 
 enum { IMAGE_RANK = 4, FLAT_RANK = 2, ONNX_PIECES = 3, ONNX_LAYOUT_SIZE = 32 };
 
+/* How many positions a sequence has where the file leaves that open: a prime that no size is a
+ * multiple of, and that nothing of the graph depends on. */
+enum { ONNX_OPEN_LENGTH = 99999989 };
+
 /* Whose channels a number of the file counts: of a value of the graph, or of a Linear (NULL:
  * neither). `outer` and `second`: the outermost of the pieces that they are seen as is in it, and
  * the next one. */
@@ -58,8 +62,19 @@ typedef enum onnx_form {
     ONNX_PROBABILITIES, /* of logits, which are the value; at the output alone */
     ONNX_TOKEN,         /* a constant [1, 1, C], repeated for each sample: `copy` */
     ONNX_TABLE,         /* `table`, `shape`: made of constants alone */
-    ONNX_INDICES /* a number for each sample, `width` apart; with `one` so many that follow it */
+    ONNX_INDICES, /* a number for each sample, `width` apart; with `one` so many that follow it */
+    ONNX_IDS,     /* an input of the network, rows of a table: onnx_inputs.h */
+    ONNX_BOUNDED, /* depends on no sample: `bounds` */
+    ONNX_ROWS,    /* of the table `copy`, from `bounds` on: onnx_bounds.h */
+    ONNX_SUM      /* of a value, over its positions */
 } onnx_form;
+
+/* Between which numbers all elements of a value lie, whatever the samples hold. */
+typedef struct onnx_bounds {
+    double low, high;
+    bool counts_up; /* by one from each position to the next, from `low` on */
+    bool is_length; /* it is the number of positions */
+} onnx_bounds;
 
 /* An integer of the file that counts channels, or must stay as it is. */
 typedef struct onnx_count {
@@ -91,6 +106,8 @@ typedef struct onnx_known {
     char layout[ONNX_LAYOUT_SIZE];
     int64_t pieces[ONNX_PIECES]; /* sizes of P, H, D; 0: it is none */
     onnx_form form;
+    onnx_bounds bounds;
+    int input;           /* of ids: of the graph's */
     double factor;       /* that heads are to be multiplied by; 0 counts as 1 */
     int query, key;      /* of scores and shares: values of the graph */
     const double *table; /* borrowed from the graph */
@@ -128,6 +145,7 @@ typedef struct onnx_reading {
     int extent_count;
     int64_t samples; /* that the file is for; 0: any number */
     extent asked;    /* of the images, where the file leaves it open; 0: any */
+    int64_t length;  /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
     onnx_pattern *patterns;
     int64_t pattern_count;
     const onnx_file_node *node; /* at hand */

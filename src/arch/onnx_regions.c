@@ -208,14 +208,38 @@ static int64_t samples_of(const onnx_barriers *b)
     return declared > 0 ? declared : 2;
 }
 
+/* The network's inputs as those of a region, with the sizes of images. */
+static grail_status list_inputs(const onnx_reading *r, region_parts *out, region_positions sizes[])
+{
+    const onnx_file *f = r->file;
+    const bool are_several = r->g->input_count > 0;
+    const int count = are_several ? r->g->input_count : 1;
+    if (count > REGION_MOST_INPUTS || r->g->input_kind != INPUT_IMAGES) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "ONNX Runtime is asked for shapes of up to %d images, and this network "
+                         "has %d inputs",
+                         REGION_MOST_INPUTS, count);
+    }
+    for (int i = 0; i < count; i++) {
+        const int64_t value =
+            are_several ? onnx_file_find(f, r->g->inputs[i].name) : r->barriers->input;
+        const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
+        const bool is_open = at.height <= 0;
+        out->inputs[i] = (region_value){value, f->values[value].rank,
+                                        are_several ? r->g->inputs[i].channels : r->g->channels};
+        sizes[i] =
+            (region_positions){is_open ? USUAL_SIDE : at.height, is_open ? USUAL_SIDE : at.width};
+    }
+    out->input_count = count;
+    return GRAIL_OK;
+}
+
 /* Lets ONNX Runtime run the network on zeros for all shapes that the file does not tell. */
 static grail_status ask_shapes(onnx_reading *r)
 {
     grail_status status = GRAIL_OK;
     onnx_barriers *b = r->barriers;
     const onnx_file *f = b->file;
-    const extent *image = &r->g->image;
-    const bool is_open = image->height <= 0;
     int64_t *values = NULL;
     int64_t *nodes = NULL;
     ort_tensor *shapes = NULL;
@@ -227,7 +251,7 @@ static grail_status ask_shapes(onnx_reading *r)
     }
     for (int64_t v = 0; v < f->value_count; v++) {
         bool is_sure = true;
-        if (b->follows[v] && v != b->input) {
+        if (b->follows[v] && !f->values[v].is_input) {
             (void)declared_shape(b, v, &is_sure);
         }
         if (!is_sure) {
@@ -235,15 +259,10 @@ static grail_status ask_shapes(onnx_reading *r)
         }
     }
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
-    const region_parts network = {.file = f,
-                                  .node_count = f->node_count,
-                                  .nodes = nodes,
-                                  .input_count = 1,
-                                  .inputs = {{b->input, f->values[b->input].rank, r->g->channels}}};
-    TRY(region_probe(&network, samples_of(b),
-                     (region_positions){is_open ? USUAL_SIDE : image->height,
-                                        is_open ? USUAL_SIDE : image->width},
-                     count, values, shapes));
+    region_parts network = {.file = f, .node_count = f->node_count, .nodes = nodes};
+    region_positions sizes[REGION_MOST_INPUTS];
+    TRY(list_inputs(r, &network, sizes));
+    TRY(region_probe(&network, samples_of(b), sizes, count, values, shapes));
     TRY(memory_new(&b->asked, (size_t)f->value_count, sizeof b->asked[0]));
     for (int64_t i = 0; i < count; i++) {
         b->asked[values[i]] = shapes[i];
@@ -457,6 +476,13 @@ static grail_status enlarge(onnx_reading *r, const cone *c)
     for (int64_t i = 0; i < c->input_count; i++) {
         const int64_t maker = r->file->values[c->inputs[i]].node;
         last = maker > last ? maker : last;
+    }
+    if (last < 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "%s; what is left to ONNX Runtime would read %lld inputs of the network, "
+                         "and reads at most %d",
+                         r->barriers->reasons[r->node - r->file->nodes], (long long)c->input_count,
+                         NODE_MAX_INPUTS);
     }
     return make_opaque(r, last,
                        "it is in front of nodes that no row reads, and that read more values than "

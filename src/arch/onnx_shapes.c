@@ -318,7 +318,7 @@ static grail_status read_range(onnx_reading *r, const onnx_numbers in[], onnx_nu
     int64_t first = 0;
     int64_t end = 0;
     int64_t step = 0;
-    if (counts_samples(in)) {
+    if (counts_samples(in) && r->g->input_kind == INPUT_IMAGES) {
         return onnx_give(
             r, 0,
             (onnx_known){

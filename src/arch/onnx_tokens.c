@@ -139,6 +139,7 @@ grail_status onnx_add_positions(onnx_reading *r)
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 1 - at, &x));
     node n = onnx_plain(NODE_POSITIONS, x, NULL);
+    n.positions.may_be_fewer = r->g->input_kind == INPUT_TOKENS;
     const int64_t *shape = t == NULL ? &k->shape[1] : &t->shape[t->rank - 2];
     onnx_known y = *x;
     if (shape[1] != x->width) {
@@ -146,7 +147,8 @@ grail_status onnx_add_positions(onnx_reading *r)
                            (long long)x->width);
     }
     if (t == NULL) {
-        n.positions = (position_attributes){.count = shape[0], .table = k->table};
+        n.positions.count = shape[0];
+        n.positions.table = k->table;
         return onnx_give_node(r, &n, y);
     }
     CHECK(onnx_check_free(r, t));

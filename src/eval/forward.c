@@ -79,6 +79,12 @@ grail_status forward_advance(forward_pass *f, int end)
     return GRAIL_OK;
 }
 
+/* The nodes behind the last block of a file may mix rows, so the pass runs them, too. */
+static bool is_whole(const forward_pass *f)
+{
+    return f->model->graph->outputs[0].name != NULL;
+}
+
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,
                            const token_windows *windows, int64_t first, int64_t count)
 {
@@ -99,7 +105,7 @@ grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_
         graph_block_range(model->graph, block, &begin, &end);
         CHECK(forward_advance(f, end));
     }
-    return GRAIL_OK;
+    return is_whole(f) ? forward_advance(f, model->graph->node_count) : GRAIL_OK;
 }
 
 void forward_end(forward_pass *f)
@@ -109,6 +115,35 @@ void forward_end(forward_pass *f)
     matrix_pool_free(f->pool);
     memory_free(f->firsts);
     *f = (forward_pass){0};
+}
+
+/* The live value that an output is. */
+static int live_output(const forward_pass *f, int output)
+{
+    int i = 0;
+    while (f->stream.live[i] != f->model->graph->outputs[output].value) {
+        i++;
+    }
+    return i;
+}
+
+int64_t forward_length(const forward_pass *f, int output, int64_t window)
+{
+    if (!is_whole(f)) {
+        return window_size(f->windows, window);
+    }
+    const int64_t batch = batch_of_sample(f->firsts, f->batch_count, window - f->first);
+    const int64_t samples = f->firsts[batch + 1] - f->firsts[batch];
+    return f->stream.held[batch * f->stream.live_count + live_output(f, output)].rows / samples;
+}
+
+matrix forward_output(const forward_pass *f, int output, int64_t window, int64_t from, int64_t rows)
+{
+    const int64_t local = window - f->first;
+    const int64_t batch = batch_of_sample(f->firsts, f->batch_count, local);
+    const int64_t first = (local - f->firsts[batch]) * forward_length(f, output, window);
+    return matrix_rows(f->stream.held[batch * f->stream.live_count + live_output(f, output)],
+                       first + from, rows);
 }
 
 matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, int64_t rows)
@@ -123,6 +158,10 @@ grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64
                             matrix *out)
 {
     const graph *g = f->model->graph;
+    if (is_whole(f)) {
+        *out = forward_output(f, 0, window, from, rows);
+        return GRAIL_OK;
+    }
     /* after the last block no node mixes rows, so a slice of rows can run as one sequence
      */
     CHECK(execution_begin(f->run, sequence_batch(1, rows), (batch_input){0}));

@@ -58,7 +58,14 @@ grail_status forward_advance(forward_pass *f, int end) GRAIL_MUST_CHECK;
  * `i` of the sample stream: borrowed until it moves. */
 matrix forward_rows(const forward_pass *f, int i, int64_t window, int64_t from, int64_t rows);
 
-/** Logits of those positions: out[rows, vocabulary], borrowed until the next call. */
+/** Positions of a window that an output of the network has: all, or 1. */
+int64_t forward_length(const forward_pass *f, int output, int64_t window);
+/** What an output has for those positions, in a network whose outputs are named (graph_output):
+ * borrowed until the pass ends. */
+matrix forward_output(const forward_pass *f, int output, int64_t window, int64_t from,
+                      int64_t rows);
+/** Logits of those positions: out[rows, vocabulary], borrowed until the next call; or what the
+ * first output has. */
 grail_status forward_logits(forward_pass *f, int64_t window, int64_t from, int64_t rows,
                             matrix *out) GRAIL_MUST_CHECK;
 

@@ -11,10 +11,11 @@
 
 #include <string.h>
 
-static grail_status collect_window(forward_pass *f, int64_t window, int64_t width, float *out)
+static grail_status collect_window(forward_pass *f, int64_t window, int64_t width, int64_t length,
+                                   float *out)
 {
-    for (int64_t from = 0; from < f->windows->length; from += FORWARD_ROWS) {
-        const int64_t left = f->windows->length - from;
+    for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
+        const int64_t left = length - from;
         const int64_t rows = left < FORWARD_ROWS ? left : FORWARD_ROWS;
         matrix logits = {0};
         CHECK(forward_logits(f, window, from, rows, &logits));
@@ -59,14 +60,13 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
                    "give token ids in a .npy file, whose rows have one length",
                    source->path);
     }
-    TRY(memory_new_unset(&logits, (size_t)(windows.count * windows.length * width),
-                         sizeof logits[0]));
     TRY(forward_begin(&f, model, n.store, &windows, 0, windows.count));
+    const int64_t length = forward_length(&f, 0, 0);
+    TRY(memory_new_unset(&logits, (size_t)(windows.count * length * width), sizeof logits[0]));
     for (int64_t w = 0; w < windows.count; w++) {
-        TRY(collect_window(&f, w, width, logits + w * windows.length * width));
+        TRY(collect_window(&f, w, width, length, logits + w * length * width));
     }
-    TRY(describe_logits(path, "logits", 3, (const int64_t[]){windows.count, windows.length, width},
-                        &view));
+    TRY(describe_logits(path, "logits", 3, (const int64_t[]){windows.count, length, width}, &view));
     view.data = logits;
     TRY(safetensors_write_file(path, false, 1, &view));
 out:

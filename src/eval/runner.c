@@ -118,7 +118,7 @@ static grail_status take_logits(const grail_runner *r, forward_pass *f, const to
                                 void *context)
 {
     const logits_place *place = context;
-    const int64_t length = c->size;
+    const int64_t length = forward_length(f, 0, 0);
     const int64_t begin = place->last ? length - 1 : 0;
     const int64_t stride = place->last ? 1 : c->stride;
     for (int64_t w = 0; w < c->read.count; w++) {

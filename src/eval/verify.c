@@ -65,11 +65,23 @@ static grail_status tell_part(void *user, double passed)
                 (double)p->first + 0.5 * (p->before + fmin(passed, 0.99)) * (double)p->count);
 }
 
+/* Outputs behind the first one. */
+static grail_status compare_others(const forward_pass *a, const forward_pass *b, int64_t window,
+                                   comparison_sums *sums)
+{
+    for (int i = 1; i < a->model->graph->output_count; i++) {
+        const int64_t length = forward_length(a, i, window);
+        CHECK(comparison_add(forward_output(a, i, window, 0, length),
+                             forward_output(b, i, window, 0, length), &sums[i]));
+    }
+    return GRAIL_OK;
+}
+
 /* Hidden states are also pooled, unless `vectors` is NULL. */
 static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t window,
                                    pooled_vectors *vectors, comparison_sums *sums)
 {
-    const int64_t length = window_size(a->windows, window);
+    const int64_t length = forward_length(a, 0, window);
     for (int64_t from = 0; from < length; from += FORWARD_ROWS) {
         const int64_t rows = length - from < FORWARD_ROWS ? length - from : FORWARD_ROWS;
         matrix left = {0};
@@ -81,7 +93,7 @@ static grail_status compare_window(forward_pass *a, forward_pass *b, int64_t win
             CHECK(pooled_vectors_add(left, right, window, from, vectors));
         }
     }
-    return GRAIL_OK;
+    return compare_others(a, b, window, sums);
 }
 
 static grail_status compare_chunk(parameter_store *a, parameter_store *b, const inputs *in,

@@ -139,6 +139,18 @@ typedef struct token_attributes {
     extent size; /* the image that they are; 0 x 0: none */
 } token_attributes;
 
+/** A run of what lies side by side in one position, as positions of channels. */
+typedef struct unpack_attributes {
+    int64_t first, channels;
+    extent positions;
+} unpack_attributes;
+
+/** Which of the numbers that an id is made of (graph_input) an embedding takes rows by: what is
+ * left of id / divisor, divided by the rows. Divisor 0: the id is the row. */
+typedef struct embedding_attributes {
+    int64_t divisor;
+} embedding_attributes;
+
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {
     int64_t count;       /* of the table */

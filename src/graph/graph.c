@@ -37,6 +37,10 @@ void graph_free(graph *g)
     slot_table_fini(&g->names);
     drop_outputs(g);
     memory_free(g->outputs);
+    while (g->input_count > 0) {
+        memory_free(g->inputs[--g->input_count].name);
+    }
+    memory_free(g->inputs);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
@@ -292,6 +296,15 @@ grail_status graph_stand_for(graph *g, int i, const char *name)
                         before == NULL ? "" : ", ", name));
     memory_free(before);
     g->outputs[i].stands_for = names;
+    return GRAIL_OK;
+}
+
+grail_status graph_add_input(graph *g, const char *name, int64_t rows)
+{
+    graph_input input = {.rows = rows, .padding = GRAPH_NONE};
+    CHECK(memory_reserve(&g->inputs, (size_t)g->input_count + 1, sizeof g->inputs[0]));
+    CHECK(memory_copy_string(&input.name, name));
+    g->inputs[g->input_count++] = input;
     return GRAIL_OK;
 }
 

@@ -25,6 +25,19 @@ typedef struct graph_parameter {
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
 
+/* One of several inputs of a network. Integers that it reads for each position are one id together:
+ * the sum of each one times its divisor. Other inputs lie side by side in a sample of one position,
+ * each as its positions, channels last. */
+typedef struct graph_input {
+    char *name;
+    extent positions; /* of inputs that are no integers */
+    int64_t channels; /* of those; 0: it is of integers */
+    int64_t rows; /* of the tables that it chooses from; 0: it is a mask, 1 where positions count */
+    int64_t divisor; /* 0: of a mask */
+    int64_t padding; /* which its network's file takes for padding, so that no sample has it;
+                        GRAPH_NONE: none */
+} graph_input;
+
 /* What the network gives. Its channels are never cut. */
 typedef struct graph_output {
     int value;
@@ -49,6 +62,10 @@ typedef struct graph {
     graph_output *outputs; /* [output_count] */
     int output_count;
     input_kind input_kind;
+    graph_input *inputs; /* [input_count], of a file that names them: those that ids are made of */
+    int input_count;
+    int64_t context;  /* positions that samples of ids have at most; 0: what describes the network
+                         says it */
     extent image;     /* positions that the network expects; 0 = any */
     int64_t channels; /* of images; usually IMAGE_CHANNELS */
     double **tables;  /* [table_count] owned: what rope and position nodes borrow */
@@ -109,6 +126,8 @@ grail_status graph_own_table(graph *g, double **table) GRAIL_MUST_CHECK;
 /** The same of a region. */
 grail_status graph_own_region(graph *g, region **r) GRAIL_MUST_CHECK;
 
+/** Adds an input that ids are made of. The name is copied. */
+grail_status graph_add_input(graph *g, const char *name, int64_t rows) GRAIL_MUST_CHECK;
 /** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
 grail_status graph_add_output(graph *g, int value, const char *name,
                               bool is_logits) GRAIL_MUST_CHECK;

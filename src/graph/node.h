@@ -38,6 +38,8 @@ typedef struct node {
             extent more; /* patches that are put: positions behind those that windows reach */
             int64_t pad; /* shortcut: zero channels on each side */
         };
+        unpack_attributes unpack;
+        embedding_attributes embedding;
         position_attributes positions;
         token_attributes tokens;
         route_attributes route;

@@ -134,6 +134,10 @@ OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axi
 OPERATOR(SLICE, slice, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_SLICE, .pins = run_stays,
          .width = WIDTH_SLICE, .check = run_fits)
 
+/* a run of the channels of one position -> `unpack`: one of several inputs of the network */
+OPERATOR(UNPACK, unpack, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_UNPACKED,
+         .check = packed_fits, .extent = unpacked)
+
 /* the first channels of `runs` runs, then the second ones, ... */
 OPERATOR(SHUFFLE, shuffle, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = runs_fit)
 

@@ -86,6 +86,19 @@ static grail_status run_fits(const graph *g, const node *n, const int64_t *in)
                            n->block, (long long)s->length, (long long)s->first, (long long)in[0]);
 }
 
+static grail_status packed_fits(const graph *g, const node *n, const int64_t *in)
+{
+    const unpack_attributes *u = &n->unpack;
+    const int64_t size = u->channels * u->positions.height * u->positions.width;
+    (void)g;
+    return u->first >= 0 && size > 0 && u->first <= in[0] - size
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: %lld values from %lld on are an input of the network, which "
+                           "reads %lld for each sample",
+                           n->block, (long long)size, (long long)u->first, (long long)in[0]);
+}
+
 /* Nothing in it changes, so neither does what it reads. */
 static grail_status region_fits(const graph *g, const node *n, const int64_t *in)
 {
@@ -223,6 +236,17 @@ static grail_status windows(const graph *g, const node *n, const extent *in, ext
                          (long long)in->width);
     }
     return GRAIL_OK;
+}
+
+static grail_status unpacked(const graph *g, const node *n, const extent *in, extent *out)
+{
+    *out = n->unpack.positions;
+    return in->height == 1 && in->width == 1
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "the network has %d inputs, which a sample holds side by side in one "
+                           "position, not in %lld x %lld",
+                           g->input_count, (long long)in->height, (long long)in->width);
 }
 
 static grail_status windows_in_a_row(const graph *g, const node *n, const extent *in, extent *out)
@@ -541,6 +565,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + in[1] + (n->input_count > 2 ? in[2] : 0);
     case WIDTH_SLICE:
         return n->slice.length;
+    case WIDTH_UNPACKED:
+        return n->unpack.channels;
     case WIDTH_REGION:
         return region_width(n->region);
     case WIDTH_KEPT:

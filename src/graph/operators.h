@@ -39,17 +39,18 @@ typedef enum row_rule {
 
 /** The output's width. */
 typedef enum width_rule {
-    WIDTH_KEPT,    /* that of the first input */
-    WIDTH_ROWS,    /* of the weight */
-    WIDTH_COLUMNS, /* of the weight */
-    WIDTH_PADDED,  /* by `pad` channels on both sides */
-    WIDTH_WINDOWS, /* all positions of a window side by side */
-    WIDTH_PATCHES, /* of the channels of which all positions of a window are side by side */
-    WIDTH_BESIDE,  /* of both inputs, head by head */
-    WIDTH_HEADS,   /* as many heads as the first input has, as wide as those of the third */
-    WIDTH_SUM,     /* of all inputs */
-    WIDTH_SLICE,   /* of the run */
-    WIDTH_REGION   /* as the region states it */
+    WIDTH_KEPT,     /* that of the first input */
+    WIDTH_ROWS,     /* of the weight */
+    WIDTH_COLUMNS,  /* of the weight */
+    WIDTH_PADDED,   /* by `pad` channels on both sides */
+    WIDTH_WINDOWS,  /* all positions of a window side by side */
+    WIDTH_PATCHES,  /* of the channels of which all positions of a window are side by side */
+    WIDTH_BESIDE,   /* of both inputs, head by head */
+    WIDTH_HEADS,    /* as many heads as the first input has, as wide as those of the third */
+    WIDTH_SUM,      /* of all inputs */
+    WIDTH_SLICE,    /* of the run */
+    WIDTH_UNPACKED, /* as the node states them */
+    WIDTH_REGION    /* as the region states it */
 } width_rule;
 
 typedef struct operator_rules {

@@ -383,23 +383,30 @@ grail_status region_measure(region *r, const region_positions in[], region_posit
     return status;
 }
 
-grail_status region_probe(const region_parts *network, int64_t samples, region_positions image,
-                          int64_t count, const int64_t values[], ort_tensor shapes[])
+grail_status region_probe(const region_parts *network, int64_t samples,
+                          const region_positions images[], int64_t count, const int64_t values[],
+                          ort_tensor shapes[])
 {
     grail_status status = GRAIL_OK;
     ort_session *session = NULL;
     float *zeros = NULL;
-    size_t size = 0;
-    const region_value *v = &network->inputs[0];
+    size_t largest = 1;
+    ort_tensor inputs[REGION_MOST_INPUTS];
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = (ort_tensor){.name = network->file->values[values[i]].name};
     }
-    ort_tensor input = tensor_of(network->file, v, samples, image);
-    TRY(elements_of(v, image, (size_t)samples, &size));
-    TRY(memory_new(&zeros, size, sizeof zeros[0]));
-    input.values = zeros;
+    for (int i = 0; i < network->input_count; i++) {
+        size_t size = 0;
+        TRY(elements_of(&network->inputs[i], images[i], (size_t)samples, &size));
+        largest = size > largest ? size : largest;
+    }
+    TRY(memory_new(&zeros, largest, sizeof zeros[0]));
+    for (int i = 0; i < network->input_count; i++) {
+        inputs[i] = tensor_of(network->file, &network->inputs[i], samples, images[i]);
+        inputs[i].values = zeros;
+    }
     TRY(open_session(network, count, values, &session));
-    TRY(ort_session_run(session, 1, &input, (int)count, shapes));
+    TRY(ort_session_run(session, network->input_count, inputs, (int)count, shapes));
 out:
     ort_tensors_fini((int)count, shapes);
     ort_session_close(session);

@@ -57,10 +57,10 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
                         const float *const inputs[], region_positions made,
                         float *out) GRAIL_MUST_CHECK;
 
-/** shapes[count] <- what a network makes of `samples` images of zeros: element and shape of each of
- * these values. The names in shapes are set. */
-grail_status region_probe(const region_parts *network, int64_t samples, region_positions image,
-                          int64_t count, const int64_t values[],
+/** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its
+ * inputs: element and shape of each of these values. The names in shapes are set. */
+grail_status region_probe(const region_parts *network, int64_t samples,
+                          const region_positions images[], int64_t count, const int64_t values[],
                           ort_tensor shapes[]) GRAIL_MUST_CHECK;
 
 #endif

@@ -10,9 +10,18 @@ static bool is_array(const char *name)
     return name_is_of_kind(name, ".npy");
 }
 
+bool image_arrays_are_named(const char *path)
+{
+    return strchr(path, '=') != NULL && !file_exists(path) && !file_is_directory(path);
+}
+
 grail_status image_arrays_recognise(const char *path, bool *out)
 {
     name_list list = {0};
+    if (image_arrays_are_named(path)) {
+        *out = true;
+        return GRAIL_OK;
+    }
     if (!file_is_directory(path)) {
         *out = is_array(path);
         return GRAIL_OK;
@@ -96,11 +105,57 @@ out:
     return status;
 }
 
+static grail_status open_part(image_arrays *a, const char *path)
+{
+    CHECK(memory_reserve(&a->parts, (size_t)a->part_count + 1, sizeof a->parts[0]));
+    image_arrays *part = &a->parts[a->part_count++];
+    CHECK(image_arrays_open(path, part));
+    if (part->count != a->parts[0].count) {
+        return error_set(GRAIL_ERROR_SHAPE, "%s has %lld samples, but %s has %lld", path,
+                         (long long)part->count, a->parts[0].files[0].path,
+                         (long long)a->parts[0].count);
+    }
+    a->count = part->count;
+    a->channels += part->channels * part->height * part->width;
+    return GRAIL_OK;
+}
+
+/* NAME=PATH,NAME=PATH: each in its order. */
+static grail_status open_parts(const char *names, image_arrays *a)
+{
+    grail_status status = GRAIL_OK;
+    char *path = NULL;
+    hash_state state;
+    hash_begin(&state);
+    a->height = a->width = 1;
+    for (const char *at = names; at != NULL;) {
+        const size_t size = strcspn(at, ",");
+        const char *sign = memchr(at, '=', size);
+        if (sign == NULL) {
+            FAIL(GRAIL_ERROR_ARGUMENT, "%s: '%.*s' names no input, expected NAME=PATH", names,
+                 (int)size, at);
+        }
+        TRY(memory_format(&path, "%.*s", (int)(size - (size_t)(sign + 1 - at)), sign + 1));
+        TRY(open_part(a, path));
+        hash_add(&state, a->parts[a->part_count - 1].hash, HASH_TEXT_SIZE - 1);
+        memory_free(path);
+        path = NULL;
+        at = at[size] == ',' ? at + size + 1 : NULL;
+    }
+    hash_end(&state, a->hash);
+out:
+    memory_free(path);
+    return status;
+}
+
 grail_status image_arrays_open(const char *path, image_arrays *out)
 {
     grail_status status = GRAIL_OK;
     char *own = NULL;
     *out = (image_arrays){0};
+    if (image_arrays_are_named(path)) {
+        return open_parts(path, out);
+    }
     if (file_is_directory(path)) {
         TRY(add_folder(out, path));
     } else {
@@ -120,6 +175,10 @@ void image_arrays_close(image_arrays *arrays)
         memory_free(arrays->files[i].path);
     }
     memory_free(arrays->files);
+    for (int64_t i = 0; i < arrays->part_count; i++) {
+        image_arrays_close(&arrays->parts[i]);
+    }
+    memory_free(arrays->parts);
     *arrays = (image_arrays){0};
 }
 
@@ -141,9 +200,22 @@ static const unsigned char *bytes_of(const image_arrays *a, int64_t i, size_t *s
     return f->array.data + (size_t)(i - f->first) * *size;
 }
 
+static grail_status load_parts(const image_arrays *a, int64_t i, float *out)
+{
+    for (int64_t k = 0; k < a->part_count; k++) {
+        const image_arrays *part = &a->parts[k];
+        CHECK(error_in(image_arrays_load(part, i, out), "%s", part->files[0].path));
+        out += part->channels * part->height * part->width;
+    }
+    return GRAIL_OK;
+}
+
 grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out)
 {
     grail_status status = GRAIL_OK;
+    if (arrays->part_count > 0) {
+        return load_parts(arrays, i, out);
+    }
     const array_file *f = file_of(arrays, i);
     const int64_t channels = arrays->channels;
     const int64_t plane = arrays->height * arrays->width;
@@ -179,13 +251,18 @@ out:
 uint64_t image_arrays_digest(const image_arrays *arrays, int64_t i)
 {
     size_t size = 0;
-    const unsigned char *bytes = bytes_of(arrays, i, &size);
-    return hash_short(bytes, size);
+    uint64_t digest = 0;
+    for (int64_t k = 0; k < arrays->part_count; k++) {
+        const uint64_t both[] = {digest, image_arrays_digest(&arrays->parts[k], i)};
+        digest = hash_short(both, sizeof both);
+    }
+    const unsigned char *bytes = arrays->part_count > 0 ? NULL : bytes_of(arrays, i, &size);
+    return bytes == NULL ? digest : hash_short(bytes, size);
 }
 
 const char *image_arrays_place(const image_arrays *arrays, int64_t i, int64_t *index)
 {
-    const array_file *f = file_of(arrays, i);
+    const array_file *f = file_of(arrays->part_count > 0 ? &arrays->parts[0] : arrays, i);
     *index = i - f->first;
     return f->path;
 }

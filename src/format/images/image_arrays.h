@@ -15,17 +15,23 @@ typedef struct array_file {
 
 /** Samples of one shape, in one file or in those of a folder, in the order of their names. */
 typedef struct image_arrays {
+    struct image_arrays *parts; /* [part_count] of several inputs, side by side; owned */
+    int64_t part_count;
     array_file *files; /* [file_count] */
     int64_t file_count, count;
     int64_t channels, height, width;
     char hash[HASH_TEXT_SIZE]; /* of the names and bytes of all files */
 } image_arrays;
 
-/** Whether the path is an .npy file, or a folder that holds one. */
+/** Whether the path is an .npy file, or a folder that holds one, or both by names of several
+ * inputs: NAME=PATH,NAME=PATH. */
 grail_status image_arrays_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 
+/** Whether the path is no file, and names those of several inputs. */
+bool image_arrays_are_named(const char *path);
 /** Maps the files: [samples, channels, height, width] or [samples, channels], or one sample without
- * the first dimension. Errors name the file. image_arrays_close frees, even after a failure. */
+ * the first dimension; those of several inputs as one position of so many channels. Errors name the
+ * file. image_arrays_close frees, even after a failure. */
 grail_status image_arrays_open(const char *path, image_arrays *out) GRAIL_MUST_CHECK;
 void image_arrays_close(image_arrays *arrays); /* works on a zeroed one */
 

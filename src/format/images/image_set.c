@@ -34,7 +34,7 @@ static bool in_memory(const image_set *set)
 
 static bool of_arrays(const image_set *set)
 {
-    return set->arrays.file_count > 0;
+    return set->arrays.count > 0;
 }
 
 static grail_status open_arrays(image_set *set, const grail_image_source *source)

@@ -86,7 +86,7 @@ static grail_status judge(const grail_model *model, narrowed_model *n)
     if (model->has_foreign_names) {
         judge_foreign_names(checkpoint_prefix(model->checkpoint), n->verdicts);
     }
-    if (n->graph->input_kind == INPUT_IMAGES) {
+    if (n->graph->input_kind == INPUT_IMAGES || checkpoint_onnx(model->checkpoint) != NULL) {
         judge_weights_file(model->checkpoint, n->verdicts);
     }
     return GRAIL_OK;

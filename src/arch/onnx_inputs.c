@@ -1,0 +1,220 @@
+#include "arch/onnx_inputs.h"
+
+#include "arch/onnx_layouts.h"
+#include "arch/onnx_regions.h"
+
+#include <string.h>
+
+enum {
+    MOST_CONTEXT = 1 << 20, /* positions, where no table says how many there are */
+    ONNX_BOOL = 9
+};
+
+static bool is_real_input(const onnx_file *f, int64_t i)
+{
+    return f->values[f->inputs[i]].tensor < 0;
+}
+
+static bool is_integer(const onnx_value *v)
+{
+    return v->element == ONNX_INT64 || v->element == ONNX_INT32;
+}
+
+static bool is_mask(const onnx_value *v)
+{
+    return strstr(v->name, "mask") != NULL &&
+           (is_integer(v) || v->element == ONNX_FLOAT || v->element == ONNX_BOOL);
+}
+
+bool onnx_reads_ids(const onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    bool fits = true;
+    bool has_ids = false;
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        if (is_real_input(f, i)) {
+            fits = fits && v->rank == 2 && (is_integer(v) || is_mask(v));
+            has_ids = has_ids || (is_integer(v) && !is_mask(v));
+        }
+    }
+    return fits && has_ids;
+}
+
+grail_status onnx_read_ids(onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    graph *g = r->g;
+    int64_t length = 0;
+    g->input_kind = INPUT_TOKENS;
+    g->gives_hidden = true;
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        if (!is_real_input(f, i)) {
+            continue;
+        }
+        const int64_t own = v->shape[1] > 0 ? v->shape[1] : 0;
+        if (g->input_count > 0 && own != length) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the inputs '%.100s' and '%.100s' have other numbers of positions",
+                             g->inputs[0].name, v->name);
+        }
+        length = own;
+        onnx_known k = {.value = GRAPH_NONE,
+                        .tensor = -1,
+                        .form = is_mask(v) ? ONNX_BOUNDED : ONNX_IDS,
+                        .input = g->input_count,
+                        .bounds = {.low = 1.0, .high = 1.0},
+                        .readers = r->values[f->inputs[i]].readers,
+                        .count.element = -1};
+        onnx_set_layout(&k, "N,T");
+        r->values[f->inputs[i]] = k;
+        r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
+        CHECK(graph_add_input(g, v->name, 0));
+        onnx_barriers_begin(r, f->inputs[i]);
+    }
+    g->context = length;
+    r->length = length > 0 ? length : ONNX_OPEN_LENGTH;
+    return GRAIL_OK;
+}
+
+/* -- several values of floats -------------------------------------------------------------------
+ */
+
+bool onnx_reads_several(const onnx_reading *r)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < r->file->input_count; i++) {
+        count += is_real_input(r->file, i) ? 1 : 0;
+    }
+    return count > 1;
+}
+
+/* An image [N, channels, height, width] or a vector [N, channels], of stated sizes. */
+static grail_status add_several(onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    const bool is_map = v->rank == IMAGE_RANK;
+    char text[64] = "";
+    bool fits = v->element == ONNX_FLOAT && (is_map || v->rank == FLAT_RANK);
+    int64_t size = 1;
+    for (int d = 1; fits && d < v->rank; d++) {
+        fits = v->shape[d] > 0 && !__builtin_mul_overflow(size, v->shape[d], &size);
+    }
+    fits = fits && !__builtin_add_overflow(r->g->channels, size, &size) && size <= INT32_MAX;
+    if (!fits) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the input '%.100s' has type %d and shape %s; of a network with several "
+                         "inputs grail reads FLOAT [N, channels, height, width] and [N, channels] "
+                         "of sizes that the file states, or integers [N, positions] alone, of "
+                         "which those that are masks have 'mask' in their names",
+                         v->name, v->element,
+                         v->rank < 0 ? "that is not declared"
+                                     : shape_text(v->rank, v->shape, text, sizeof text));
+    }
+    node n = node_of(NODE_UNPACK, GRAPH_NONE, r->g->input, GRAPH_NONE);
+    n.unpack =
+        (unpack_attributes){.first = r->g->channels,
+                            .channels = v->shape[1],
+                            .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
+    onnx_known k = {.tensor = -1,
+                    .rank = v->rank,
+                    .one = n.unpack.positions.height * n.unpack.positions.width == 1,
+                    .width = v->shape[1],
+                    .readers = r->values[value].readers};
+    r->g->channels = size;
+    CHECK(graph_add_input(r->g, v->name, 0));
+    graph_input *input = &r->g->inputs[r->g->input_count - 1];
+    input->positions = n.unpack.positions;
+    input->channels = n.unpack.channels;
+    CHECK(graph_add_node(r->g, &n, &k.value));
+    r->values[value] = k;
+    onnx_barriers_begin(r, value);
+    return GRAIL_OK;
+}
+
+grail_status onnx_read_several(onnx_reading *r)
+{
+    const onnx_file *f = r->file;
+    r->g->image = (extent){1, 1};
+    r->g->channels = 0;
+    for (int64_t i = f->input_count - 1; i >= 0; i--) {
+        if (is_real_input(f, i)) {
+            r->samples =
+                f->values[f->inputs[i]].shape[0] > 0 ? f->values[f->inputs[i]].shape[0] : 0;
+        }
+    }
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        const int64_t samples = v->rank > 0 && v->shape[0] > 0 ? v->shape[0] : 0;
+        if (is_real_input(f, i) && samples != r->samples) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the input '%.100s' has another number of samples than the first one",
+                             v->name);
+        }
+        CHECK(is_real_input(f, i) ? add_several(r, f->inputs[i]) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
+/* -- what all nodes say together ----------------------------------------------------------------
+ */
+
+/* The largest table is that of the words: its rows are the ids of a text. */
+static grail_status set_divisors(graph *g)
+{
+    int64_t product = 1;
+    for (int count = 0; count < g->input_count; count++) {
+        graph_input *next = NULL;
+        for (int i = 0; i < g->input_count; i++) {
+            graph_input *one = &g->inputs[i];
+            const bool is_open = one->rows > 0 && one->divisor == 0;
+            next = is_open && (next == NULL || one->rows > next->rows) ? one : next;
+        }
+        if (next == NULL) {
+            break;
+        }
+        next->divisor = product;
+        if (__builtin_mul_overflow(product, next->rows, &product) || product > INT32_MAX) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the rows of the tables that the inputs choose from have more than "
+                             "%ld combinations",
+                             (long)INT32_MAX);
+        }
+    }
+    g->vocabulary = product;
+    return GRAIL_OK;
+}
+
+grail_status onnx_settle_ids(onnx_reading *r)
+{
+    graph *g = r->g;
+    if (g->input_kind != INPUT_TOKENS) {
+        return GRAIL_OK;
+    }
+    CHECK(set_divisors(g));
+    for (int i = 0; i < g->input_count; i++) {
+        const bool is_used = g->inputs[i].rows > 0;
+        const char *name = g->inputs[i].name;
+        if (!is_used && strstr(name, "mask") == NULL) {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the input '%.100s' is neither a mask nor chooses rows of a table, "
+                             "which is all that grail has rows for in networks of several inputs",
+                             name);
+        }
+    }
+    int64_t most = g->context > 0 ? g->context : MOST_CONTEXT;
+    for (int i = 0; i < g->node_count; i++) {
+        node *n = &g->nodes[i];
+        if (n->kind == NODE_EMBEDDING) {
+            n->embedding.divisor = g->inputs[n->embedding.divisor - 1].divisor;
+        } else if (n->kind == NODE_POSITIONS && !n->positions.one_for_all) {
+            const int64_t rows = n->weight == GRAPH_NONE
+                                     ? n->positions.count
+                                     : g->parameters[n->weight].shape[0] - n->positions.first;
+            most = rows < most ? rows : most;
+        }
+    }
+    g->context = most;
+    return GRAIL_OK;
+}

@@ -1,0 +1,20 @@
+/* The inputs of an ONNX file that are not one image: integers for each position of a sequence, or
+ * several images and vectors. */
+#ifndef GRAIL_ARCH_ONNX_INPUTS_H
+#define GRAIL_ARCH_ONNX_INPUTS_H
+
+#include "arch/onnx_nodes.h"
+
+/** Whether the file reads sequences of integers, [N, T] each. */
+bool onnx_reads_ids(const onnx_reading *r);
+/** Begins a graph of such a network. */
+grail_status onnx_read_ids(onnx_reading *r) GRAIL_MUST_CHECK;
+/** Whether the file reads several values of floats. */
+bool onnx_reads_several(const onnx_reading *r);
+/** Begins a graph of such a network: a sample holds all of them side by side. */
+grail_status onnx_read_several(onnx_reading *r) GRAIL_MUST_CHECK;
+/** Settles, once all nodes are read, how several inputs are one id, and how many positions a sample
+ * may have. */
+grail_status onnx_settle_ids(onnx_reading *r) GRAIL_MUST_CHECK;
+
+#endif
