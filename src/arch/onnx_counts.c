@@ -10,22 +10,48 @@ static bool is_computed(const onnx_count *c)
     return c->tensor < 0 && c->attribute == NULL;
 }
 
-static bool is_of(const onnx_integers *integers, const onnx_count *c)
+/* The input by which the node of a count itself reads the tensor that it is in; -1: it reads what
+ * others make of that, or twice. */
+static int input_of(const onnx_file *f, const onnx_count *c)
 {
-    return integers->tensor == c->tensor && integers->attribute == c->attribute;
+    const onnx_file_node *n = &f->nodes[c->node];
+    int found = -1;
+    for (int k = 0; c->tensor >= 0 && k < n->node.input_count; k++) {
+        if (n->inputs[k] >= 0 && f->values[n->inputs[k]].tensor == c->tensor) {
+            if (found >= 0) {
+                return -1;
+            }
+            found = k;
+        }
+    }
+    return found;
+}
+
+static bool is_of(const onnx_integers *integers, const onnx_count *c, int64_t reader)
+{
+    return integers->tensor == c->tensor && integers->attribute == c->attribute &&
+           (c->attribute != NULL || integers->node == reader);
+}
+
+static size_t integer_count(const onnx_file *f, const onnx_integers *one)
+{
+    const tensor_view *view = one->tensor < 0 ? NULL : &f->tensors[one->tensor].view;
+    return view != NULL                            ? view->bytes / (dtype_bits(view->dtype) / 8)
+           : one->attribute->kind == ONNX_INTEGERS ? (size_t)one->attribute->count
+                                                   : 1;
 }
 
 /* Adds the integers among which one counts channels, as they are. */
-static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_integer_list *list)
+static grail_status add_integers(const onnx_file *f, const onnx_count *c, int64_t reader, int input,
+                                 onnx_integer_list *list)
 {
     const onnx_attribute *a = c->attribute;
     const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
-    const size_t count = t != NULL ? t->view.bytes / (dtype_bits(t->view.dtype) / 8)
-                         : a->kind == ONNX_INTEGERS ? (size_t)a->count
-                                                    : 1;
     CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));
     onnx_integers *one = &list->items[list->count++];
-    *one = (onnx_integers){.tensor = c->tensor, .node = c->node, .attribute = a};
+    *one = (onnx_integers){
+        .tensor = c->tensor, .node = a != NULL ? c->node : reader, .attribute = a, .input = input};
+    const size_t count = integer_count(f, one);
     CHECK(memory_new(&one->values, count, sizeof one->values[0]));
     if (t != NULL) {
         return onnx_tensor_integers(t, one->values);
@@ -39,11 +65,13 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_i
 static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
                                 int64_t **out)
 {
+    const int input = input_of(f, c);
+    const int64_t reader = input < 0 ? -1 : c->node;
     int64_t i = 0;
-    while (i < list->count && !is_of(&list->items[i], c)) {
+    while (i < list->count && !is_of(&list->items[i], c, reader)) {
         i++;
     }
-    CHECK(i == list->count ? add_integers(f, c, list) : GRAIL_OK);
+    CHECK(i == list->count ? add_integers(f, c, reader, input, list) : GRAIL_OK);
     *out = &list->items[i].values[c->element];
     return GRAIL_OK;
 }
@@ -124,8 +152,8 @@ static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, co
     return GRAIL_OK;
 }
 
-/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by must suit
- * both. */
+/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by, and neither
+ * reads itself, must suit both. */
 static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
                                 onnx_integer_list *list)
 {
@@ -151,6 +179,49 @@ static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, b
     return GRAIL_OK;
 }
 
+/* The integers that a tensor itself has in the end: those of nodes that do not read it themselves,
+ * or else the first ones. */
+static int64_t first_of(const onnx_integer_list *list, int64_t tensor)
+{
+    int64_t first = -1;
+    for (int64_t i = 0; i < list->count; i++) {
+        const onnx_integers *one = &list->items[i];
+        if (one->tensor == tensor && (first < 0 || one->node < 0)) {
+            first = i;
+        }
+    }
+    return first;
+}
+
+static bool has_values(const onnx_file *f, const onnx_integers *one, const int64_t *values)
+{
+    return memcmp(one->values, values, integer_count(f, one) * sizeof values[0]) == 0;
+}
+
+/* A node for which a tensor counts other channels than for those before gets one of its own. */
+static grail_status part_integers(const onnx_file *f, onnx_integer_list *list)
+{
+    char name[TENSOR_LONGEST_NAME + 32];
+    int64_t number = 1;
+    for (int64_t i = 0; i < list->count; i++) {
+        onnx_integers *one = &list->items[i];
+        const int64_t first = one->tensor < 0 ? i : first_of(list, one->tensor);
+        if (first == i || has_values(f, one, list->items[first].values)) {
+            one->is_same = first != i;
+            continue;
+        }
+        onnx_free_name(f, f->tensors[one->tensor].view.name, &number, name, sizeof name);
+        if (name[0] == '\0') {
+            return error_set(GRAIL_ERROR_UNSUPPORTED,
+                             "the constant '%.100s...' counts channels for several nodes, which "
+                             "keep other numbers, and its name is too long for a second one",
+                             f->tensors[one->tensor].view.name);
+        }
+        CHECK(memory_copy_string(&one->name, name));
+    }
+    return GRAIL_OK;
+}
+
 grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
                              onnx_integer_list *list)
 {
@@ -165,6 +236,7 @@ grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *diffe
         TRY(onnx_in_node(r, narrow_number(r, &r->counts[i], dense, narrow, list, &numbers[i])));
     }
     TRY(put_numbers(r, numbers, differ, list));
+    TRY(part_integers(r->file, list));
 out:
     memory_free(dense);
     memory_free(numbers);

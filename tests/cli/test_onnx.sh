@@ -188,4 +188,39 @@ rm -rf out
 runs "$grail" compress grey.onnx -o out --calib "$images" --preset imagenet --samples 24 --sparsity 0.5 --align 1 \
     --heal model --heal-steps 2 --quiet
 says '"width": 40' out/report.json
+
+check "nodes that share the sizes of a Split keep numbers of their own, and images have the size that a setting says"
+"$python" - <<'PYTHON' || fail "$(cat stderr)"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(2)
+shapes = {"a": (8, 3, 3, 3), "b": (8, 4, 3, 3), "c": (8, 4), "d": (6, 4)}
+tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
+tensors.append(numpy_helper.from_array(numpy.array([4, 4]), "sizes"))
+nodes = [helper.make_node("Conv", ["pixels", "a"], ["x"], pads=[1, 1, 1, 1]), helper.make_node("Split", ["x", "sizes"], ["p", "q"], axis=1),
+         helper.make_node("Sigmoid", ["q"], ["s"]), helper.make_node("Mul", ["p", "s"], ["m"]),
+         helper.make_node("Conv", ["m", "b"], ["y"], pads=[1, 1, 1, 1]), helper.make_node("Split", ["y", "sizes"], ["t", "u"], axis=1),
+         helper.make_node("Relu", ["t"], ["v"]), helper.make_node("Concat", ["v", "u"], ["w"], axis=1),
+         helper.make_node("GlobalAveragePool", ["w"], ["g"]), helper.make_node("Flatten", ["g"], ["f"]),
+         helper.make_node("Gemm", ["f", "c"], ["h"]), helper.make_node("Gemm", ["h", "d"], ["logits"], transB=1)]
+image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, 32, "W"])
+logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 6])
+onnx.save(helper.make_model(helper.make_graph(nodes, "halves", [image], [logits], tensors),
+                            opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "halves.onnx")
+PYTHON
+rm -rf out
+refuses 1 "leaves the width of the images open, but not the other size; the setting width=N says it" "$grail" inspect halves.onnx
+runs "$grail" inspect halves.onnx --set width=32
+says "32 x 32 pixels" stdout
+narrow_halves() {
+    rm -rf out
+    runs "$grail" compress halves.onnx --set width=32 -o out --calib "$images" --preset cifar --samples 24 --align 1 --quiet "$@"
+    runs "$grail" inspect out
+    pixels=$source_dir/tests/golden/vision/onnx/golden.safetensors
+    rm -f halves.safetensors
+    "$grail" logits out --pixels "$pixels" -o halves.safetensors --quiet 2>/dev/null
+    "$python" "$source_dir/tests/cli/compare_onnx.py" out/halves.onnx "$pixels" halves.safetensors || fail "other logits"
+}
+narrow_halves --sparsity 0.5
+narrow_halves --sparsity a=0.5 --sparsity b=0.25
 echo "all checks passed"

@@ -18,9 +18,7 @@ static int64_t read_by(const onnx_file *f, const onnx_file_node *n, int input)
                : -1;
 }
 
-/* "NAME.2", or the next number that is free; *number is the last one that was taken. Names that
- * would be too long are left as they are, and *out empty. */
-static void find_name(const onnx_file *f, const char *name, int64_t *number, char *out, size_t size)
+void onnx_free_name(const onnx_file *f, const char *name, int64_t *number, char *out, size_t size)
 {
     do {
         const int length = snprintf(out, size, "%s.%lld", name, (long long)++*number);
@@ -53,7 +51,7 @@ grail_status onnx_copies_find(const onnx_file *f, onnx_copy_list *out)
                 continue;
             }
             if (readers[tensor] > 0) {
-                find_name(f, view->name, &readers[tensor], name, sizeof name);
+                onnx_free_name(f, view->name, &readers[tensor], name, sizeof name);
                 TRY(*name == '\0' ? GRAIL_OK : add(out, &(onnx_copy){*view, tensor, i, k}, name));
             }
             readers[tensor] += readers[tensor] == 0 ? 1 : 0;

@@ -25,4 +25,8 @@ void onnx_copy_list_fini(onnx_copy_list *list);
 /** What an input of a node reads, NULL where it is no copy. */
 const onnx_copy *onnx_copy_at(const onnx_copy_list *list, int64_t node, int input);
 
+/** out[size] <- "NAME.2", or the next number that no value of the file has, "" where that is too
+ * long for a name; *number is the last one that was taken. */
+void onnx_free_name(const onnx_file *f, const char *name, int64_t *number, char *out, size_t size);
+
 #endif

@@ -85,7 +85,7 @@ void onnx_edit_free(onnx_edit *e)
     if (e == NULL) {
         return;
     }
-    for (int64_t i = 0; e->tensors != NULL && i < e->file->tensor_count; i++) {
+    for (int64_t i = 0; e->tensors != NULL && i < e->file->tensor_count + e->added; i++) {
         memory_free(e->tensors[i].integers);
     }
     for (int64_t i = 0; e->nodes != NULL && i <= e->file->node_count; i++) {
@@ -131,22 +131,31 @@ grail_status onnx_edit_tensor(onnx_edit *e, int64_t tensor, int rank, const int6
     return GRAIL_OK;
 }
 
-grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
-                                const int64_t values[])
+static grail_status put_integers(written_tensor *t, bool is_short, const int64_t values[])
 {
-    written_tensor *t = NULL;
-    const bool is_short = e->file->tensors[tensor].element == ONNX_INT32;
-    const bool is_long = e->file->tensors[tensor].element == ONNX_INT64;
-    CHECK(change_tensor(e, tensor, rank, shape, is_short || is_long, &t));
     CHECK(memory_new(&t->integers, t->view.bytes, 1));
     for (size_t i = 0; is_short && i < t->view.bytes / sizeof(int32_t); i++) {
         const int32_t value = (int32_t)values[i];
         memcpy((unsigned char *)t->integers + i * sizeof value, &value, sizeof value);
     }
-    if (is_long) {
+    if (!is_short) {
         memcpy(t->integers, values, t->view.bytes);
     }
     return GRAIL_OK;
+}
+
+static bool is_of_integers(const onnx_tensor *t)
+{
+    return t->element == ONNX_INT32 || t->element == ONNX_INT64;
+}
+
+grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const int64_t shape[],
+                                const int64_t values[])
+{
+    const onnx_tensor *own = &e->file->tensors[tensor];
+    written_tensor *t = NULL;
+    CHECK(change_tensor(e, tensor, rank, shape, is_of_integers(own), &t));
+    return put_integers(t, own->element == ONNX_INT32, values);
 }
 
 grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
@@ -173,19 +182,35 @@ void onnx_edit_keep(onnx_edit *e, int64_t value)
     e->is_kept[value] = true;
 }
 
+static grail_status add_tensor(onnx_edit *e, const char *name, grail_dtype dtype, int rank,
+                               const int64_t shape[], bool takes_dtype, written_tensor **out)
+{
+    const int64_t at = e->file->tensor_count + e->added;
+    CHECK(memory_reserve(&e->tensors, (size_t)at + 1, sizeof e->tensors[0]));
+    e->tensors[at] =
+        (written_tensor){.view = {.name = name, .dtype = dtype}, .place = {.file = -1}};
+    CHECK(change_tensor(e, at, rank, shape, takes_dtype, out));
+    e->added++;
+    return GRAIL_OK;
+}
+
 grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int rank,
                            const int64_t shape[], int64_t *out)
 {
-    const int64_t at = e->file->tensor_count + e->added;
-    const tensor_view *as = &e->file->tensors[like].view;
+    const grail_dtype dtype = e->file->tensors[like].view.dtype;
     written_tensor *t = NULL;
-    CHECK(memory_reserve(&e->tensors, (size_t)at + 1, sizeof e->tensors[0]));
-    e->tensors[at] =
-        (written_tensor){.view = {.name = name, .dtype = as->dtype}, .place = {.file = -1}};
-    CHECK(change_tensor(e, at, rank, shape, dtype_is_float(as->dtype), &t));
-    e->added++;
-    *out = at;
-    return GRAIL_OK;
+    *out = e->file->tensor_count + e->added;
+    return add_tensor(e, name, dtype, rank, shape, dtype_is_float(dtype), &t);
+}
+
+grail_status onnx_edit_add_integers(onnx_edit *e, const char *name, int64_t like,
+                                    const int64_t values[])
+{
+    const onnx_tensor *as = &e->file->tensors[like];
+    written_tensor *t = NULL;
+    CHECK(
+        add_tensor(e, name, as->view.dtype, as->view.rank, as->view.shape, is_of_integers(as), &t));
+    return put_integers(t, as->element == ONNX_INT32, values);
 }
 
 grail_status onnx_edit_input(onnx_edit *e, int64_t node, int input, const char *name)

@@ -39,6 +39,10 @@ void onnx_edit_keep(onnx_edit *e, int64_t value);
  * value of the file has, must outlive the edit. */
 grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int rank,
                            const int64_t shape[], int64_t *out) GRAIL_MUST_CHECK;
+/** Adds an initializer of the type and shape of tensor `like`, INT64 or INT32, with these values,
+ * which are copied. */
+grail_status onnx_edit_add_integers(onnx_edit *e, const char *name, int64_t like,
+                                    const int64_t values[]) GRAIL_MUST_CHECK;
 /** Has an input of a node read the value of that name, which must outlive the edit. */
 grail_status onnx_edit_input(onnx_edit *e, int64_t node, int input,
                              const char *name) GRAIL_MUST_CHECK;

@@ -139,6 +139,7 @@ void onnx_integer_list_fini(onnx_integer_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
         memory_free(list->items[i].values);
+        memory_free(list->items[i].name);
     }
     memory_free(list->items);
     memory_free(list->kept);
@@ -201,6 +202,10 @@ static grail_status edit_integers(const onnx_file *model, const onnx_integer_lis
     if (one->tensor < 0) {
         return edit_attributes(model, list, one->node, edit);
     }
+    if (one->name != NULL) {
+        CHECK(onnx_edit_add_integers(edit, one->name, one->tensor, one->values));
+        return onnx_edit_input(edit, one->node, one->input, one->name);
+    }
     const tensor_view *view = &model->tensors[one->tensor].view;
     return onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values);
 }
@@ -224,7 +229,8 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
     const edited_model *edited = own;
     const onnx_file *model = edited->model;
     const onnx_integer_list *integers = edited->integers;
-    const int64_t most = edited->copies == NULL || edited->tied ? 0 : edited->copies->count;
+    const int64_t most = (edited->copies == NULL || edited->tied ? 0 : edited->copies->count) +
+                         (integers == NULL ? 0 : integers->count);
     onnx_edit *edit = NULL;
     size_t *places = NULL;
     int64_t *numbers = NULL;
@@ -249,7 +255,7 @@ static grail_status lay_out(tensor_writer *writer, const void *own)
         }
     }
     for (int64_t i = 0; integers != NULL && i < integers->count; i++) {
-        TRY(edit_integers(model, integers, i, edit));
+        TRY(integers->items[i].is_same ? GRAIL_OK : edit_integers(model, integers, i, edit));
     }
     for (int64_t i = 0; integers != NULL && i < integers->kept_count; i++) {
         onnx_edit_keep(edit, integers->kept[i]);

@@ -18,17 +18,21 @@ const onnx_file *onnx_weights_model(const tensor_file *file);
 /** Those of its tensors that are copies. */
 const onnx_copy_list *onnx_weights_copies(const tensor_file *file);
 
-/** Integers that a narrowed model has in place of others, as many: of a tensor of INT64, such as
- * the sizes of a Split, or of an attribute, such as the groups of a Conv. */
+/** Integers that a narrowed model has in place of others, as many: of a tensor of INT64 or INT32,
+ * such as the sizes of a Split, or of an attribute, such as the groups of a Conv. */
 typedef struct onnx_integers {
     int64_t tensor;                  /* -1: of an attribute */
-    int64_t node;                    /* that has it */
+    int64_t node;                    /* that has it, or reads it; -1: any that reads the tensor */
     const onnx_attribute *attribute; /* of the file: ONNX_INTEGER or ONNX_INTEGERS */
-    int64_t *values;
+    int64_t *values;                 /* owned */
+    char *name;   /* owned: of a tensor that the node reads in place of this one; NULL: the tensor
+                     itself changes */
+    int input;    /* of the node, by which it reads the tensor */
+    bool is_same; /* as others of the tensor, which change it */
 } onnx_integers;
 
 typedef struct onnx_integer_list {
-    onnx_integers *items; /* owned, and the values */
+    onnx_integers *items; /* owned */
     int64_t count;
     int64_t *kept; /* values whose shapes stay whatever is narrow before them, owned */
     int64_t kept_count;
