@@ -63,6 +63,15 @@ static grail_status find_weight(const making *m, const char *part, int rank,
     return GRAIL_OK;
 }
 
+/* Those of a ResNeXt: each row of a larger kernel reads a part of the channels. */
+static int64_t groups_of(const tensor_view *tensor, int64_t in)
+{
+    const int64_t own = tensor->shape[1];
+    const bool divides = tensor->shape[2] > 1 && own > 1 && own < in && in % own == 0 &&
+                         tensor->shape[0] % (in / own) == 0;
+    return divides ? in / own : 1;
+}
+
 /* value = conv(value). *out is the number of outputs; if it is 0, it becomes that of the tensor.
  * The padding keeps the number of positions, except for the stride. */
 static grail_status add_conv(making *m, const char *part, int64_t in, int64_t kernel,
@@ -70,16 +79,12 @@ static grail_status add_conv(making *m, const char *part, int64_t in, int64_t ke
 {
     const tensor_view *tensor = NULL;
     CHECK(find_weight(m, part, 4, &tensor));
-    if (tensor->shape[1] < in && in % tensor->shape[1] == 0) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "tensor '%s' reads %lld of %lld channels; grouped convolutions (ResNeXt) are not "
-            "supported",
-            tensor->name, (long long)tensor->shape[1], (long long)in);
-    }
+    const int64_t groups = groups_of(tensor, in);
     *out = *out == 0 ? tensor->shape[0] : *out;
     const window2d window = WINDOW2D(kernel, kernel, stride, kernel / 2, 1);
-    return build_conv(&m->b, part, has_bias(m, part), in, *out, &window, value);
+    CHECK(build_conv(&m->b, part, has_bias(m, part), in / groups, *out, &window, value));
+    m->b.g->nodes[m->b.g->node_count - 1].groups = groups;
+    return GRAIL_OK;
 }
 
 /* A 7 x 7 convolution of stride 2 and a pool for large images; a 3 x 3 convolution for CIFAR. */

@@ -68,15 +68,31 @@ static bool doubles(const resnet_layout *l, int64_t base, int64_t inner)
 /* The stem of torchvision and timm. */
 enum { BASE_WIDTH = 64, IMAGENET_KERNEL = 7 };
 
-/* The argument with which their classes build these bottlenecks, which is the width inside the
- * first of them; 0 where there are none, or none of the pattern. */
+/* The groups of the convolutions inside bottlenecks; 0 where they differ. */
+static int64_t groups_of(const resnet_layout *l)
+{
+    int64_t groups = 1;
+    for (int s = 0; s < l->stages && has_bottlenecks(l); s++) {
+        for (int b = 0; b < l->blocks[s]; b++) {
+            const int64_t *first = resnet_block_shape(l, s, b, l->naming->conv[0], NULL);
+            const int64_t *second = resnet_block_shape(l, s, b, l->naming->conv[1], NULL);
+            const int64_t own = first[0] / second[1];
+            groups = s + b == 0 || own == groups ? own : 0;
+        }
+    }
+    return groups;
+}
+
+/* The argument with which their classes build these bottlenecks, which is the width of a group
+ * inside the first of them; 0 where there are none, or none of the pattern. */
 static int64_t bottleneck_argument(const resnet_layout *l)
 {
     const int64_t inner = widths_of(l, 0, 0).inner;
+    const int64_t groups = groups_of(l);
     const bool fits = l->naming->library == RESNET_OF_TORCHVISION &&
-                      stem_shape(l)[2] == IMAGENET_KERNEL && has_bottlenecks(l) &&
+                      stem_shape(l)[2] == IMAGENET_KERNEL && has_bottlenecks(l) && groups > 0 &&
                       doubles(l, BASE_WIDTH, inner);
-    return fits ? inner : 0;
+    return fits ? inner / groups : 0;
 }
 
 bool resnet_has_class_widths(const graph *narrowed)
@@ -187,13 +203,18 @@ static const char *find_builder(const json_t *config, const resnet_layout *l, bo
 
 static void judge_torchvision(const json_t *config, const resnet_layout *l, loader_verdict *v)
 {
-    char classes[32] = ""; /* functions build 1000 unless they are told */
+    char classes[32] = "";         /* functions build 1000 unless they are told */
+    char groups[2][32] = {"", ""}; /* for torchvision, and for timm */
     char call[LOADER_REASON_SIZE];
     bool in_torchvision = false;
     const char *name = find_builder(config, l, &in_torchvision);
     const long long argument = bottleneck_argument(l);
     if (l->g->classes != 1000) {
         snprintf(classes, sizeof classes, ", num_classes=%lld", (long long)l->g->classes);
+    }
+    if (groups_of(l) > 1) {
+        snprintf(groups[0], sizeof groups[0], "groups=%lld, ", (long long)groups_of(l));
+        snprintf(groups[1], sizeof groups[1], "cardinality=%lld, ", (long long)groups_of(l));
     }
     v->loader = "torchvision, timm";
     v->loads = resnet_has_class_widths(l->g);
@@ -205,15 +226,16 @@ static void judge_torchvision(const json_t *config, const resnet_layout *l, load
         loader_lines_timm_directory(v);
     } else if (argument > 0 && in_torchvision) {
         remark(v,
-               "torchvision.models.%s(width_per_group=%lld%s), timm.create_model('%s', "
-               "base_width=%lld%s)",
-               name, argument, classes, name, argument, classes);
-        snprintf(call, sizeof call, "torchvision.models.%s(width_per_group=%lld%s)", name, argument,
-                 classes);
+               "torchvision.models.%s(%swidth_per_group=%lld%s), timm.create_model('%s', "
+               "%sbase_width=%lld%s)",
+               name, groups[0], argument, classes, name, groups[1], argument, classes);
+        snprintf(call, sizeof call, "torchvision.models.%s(%swidth_per_group=%lld%s)", name,
+                 groups[0], argument, classes);
         loader_lines_build("torchvision", call, v);
     } else if (argument > 0) {
         remark(v, "with width_per_group (torchvision) or base_width (timm) %lld", argument);
-    } else if (!v->loads && name != NULL) { /* timm builds any widths, told by a file */
+    } else if (!v->loads && name != NULL && groups_of(l) == 1) {
+        /* timm builds any widths, told by a file, but for groups */
         v->loads = true;
         remark(v, "timm by adapt_model_from_string and " TIMM_WIDTHS_NAME
                   ", which lies beside the weights; torchvision's class has no such widths");
@@ -275,7 +297,8 @@ grail_status resnet_loader_file(const architecture *self, const json_t *config,
     (void)self;
     bool in_torchvision = false;
     const resnet_layout l = layout_of(narrowed);
-    if (resnet_has_class_widths(narrowed) || find_builder(config, &l, &in_torchvision) == NULL) {
+    if (resnet_has_class_widths(narrowed) || groups_of(&l) != 1 ||
+        find_builder(config, &l, &in_torchvision) == NULL) {
         return GRAIL_OK;
     }
     for (int i = 0; i < narrowed->parameter_count; i++) {

@@ -10,7 +10,8 @@ typedef struct group_view {
     site_end *ends; /* of producers, then of nodes with channels; owned */
 } group_view;
 
-int64_t group_views_count(const site_view *v)
+/* How many problems the view's statistics make. */
+static int64_t count_groups(const site_view *v)
 {
     return v->input_count == 1 && v->inputs[0].groups > 1 ? v->inputs[0].groups : 1;
 }
@@ -74,6 +75,40 @@ static grail_status group_view_init(const site_view *v, int64_t groups, int64_t 
     return GRAIL_OK;
 }
 
+/* *m[rows, groups * columns] in place of the blocks m[rows, columns], with zeros elsewhere. */
+static grail_status spread_blocks(int64_t groups, matrix *m)
+{
+    matrix all = no_matrix;
+    if (!matrix_exists(*m)) {
+        return GRAIL_OK;
+    }
+    const int64_t rows = m->rows / groups;
+    CHECK(matrix_new_zero(m->owner, GRAIL_DTYPE_F64, m->rows, groups * m->columns, &all));
+    grail_status status = GRAIL_OK;
+    for (int64_t g = 0; status == GRAIL_OK && g < groups; g++) {
+        status = matrix_copy(
+            matrix_rows(*m, g * rows, rows),
+            matrix_columns(matrix_rows(all, g * rows, rows), g * m->columns, m->columns));
+    }
+    matrix_free(m);
+    *m = all;
+    return status;
+}
+
+/* Beside other consumers there is one problem for all groups. */
+static grail_status join_blocks(const site_view *v)
+{
+    for (int i = 0; v->input_count > 1 && i < v->input_count; i++) {
+        input_statistics *in = &v->inputs[i];
+        if (in->groups > 1) {
+            CHECK(spread_blocks(in->groups, &in->gram));
+            CHECK(spread_blocks(in->groups, &in->cross));
+            in->groups = 1;
+        }
+    }
+    return GRAIL_OK;
+}
+
 static grail_status choose_one(const selector *rule, const site_view *v, int64_t groups, int64_t g,
                                grail_reducer **out)
 {
@@ -86,13 +121,17 @@ static grail_status choose_one(const selector *rule, const site_view *v, int64_t
     return status;
 }
 
-grail_status group_views_choose(const selector *rule, const site_view *v, int64_t groups,
-                                grail_reducer **out)
+grail_status group_views_choose(const selector *rule, const site_view *v, grail_reducer **out)
 {
     grail_status status = GRAIL_OK;
+    const int64_t groups = rule->folds ? 1 : count_groups(v);
     int64_t *kept = NULL;
     int64_t count = 0;
     bool tied = false;
+    CHECK(join_blocks(v));
+    if (groups == 1) {
+        return selector_choose(rule, v, out);
+    }
     TRY(memory_new_unset(&kept, (size_t)v->kept, sizeof kept[0]));
     for (int64_t g = 0; g < groups; g++) {
         grail_reducer *own = NULL;
@@ -115,11 +154,11 @@ out:
 grail_status group_views_losses(const selector *rule, const site_view *v, double *losses)
 {
     grail_status status = GRAIL_OK;
-    const int64_t groups = group_views_count(v);
+    const int64_t groups = count_groups(v);
     const int64_t units = v->site->units / groups;
     double *own = NULL;
     group_view view = {0};
-    CHECK(group_views_join(v));
+    CHECK(join_blocks(v));
     if (groups == 1) {
         return rule->losses(v, losses);
     }
@@ -140,37 +179,4 @@ out:
     memory_free(view.ends);
     memory_free(own);
     return status;
-}
-
-/* *m[rows, groups * columns] in place of the blocks m[rows, columns]. */
-static grail_status spread_blocks(int64_t groups, matrix *m)
-{
-    matrix all = no_matrix;
-    if (!matrix_exists(*m)) {
-        return GRAIL_OK;
-    }
-    const int64_t rows = m->rows / groups;
-    CHECK(matrix_new_zero(m->owner, GRAIL_DTYPE_F64, m->rows, groups * m->columns, &all));
-    grail_status status = GRAIL_OK;
-    for (int64_t g = 0; status == GRAIL_OK && g < groups; g++) {
-        status = matrix_copy(
-            matrix_rows(*m, g * rows, rows),
-            matrix_columns(matrix_rows(all, g * rows, rows), g * m->columns, m->columns));
-    }
-    matrix_free(m);
-    *m = all;
-    return status;
-}
-
-grail_status group_views_join(const site_view *v)
-{
-    for (int i = 0; v->input_count > 1 && i < v->input_count; i++) {
-        input_statistics *in = &v->inputs[i];
-        if (in->groups > 1) {
-            CHECK(spread_blocks(in->groups, &in->gram));
-            CHECK(spread_blocks(in->groups, &in->cross));
-            in->groups = 1;
-        }
-    }
-    return GRAIL_OK;
 }

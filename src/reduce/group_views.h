@@ -6,20 +6,14 @@
 
 #include "reduce/selector.h"
 
-/** How many problems the view's statistics make; 1 of most. With several consumers there is but
- * one, for which group_views_join prepares the statistics. */
-int64_t group_views_count(const site_view *v);
-
-/** selector_choose, one group after the other. *out is owned. */
-grail_status group_views_choose(const selector *rule, const site_view *v, int64_t groups,
+/** selector_choose, one group after the other where the view's statistics are of one consumer in
+ * groups. *out is owned. */
+grail_status group_views_choose(const selector *rule, const site_view *v,
                                 grail_reducer **out) GRAIL_MUST_CHECK;
 
 /** The rule's losses[n + 1], those of all groups together: with K units each of G groups keeps K /
  * G of its own. */
 grail_status group_views_losses(const selector *rule, const site_view *v,
                                 double *losses) GRAIL_MUST_CHECK;
-
-/** Spreads the blocks of all inputs over matrices of all features, with zeros elsewhere. */
-grail_status group_views_join(const site_view *v) GRAIL_MUST_CHECK;
 
 #endif

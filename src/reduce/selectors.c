@@ -1,6 +1,5 @@
 /* Finding a selector by its place or name. */
 #include "base/names.h"
-#include "reduce/group_views.h"
 #include "reduce/scores.h"
 #include "reduce/selector.h"
 
@@ -79,10 +78,5 @@ grail_status selector_choose(const selector *rule, const site_view *view, grail_
         weight += view->inputs[i].weight;
     }
     const bool blind = view->input_count > 0 && weight == 0.0 && !rule->folds;
-    const int64_t groups = group_views_count(view);
-    CHECK(group_views_join(view));
-    if (groups > 1 && !rule->folds) {
-        return group_views_choose(rule, view, groups, out);
-    }
     return selector_decide(blind ? &selector_magnitude_l2 : rule, view, out);
 }

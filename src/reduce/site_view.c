@@ -198,7 +198,7 @@ void input_statistics_free(int count, input_statistics *inputs)
     memory_free(inputs);
 }
 
-/* Of the blocks of groups all diagonals, one after the other. */
+/* The diagonals of the blocks of groups come one after the other. */
 static grail_status download(matrix m, bool diagonal, double *out)
 {
     for (int64_t row = 0; diagonal && row < m.rows; row += m.columns) {

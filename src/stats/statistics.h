@@ -11,7 +11,7 @@
  *   count             T
  *   weight            T
  *
- * Of a convolution in G groups, whose outputs see the features of their own group alone, there are
+ * The outputs of a convolution in G groups see the features of their own group alone, so there are
  * the blocks of these: gram[H, H / G] and cross[O, H / G], row i over the features of i's group.
  *
  * With weights w_t, row t counts as w_t rows: G = sum_t w_t z_t z_t^T, s = sum_t w_t z_t, and so

@@ -63,6 +63,22 @@ runs "$grail" inspect onnx_flat.onnx
 narrow --sparsity 0.5 --selector wanda --compensate grail
 narrow --sparsity 0.5 --selector fold
 
+check "of channels of groups as many go of each, and none where units are merged"
+narrows onnx_groups
+for repair in none grail full; do
+    narrow --sparsity 0.5 --sites conv,stream,ffn --selector obs --compensate $repair
+    cp out/report.json $repair.json
+done
+runs "$grail" inspect onnx_groups.onnx
+narrow --sparsity 0.5 --selector fold
+runs "$grail" inspect out/net.onnx
+says "folding leaves channels that grouped convolutions read or make as they are" stderr
+refuses 1 "site 'a2': channels of a convolution in groups cannot be folded" "$grail" compress "$net" -o other \
+    --calib "$images" --preset cifar --sparsity a2=0.5 --selector fold
+runs "$grail" gram "$net" --calib "$images" --preset cifar --samples 24 -o groups.gguf --quiet
+refuses 1 "'groups.gguf' has no sums of squares of what 'a2.weight' reads" "$grail" compress "$net" -o other \
+    --calib "$images" --preset cifar --sparsity 0.5 --loop open --stats groups.gguf --selector wanda --compensate none
+
 check "channels of transposed convolutions go with their patches"
 narrows onnx_decoder
 narrow --sparsity 0.5 --selector fold
@@ -123,7 +139,7 @@ refuses 1 "one.onnx" "$grail" inspect one.onnx
 
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
 
-for folder in onnx onnx-elements onnx_flat onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext onnx_backbone; do
+for folder in onnx onnx-elements onnx_flat onnx_groups onnx_decoder onnx_attention onnx_vit onnx_deit onnx_dinov2 onnx_convnext onnx_backbone; do
 check "ONNX Runtime computes what grail does: $folder"
 net=$source_dir/tests/golden/vision/$folder/net.onnx
 pixels=$source_dir/tests/golden/vision/$folder/golden.safetensors

@@ -6,6 +6,7 @@
 #include "pipeline/network/column_sums.h"
 #include "pipeline/network/narrow.h"
 #include "pipeline/request/consumer_tail.h"
+#include "reduce/group_views.h"
 
 #include <math.h>
 
@@ -196,7 +197,7 @@ grail_status decide_site(const cutting *cut, int index, const site_view *known, 
                                             out);
     }
     const profile_kind before = profile_enter(PROFILE_SELECTION);
-    const grail_status status = selector_choose(planned->selector, &view, out);
+    const grail_status status = group_views_choose(planned->selector, &view, out);
     profile_enter(before);
     return status;
 }

@@ -14,7 +14,8 @@ grail_status site_append_merged(const cutting *cut, int site, const grail_reduce
 
 /** The features of a cut axis's dense or wide form that the result has, in order: those of the kept
  * units, or for a folding the merged ones behind the others, and what is not cut of an axis that
- * has `dense` features. Of the columns of a convolution in groups, those of one group's rows. */
+ * has `dense` features. In the columns of a convolution in groups these are those of the rows of
+ * one group. */
 void axis_reduced_features(const plan *p, const site_result *results, const cut_axis *axis,
                            int64_t group, int64_t dense, int64_t *out);
 

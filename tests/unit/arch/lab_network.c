@@ -154,7 +154,8 @@ static void add_block(lab_network *n, const lab_resnet *r, int stage, int block,
     for (int c = 0; c < convs; c++) {
         const int64_t width = c == convs - 1 ? out : r->inner[stage];
         name_part(r, stage, block, false, c, name);
-        add_conv(n, name, width, in, r->bottleneck && c != 1 ? 1 : 3);
+        const int64_t groups = r->groups > 1 && c == 1 ? r->groups : 1;
+        add_conv(n, name, width, in / groups, r->bottleneck && c != 1 ? 1 : 3);
         name_part(r, stage, block, true, c, name);
         add_norm(n, name, r->style == LAB_PRE_ACTIVATION ? in : width);
         in = width;

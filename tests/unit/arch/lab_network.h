@@ -41,6 +41,7 @@ typedef struct lab_resnet {
     int64_t inner[LAB_NETWORK_STAGES], out[LAB_NETWORK_STAGES];
     bool strides_first_stage;
     int64_t classes;
+    int64_t groups; /* of the 3 x 3 convolutions of bottlenecks; 0: one */
 } lab_resnet;
 
 /** The published networks: widths of torchvision's resnet18 and resnet50, of akamaster's for CIFAR

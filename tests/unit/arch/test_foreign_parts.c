@@ -81,17 +81,6 @@ TEST(grouped_convolutions_are_told_by_their_shapes)
     }
 }
 
-TEST(a_resnext_is_told_by_its_groups)
-{
-    const lab_resnet r = lab_resnet50();
-    network_fixture *f = network_setup(&r);
-    lab_network_find(&f->n, "layer1.0.conv2.weight")->shape[1] = 4;
-    assert_fails(
-        network_try(f), GRAIL_ERROR_UNSUPPORTED,
-        "tensor 'layer1.0.conv2.weight' reads 4 of 64 channels: it is a grouped convolution");
-    network_teardown(f);
-}
-
 /* A projection writes as many channels as the convolution beside it, which reads half of them. */
 TEST(a_damaged_plain_network_is_not_called_grouped)
 {

@@ -306,6 +306,55 @@ TEST(bottlenecks_of_doubling_widths_name_the_call_that_builds_them)
     assert_null(strstr(class_verdict(&r).reason, "double"));
 }
 
+/* Each group loses as many channels, so the class has an argument for it; timm's file of widths
+ * has no groups. */
+TEST(a_resnext_is_built_with_its_groups)
+{
+    lab_resnet r = lab_resnet50();
+    r.groups = 32;
+    for (int width = 4; width >= 3; width--) {
+        char call[96];
+        for (int s = 0; s < 4; s++) {
+            r.inner[s] = 32LL * width << s;
+        }
+        const loader_verdict v = class_verdict(&r);
+        assert_true(v.loads);
+        snprintf(call, sizeof call, "torchvision.models.resnet50(groups=32, width_per_group=%d",
+                 width);
+        assert_non_null(strstr(v.lines, call));
+        snprintf(call, sizeof call, "timm.create_model('resnet50', cardinality=32, base_width=%d",
+                 width);
+        assert_non_null(strstr(v.reason, call));
+    }
+    r.inner[2] = 416;
+    assert_false(class_verdict(&r).loads);
+    buffer text = widths_of(&r, NULL);
+    assert_int_equal(text.size, 0);
+    buffer_fini(&text);
+}
+
+/* A site of each side of the groups, which all keep as many. */
+TEST(a_resnext_has_sites_through_its_groups)
+{
+    lab_resnet r = lab_resnet50();
+    grail_site_list *sites = NULL;
+    int grouped = 0;
+    r.groups = 32;
+    for (int s = 0; s < 4; s++) {
+        r.inner[s] = 128LL << s;
+    }
+    network_fixture *f = network_setup(&r);
+    grail_model *m = network_open(f);
+    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    for (int i = 0; i < sites->list.count; i++) {
+        grouped += sites->list.sites[i].groups == 32 ? 1 : 0;
+    }
+    assert_int_equal(grouped, 2 * (3 + 4 + 6 + 3));
+    grail_site_list_free(sites);
+    grail_model_close(m);
+    network_teardown(f);
+}
+
 /* The function that config.json names gets the width as an argument, beside what it gets already.
  */
 TEST(timms_directory_says_the_width_of_bottlenecks)

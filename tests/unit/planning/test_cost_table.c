@@ -20,7 +20,7 @@ static void draw_widths(const grail_model *m, const site_list *sites, const bool
     sublayer found;
     for (int i = 0; i < sites->count; i++) {
         const site *s = &sites->sites[i];
-        const int64_t step = s->kind == SITE_HEADS || s->kind == SITE_VALUES ? s->groups : 1;
+        const int64_t step = s->groups;
         const bool may_go = may_cut[s->kind] && m->architecture->rename_tensor != NULL &&
                             sublayer_of(m->graph, s, &found);
         kept[i] = !may_cut[s->kind]    ? s->units

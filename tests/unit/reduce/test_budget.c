@@ -379,6 +379,32 @@ TEST(auto_rounds_channels_where_that_changes_little)
     assert_kept_of(24, 16, &little, 23, 15); /* 8 would leave them uncut */
 }
 
+static int64_t kept_of_groups(int64_t units, int64_t groups, int64_t step, double sparsity,
+                              const selector *rule)
+{
+    site one = {.name = "s", .kind = SITE_CONV, .units = units, .groups = groups};
+    plan_site own = {.selector = rule, .units = units};
+    plan p = {.sites = &own, .count = 1};
+    const site_list sites = {.sites = &one, .count = 1};
+    const budget b = {.sparsity = {[SITE_CONV] = sparsity}, .align = {.step = step}};
+    assert_ok(budget_apply(&b, &sites, &p));
+    return own.kept;
+}
+
+/* The nearest number of each group; of more where that makes round widths and changes little. */
+TEST(groups_of_channels_keep_as_many_each)
+{
+    const selector *rule = &selector_magnitude_l1;
+    assert_int_equal(kept_of_groups(128, 32, ALIGN_AUTO, 0.2, rule), 96);  /* 3 of 4: 102.4 */
+    assert_int_equal(kept_of_groups(160, 10, ALIGN_AUTO, 0.2, rule), 120); /* steps of 40: 128 */
+    assert_int_equal(kept_of_groups(400, 25, ALIGN_AUTO, 0.2, rule), 325); /* 13 of 16 */
+    assert_int_equal(kept_of_groups(64, 32, ALIGN_AUTO, 0.9, rule), 32);   /* never none */
+    assert_int_equal(kept_of_groups(64, 4, 24, 0.5, rule), 24);
+    assert_int_equal(kept_of_groups(160, 10, 1, 0.2, rule), 120); /* 12.8 down, as published */
+    assert_int_equal(kept_of_groups(128, 32, ALIGN_AUTO, 0.0, rule), 128);
+    assert_int_equal(kept_of_groups(128, 32, ALIGN_AUTO, 0.2, &selector_fold), 128);
+}
+
 TEST(a_channel_site_may_be_given_a_fraction_of_its_own)
 {
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.7};

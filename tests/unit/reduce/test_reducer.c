@@ -22,6 +22,24 @@ static grail_reducer *folding(int64_t units, int64_t clusters, const int64_t *la
 static const int64_t kept_1_3[] = {1, 3};
 static const int64_t labels_0102[] = {0, 1, 0, 1};
 
+TEST(a_group_has_its_own_units_and_what_is_left_of_them)
+{
+    static const int64_t kept[] = {1, 2, 4};
+    static const int64_t expected[3][2] = {{-1, 0}, {0, -1}, {0, -1}};
+    grail_reducer *r = selection(6, 3, kept);
+    for (int64_t g = 0; g < 3; g++) {
+        grail_reducer *own = NULL;
+        assert_ok(reducer_of_group(r, 3, g, &own));
+        assert_int_equal(own->units, 2);
+        assert_int_equal(own->kept, 1);
+        assert_int_equal(own->members[0], 1);
+        assert_int_equal(own->labels[0], expected[g][0]);
+        assert_int_equal(own->labels[1], expected[g][1]);
+        grail_reducer_free(own);
+    }
+    grail_reducer_free(r);
+}
+
 TEST(a_selection_labels_the_kept_in_order_and_the_rest_minus_one)
 {
     grail_reducer *r = selection(4, 2, kept_1_3);

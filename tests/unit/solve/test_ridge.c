@@ -323,6 +323,50 @@ TEST(the_worked_example)
 }
 
 /* What is merged already has no other features. */
+/* Two halves of a problem's outputs, joined, have the errors of the whole. */
+TEST(results_of_other_outputs_join_to_those_of_all)
+{
+    enum { FIRST = 2 };
+    oracle o;
+    oracle_fill(&o, 17);
+    ridge_result parts[2];
+    ridge_result all;
+    grail_reducer *reducer = oracle_reducer();
+    const ridge_options options = {.ridge = RIDGE_PRIOR, .alpha = 1e-2};
+    for (int i = 0; i < 3; i++) {
+        const int64_t begin = i == 1 ? FIRST : 0;
+        const int64_t count = i == 2 ? O : i == 1 ? O - FIRST : FIRST;
+        regression fit = {0};
+        regression held = {0};
+        grail_statistics *rows[2] = {oracle_statistics(on_ref, &o, 0, SPLIT, false),
+                                     oracle_statistics(on_ref, &o, SPLIT, T, false)};
+        matrix weight = no_matrix;
+        assert_ok(oracle_select(rows[0], reducer, 1, count, o.consumer + begin * H, &fit));
+        assert_ok(oracle_select(rows[1], reducer, 1, count, o.consumer + begin * H, &held));
+        assert_ok(matrix_new(on_ref, GRAIL_DTYPE_F64, count, K, &weight));
+        assert_ok(oracle_ridge(&fit, &held, o.prior + begin * K, &options, weight, NULL,
+                               i == 2 ? &all : &parts[i]));
+        matrix_free(&weight);
+        regression_fini(&fit);
+        regression_fini(&held);
+        grail_statistics_free(rows[0]);
+        grail_statistics_free(rows[1]);
+    }
+    parts[1].fallback = RIDGE_FALLBACK_PLAIN; /* as if one half had kept its weights */
+    parts[1].alpha = (double)INFINITY;
+    ridge_result_join(&parts[0], &parts[1]);
+    assert_near(parts[0].fit_before, all.fit_before, 1e-12);
+    assert_near(parts[0].fit_after, all.fit_after, 1e-12);
+    assert_near(parts[0].held_before, all.held_before, 1e-12);
+    assert_near(parts[0].held_after, all.held_after, 1e-12);
+    assert_near(parts[0].alpha, all.alpha, 0.0);
+    assert_int_equal(parts[0].fallback, RIDGE_FALLBACK_NONE);
+    parts[0].fallback = RIDGE_FALLBACK_BIAS;
+    ridge_result_join(&parts[0], &parts[1]);
+    assert_int_equal(parts[0].fallback, RIDGE_FALLBACK_BIAS);
+    grail_reducer_free(reducer);
+}
+
 TEST(a_folding_is_its_own_whole)
 {
     oracle o;

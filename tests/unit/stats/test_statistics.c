@@ -117,6 +117,93 @@ TEST(the_cpu_backend_agrees_with_the_reference)
     grail_statistics_free(cpu);
 }
 
+enum { GROUPS = 3, IN_GROUP = 2 };
+
+/* Statistics of the first six features and all outputs in three groups; with weights of rows. */
+static grail_statistics *grouped_on(backend *b, bool weighted)
+{
+    grail_statistics *s = NULL;
+    double roots[ROWS];
+    matrix root = no_matrix;
+    matrix z = support_rows(b, ROWS, GROUPS * IN_GROUP, STRIDE, inputs);
+    matrix y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
+    for (int64_t r = 0; r < ROWS; r++) {
+        roots[r] = 0.5 + (double)(r % 4);
+    }
+    assert_ok(matrix_import(b, GRAIL_DTYPE_F64, 1, ROWS, ROWS, roots, &root));
+    assert_ok(statistics_create_grouped(b, GROUPS * IN_GROUP, OUTPUTS, GROUPS, &s));
+    assert_int_equal(s->gram.columns, IN_GROUP);
+    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
+                       : statistics_accumulate(s, z, y));
+    matrix_free(&z);
+    matrix_free(&y);
+    matrix_free(&root);
+    return s;
+}
+
+/* Statistics of the features and outputs of one group alone. */
+static grail_statistics *of_group_on(backend *b, int64_t group, bool weighted)
+{
+    grail_statistics *s = NULL;
+    double roots[ROWS];
+    matrix root = no_matrix;
+    matrix z = support_rows(b, ROWS, IN_GROUP, STRIDE, inputs + group * IN_GROUP);
+    matrix y = support_rows(b, ROWS, 1, OUTPUTS, targets + group);
+    for (int64_t r = 0; r < ROWS; r++) {
+        roots[r] = 0.5 + (double)(r % 4);
+    }
+    assert_ok(matrix_import(b, GRAIL_DTYPE_F64, 1, ROWS, ROWS, roots, &root));
+    assert_ok(statistics_create(b, IN_GROUP, 1, &s));
+    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
+                       : statistics_accumulate(s, z, y));
+    matrix_free(&z);
+    matrix_free(&y);
+    matrix_free(&root);
+    return s;
+}
+
+/* What holds of the sums holds of what a bias leaves of the target, too. */
+TEST(sums_in_groups_are_those_of_each_group)
+{
+    static const double bias[OUTPUTS] = {0.5, -2.0, 1.0};
+    for (int i = 0; i < 4; i++) {
+        backend *b = i % 2 == 0 ? on_ref : on_cpu;
+        grail_statistics *s = grouped_on(b, i > 1);
+        for (int64_t g = 0; g < GROUPS; g++) {
+            grail_statistics *own = of_group_on(b, g, i > 1);
+            const grail_statistics group = statistics_group(s, g);
+            assert_same_sums(&group, own, 1e-9);
+            grail_statistics_free(own);
+        }
+        assert_ok(statistics_shift_target(s, bias));
+        for (int64_t g = 0; g < GROUPS; g++) {
+            grail_statistics *own = of_group_on(b, g, i > 1);
+            grail_statistics *copy = NULL;
+            assert_ok(statistics_shift_target(own, bias + g));
+            assert_ok(statistics_of_group(s, g, &copy));
+            assert_same_sums(copy, own, 1e-9);
+            grail_statistics_free(copy);
+            grail_statistics_free(own);
+        }
+        grail_statistics_free(s);
+    }
+}
+
+TEST(a_non_finite_sum_of_a_group_is_found)
+{
+    grail_statistics *s = grouped_on(on_ref, false);
+    assert_ok(statistics_check_finite(s));
+    support_set_element(s->gram, 5, 0, (double)NAN);
+    assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "is not finite");
+    grail_statistics_free(s);
+    s = grouped_on(on_ref, false);
+    grail_statistics *other = accumulated_on(on_ref);
+    other->width = s->width;
+    assert_fails(grail_statistics_add(s, other), GRAIL_ERROR_SHAPE, "statistics: cannot add sums");
+    grail_statistics_free(other);
+    grail_statistics_free(s);
+}
+
 TEST(rows_of_the_caller_give_the_sums_of_rows_on_an_instance)
 {
     grail_statistics *given = accumulated(0, ROWS);
