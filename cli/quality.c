@@ -28,7 +28,8 @@ typedef struct measurement {
 
 int quality_check(void)
 {
-    if (asked.data == NULL || access(asked.data, R_OK) == 0) {
+    const bool names_arrays = asked.data != NULL && strchr(asked.data, '=') != NULL; /* of inputs */
+    if (asked.data == NULL || names_arrays || access(asked.data, R_OK) == 0) {
         return EXIT_OK;
     }
     print_command_error("cannot read '%s' for --eval: %s", asked.data, strerror(errno));
@@ -226,7 +227,7 @@ static grail_status begin_measuring(const grail_model *dense, quality_kind *out)
     asked.compute.backend = asked.compress.run.backend;
     asked.compute.precision = asked.compress.run.precision;
     const grail_status status = grail_model_describe(dense, &facts);
-    const bool classifies = facts.classes > 1 && facts.outputs == 1;
+    const bool classifies = facts.classes > 1 && facts.outputs == 1 && facts.inputs == 0;
     *out = facts.reads_images != 0     ? (classifies ? QUALITY_TOP1 : QUALITY_OUTPUTS)
            : facts.gives_features != 0 ? QUALITY_COSINE
                                        : QUALITY_PERPLEXITY;

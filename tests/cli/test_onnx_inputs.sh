@@ -124,4 +124,4 @@ says "documents" stdout
 agree bert "$of_bert"
 narrow siamese "$of_siamese" --heal block,model --heal-steps 4 --eval "$of_siamese" --images 8
 agree siamese "$of_siamese"
-runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --parameters 0.8 --threads 1 --quiet
+runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --sparsity 0.3 --threads 1 --quiet
