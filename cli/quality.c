@@ -27,7 +27,8 @@ typedef struct measurement {
 
 int quality_check(void)
 {
-    if (asked.data == NULL || access(asked.data, R_OK) == 0) {
+    const bool names_arrays = asked.data != NULL && strchr(asked.data, '=') != NULL; /* of inputs */
+    if (asked.data == NULL || names_arrays || access(asked.data, R_OK) == 0) {
         return EXIT_OK;
     }
     print_command_error("cannot read '%s' for --eval: %s", asked.data, strerror(errno));
@@ -233,8 +234,8 @@ static grail_status begin_measuring(const grail_model *dense, quality_kind *out,
     if (status == GRAIL_OK && facts.reads_images != 0) {
         const grail_image_source source = images_source();
         status = grail_images_open(dense, &source, images);
-        const bool has_classes = facts.classes > 1 && facts.outputs == 1 && status == GRAIL_OK &&
-                                 grail_images_labelled(*images) > 0;
+        const bool has_classes = facts.classes > 1 && facts.outputs == 1 && facts.inputs == 0 &&
+                                 status == GRAIL_OK && grail_images_labelled(*images) > 0;
         *out = has_classes ? QUALITY_TOP1 : QUALITY_OUTPUTS;
     }
     return status;

@@ -105,7 +105,7 @@ bool shared_options_use_torch(void);
      "calibration set. Text: .txt, .jsonl, .jsonl.gz, a folder of these, or token ids "            \
      "as .npy; or self: text that the dense network draws itself, on from the first tokens of "     \
      "other texts where there are some; may be repeated, with shares of the windows as PATH=0.5. Images: CIFAR-10 batches, " \
-     "a folder of JPEG and PNG files, or arrays (.npy)", .need = (calib_need), .field = "path"},                  \
+     "a folder of JPEG and PNG files, or arrays (.npy). Several inputs: NAME=FILE.npy,NAME=FILE.npy", .need = (calib_need), .field = "path"},                  \
     SET_OPTION, TEXT_OPTIONS(asked.compress.read.text), IMAGE_OPTIONS,                             \
     RUN_FIELDS(GROUP_INPUT, GRAIL_SUBJECT_READ)
 /** The same of commands that write weights. */

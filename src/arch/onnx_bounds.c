@@ -191,7 +191,7 @@ static onnx_bounds equality(const onnx_bounds *a, const onnx_bounds *b)
                  a->high < b->low || a->low > b->high);
 }
 
-/* Of two inputs; false: the operator is another one. */
+/* A node of two inputs; false: its operator is another one. */
 static bool combine(const char *name, const onnx_bounds *a, const onnx_bounds *b, onnx_bounds *y)
 {
     const onnx_bounds minus = negative(b);

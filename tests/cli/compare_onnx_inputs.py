@@ -1,0 +1,59 @@
+"""Compares what ONNX Runtime makes of an ONNX file with several inputs with what grail logits does, to 1e-5 of the
+largest value, or of 1 where all are smaller: all outputs of networks of images; of encoders the first one, at the
+positions that the mask leaves, one length after the other.
+
+usage: compare_onnx_inputs.py GRAIL MODEL NAME=FILE,NAME=FILE
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import numpy
+import onnxruntime
+
+grail, path, given = sys.argv[1:]
+arrays = {name: numpy.load(file) for name, file in (one.split("=") for one in given.split(","))}
+session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def run(option, file):
+    if os.path.exists("compared.safetensors"):
+        os.remove("compared.safetensors")
+    subprocess.run([grail, "logits", path, option, file, "-o", "compared.safetensors", "--quiet"], check=True)
+    with open("compared.safetensors", "rb") as opened:
+        data = opened.read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: numpy.frombuffer(data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]],
+                                   numpy.float32).reshape(entry["shape"]) for name, entry in header.items()}
+
+
+def check(name, theirs, ours):
+    difference = abs(theirs.ravel() - ours.ravel()).max() / max(1, abs(theirs).max())
+    if theirs.size != ours.size or not difference < 1e-5:
+        sys.exit(f"{path}: {name} differs by {difference}")
+
+
+if "attention_mask" in arrays:
+    lengths = arrays["attention_mask"].sum(1)
+    made = session.run(None, arrays)[0]
+    for length in numpy.unique(lengths):
+        chosen = lengths == length
+        for name, array in arrays.items():
+            numpy.save(f"compared.{name}.npy", array[chosen, :length].astype(numpy.int32))
+        ours = run("--ids", ",".join(f"{name}=compared.{name}.npy" for name in arrays))
+        check(session.get_outputs()[0].name, made[chosen, :length] if made.ndim == 3 else made[chosen], ours["logits"])
+else:
+    rows = [arrays[one.name] for one in session.get_inputs()]
+    rows = [row.transpose(0, 2, 3, 1) if row.ndim == 4 else row for row in rows]
+    pixels = numpy.concatenate([row.reshape(len(row), 1, 1, -1) for row in rows], 3)
+    header = json.dumps({"pixels": {"dtype": "F32", "shape": pixels.shape, "data_offsets": [0, pixels.nbytes]}}).encode()
+    with open("compared.pixels.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + pixels.tobytes())
+    ours = run("--pixels", "compared.pixels.safetensors")
+    for output, theirs in zip(session.get_outputs(), session.run(None, arrays)):
+        one = next(iter(ours.values())) if len(ours) == 1 else ours[output.name]
+        check(output.name, theirs, one.transpose(0, 3, 1, 2) if theirs.ndim == 4 else one)
