@@ -206,7 +206,7 @@ static int make_forecast(const grail_compression *c, const grail_plan *plan, for
     grail_rates rates = {0};
     grail_status status = grail_rates_measure(&asked.compress, &rates);
     if (status == GRAIL_OK) {
-        status = grail_compression_forecast(c, &asked.compress, &rates, &out->run);
+        status = grail_compression_forecast_at(c, &asked.compress, &rates, &out->run);
     }
     if (status == GRAIL_OK && plan != NULL) {
         out->plan = grail_plan_facts_get(plan);

@@ -198,7 +198,7 @@ typedef struct grail_heal_options {
                             healed and not cut; or NULL */
     int64_t batch;       /* windows or images of a step; 0 = 64 images, or windows of 2048 tokens
                             together, but 1 to 8 */
-    int64_t samples;     /* windows or images that the network is healed on, of which those of
+    int64_t own_samples; /* windows or images that the network is healed on, of which those of
                             read.samples need not be a part; 0 = those; all if there are fewer */
     GRAIL_ROOM(6);
 } grail_heal_options;
@@ -371,9 +371,14 @@ GRAIL_API grail_status grail_rates_measure(const grail_compress_options *options
  * it is good to a factor of 1.5, with those of a machine to two for large networks; data that holds
  * fewer samples takes less.
  */
+GRAIL_API grail_status grail_compression_forecast_at(const grail_compression *compression,
+                                                     const grail_compress_options *options,
+                                                     const grail_rates *rates,
+                                                     grail_forecast *out) GRAIL_MUST_CHECK;
+/** The same at the rates of a machine. */
 GRAIL_API grail_status grail_compression_forecast(const grail_compression *compression,
                                                   const grail_compress_options *options,
-                                                  const grail_rates *rates,
+                                                  const grail_machine *machine,
                                                   grail_forecast *out) GRAIL_MUST_CHECK;
 
 /** What a part of the time of a run went to. */

@@ -19,12 +19,12 @@ extern "C" {
  *     best    the usual one            by divergence       text: the network on 300,000 tokens;
  *                                                          images: blocks and the network
  *
- * Of plans alone the budgets are error, divergence and search.
+ * Plans alone have the budgets error, divergence and search.
  */
 typedef struct grail_effort_options {
     const char
         *effort; /* "quick", "usual", "best"; NULL: "best" with a time, else nothing is chosen */
-    double time; /* in seconds, from grail_schedule_make on; 0 = no limit */
+    double time_limit; /* in seconds, from grail_schedule_make on; 0 = no limit */
     GRAIL_ROOM(6);
 } grail_effort_options;
 

@@ -33,8 +33,8 @@ static int64_t token_width(const graph *g)
 
 /* A step moves all n weights of a sum at once, each by its share and in the direction that helps,
  * so the sum moves by n shares where its size is that of sqrt(n); and of a step the part that helps
- * other tokens than its own falls with the root of the number of weights, which is width^2. Of
- * networks, 64 and 576 wide, the rates that were measured best fall by a little less. */
+ * other tokens than its own falls with the root of the number of weights, which is width^2. The
+ * best rates that were measured of networks 64 and 576 wide differ by a little less. */
 static double share_at_width(const graph *g, double usual_width, double power)
 {
     const double width = (double)token_width(g);
@@ -127,8 +127,8 @@ grail_status heal_options_to_json(const heal_options *options, json_t *object)
     if (options->chosen.batch > 0) {
         CHECK(json_put(object, "batch", json_integer(options->chosen.batch)));
     }
-    if (options->chosen.samples > 0) {
-        CHECK(json_put(object, "samples", json_integer(options->chosen.samples)));
+    if (options->chosen.own_samples > 0) {
+        CHECK(json_put(object, "samples", json_integer(options->chosen.own_samples)));
     }
     CHECK(json_put(object, "block_rate", json_real(options->block_rate)));
     CHECK(json_put(object, "model_rate", json_real(options->network_rate)));

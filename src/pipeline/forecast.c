@@ -215,7 +215,7 @@ static grail_status count_healing(const rows_of *r, double *work)
     const graph *narrow = request->narrowed.graph;
     const input_kind input = g->input_kind;
     const bool of_images = input == INPUT_IMAGES;
-    const int64_t count = h->chosen.samples > 0 ? h->chosen.samples : r->count;
+    const int64_t count = h->chosen.own_samples > 0 ? h->chosen.own_samples : r->count;
     const double held = (double)heal_held_samples(input, count);
     const double seen = fmax(1.0, (double)count - held);
     const double stepped = (double)h->chosen.steps *
@@ -359,9 +359,9 @@ grail_rates grail_rates_of_machine(const grail_machine *machine, const char *pre
                          .healing = 1.0};
 }
 
-grail_status grail_compression_forecast(const grail_compression *c,
-                                        const grail_compress_options *options,
-                                        const grail_rates *rates, grail_forecast *out)
+grail_status grail_compression_forecast_at(const grail_compression *c,
+                                           const grail_compress_options *options,
+                                           const grail_rates *rates, grail_forecast *out)
 {
     run_work work = {0};
     CHECK(run_work_count(c, options, c->request->graph->block_count, &work));
@@ -374,4 +374,13 @@ grail_status grail_compression_forecast(const grail_compression *c,
         out->samples = work.samples;
     }
     return GRAIL_OK;
+}
+
+grail_status grail_compression_forecast(const grail_compression *c,
+                                        const grail_compress_options *options,
+                                        const grail_machine *machine, grail_forecast *out)
+{
+    const grail_rates rates =
+        grail_rates_of_machine(machine, backend_precision(c->request->backend));
+    return grail_compression_forecast_at(c, options, &rates, out);
 }

@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* Of the time, for the closed form that healing follows, and for one that nothing follows: it
- * cannot be stopped, so it keeps a sixth for what its forecast misses. */
+/* Shares of the time, for the closed form that healing follows, and for one that nothing follows:
+ * it cannot be stopped, so it keeps a sixth for what its forecast misses. */
 static const double share_before_healing = 0.4;
 static const double share_before_widths = 0.5;
 static const double share_at_end = 5.0 / 6.0;
-/* Of what the closed form leaves, for widths that healing follows. */
+/* A share of what the closed form leaves, for widths that healing follows. */
 static const double share_of_widths = 0.4;
 
 static double cost_of(sample_cost c, int64_t samples)
@@ -26,9 +26,6 @@ static int64_t samples_for(sample_cost c, const division_costs *costs, double se
 static grail_status choose_samples(const division_costs *costs, division *out, double *least_time)
 {
     const double most = share_at_end * costs->time;
-    const double share = costs->heals        ? share_before_healing
-                         : costs->has_widths ? share_before_widths
-                                             : share_at_end;
     const double full = cost_of(costs->closed, costs->least);
     const double quick = costs->may_be_quick ? cost_of(costs->quick, costs->least) : full;
     *least_time = fmin(full, quick) / share_at_end;
@@ -37,6 +34,9 @@ static grail_status choose_samples(const division_costs *costs, division *out, d
     }
     out->is_quick = full > most;
     const sample_cost chosen = out->is_quick ? costs->quick : costs->closed;
+    const double share = costs->heals                          ? share_before_healing
+                         : costs->has_widths && !out->is_quick ? share_before_widths
+                                                               : share_at_end;
     out->samples = samples_for(chosen, costs, share * costs->time);
     out->closed = cost_of(chosen, out->samples);
     return GRAIL_OK;

@@ -1,7 +1,9 @@
 /* What the kinds of work of a run take here, measured on a part of it. */
+#include "planning/rates.h"
 #include "arch/model_text.h"
 #include "backend/cpu/probe.h"
 #include "base/clock.h"
+#include "format/images/image_set.h"
 #include "pipeline/forecast.h"
 #include "pipeline/network/part_input.h"
 #include "pipeline/request/options.h"
@@ -50,16 +52,34 @@ static int watch_steps(void *user, int block, int blocks, double done)
                                       : run->step_observer(run->observer_user, block, blocks, done);
 }
 
-static grail_compress_options pilot_options(const grail_compress_options *asked, pilot *p)
+static bool names_samples(const grail_read_options *o)
+{
+    return text_source_is_given(&o->text) || o->part_count > 0 || image_source_is_given(o->images);
+}
+
+grail_status samples_at_most(const grail_compress_options *options, int64_t most, int64_t *out)
+{
+    grail_compress_options o = *options;
+    calibration *samples = NULL;
+    o.read.samples = -most;
+    o.output.dry_run = 1;
+    if (names_samples(&o.read)) {
+        CHECK(session_calibration(o.read.session, &o, NULL, &samples));
+    }
+    *out = samples == NULL ? most : samples->count;
+    calibration_release(samples);
+    return GRAIL_OK;
+}
+
+static grail_compress_options pilot_options(const grail_compress_options *asked, int64_t samples,
+                                            pilot *p)
 {
     grail_compress_options o = *asked;
-    const bool of_images = o.read.images != NULL;
-    const int64_t most = of_images ? PILOT_IMAGES : PILOT_WINDOWS;
-    o.read.samples = o.read.samples > 0 && o.read.samples < most ? o.read.samples : most;
+    o.read.samples = samples;
     o.output = (grail_output_options){0};
     o.heal.what = o.heal.what != NULL && strstr(o.heal.what, "model") != NULL ? "model" : "none";
     o.heal.steps = PILOT_STEPS;
-    o.heal.samples = 0;
+    o.heal.own_samples = 0;
     o.heal.time = 0.0;
     o.run.time = 0.0;
     o.run.profile = 1;
@@ -151,7 +171,13 @@ static grail_status run_pilot(const grail_compress_options *asked, grail_rates *
 {
     grail_status status = GRAIL_OK;
     pilot p = {.asked = asked, .end = GRAPH_NONE};
-    const grail_compress_options options = pilot_options(asked, &p);
+    int64_t samples = asked->read.samples;
+    const graph *g = asked->read.session->model->graph;
+    const int64_t most = g->input_kind == INPUT_IMAGES ? PILOT_IMAGES : PILOT_WINDOWS;
+    if (samples == 0 || samples > most) {
+        CHECK(samples_at_most(asked, most, &samples));
+    }
+    const grail_compress_options options = pilot_options(asked, samples, &p);
     TRY(compression_open(&options, (request_purpose){.kept = NULL}, &p.run));
     if (asked->heal.teacher != NULL) {
         TRY(measure_forward(&p, &options, out));
@@ -176,14 +202,23 @@ grail_status grail_rates_measure(const grail_compress_options *options, grail_ra
     const double seconds = 0.1; /* two products of each kind */
     grail_machine machine = {0};
     cpu_speed speed = {0};
-    const bool has_samples = text_source_is_given(&options->read.text) ||
-                             options->read.part_count > 0 || options->read.images != NULL;
     CHECK(cpu_measure_speed(seconds, &speed));
     machine.sgemm_gflops = speed.sgemm_gflops;
     machine.dgemm_gflops = speed.dgemm_gflops;
     machine.bf16_gflops = speed.bf16_gflops;
     const char *precision = options->run.precision == NULL ? "f32" : options->run.precision;
     *out = grail_rates_of_machine(&machine, precision);
-    return has_samples ? error_in(run_pilot(options, out), "measuring how fast this machine is")
-                       : GRAIL_OK;
+    grail_compress_options with = *options;
+    grail_session *own = NULL;
+    if (!names_samples(&options->read)) {
+        return GRAIL_OK;
+    }
+    if (with.read.session == NULL) {
+        CHECK(grail_session_open(with.read.model, with.read.reading, &own));
+        with.read.session = own;
+    }
+    const grail_status status =
+        error_in(run_pilot(&with, out), "measuring how fast this machine is");
+    grail_session_close(own);
+    return status;
 }

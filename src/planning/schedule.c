@@ -9,6 +9,7 @@
 #include "pipeline/forecast.h"
 #include "pipeline/request/usual_samples.h"
 #include "planning/division.h"
+#include "planning/rates.h"
 
 #include <grail/schedule.h>
 
@@ -29,9 +30,8 @@ static const grail_option fields[] = {
      .help = "how much is done for the result: quick (the paper's fit on few samples), usual (the "
              "usual repair, and widths for a limit by measured divergence) or best (usual, then "
              "healing); options that are given go before what it chooses"},
-    {OPTION_FIELD(grail_effort_options, time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_EFFORT,
+    {OPTION_FIELD(grail_effort_options, time_limit), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_EFFORT,
      .what = "the time in seconds", .zero_is_usual = 1, .below = 1e9, .name = "time", .argument = "TIME",
-     .unrecorded = 1,
      .help = "time for all, such as 90s, 20m or 2h, which is divided among statistics, widths and "
              "healing by what they take here; measuring the result comes on top (no limit)"},
     OPTION_ROOM(grail_effort_options, room, grail_effort_options),
@@ -186,12 +186,12 @@ static void set_tokens(choosing *c, double tokens)
         const double steps = fmax(1.0, floor(fmin(tokens, most) / batch / (double)c->length));
         h->steps = (int64_t)(of_images ? fmin(steps, MOST_IMAGE_STEPS) : steps);
     }
-    if (!is_given(c, "heal.samples") && !of_images) {
+    if (!is_given(c, "heal.own_samples") && !of_images) {
         const int64_t seen = h->steps * h->batch;
         const int64_t all = seen + seen / (HELD_OUT - 1) + HELD_OUT / 2;
         const int64_t read =
             c->run->read.samples > 0 ? c->run->read.samples : usual_samples(c->graph, c->length);
-        h->samples = all > read ? all : 0;
+        h->own_samples = all > read ? all : 0;
     }
 }
 
@@ -207,28 +207,28 @@ static void set_healing(choosing *c, bool heals)
     }
 }
 
-static void apply_effort(choosing *c)
+static grail_status apply_effort(choosing *c)
 {
     static const char *const of_plans[] = {"error", "divergence", "search"};
     static const double of_teachers[] = {1e5, 3e5, 1.6e6}; /* tokens */
     const effort_kind effort = c->schedule->effort;
     if (effort == EFFORT_NONE) {
-        return;
+        return GRAIL_OK;
     }
     if (c->run->heal.teacher != NULL) {
         set_tokens(c, of_teachers[effort]);
-        return;
+        return GRAIL_OK;
     }
     set_recipe(c, effort == EFFORT_QUICK);
     set_budget(c, c->subject == GRAIL_SCHEDULE_PLAN ? of_plans[effort]
                   : effort == EFFORT_QUICK          ? "uniform"
                                                     : "divergence");
-    if (effort == EFFORT_QUICK && !is_given(c, "read.samples")) {
-        c->run->read.samples = QUICK_SAMPLES;
-    }
     if (c->subject != GRAIL_SCHEDULE_PLAN) {
         set_healing(c, effort == EFFORT_BEST);
     }
+    return effort == EFFORT_QUICK && !is_given(c, "read.samples")
+               ? samples_at_most(c->run, QUICK_SAMPLES, &c->run->read.samples)
+               : GRAIL_OK;
 }
 
 /* One line of what is done, given or chosen. */
@@ -311,7 +311,7 @@ static grail_status keep_choices(choosing *c)
     CHECK(json_put(s->kept, "samples", json_integer(o->read.samples)));
     CHECK(json_put(s->kept, "heal_steps", json_integer(o->heal.steps)));
     CHECK(json_put(s->kept, "heal_batch", json_integer(o->heal.batch)));
-    CHECK(json_put(s->kept, "heal_samples", json_integer(o->heal.samples)));
+    CHECK(json_put(s->kept, "heal_samples", json_integer(o->heal.own_samples)));
     CHECK(json_put(s->kept, "heal_time", json_real(o->heal.time)));
     return write_kept(s);
 }
@@ -352,7 +352,7 @@ static grail_status take_kept(choosing *c)
     take_integer(c, "read.samples", "samples", &o->read.samples);
     take_integer(c, "heal.steps", "heal_steps", &o->heal.steps);
     take_integer(c, "heal.batch", "heal_batch", &o->heal.batch);
-    take_integer(c, "heal.samples", "heal_samples", &o->heal.samples);
+    take_integer(c, "heal.own_samples", "heal_samples", &o->heal.own_samples);
     if (!is_given(c, "heal.time")) {
         o->heal.time = json_number_value(json_object_get(s->kept, "heal_time"));
     }
@@ -464,7 +464,7 @@ out:
 
 /* -- dividing ---------------------------------------------------------------------------------- */
 
-/* Of the time 3 % are kept, and what writing the result takes at the rate of a slow disk. */
+/* 3 % of the time are kept, and what writing the result takes at the rate of a slow disk. */
 static double usable_time(const choosing *c, double time)
 {
     static const double share = 0.97;
@@ -478,7 +478,7 @@ static double usable_time(const choosing *c, double time)
 
 static grail_status too_short(const grail_schedule *s, double least)
 {
-    return option_about("time",
+    return option_about("time_limit",
                         error_set(GRAIL_ERROR_ARGUMENT,
                                   "a time of %.0f s does not suffice: at the speed that was "
                                   "measured here the least is about %.0f s; give more, or a "
@@ -642,15 +642,16 @@ static grail_status open_schedule(const grail_effort_options *o, choosing *c)
     if (o->effort != NULL) {
         CHECK(option_find_word("effort", o->effort, effort_names, &effort));
     }
-    s->effort = o->effort == NULL && o->time > 0.0 ? EFFORT_BEST : (effort_kind)effort;
+    s->effort = o->effort == NULL && o->time_limit > 0.0 ? EFFORT_BEST : (effort_kind)effort;
     s->facts =
         (grail_schedule_facts){.effort = s->effort == EFFORT_NONE ? "" : effort_names[s->effort],
                                .choices = "",
-                               .time = o->time};
-    if (o->time > 0.0 && comm_is_shared(run->run.comm)) {
-        return option_about("time", error_set(GRAIL_ERROR_UNSUPPORTED,
-                                              "a time cannot be divided for several processes yet; "
-                                              "start one, or choose an effort without a time"));
+                               .time = o->time_limit};
+    if (o->time_limit > 0.0 && comm_is_shared(run->run.comm)) {
+        return option_about("time_limit",
+                            error_set(GRAIL_ERROR_UNSUPPORTED,
+                                      "a time cannot be divided for several processes yet; "
+                                      "start one, or choose an effort without a time"));
     }
     const graph *g = grail_session_model(run->read.session)->graph;
     const grail_model *model = grail_session_model(run->read.session);
@@ -692,7 +693,7 @@ static grail_status choose(choosing *c)
     if (resumes) {
         CHECK(was_begun(c, &begun));
     }
-    apply_effort(c);
+    CHECK(apply_effort(c));
     if (s->facts.time > 0.0 && !begun) {
         CHECK(divide(c));
         return keep_choices(c);

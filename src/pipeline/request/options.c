@@ -19,7 +19,7 @@ const char *const rounded_type_names[] = {"none", "w4a16", "w8a16", "q8_0", "q6_
 #define SPARSITY(member, text)                                                                     \
     {FIELD(amount.member), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,         \
      .what = "sparsity", .below = 1.0, .decides = 1, .argument = "R", .help = (text)}
-#define NO_HEALING .only_with = "heal", .never_with = "heal=none"
+#define NO_HEALING .only_with = "heal effort=best time", .never_with = "heal=none"
 
 /* In the order of --help within a subject; what chooses values of others stands before them. */
 static const grail_option fields[] = {
@@ -139,10 +139,10 @@ static const grail_option fields[] = {
      .what = "the number of samples of a step of healing", .zero_is_usual = 1, .decides = 1,
      .key = "heal_batch", .name = "heal-batch", .argument = "N", NO_HEALING,
      .help = "windows or images of each step (64 images, or windows of 2048 tokens together)"},
-    {FIELD(heal.samples), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
+    {FIELD(heal.own_samples), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the number of samples of healing", .zero_is_usual = 1, .decides = 1,
      .key = "heal_samples", .name = "heal-samples", .argument = "N",
-     .only_with = "heal=model heal=block,model teacher", .never_with = "heal=none heal=block",
+     .only_with = "heal=model heal=block,model teacher effort=best time", .never_with = "heal=none heal=block",
      .help = "windows or images that the network is healed on, where that are not the calibration "
              "samples (those)"},
     {FIELD(heal.group), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,

@@ -115,8 +115,8 @@ static grail_status read_samples(const grail_compress_options *options, bool alw
 static grail_status read_healed(const grail_compress_options *options, compression_request *request)
 {
     grail_compress_options healed = *options;
-    healed.read.samples = options->heal.samples;
-    return options->heal.samples > 0 && request->samples->count > 0 && request->heal.network &&
+    healed.read.samples = -options->heal.own_samples;
+    return options->heal.own_samples > 0 && request->samples->count > 0 && request->heal.network &&
                    will_heal(request) && options->output.dry_run == 0
                ? session_calibration(request->session, &healed, NULL, &request->healed)
                : GRAIL_OK;
@@ -287,7 +287,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     const bool rounds = r->rounded.name != NULL;
     r->drifts_by_rounding = rounds && !anything_is_cut(&r->plan);
     CHECK(read_samples(options, purpose.reads_samples || rounds, r));
-    CHECK(option_about("heal.samples", read_healed(options, r)));
+    CHECK(option_about("heal.own_samples", read_healed(options, r)));
     if (r->teacher != NULL) {
         CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }

@@ -18,7 +18,7 @@ static double seconds_of(const grail_compress_options *options, const grail_rate
     grail_compress_options dry = *options;
     dry.output.dry_run = 1;
     assert_ok(grail_compression_open(&dry, &c));
-    assert_ok(grail_compression_forecast(c, &dry, rates, &f));
+    assert_ok(grail_compression_forecast_at(c, &dry, rates, &f));
     grail_compression_close(c);
     return f.seconds;
 }
@@ -30,7 +30,7 @@ static grail_forecast forecast_of(const grail_compress_options *options)
     grail_compress_options dry = *options;
     dry.output.dry_run = 1;
     assert_ok(grail_compression_open(&dry, &c));
-    assert_ok(grail_compression_forecast(c, &dry, &slow, &f));
+    assert_ok(grail_compression_forecast_at(c, &dry, &slow, &f));
     grail_compression_close(c);
     return f;
 }

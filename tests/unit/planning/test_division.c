@@ -78,7 +78,7 @@ TEST(the_quick_form_takes_the_place_of_one_that_does_not_fit)
     const division_costs costs = costs_for(12.0);
     const division d = divided(&costs);
     assert_true(d.is_quick && d.widths == 0.0 && d.healing == 0.0);
-    assert_int_equal(d.samples, 16); /* half of the time, less 2 s */
+    assert_int_equal(d.samples, 32); /* five sixths of the time, less 2 s */
 }
 
 TEST(no_part_exceeds_the_time)
