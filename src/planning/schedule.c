@@ -480,7 +480,7 @@ static grail_status too_short(const grail_schedule *s, double least)
 {
     return option_about("time_limit",
                         error_set(GRAIL_ERROR_ARGUMENT,
-                                  "a time of %.0f s does not suffice: at the speed that was "
+                                  "a time of %g s does not suffice: at the speed that was "
                                   "measured here the least is about %.0f s; give more, or a "
                                   "smaller number of samples",
                                   s->facts.time, ceil(least)));
@@ -576,7 +576,7 @@ static grail_status take_division(choosing *c, const division *d, int64_t most)
 
 static grail_status divide_run(choosing *c, const grail_rates *rates, double time)
 {
-    static const double least_tokens = 32768.0;
+    static const double least_tokens = 16384.0;
     static const double least_images = 1024.0;
     grail_schedule *s = c->schedule;
     run_work work = {0};
