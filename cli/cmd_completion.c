@@ -42,7 +42,7 @@ static void print_bash_command(const command *c)
     for (const option *o = options_complete(c->options); o->name != NULL; o++) {
         print_out("--%s ", o->name);
     }
-    print_out("--help'\n        ;;\n");
+    print_out("--help --help-all'\n        ;;\n");
 }
 
 static void print_bash(void)
@@ -99,7 +99,7 @@ static void print_zsh_command(const command *c)
         }
         print_out("\" \\\n");
     }
-    print_out("            '--help[help]' '*:file:_files'\n        ;;\n");
+    print_out("            '--help[help]' '--help-all[help of all options]' '*:file:_files'\n        ;;\n");
 }
 
 static void print_zsh(void)

@@ -1,6 +1,7 @@
 /* grail compress: narrow a model and repair it. */
 #include "command_line.h"
 #include "cut_summary.h"
+#include "efforts.h"
 #include "heal_progress.h"
 #include "limit_options.h"
 #include "notices.h"
@@ -35,6 +36,7 @@ static const option table[] = {
          "take selectors and kept units from this plan.json instead of --selector and --sparsity",
      .need = ONE_REQUIRED, .recorded = "plan.json"},
     LIMIT_OPTIONS,
+    EFFORT_OPTIONS,
     RUN_FIELDS(GROUP_HEAL, GRAIL_SUBJECT_HEAL),
     EVAL_OPTIONS("the dense network, the plain cut and the result"),
     RUN_FIELDS(GROUP_OUTPUT, GRAIL_SUBJECT_OUTPUT),
@@ -198,14 +200,13 @@ typedef struct forecast {
     bool resume_unknown;   /* the interrupted run has widths that are not chosen yet */
 } forecast;
 
-/* What the run would take, from its operations and a test of the machine's speed. */
+/* What the run would take, from its operations and what a part of it takes here. */
 static int make_forecast(const grail_compression *c, const grail_plan *plan, forecast *out)
 {
-    const double test_seconds = 0.1; /* two products of each kind; the forecast is a rough one */
-    grail_machine machine = {0};
-    grail_status status = grail_machine_examine(test_seconds, &machine);
+    grail_rates rates = {0};
+    grail_status status = grail_rates_measure(&asked.compress, &rates);
     if (status == GRAIL_OK) {
-        status = grail_compression_forecast(c, &asked.compress, &machine, &out->run);
+        status = grail_compression_forecast_at(c, &asked.compress, &rates, &out->run);
     }
     if (status == GRAIL_OK && plan != NULL) {
         out->plan = grail_plan_facts_get(plan);
@@ -340,7 +341,8 @@ static json_t *site_json(const grail_site_report *s)
                    J(s->fit.held_after), "fallback", J(s->fit.fallback), NULL);
 }
 
-static int print_json_summary(const grail_compression *c, const quality *q, const forecast *f)
+static int print_json_summary(const grail_compression *c, const grail_schedule *schedule,
+                              const quality *q, const forecast *f)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -357,15 +359,15 @@ static int print_json_summary(const grail_compression *c, const quality *q, cons
         json_array_append_new(loaders, json_of("loader", J(loader), "loads", J((bool)loads),
                                                "reason", J(reason), NULL));
     }
-    return print_json(
-        json_of("output", J(asked.compress.output.path), "dense_parameters", J(t.dense.parameters),
-                "parameters", J(t.parameters), "dense_bytes", J(t.dense.bytes), "bytes", J(t.bytes),
-                "dense_macs_per_token", J(t.dense.macs_per_token), "macs_per_token",
-                J(t.macs_per_token), "dense_kv_bytes_per_token", J(t.dense.kv_bytes_per_token),
-                "kv_bytes_per_token", J(t.kv_bytes_per_token), "samples", J(t.samples), "context",
-                J(t.context), "shortfall", J(t.shortfall), "loaders", loaders, "sites", sites,
-                "healed", heal_summaries_json(c), "cut", cut_summary_json(c), "quality",
-                quality_json(q), "forecast", forecast_json(c, f), "notices", notices, NULL));
+    return print_json(json_of(
+        "output", J(asked.compress.output.path), "dense_parameters", J(t.dense.parameters),
+        "parameters", J(t.parameters), "dense_bytes", J(t.dense.bytes), "bytes", J(t.bytes),
+        "dense_macs_per_token", J(t.dense.macs_per_token), "macs_per_token", J(t.macs_per_token),
+        "dense_kv_bytes_per_token", J(t.dense.kv_bytes_per_token), "kv_bytes_per_token",
+        J(t.kv_bytes_per_token), "samples", J(t.samples), "context", J(t.context), "shortfall",
+        J(t.shortfall), "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c), "cut",
+        cut_summary_json(c), "quality", quality_json(q), "forecast", forecast_json(c, f),
+        "schedule", efforts_json(schedule), "notices", notices, NULL));
 }
 
 /* -- widths ------------------------------------------------------------------------------------ */
@@ -480,18 +482,39 @@ static int read_choices(void)
     return ranks_is_first() ? quality_check() : EXIT_OK;
 }
 
-/* Chooses the widths for a limit; the run then takes them as its plan. */
-static int choose_widths(const char *sites, grail_plan **plan)
+/* Chooses the widths for a limit; the run then takes them as its plan, or that of the interrupted
+ * run. */
+static int choose_widths(const char *sites, grail_schedule *schedule, grail_plan **plan)
 {
+    int code = EXIT_OK;
+    const char *before = grail_schedule_plan(schedule);
     if (!limit_options_given()) {
         return EXIT_OK;
     }
-    int code = limit_options_read();
-    code = code == EXIT_OK ? limit_options_choose(sites, plan) : code;
+    if (before == NULL) {
+        code = limit_options_choose(sites, plan);
+    }
     if (code == EXIT_OK) {
         limit_options_note();
-        asked.compress.amount.plan_text = grail_plan_text(*plan);
+        asked.compress.amount.plan_text = before != NULL ? before : grail_plan_text(*plan);
     }
+    if (code == EXIT_OK && before == NULL && ranks_is_first() &&
+        grail_schedule_keep_plan(schedule, grail_plan_text(*plan)) != GRAIL_OK) {
+        code = print_failure(GRAIL_ERROR_IO);
+    }
+    return code;
+}
+
+/* The effort and the time choose before the widths are, and the time goes on. */
+static int make_choices(const char *sites, grail_schedule **schedule, grail_plan **plan)
+{
+    int code = limit_options_given() ? limit_options_read() : EXIT_OK;
+    code = code == EXIT_OK
+               ? efforts_apply(limit_options_given() ? GRAIL_SCHEDULE_LIMITED : GRAIL_SCHEDULE_RUN,
+                               sites, schedule)
+               : code;
+    code = code == EXIT_OK ? choose_widths(sites, *schedule, plan) : code;
+    asked.compress.run.time = code == EXIT_OK ? grail_schedule_left(*schedule) : 0.0;
     return code;
 }
 
@@ -527,7 +550,8 @@ static void print_profile(const grail_compression *c)
 
 /* Finishes the run, if it is one, and prints what has been written, or would be. `plan` NULL: the
  * widths were given. */
-static int report_result(grail_compression *c, const grail_plan *plan, forecast *f)
+static int report_result(grail_compression *c, const grail_plan *plan, grail_schedule *schedule,
+                         forecast *f)
 {
     quality q = {.data = NULL};
     const int code =
@@ -538,12 +562,15 @@ static int report_result(grail_compression *c, const grail_plan *plan, forecast 
     if (asked.compress.output.dry_run == 0) {
         print_profile(c);
     }
-    const int printed = asked.as_json ? print_json_summary(c, &q, f) : EXIT_OK;
+    int printed = asked.as_json ? print_json_summary(c, schedule, &q, f) : EXIT_OK;
     if (!asked.as_json) {
         print_summary(c, &q);
     }
     if (!asked.as_json && asked.compress.output.dry_run != 0) {
         print_forecast(c, f);
+    }
+    if (asked.compress.output.dry_run == 0 && printed == EXIT_OK) {
+        printed = efforts_finish(schedule);
     }
     quality_fini(&q);
     return printed;
@@ -574,13 +601,17 @@ static int compress(void)
     grail_compression *c = NULL;
     const char *sites = NULL;
     grail_plan *plan = NULL;
+    grail_schedule *schedule = NULL;
     forecast f = {.choosing = 0.0};
     int code = shared_options_open(&sites);
     if (code == EXIT_OK && sparsity_text != NULL) {
         code = read_sparsity(sites);
     }
     code = code == EXIT_OK ? quality_try(&f.measured) : code;
-    code = code == EXIT_OK ? choose_widths(sites, &plan) : code;
+    if (code == EXIT_OK) {
+        interrupt_catch();
+        code = make_choices(sites, &schedule, &plan);
+    }
     if (code != EXIT_OK) {
         goto out;
     }
@@ -590,7 +621,6 @@ static int compress(void)
         cut_summary_warn(c, names_kinds());
     }
     if (status == GRAIL_OK && asked.compress.output.dry_run == 0) {
-        interrupt_catch();
         status = grail_compression_run(c);
     }
     end_line();
@@ -603,13 +633,14 @@ static int compress(void)
     } else if (status != GRAIL_OK) {
         code = c == NULL ? print_failure(status) : command_line_print_failure(status);
     } else if (ranks_is_first()) {
-        code = report_result(c, plan, &f);
+        code = report_result(c, plan, schedule, &f);
         cut_summary_warn_missed(c);
         limit_options_warn_missed(plan);
     }
 out:
     grail_compression_close(c);
     grail_plan_free(plan);
+    grail_schedule_free(schedule);
     grail_session_close(asked.compress.read.session);
     return code;
 }
@@ -649,6 +680,9 @@ const command command_compress = {
               "wanda",
               "grail compress demo/vision/cnn.pth -o cnn --calib demo/vision/calibration "
               "--sparsity conv=0.5"),
+    .first =
+        "calib sparsity target-ratio plan sites effort time eval threads backend output resume "
+        "dry-run quiet json",
     .options = table,
     .run = run,
     .shares_out = true,

@@ -1,6 +1,7 @@
 /* grail heal: train a network that was narrowed earlier towards the dense one. */
 #include "command_line.h"
 #include "cut_summary.h"
+#include "efforts.h"
 #include "heal_progress.h"
 #include "notices.h"
 #include "print.h"
@@ -28,6 +29,7 @@ static const option table[] = {
              "none (model)",
      .assumed = true, .field = "heal.what"},
     RUN_FIELDS(GROUP_HEAL, GRAIL_SUBJECT_HEAL),
+    EFFORT_OPTIONS,
     EVAL_OPTIONS("the dense network, the model and the result"),
     MACHINE_OPTIONS,
     RUN_FIELD(GROUP_OUTPUT, "resume"),
@@ -60,7 +62,7 @@ static int watch_steps(void *user, int block, int blocks, double done)
     return interrupt_came();
 }
 
-static int finish(grail_compression *c, const char *of_classes)
+static int finish(grail_compression *c, const grail_schedule *schedule, const char *of_classes)
 {
     quality q = {.data = NULL};
     const int code = quality_finish(c, &q);
@@ -68,11 +70,11 @@ static int finish(grail_compression *c, const char *of_classes)
         return code;
     }
     const int printed =
-        asked.as_json
-            ? print_json(json_of("output", J(asked.compress.output.path), "healed",
-                                 heal_summaries_json(c), "quality", quality_json(&q), "notices",
-                                 shared_options_notices_json(of_classes), NULL))
-            : EXIT_OK;
+        asked.as_json ? print_json(json_of("output", J(asked.compress.output.path), "healed",
+                                           heal_summaries_json(c), "quality", quality_json(&q),
+                                           "schedule", efforts_json(schedule), "notices",
+                                           shared_options_notices_json(of_classes), NULL))
+                      : EXIT_OK;
     if (!asked.as_json) {
         heal_summaries_print(c);
         quality_print(&q);
@@ -85,13 +87,18 @@ static int finish(grail_compression *c, const char *of_classes)
 static int heal(void)
 {
     grail_compression *c = NULL;
+    grail_schedule *schedule = NULL;
     quality_forecast measured;
     int code = shared_options_open(NULL);
     code = code == EXIT_OK ? quality_try(&measured) : code;
+    if (code == EXIT_OK) {
+        interrupt_catch();
+        code = efforts_apply(GRAIL_SCHEDULE_RUN, NULL, &schedule);
+    }
     if (code != EXIT_OK) {
         goto out;
     }
-    interrupt_catch();
+    asked.compress.run.time = grail_schedule_left(schedule);
     grail_status status = grail_compression_open(&asked.compress, &c);
     if (status == GRAIL_OK) {
         shared_options_print_notices();
@@ -105,10 +112,12 @@ static int heal(void)
     } else if (status != GRAIL_OK) {
         code = c == NULL ? print_failure(status) : command_line_print_failure(status);
     } else if (ranks_is_first()) {
-        code = finish(c, measured.class_notice);
+        code = finish(c, schedule, measured.class_notice);
+        code = code == EXIT_OK ? efforts_finish(schedule) : code;
     }
 out:
     grail_compression_close(c);
+    grail_schedule_free(schedule);
     grail_session_close(asked.compress.read.session);
     return code;
 }
@@ -148,6 +157,7 @@ const command command_heal = {
         "the same shapes and report.json.",
     .examples = WORDS("grail heal narrow --teacher demo/model -o healed --calib "
                       "demo/calibration.txt --heal-time 20s"),
+    .first = "calib teacher effort time eval threads backend output resume quiet json",
     .options = table,
     .run = run,
     .shares_out = true,

@@ -1,6 +1,7 @@
 /* grail plan: choose the widths of all sites together, under a limit. */
 #include "command_line.h"
 #include "cut_summary.h"
+#include "efforts.h"
 #include "limit_options.h"
 #include "print.h"
 #include "process.h"
@@ -18,6 +19,7 @@ static const option table[] = {
     {GROUP_OUTPUT, "output", OPTION_TEXT, &asked.compress.output.path, "FILE", NULL,
      .help = "plan to write; must not exist; short form: -o", .need = REQUIRED},
     LIMIT_OPTIONS,
+    EFFORT_OPTIONS,
     RUN_OPTIONS,
     RANK_OPTIONS,
     QUIET_OPTION,
@@ -25,13 +27,14 @@ static const option table[] = {
     {0},
 };
 
-static int print_json_summary(const grail_plan_facts *f)
+static int print_json_summary(const grail_plan_facts *f, const grail_schedule *schedule)
 {
-    return print_json(json_of(
-        "budget", J(f->budget), "formula", J(f->formula), "limit", J(f->limit), "most", J(f->most),
-        "cost", J(f->cost), "dense_cost", J(f->dense_cost), "divergence", J(f->divergence),
-        "uniform_divergence", J(f->uniform_divergence), "uniform_cost", J(f->uniform_cost), "tried",
-        J(f->tried), "seconds", J(f->seconds), "notices", shared_options_notices_json(NULL), NULL));
+    return print_json(
+        json_of("budget", J(f->budget), "formula", J(f->formula), "limit", J(f->limit), "most",
+                J(f->most), "cost", J(f->cost), "dense_cost", J(f->dense_cost), "divergence",
+                J(f->divergence), "uniform_divergence", J(f->uniform_divergence), "uniform_cost",
+                J(f->uniform_cost), "tried", J(f->tried), "seconds", J(f->seconds), "schedule",
+                efforts_json(schedule), "notices", shared_options_notices_json(NULL), NULL));
 }
 
 static void print_summary(const grail_plan_facts *f)
@@ -85,7 +88,7 @@ static void print_next(void)
 }
 
 /* Writes the plan and says what it is, on the first of several ranks. */
-static int finish_plan(const grail_plan *p)
+static int finish_plan(const grail_plan *p, const grail_schedule *schedule)
 {
     const grail_plan_facts facts = grail_plan_facts_get(p);
     const grail_status status = grail_plan_write(p, asked.compress.output.path);
@@ -96,7 +99,7 @@ static int finish_plan(const grail_plan *p)
     limit_options_note();
     shared_options_print_notices();
     if (asked.as_json) {
-        code = print_json_summary(&facts);
+        code = print_json_summary(&facts, schedule);
     } else {
         print_summary(&facts);
         code = print_loaders(p);
@@ -109,6 +112,7 @@ static int finish_plan(const grail_plan *p)
 static int run(const char *const arguments[])
 {
     grail_plan *p = NULL;
+    grail_schedule *schedule = NULL;
     const char *kinds = NULL;
     asked.compress.read.model = arguments[0];
     int code = shared_options_read();
@@ -121,12 +125,14 @@ static int run(const char *const arguments[])
     code = code == EXIT_OK ? shared_options_open(&kinds) : code;
     if (code == EXIT_OK) {
         interrupt_catch();
-        code = limit_options_choose(kinds, &p);
+        code = efforts_apply(GRAIL_SCHEDULE_PLAN, kinds, &schedule);
+        code = code == EXIT_OK ? limit_options_choose(kinds, &p) : code;
     }
     if (code == EXIT_OK && ranks_is_first()) {
-        code = finish_plan(p);
+        code = finish_plan(p, schedule);
     }
     grail_plan_free(p);
+    grail_schedule_free(schedule);
     grail_session_close(asked.compress.read.session);
     return code;
 }
@@ -147,6 +153,8 @@ const command command_plan = {
                       "--target-ratio 0.8 --budget "
                       "error"),
     .shares_out = true,
+    .first = "calib sites target-ratio target-params target-macs target-size effort time threads "
+             "backend output quiet json",
     .options = table,
     .run = run,
 };

@@ -61,16 +61,30 @@ static void print_option(const option *o)
     print_known_names(o->kind);
 }
 
-static void print_group(const option *options, option_group group)
+static bool is_on_page(const command *c, const option *o, help_page page)
+{
+    const size_t length = strlen(o->name);
+    const char *at = c->first;
+    while (at != NULL && *at != 0 &&
+           (strncmp(at, o->name, length) != 0 || (at[length] != ' ' && at[length] != 0))) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return page == HELP_ALL || at == NULL || *at != 0;
+}
+
+static void print_group(const command *c, const option *options, option_group group, help_page page)
 {
     static const char *const titles[OPTION_GROUPS] = {
-        [GROUP_INPUT] = "input",     [GROUP_CUT] = "what to cut", [GROUP_AMOUNT] = "how much",
-        [GROUP_REPAIR] = "repair",   [GROUP_HEAL] = "healing",    [GROUP_MEASURE] = "measurement",
-        [GROUP_MACHINE] = "machine", [GROUP_OUTPUT] = "output",
+        [GROUP_INPUT] = "input",         [GROUP_CUT] = "what to cut",
+        [GROUP_AMOUNT] = "how much",     [GROUP_EFFORT] = "effort and time",
+        [GROUP_REPAIR] = "repair",       [GROUP_HEAL] = "healing",
+        [GROUP_MEASURE] = "measurement", [GROUP_MACHINE] = "machine",
+        [GROUP_OUTPUT] = "output",
     };
     bool begun = false;
     for (const option *o = options; o->name != NULL; o++) {
-        if (o->group == group) {
+        if (o->group == group && is_on_page(c, o, page)) {
             if (!begun) {
                 print_out("\n%s:\n", titles[group]);
             }
@@ -91,7 +105,7 @@ static void print_usage_line(const command *c, const option *options)
     print_out("%s\n", options->name == NULL ? "" : " [options]");
 }
 
-void help_print(const command *c, const option *options)
+void help_print(const command *c, const option *options, help_page page)
 {
     print_usage_line(c, options);
     print_out("\n%s\n", c->summary);
@@ -100,11 +114,15 @@ void help_print(const command *c, const option *options)
         print_wrapped(c->details, 0, 0);
     }
     for (int group = 0; group < OPTION_GROUPS; group++) {
-        print_group(options, (option_group)group);
+        print_group(c, options, (option_group)group, page);
     }
     print_out("\nhelp:\n");
     print_left("  --help");
     print_out("print this help; short form: -h\n");
+    if (c->first != NULL) {
+        print_left("  --help-all");
+        print_out("print the help of all options\n");
+    }
     if (c->argument_count > 0) {
         print_left("  --");
         print_out("end of the options: %s may then begin with a dash\n", c->arguments);

@@ -79,14 +79,14 @@ static int refuse_unknown(const char *name)
 
 static int run_one(const command *c, int argc, char **argv)
 {
-    bool help = false;
+    help_page help = HELP_NONE;
     const char *arguments[MOST_ARGUMENTS] = {NULL};
     print_as_command(c->name);
     int code = ranks_check(c);
     shared_options_init();
     code = code == EXIT_OK ? options_parse(c, argc, argv, arguments, &help) : code;
-    if (code == EXIT_OK && help) {
-        help_print(c, options_parsed());
+    if (code == EXIT_OK && help != HELP_NONE) {
+        help_print(c, options_parsed(), help);
     } else if (code == EXIT_OK) {
         if (asked.threads > 0) {
             grail_set_threads((int)asked.threads);

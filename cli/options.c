@@ -403,7 +403,7 @@ static int check_effects(void)
 }
 
 int options_parse(const command *c, int argc, char **argv, const char *arguments[MOST_ARGUMENTS],
-                  bool *help)
+                  help_page *help)
 {
     int found = 0;
     parsed = options_complete(c->options);
@@ -411,7 +411,11 @@ int options_parse(const command *c, int argc, char **argv, const char *arguments
         const char *text = argv[i];
         const bool ended = end_of_options != NULL;
         if (!ended && (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0)) {
-            *help = true;
+            *help = HELP_FIRST;
+            return EXIT_OK;
+        }
+        if (!ended && strcmp(text, "--help-all") == 0) {
+            *help = HELP_ALL;
             return EXIT_OK;
         }
         if (!ended && strcmp(text, "--") == 0) {

@@ -35,6 +35,7 @@ typedef enum option_group {
     GROUP_INPUT,
     GROUP_CUT,
     GROUP_AMOUNT,
+    GROUP_EFFORT,
     GROUP_REPAIR,
     GROUP_HEAL,
     GROUP_MEASURE,
@@ -100,7 +101,9 @@ typedef struct command {
     const char *details;         /* paragraph for --help, may be NULL */
     const char *const *examples; /* command lines for --help, up to NULL, that work in the directory
                                     of the source; may be NULL */
-    const option *options;       /* up to one without a name */
+    const char *first;     /* names of the options on the first page of --help, separated by spaces;
+                              NULL:     all */
+    const option *options; /* up to one without a name */
     int (*run)(const char *const arguments[]); /* the positional ones; returns an exit code */
     bool hidden;
     bool shares_out; /* over the ranks that a launcher started (ranks.h) */
@@ -113,13 +116,16 @@ enum { MOST_THREADS = 1024, MOST_ARGUMENTS = 2 };
 /** Exit codes. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_NUMERIC = 3 };
 
+/** Which help was asked for. */
+typedef enum help_page { HELP_NONE, HELP_FIRST, HELP_ALL } help_page;
+
 /**
  * Parses argv[1..] of a command. arguments[] gets those that are not options, such as all behind
  * "--". Returns EXIT_OK, or EXIT_USAGE after a message on stderr, also for an option without
- * effect. Where --help was given, sets *help.
+ * effect. Where --help or --help-all was given, sets *help.
  */
 int options_parse(const command *c, int argc, char **argv, const char *arguments[MOST_ARGUMENTS],
-                  bool *help);
+                  help_page *help);
 
 /** The complete table of the command that was parsed, with the rows of the library. */
 const option *options_parsed(void);
@@ -169,7 +175,7 @@ const command *command_at(int i);
 /** The summary of "grail help COMMAND", which main.c handles itself. */
 #define HELP_SUMMARY "print the help of a command"
 
-/** Prints --help of the command whose complete table of options this is. */
-void help_print(const command *c, const option *options);
+/** Prints a page of help of the command whose complete table of options this is. */
+void help_print(const command *c, const option *options, help_page page);
 
 #endif

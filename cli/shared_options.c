@@ -19,6 +19,7 @@ void shared_options_init(void)
     grail_compress_options_init(&asked.compress);
     asked.compress.run.precision = "auto";
     grail_plan_options_init(&asked.plan);
+    grail_effort_options_init(&asked.effort);
 }
 
 bool shared_options_use_torch(void)

@@ -8,6 +8,7 @@
 #include <grail/eval.h>
 #include <grail/images.h>
 #include <grail/plan.h>
+#include <grail/schedule.h>
 #include <grail/text.h>
 
 #include <jansson.h>
@@ -32,6 +33,7 @@ typedef struct shared_options {
     /* limits, and how widths are chosen for them */
     const char *target_ratio, *target_params, *target_macs, *target_kv_bytes, *target_size;
     grail_plan_options plan;
+    grail_effort_options effort;
 } shared_options;
 
 extern shared_options asked;

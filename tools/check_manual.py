@@ -25,7 +25,9 @@ NOT_OPTIONS = {"enabled", "fit", "ridge_of", "regional_training"}
 
 
 def help_text(grail, *arguments):
-    run = subprocess.run([grail, *arguments, "--help"], capture_output=True, text=True, check=True)
+    """All of it: the first page of a command may be shorter."""
+    page = "--help-all" if arguments else "--help"
+    run = subprocess.run([grail, *arguments, page], capture_output=True, text=True, check=True)
     return run.stdout
 
 

@@ -194,14 +194,16 @@ typedef struct grail_heal_options {
     int64_t steps;       /* of every training; 0 = 160 */
     int64_t group;       /* neighbouring blocks that are trained together; 0 = 1 */
     double rate;         /* largest step as a share of each matrix's root mean square; 0 = 0.06 for
-                            blocks, 0.02 for a network that reads text, 0.005 for one that reads
-                            images */
+                            blocks, 0.02 for a network that reads 327,680 tokens of text, more or
+                            less by the root of their number, 0.005 for one that reads images */
     double time;         /* in seconds, for all trainings together; 0 = no limit */
     const char *teacher; /* the dense network of a model that was narrowed earlier, which is then
                             healed and not cut; or NULL */
     int64_t batch;       /* windows or images of a step; 0 = 64 images, or windows of 2048 tokens
                             together, but 1 to 8 */
-    GRAIL_ROOM(7);
+    int64_t own_samples; /* windows or images that the network is healed on, of which those of
+                            read.samples need not be a part; 0 = those; all if there are fewer */
+    GRAIL_ROOM(6);
 } grail_heal_options;
 
 /** With which means it runs, and who is told. */
@@ -217,7 +219,10 @@ typedef struct grail_run_options {
     grail_step_observer step_observer; /* may be NULL */
     void *observer_user;               /* of all */
     int profile; /* 1: tells what the time went to (grail_compression_profile) */
-    GRAIL_ROOM(7);
+    double time; /* in seconds, from when the run is opened until its weights are written, as far as
+                    trainings can keep it: that of the network, which comes last, is stopped in time
+                    at its best judged weights; 0 = no limit */
+    GRAIL_ROOM(6);
 } grail_run_options;
 
 /** What is written. */
@@ -337,13 +342,43 @@ typedef struct grail_forecast {
     GRAIL_ROOM(4);
 } grail_forecast;
 
+/** Seconds that a unit of each kind of work takes. */
+typedef struct grail_rates {
+    double products;    /* an operation of the network's products; two are a multiplication that is
+                           added to a sum */
+    double attention;   /* one of a query with a key, or of a share with a value */
+    double elementwise; /* a value that another node makes */
+    double statistics;  /* an operation of the sums that fits and selectors see */
+    double selection;   /* one of the selector's matrices */
+    double fits;        /* one of the fits' solves */
+    double weights;     /* a weight that is loaded */
+    double healing;     /* of trainings: how many times longer their operations take */
+    GRAIL_ROOM(8);
+} grail_rates;
+
+/** What the products of a machine say (grail_machine_examine with `seconds` above 0), for a run in
+ * `precision`: a run reaches 0.8 of their rate, and the other kinds are guessed, so that what small
+ * networks take can be several times as long. */
+GRAIL_API grail_rates grail_rates_of_machine(const grail_machine *machine, const char *precision);
+
+/** Measures them on a part of the run that `options` describe: a few of its samples, through as
+ * many of its blocks as a second needs, in memory. Where they go through all, a few steps of
+ * healing are measured, too. *out holds the rates of the machine for what the part does not show.
+ * Without samples it is all of them. */
+GRAIL_API grail_status grail_rates_measure(const grail_compress_options *options,
+                                           grail_rates *out) GRAIL_MUST_CHECK;
+
 /**
  * Forecasts a run that is open, such as a dry run, for the samples that `options` ask for (the
- * usual number where they do not): operations of the network, of statistics and of solves, divided
- * by the rates that grail_machine_examine measured (its `seconds` above 0). Good to a factor of
- * about two; data that holds fewer samples takes less. Small networks take longer, since their
- * products are far from those rates.
+ * usual number where they do not): what its kinds of work take at these rates. With measured rates
+ * it is good to a factor of 1.5, with those of a machine to two for large networks; data that holds
+ * fewer samples takes less.
  */
+GRAIL_API grail_status grail_compression_forecast_at(const grail_compression *compression,
+                                                     const grail_compress_options *options,
+                                                     const grail_rates *rates,
+                                                     grail_forecast *out) GRAIL_MUST_CHECK;
+/** The same at the rates of a machine. */
 GRAIL_API grail_status grail_compression_forecast(const grail_compression *compression,
                                                   const grail_compress_options *options,
                                                   const grail_machine *machine,

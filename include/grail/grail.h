@@ -35,6 +35,7 @@
 #include <grail/reducer.h>
 #include <grail/ridge.h>
 #include <grail/runner.h>
+#include <grail/schedule.h>
 #include <grail/select.h>
 #include <grail/statistics.h>
 #include <grail/status.h>

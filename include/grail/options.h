@@ -61,7 +61,8 @@ typedef enum grail_option_subject {
     GRAIL_SUBJECT_HEAL,
     GRAIL_SUBJECT_MEASURE,
     GRAIL_SUBJECT_RUN, /* with which means */
-    GRAIL_SUBJECT_OUTPUT
+    GRAIL_SUBJECT_OUTPUT,
+    GRAIL_SUBJECT_EFFORT /* efforts and times, which choose others */
 } grail_option_subject;
 
 /** A field of an option struct. What does not apply is NULL or 0. */

@@ -154,6 +154,7 @@ def _table(at: Any) -> tuple[Option, ...]:
 
 COMPRESS = _table(lib.grail_compress_option_at)
 PLAN = _table(lib.grail_plan_option_at)
+EFFORT = _table(lib.grail_effort_option_at)
 TEXT = _table(lib.grail_text_option_at)
 IMAGES = _table(lib.grail_image_option_at)
 ONNX = _table(lib.grail_onnx_option_at)
@@ -180,7 +181,7 @@ _FIELDS = {
 FIELDS: dict[str, str] = {
     **{
         option.field.rsplit(".", 1)[-1]: option.keyword
-        for table in (ONNX, PLAN, IMAGES, TEXT, COMPRESS)
+        for table in (ONNX, PLAN, EFFORT, IMAGES, TEXT, COMPRESS)
         for option in table
     },
     **_FIELDS,

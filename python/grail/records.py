@@ -222,6 +222,31 @@ class Forecast:
 
 
 @dataclass(frozen=True)
+class Phase:
+    """A part of a time that was divided; without seconds it is left out."""
+
+    name: str
+    seconds: float
+    samples: int
+    tokens: int
+    steps: int
+    step_samples: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What an effort has chosen, and how a time was divided."""
+
+    effort: str
+    choices: str
+    time: float
+    measured: float
+    expected: float
+    resumed: bool
+    phases: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True)
 class Trial:
     """A trial of a search of widths."""
 

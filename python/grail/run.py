@@ -18,6 +18,7 @@ from .measure import Quality
 from .model import Model, Path, at_work, inspect, settle_backend
 from .options import (
     COMPRESS,
+    EFFORT,
     FIELDS,
     IMAGES,
     ONNX,
@@ -39,7 +40,9 @@ from .records import (
     Healing,
     Loader,
     OnnxFile,
+    Phase,
     Plan,
+    Schedule,
     Totals,
     record,
 )
@@ -79,6 +82,7 @@ class Report:
     quality: Quality | None = None
     plan: Plan | None = None  # where the widths were chosen for a limit
     forecast: Forecast | None = None
+    schedule: Schedule | None = None  # where an effort or a time was asked for
     result: Result | None = None  # where nothing was written
 
     @property
@@ -115,6 +119,8 @@ class _Request:
         given.fill(COMPRESS, self.options, self.keep)
         settle_backend(model, self.options.run, output if self.options.output.resume else None)
         watch.observe(self.options.run)
+        self.schedule: Any = None
+        self.limit: Any = None
         self.samples = None if calib is None else Samples.of(calib, given)
         if self.samples is not None:
             self.samples.fill(model, self.options.read, self.keep)
@@ -156,23 +162,40 @@ class _Request:
             amount.plan_text = self.text(plan.text)
         else:
             amount.plan = self.text(os.fspath(plan))
-            fields = [
-                option.field for option in self.given.options if option.keyword in self.given.texts
-            ]
-            amount.chosen = self.text(" ".join(fields))
+            amount.chosen = self.text(self.given_fields())
 
-    def choose(
-        self, limits: Mapping[str, Any], sites: str | None, output: Path | None = None
-    ) -> Plan:
+    def given_fields(self) -> str:
+        options = self.given.options
+        return " ".join(option.field for option in options if option.keyword in self.given.texts)
+
+    def apply_effort(
+        self, subject: str, limits: Mapping[str, Any], sites: str | None, output: Path | None
+    ) -> None:
+        """Sets what an effort or a time decides."""
+        effort = ffi.new("grail_effort_options *")
+        lib.grail_effort_options_init(effort)
+        self.given.fill(EFFORT, effort, self.keep)
+        self.limit = ffi.new("grail_plan_options *")
+        lib.grail_plan_options_init(self.limit)
+        self.given.fill(PLAN, self.limit, self.keep)
+        self.limit.kinds = self.text(self.kinds(sites))
+        for keyword, most in limits.items():
+            name = "ratio" if keyword == "target_ratio" else "most"
+            self.limit.limit = self.text(_LIMITS[keyword])
+            setattr(self.limit, name, _amount(keyword, most))
+        self.options.output.path = self.text(output)
+        self.limit.compress = self.options[0]
+        made = ffi.new("grail_schedule **")
+        made_of = getattr(lib, "GRAIL_SCHEDULE_" + subject)
+        given = self.text(self.given_fields())
+        self.watch.check(lib.grail_schedule_make(effort, made_of, given, self.limit, made))
+        self.schedule = ffi.gc(made[0], lib.grail_schedule_free)
+        self.options[0] = self.limit.compress
+
+    def choose(self, keyword: str, output: Path | None = None) -> Plan:
         """Widths for a limit, which are written to a file."""
-        ((keyword, most),) = limits.items()
-        options = ffi.new("grail_plan_options *")
-        lib.grail_plan_options_init(options)
-        self.given.fill(PLAN, options, self.keep)
+        options = self.limit
         options.compress = self.options[0]
-        options.limit = self.text(_LIMITS[keyword])
-        options.kinds = self.text(self.kinds(sites))
-        setattr(options, "ratio" if keyword == "target_ratio" else "most", _amount(keyword, most))
         options.observer = lib.grail_plan_observed
         options.observer_user = self.watch.handle
         made = ffi.new("grail_plan **")
@@ -194,6 +217,7 @@ class _Request:
             raise ArgumentError(message, ("quantize",))
         if evaluation is not None:
             evaluation.check(self.model)
+        self.options.run.time = lib.grail_schedule_left(self.schedule)
         opened = ffi.new("grail_compression **")
         self.watch.check(lib.grail_compression_open(self.options, opened))
         compression = self.model._owner.hold(opened[0], lib.grail_compression_close)
@@ -226,6 +250,7 @@ class _Request:
                 quality = self._measure(compression, result, evaluation)
             if output is not None:
                 self.watch.check(lib.grail_compression_finish(compression))
+                self.watch.check(lib.grail_schedule_finish(self.schedule))
         return Report(
             output=None if output is None or is_dry else FilePath(output),
             totals=_totals(compression),
@@ -235,6 +260,7 @@ class _Request:
             notices=notices,
             quality=quality,
             forecast=self.forecast(compression) if is_dry else None,
+            schedule=_schedule(self.schedule),
             result=result,
         )
 
@@ -255,11 +281,21 @@ class _Request:
         return quality
 
     def forecast(self, compression: Any) -> Forecast:
-        machine = ffi.new("grail_machine *")
+        rates = ffi.new("grail_rates *")
         found = ffi.new("grail_forecast *")
-        check(lib.grail_machine_examine(0.2, machine))
-        check(lib.grail_compression_forecast(compression, self.options, machine, found))
+        self.watch.check(lib.grail_rates_measure(self.options, rates))
+        check(lib.grail_compression_forecast_at(compression, self.options, rates, found))
         return record(Forecast, found)
+
+
+def _schedule(schedule: Any) -> Schedule | None:
+    facts = lib.grail_schedule_facts_get(schedule)
+    phases: list[Phase] = []
+    phase = ffi.new("grail_schedule_phase *")
+    while lib.grail_schedule_phase_at(schedule, len(phases), phase):
+        phases.append(record(Phase, phase))
+    made = record(Schedule, facts, resumed=facts.resumed != 0, phases=tuple(phases))
+    return made if made.effort or made.time > 0.0 else None
 
 
 def _pairs(sparsity: Sparsity, kinds: str) -> dict[str, float]:
@@ -383,19 +419,26 @@ def compress(
         raise TypeError(
             "compress() takes exactly one of sparsity, plan and a limit such as target_ratio"
         )
-    given = Given("compress", _READ + _HOW + _RUN + PLAN + _HEAL + _OUTPUT, options, own)
+    known = _READ + _HOW + _RUN + PLAN + EFFORT + _HEAL + _OUTPUT
+    given = Given("compress", known, options, own)
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch, output)
         evaluation = measure.Evaluation.of(eval, request.samples, windows, images)
         chosen = None
-        if limits:
-            chosen = request.choose(limits, sites)
-            request.take_plan(chosen)
-        elif plan is not None:
+        if plan is not None:
             request.take_plan(plan)
         elif sparsity is not None:
             request.cut(sparsity, sites)
+        request.apply_effort("LIMITED" if limits else "RUN", limits, sites, output)
+        before = lib.grail_schedule_plan(request.schedule)
+        if limits and before != ffi.NULL:
+            request.options.amount.plan_text = before
+        elif limits:
+            chosen = request.choose(next(iter(limits)))
+            request.take_plan(chosen)
+            kept = request.options.amount.plan_text
+            watch.check(lib.grail_schedule_keep_plan(request.schedule, kept))
         recorded = {
             "output": "DIR",
             "sparsity": _sparsity_word(sparsity),
@@ -450,7 +493,8 @@ def heal(
     own = _own(locals())
     output_options = named(_OUTPUT, "resume", "keep_non_finite")
     values = options if heal == "model" else {"heal": heal, **options}
-    given = Given("heal", _READ + _HEAL + _RUN + output_options, values, own, assumed=("heal",))
+    known = _READ + _HEAL + _RUN + EFFORT + output_options
+    given = Given("heal", known, values, own, assumed=("heal",))
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch, output)
@@ -458,6 +502,7 @@ def heal(
         if heal == "model":
             request.options.heal.what = request.text(heal)
         request.options.heal.teacher = request.text(os.fspath(teacher))
+        request.apply_effort("RUN", {}, None, output)
         recorded = {
             "output": "DIR",
             "teacher": os.fspath(teacher),
@@ -490,11 +535,12 @@ def plan(
     own = {**_own(locals()), **limits}
     if len(limits) != 1:
         raise TypeError(f"plan() takes exactly one of {', '.join(_LIMITS)}")
-    given = Given("plan", _READ + _HOW + _RUN + PLAN, options, own)
+    given = Given("plan", _READ + _HOW + _RUN + PLAN + EFFORT, options, own)
     opened = inspect(model, set=set, type=type)
     with at_work(opened, threads, progress) as watch:
         request = _Request(opened, calib, given, watch)
-        made = request.choose(limits, sites, output)
+        request.apply_effort("PLAN", limits, sites, None)
+        made = request.choose(next(iter(limits)), output)
         request.notices()
         return made
 

@@ -16,6 +16,7 @@ typedef struct heal_options {
                                   infinity; without the teacher */
     bool blocks, network;      /* each block when it is fitted; the whole network at the end */
     double block_rate, network_rate;
+    bool rate_grows; /* that of the network with the root of the tokens that its steps see */
 } heal_options;
 
 /** The usual rate depends on what the network reads, and on how wide it is. An unknown word is
@@ -24,6 +25,12 @@ grail_status heal_options_read(const grail_heal_options *options, const graph *g
                                heal_options *out) GRAIL_MUST_CHECK;
 
 bool heals(const heal_options *options);
+
+/** The largest rate of a training of the network whose steps see so many tokens, each counted as
+ * often as it is seen. */
+double heal_rate_of_network(const heal_options *options, double tokens);
+/** Whether so many tokens move each row of a table often enough to train it. */
+bool heal_trains_table(int64_t rows, double tokens);
 
 /** The blocks that are trained together with `block`: *first to *last of `block_count`. It is alone
  * where blocks are not healed. */

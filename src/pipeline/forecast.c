@@ -1,6 +1,7 @@
-/* How long a run will take, from its operations and the rates of the machine. */
+/* How long a run will take, from its work of each kind and what a unit of it takes. */
+#include "pipeline/forecast.h"
+#include "base/machine_memory.h"
 #include "graph/operators.h"
-#include "pipeline/compression.h"
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -9,18 +10,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { USUAL_CONTEXT = 2048, MEASURED_OUTPUTS = 512, HELD_PARTS = 2 };
+enum { USUAL_CONTEXT = 2048, MEASURED_OUTPUTS = 512, HELD_PARTS = 2, BASE_BYTES = 64 << 20 };
 
-/* Alphas that are tried where the best one is the usual one or the next, and the share of its rate
- * that a run reaches: bench_compress had 0.79 to 0.86. */
+/* Alphas that are tried where the best one is the usual one or the next. */
 static const double alphas_tried = 3.0;
-static const double reached = 0.8;
-
-typedef struct operations {
-    double products; /* of the network */
-    double sums;     /* statistics, in f32 */
-    double solves;   /* in f64 */
-} operations;
 
 /* The samples in rows: what lies at one position of one sample. */
 typedef struct rows_of {
@@ -29,6 +22,8 @@ typedef struct rows_of {
     const extent *extents; /* of values; one position for text */
     int64_t count;         /* windows or images */
     double samples;        /* windows times their tokens, or images */
+    double length;         /* tokens of a window; 1 for images */
+    int end;               /* block behind which nothing is counted */
 } rows_of;
 
 static double rows_at(const rows_of *r, int value)
@@ -45,14 +40,38 @@ static double elements_of(const graph *g, const node *n)
     return elements;
 }
 
-static double forward(const rows_of *r, const graph *g)
+/* The first node behind those that are counted. */
+static int end_node(const rows_of *r, const graph *g)
 {
-    double sum = 0.0;
-    for (int i = 0; i < g->node_count; i++) {
+    int begin = 0;
+    int end = 0;
+    graph_block_range(g, r->end, &begin, &end);
+    return end;
+}
+
+/* Adds `times` a pass of all samples through the nodes before `end`. */
+static grail_status add_forward(const rows_of *r, const graph *g, int end, double times,
+                                double *work)
+{
+    int64_t *widths = NULL;
+    CHECK(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    const grail_status status = graph_widths(g, widths);
+    for (int i = 0; status == GRAIL_OK && i < end; i++) {
         const node *n = &g->nodes[i];
-        sum += 2.0 * r->samples * (double)node_products(g, n, r->extents[n->output]);
+        const extent *x = &r->extents[n->output];
+        const double positions = (double)(x->height * x->width);
+        const double values = times * r->samples * positions * (double)widths[n->output];
+        const double products = (double)node_products(g, n, *x);
+        work[PROFILE_PRODUCTS] += 2.0 * times * r->samples * products;
+        work[PROFILE_WEIGHTS] += node_is_map(n) ? elements_of(g, n) : 0.0;
+        if (n->kind == NODE_ATTENTION) {
+            work[PROFILE_ATTENTION] += 2.0 * values * fmax(r->length, positions);
+        } else if (!node_is_map(n)) {
+            work[PROFILE_ELEMENTWISE] += values;
+        }
     }
-    return sum;
+    memory_free(widths);
+    return status;
 }
 
 /* The regression of a map: of patches, or of channels with an output for every tap. In groups there
@@ -75,17 +94,19 @@ static map_size size_of(const rows_of *r, const node *n)
 
 /* The fit of a map of which a share of the features stays. */
 static void add_fit(const rows_of *r, const map_size *m, double share, bool has_target,
-                    operations *o)
+                    double *work)
 {
     const double kept = share * m->features;
     const double measured = fmin(m->outputs, MEASURED_OUTPUTS);
     const double tried = r->request->plan.compensation.alpha.choice == GRAIL_NUMBER_CROSS_VALIDATED
                              ? alphas_tried
                              : 0.0;
-    o->sums += has_target ? 2.0 * m->rows * m->features * m->outputs : 0.0;
-    o->solves += HELD_PARTS * 2.0 * m->outputs * (has_target ? kept : m->features - kept) * kept;
-    o->solves += tried * (m->groups * kept * kept * kept / 3.0 + 3.0 * measured * kept * kept);
-    o->solves += m->groups * kept * kept * kept / 3.0 + 2.0 * m->outputs * kept * kept;
+    work[PROFILE_STATISTICS] += has_target ? 2.0 * m->rows * m->features * m->outputs : 0.0;
+    work[PROFILE_FITS] +=
+        HELD_PARTS * 2.0 * m->outputs * (has_target ? kept : m->features - kept) * kept;
+    work[PROFILE_FITS] +=
+        tried * (m->groups * kept * kept * kept / 3.0 + 3.0 * measured * kept * kept);
+    work[PROFILE_FITS] += m->groups * kept * kept * kept / 3.0 + 2.0 * m->outputs * kept * kept;
 }
 
 /* Whether a pass of the dense network that chooses units comes before the walk. */
@@ -97,7 +118,7 @@ static bool passes_twice(const plan *p)
 /* One of the consumers of a cut site. Second-order selectors invert the Gram matrix and update it
  * with each removal. */
 static void add_consumer(const rows_of *r, const site *s, const plan_site *p, const site_end *end,
-                         operations *o)
+                         double *work)
 {
     const compensation *how = &r->request->plan.compensation;
     const map_size m = size_of(r, &r->request->graph->nodes[end->node]);
@@ -107,87 +128,113 @@ static void add_consumer(const rows_of *r, const site *s, const plan_site *p, co
         p->kept_units == NULL && (selector_needs(p->selector, s) & NEEDS_OF_CONSUMERS) != 0;
     const bool twice = how->enabled && observes && passes_twice(&r->request->plan);
     if (how->enabled || decides) {
-        o->sums += (twice ? 2.0 : 1.0) * m.groups * m.rows * m.features * m.features;
+        work[PROFILE_STATISTICS] +=
+            (twice ? 2.0 : 1.0) * m.groups * m.rows * m.features * m.features;
     }
     if (decides) {
-        o->solves += 1.5 * m.groups * m.features * m.features * m.features;
+        work[PROFILE_SELECTION] += 1.5 * m.groups * m.features * m.features * m.features;
     }
     if (how->enabled) {
-        add_fit(r, &m, (double)p->kept / (double)p->units, compensation_uses_dense(how), o);
+        add_fit(r, &m, (double)p->kept / (double)p->units, compensation_uses_dense(how), work);
     }
 }
 
 /* The other maps of the blocks, which are fitted to what the cuts have changed. Those that share an
  * input share its Gram matrix. */
-static void add_refits(const rows_of *r, operations *o)
+static void add_refits(const rows_of *r, double *work)
 {
     const graph *g = r->request->graph;
     int input = GRAPH_NONE;
-    for (int i = 0; i < g->node_count; i++) {
+    for (int i = 0; i < end_node(r, g); i++) {
         const node *n = &g->nodes[i];
         const bool in_block = node_is_map(n) && n->block >= 0 && n->block < g->block_count;
         const int cut = in_block ? r->request->cuts[n->weight].columns.site : GRAPH_NONE;
         if (in_block && (cut == GRAPH_NONE || !site_is_cut(&r->request->plan, cut))) {
             const map_size m = size_of(r, n);
-            o->sums += n->inputs[0] == input ? 0.0 : m.groups * m.rows * m.features * m.features;
+            work[PROFILE_STATISTICS] +=
+                n->inputs[0] == input ? 0.0 : m.groups * m.rows * m.features * m.features;
             input = n->inputs[0];
-            add_fit(r, &m, 1.0, true, o);
+            add_fit(r, &m, 1.0, true, work);
         }
     }
 }
 
-static operations count_all(const rows_of *r)
+/* The closed form; *uses_data tells whether it reads samples. */
+static grail_status count_closed(const rows_of *r, double *work, bool *uses_data)
 {
     const compression_request *request = r->request;
+    const graph *g = request->graph;
     const plan *p = &request->plan;
-    operations o = {0};
-    bool uses_data = (p->compensation.enabled || p->repair) && anything_is_cut(p);
+    *uses_data = (p->compensation.enabled || p->repair) && anything_is_cut(p);
     for (int i = 0; i < p->count; i++) {
         const site *s = site_at(request, i);
         for (int k = 0; site_is_cut(p, i) && k < s->consumer_count; k++) {
-            add_consumer(r, s, &p->sites[i], &s->consumers[k], &o);
+            if (s->consumers[k].node < end_node(r, g)) {
+                add_consumer(r, s, &p->sites[i], &s->consumers[k], work);
+            }
         }
-        uses_data = uses_data || (site_is_cut(p, i) && p->sites[i].kept_units == NULL &&
-                                  p->sites[i].selector->uses_data);
+        *uses_data = *uses_data || (site_is_cut(p, i) && p->sites[i].kept_units == NULL &&
+                                    p->sites[i].selector->uses_data);
     }
     if (p->compensation.enabled && plan_refits(p)) {
-        add_refits(r, &o);
+        add_refits(r, work);
     }
-    if (uses_data) {
-        const bool dense = compensation_uses_dense(&p->compensation);
-        o.products = forward(r, request->graph);
-        o.products += dense || p->repair ? forward(r, request->narrowed.graph) : 0.0;
-        o.products += passes_twice(p) ? forward(r, request->graph) : 0.0;
+    if (!*uses_data) {
+        return GRAIL_OK;
     }
-    return o;
+    const bool beside = compensation_uses_dense(&p->compensation) || p->repair;
+    const graph *narrowed = request->narrowed.graph;
+    CHECK(add_forward(r, g, end_node(r, g), 1.0, work));
+    CHECK(add_forward(r, narrowed, beside ? end_node(r, narrowed) : 0, 1.0, work));
+    return add_forward(r, g, passes_twice(p) ? g->node_count : 0, 1.0, work);
 }
 
-/* Operations of all trainings, as if none ended early. A step runs forward and back, which is twice
- * as much; through the whole network values are not kept, and another pass makes them again. The
- * dense network runs once for each sample, or for images, which change, in every pass. */
-static double healing_products(const rows_of *r, double count)
+/* Adds `samples` of the way through a network: up to its outputs and what losses make of
+ * these, or with `blocks` to the end of the blocks. */
+static grail_status add_samples(const rows_of *r, const graph *g, bool blocks, double samples,
+                                double *work)
 {
-    enum { MEASURED = 19 }; /* judgements, and losses that are told */
+    int begin = 0;
+    int end = 0;
+    rows_of some = *r;
+    some.samples = samples * r->samples / (double)r->count;
+    graph_block_range(g, g->block_count - 1, &begin, &end);
+    if (blocks) {
+        return add_forward(&some, g, end, 1.0, work);
+    }
+    const int64_t outputs = r->widths[r->request->graph->output];
+    work[PROFILE_ELEMENTWISE] += rows_at(&some, g->output) * (double)outputs;
+    return add_forward(&some, g, g->node_count, 1.0, work);
+}
+
+/* All trainings, as if none ended early. A step runs forward and back, which is twice as much. The
+ * dense network runs once for each sample, or for images, which change, in every pass. */
+static grail_status count_healing(const rows_of *r, double *work)
+{
+    enum { SHOWN = 3, JUDGEMENTS = 16 }; /* losses that are told, and at most */
+    static const double step = 3.0;
     const compression_request *request = r->request;
     const heal_options *h = &request->heal;
-    const input_kind input = request->graph->input_kind;
-    const double dense = forward(r, request->graph) / count;
-    const double narrow = forward(r, request->narrowed.graph) / count;
-    const double beside = input == INPUT_IMAGES ? dense : 0.0;
-    const double held = (double)heal_held_samples(input, (int64_t)count);
-    const double seen = count > held ? count - held : count;
-    const int64_t length = input == INPUT_IMAGES ? 1 : (int64_t)(r->samples / count);
-    const double stepped =
-        (double)h->chosen.steps * (double)heal_step_samples(h, input, length, (int64_t)seen);
-    double sum = 0.0;
+    const graph *g = request->graph;
+    const graph *narrow = request->narrowed.graph;
+    const input_kind input = g->input_kind;
+    const bool of_images = input == INPUT_IMAGES;
+    const int64_t count = h->chosen.own_samples > 0 ? h->chosen.own_samples : r->count;
+    const double held = (double)heal_held_samples(input, count);
+    const double seen = fmax(1.0, (double)count - held);
+    const double stepped = (double)h->chosen.steps *
+                           (double)heal_step_samples(h, input, (int64_t)r->length, (int64_t)seen);
+    const double judged = held * (SHOWN + fmin(JUDGEMENTS, (double)h->chosen.steps));
     if (h->blocks) {
-        sum += count * dense + (3.0 * stepped + MEASURED * held) * narrow;
+        CHECK(add_samples(r, g, true, (double)count, work));
+        CHECK(add_samples(r, narrow, true, step * stepped + judged, work));
     }
     if (h->network) {
-        sum += (input == INPUT_IMAGES ? 0.0 : fmin(count, stepped + held) * dense) +
-               stepped * (4.0 * narrow + beside) + MEASURED * held * (narrow + beside);
+        const double beside = of_images ? stepped + judged : fmin((double)count, stepped + held);
+        CHECK(add_samples(r, g, false, beside, work));
+        CHECK(add_samples(r, narrow, false, step * stepped + judged, work));
     }
-    return sum;
+    return GRAIL_OK;
 }
 
 /* Bytes of the statistics and the solve of the largest map, in f64: two parts, and as much again
@@ -254,7 +301,83 @@ static grail_status measure(const grail_compress_options *options, rows_of *r, i
                : options->read.samples > 0 ? options->read.samples
                                            : usual_samples(r->request->graph, length);
     const bool of_images = model->graph->input_kind == INPUT_IMAGES;
-    r->samples = (double)r->count * (of_images ? 1.0 : (double)tokens);
+    r->length = of_images ? 1.0 : (double)tokens;
+    r->samples = (double)r->count * r->length;
+    return GRAIL_OK;
+}
+
+grail_status run_work_count(const grail_compression *c, const grail_compress_options *options,
+                            int end, run_work *out)
+{
+    grail_status status = GRAIL_OK;
+    int64_t *widths = NULL;
+    extent *extents = NULL;
+    const graph *g = c->request->graph;
+    rows_of r = {.request = c->request, .end = end};
+    *out = (run_work){0};
+    TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(measure(options, &r, widths, extents));
+    TRY(count_closed(&r, out->closed, &out->uses_data));
+    if (heals(&c->request->heal)) {
+        TRY(count_healing(&r, out->healing));
+    }
+    TRY(add_samples(&r, g, false, 1.0, out->sample));
+    out->samples = r.count;
+    out->tokens_of_sample = r.length;
+    out->bytes = BASE_BYTES + weight_bytes(&r);
+    if (out->uses_data) {
+        const double free = 0.5 * (double)machine_memory_read("").available;
+        out->bytes += statistics_bytes(&r) + stream_bytes(&r, free);
+    }
+out:
+    memory_free(widths);
+    memory_free(extents);
+    return status;
+}
+
+double run_work_seconds(const double *work, const grail_rates *rates)
+{
+    return work[PROFILE_PRODUCTS] * rates->products + work[PROFILE_ATTENTION] * rates->attention +
+           work[PROFILE_ELEMENTWISE] * rates->elementwise +
+           work[PROFILE_STATISTICS] * rates->statistics +
+           work[PROFILE_SELECTION] * rates->selection + work[PROFILE_FITS] * rates->fits +
+           work[PROFILE_WEIGHTS] * rates->weights;
+}
+
+/* A value is read and written at about 2 GB/s, and so is a weight. */
+grail_rates grail_rates_of_machine(const grail_machine *machine, const char *precision)
+{
+    static const double reached = 0.8; /* bench_compress had 0.79 to 0.86 */
+    static const double value = 4e-9;
+    const bool in_bf16 = strncmp(precision, "bf16", 4) == 0;
+    const double f32 = 1e-9 / reached / machine->sgemm_gflops;
+    const double products = in_bf16 ? 1e-9 / reached / machine->bf16_gflops : f32;
+    const double f64 = 1e-9 / reached / machine->dgemm_gflops;
+    return (grail_rates){.products = products,
+                         .attention = f32,
+                         .elementwise = value,
+                         .statistics = f32,
+                         .selection = f64,
+                         .fits = f64,
+                         .weights = value,
+                         .healing = 1.0};
+}
+
+grail_status grail_compression_forecast_at(const grail_compression *c,
+                                           const grail_compress_options *options,
+                                           const grail_rates *rates, grail_forecast *out)
+{
+    run_work work = {0};
+    CHECK(run_work_count(c, options, c->request->graph->block_count, &work));
+    const double closed = work.uses_data ? run_work_seconds(work.closed, rates) : 0.0;
+    const double healing = rates->healing * run_work_seconds(work.healing, rates);
+    *out = (grail_forecast){.bytes = (int64_t)work.bytes,
+                            .heal_seconds = fmin(healing, c->request->heal.chosen.time)};
+    out->seconds = closed + out->heal_seconds;
+    if (work.uses_data || heals(&c->request->heal)) {
+        out->samples = work.samples;
+    }
     return GRAIL_OK;
 }
 
@@ -262,36 +385,7 @@ grail_status grail_compression_forecast(const grail_compression *c,
                                         const grail_compress_options *options,
                                         const grail_machine *machine, grail_forecast *out)
 {
-    grail_status status = GRAIL_OK;
-    enum { BASE_BYTES = 64 << 20 };
-    int64_t *widths = NULL;
-    extent *extents = NULL;
-    rows_of r = {.request = c->request};
-    const size_t values = (size_t)c->request->graph->value_count;
-    const bool in_bf16 = strncmp(backend_precision(c->request->backend), "bf16", 4) == 0;
-    TRY(memory_new(&widths, values, sizeof widths[0]));
-    TRY(memory_new(&extents, values, sizeof extents[0]));
-    TRY(measure(options, &r, widths, extents));
-    *out = (grail_forecast){.bytes = (int64_t)(BASE_BYTES + weight_bytes(&r))};
-    const operations o = count_all(&r);
-    const double products = in_bf16 ? machine->bf16_gflops : machine->sgemm_gflops;
-    if (heals(&c->request->heal)) {
-        out->heal_seconds = fmin(1e-9 / reached * healing_products(&r, (double)r.count) / products,
-                                 c->request->heal.chosen.time);
-    }
-    if (o.products > 0.0) {
-        out->seconds = 1e-9 / reached *
-                       (o.products / products + o.sums / machine->sgemm_gflops +
-                        o.solves / machine->dgemm_gflops);
-        out->bytes += (int64_t)(statistics_bytes(&r) +
-                                stream_bytes(&r, 0.5 * (double)machine->memory_available));
-    }
-    if (o.products > 0.0 || heals(&c->request->heal)) {
-        out->samples = r.count;
-    }
-    out->seconds += out->heal_seconds;
-out:
-    memory_free(widths);
-    memory_free(extents);
-    return status;
+    const grail_rates rates =
+        grail_rates_of_machine(machine, backend_precision(c->request->backend));
+    return grail_compression_forecast_at(c, options, &rates, out);
 }

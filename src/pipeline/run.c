@@ -1,4 +1,5 @@
 /* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
+#include "base/clock.h"
 #include "pipeline/compression.h"
 #include "pipeline/network/heal.h"
 #include "pipeline/network/heal_network.h"
@@ -57,15 +58,17 @@ static grail_status run_beginning(grail_compression *c)
     return compress_block(c->network, GRAPH_NONE, NULL);
 }
 
-/* Heals the whole fitted network; where it is written, it can be continued. */
-static grail_status heal_fitted(grail_compression *c)
+/* Heals the whole fitted network; where it is written, it can be continued. Behind it the weights
+ * are written, as they were before it, which took `writing` seconds. */
+static grail_status heal_fitted(grail_compression *c, double writing)
 {
+    const double slower = 1.5;
     heal_memory memory = {0};
     if (c->output != NULL) {
         memory = (heal_memory){
             .save = training_save, .restore = training_restore, .user = c->output->record};
     }
-    CHECK(heal_network(c->network, &memory));
+    CHECK(heal_network(c->network, &memory, c->request->deadline - slower * writing));
     if (c->output != NULL) {
         CHECK(output_write_network(c->output, c->network));
     }
@@ -87,13 +90,14 @@ static grail_status run_end(grail_compression *c)
         CHECK(repair_network(c->network));
     }
     CHECK(heal_blocks_after_walk(c->network));
+    const double written = clock_seconds();
     if (c->output != NULL && request->heal.network) {
         CHECK(output_write_fitted(c->output, c->network));
     } else if (c->output != NULL && request->finishes_with_network) {
         CHECK(output_write_network(c->output, c->network));
     }
     if (request->heal.network) {
-        CHECK(heal_fitted(c));
+        CHECK(heal_fitted(c, clock_seconds() - written));
     }
     return GRAIL_OK;
 }
@@ -119,8 +123,9 @@ static grail_status continue_healing(grail_compression *c)
     const recorded_parameters recorded = {
         .read = ranks_read_parameter, .from = c, .narrowed = c->request->narrowed.graph};
     progress_start(&c->network->passes.progress, c->request->graph->block_count);
+    const double read = clock_seconds(); /* which takes about as long as writing */
     CHECK(ranks_restore_fitted(c, &recorded));
-    return heal_fitted(c);
+    return heal_fitted(c, clock_seconds() - read);
 }
 
 /* A continued run whose weights are all written has nothing left to compute. */

@@ -22,13 +22,14 @@ cp stdout expected
 runs "$grail" -V
 cmp stdout expected || fail "-V is not --version"
 for command in "${commands[@]}" logits; do
-    for flag in --help -h; do
+    for flag in --help -h --help-all; do
         runs "$grail" "$command" $flag
         says "usage: grail $command" stdout
         says "  --help" stdout
         [[ ! -s stderr ]] || fail "$command $flag prints on stderr"
         (($(wc -L <stdout) <= 100)) || fail "$command $flag has lines of $(wc -L <stdout) columns"
     done
+    runs "$grail" "$command" --help
     cp stdout expected
     for word in help --help; do
         runs "$grail" $word "$command"
@@ -48,7 +49,16 @@ refuses 2 "grail help: unexpected argument 'eval'; see grail --help" "$grail" he
 check "help in groups, with what is required"
 runs "$grail" compress --help
 groups=$(sed -n 's/^\([a-z ]*\):$/\1/p' stdout | paste -sd,)
-[[ $groups == "input,what to cut,how much,repair,healing,measurement,machine,output,help,examples" ]] || fail "groups $groups"
+[[ $groups == "input,what to cut,how much,effort and time,measurement,machine,output,help,examples" ]] || fail "groups $groups"
+says "  --help-all" stdout
+(($(wc -l <stdout) < 80)) || fail "the first page of help has $(wc -l <stdout) lines"
+for option in effort time; do
+    grep -qE "^  --$option [A-Z]+ " stdout || fail "--$option is not on the first page"
+done
+! grep -q "^  --ridge" stdout || fail "--ridge is on the first page"
+runs "$grail" compress --help-all
+groups=$(sed -n 's/^\([a-z ]*\):$/\1/p' stdout | paste -sd,)
+[[ $groups == "input,what to cut,how much,effort and time,repair,healing,measurement,machine,output,help,examples" ]] || fail "groups $groups"
 says "usage: grail compress MODEL --output DIR [options]" stdout
 grep -qE "^  --output DIR +\[required\] " stdout || fail "--output is not marked"
 (($(grep -cE "^  --[a-z-]+ [A-Z]+ +\[one required\] " stdout) == 7)) || fail "the limits are not marked"

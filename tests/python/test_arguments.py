@@ -20,7 +20,7 @@ def cut(calib: object, **given: Any) -> grail.Report:
 def test_the_options_of_the_program(program: Callable[..., str]) -> None:
     """Each is a keyword of the function, but for those of the terminal and of ranks. PyTorch is
     that of Python."""
-    left_out = {"help", "quiet", "json", "ranks", "comm", "tolerance", "output", "torch"}
+    left_out = {"help", "help_all", "quiet", "json", "ranks", "comm", "tolerance", "output", "torch"}
     left_out |= {"data", "tasks", "task_data", "limit", "per_document"}
     needed: dict[str, dict[str, Any]] = {
         "compress": {"sparsity": 0.5},
@@ -33,7 +33,7 @@ def test_the_options_of_the_program(program: Callable[..., str]) -> None:
         "verify": {},
     }
     for name, arguments in needed.items():
-        printed = re.findall(r"^  --([a-z-]+)", program(name, "--help"), re.MULTILINE)
+        printed = re.findall(r"^  --([a-z-]+)", program(name, "--help-all"), re.MULTILINE)
         for keyword in {word.replace("-", "_") for word in printed} - left_out:
             with pytest.raises((grail.GrailError, TypeError, OSError)) as caught:
                 getattr(grail, name)("none", "none", **{**arguments, keyword: object()})

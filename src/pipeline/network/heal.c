@@ -237,15 +237,32 @@ grail_status heal_blocks_after_walk(calibration_network *network)
 
 /* -- the network ------------------------------------------------------------------------------- */
 
-grail_status heal_network(calibration_network *network, const heal_memory *memory)
+/* Samples of its own, none of which judges, or those of the passes. */
+static grail_status choose_samples(const calibration_network *network, heal_setting *s)
+{
+    const calibration *own = network->request->healed;
+    if (own == NULL) {
+        return passes_trained_samples(&network->passes, &s->usable_count, &s->usable);
+    }
+    s->samples = own;
+    CHECK(memory_new_unset(&s->usable, (size_t)own->count, sizeof s->usable[0]));
+    for (s->usable_count = 0; s->usable_count < own->count; s->usable_count++) {
+        s->usable[s->usable_count] = s->usable_count;
+    }
+    return GRAIL_OK;
+}
+
+grail_status heal_network(calibration_network *network, const heal_memory *memory, double until)
 {
     grail_status status = GRAIL_OK;
     heal_setting setting = setting_of(network);
     CHECK(begin_anew(network));
-    const double begun = clock_seconds();
-    const double seconds = network->request->heal.chosen.time - network->healings.seconds;
-    TRY(passes_trained_samples(&network->passes, &setting.usable_count, &setting.usable));
-    TRY(heal_network_train(&setting, memory, begun, seconds));
+    const heal_limits limits = {.begun = clock_seconds(),
+                                .seconds =
+                                    network->request->heal.chosen.time - network->healings.seconds,
+                                .until = until};
+    TRY(choose_samples(network, &setting));
+    TRY(heal_network_train(&setting, memory, &limits));
     TRY(network_rewind(network));
 out:
     memory_free(setting.usable);

@@ -562,15 +562,16 @@ static grail_status drop(void *user)
     return tape_drop(t->tape);
 }
 
-grail_status heal_network_train(const heal_setting *s, const heal_memory *memory, double begun,
-                                double seconds)
+grail_status heal_network_train(const heal_setting *s, const heal_memory *memory,
+                                const heal_limits *limits)
 {
     grail_status status = GRAIL_OK;
     network_task t = {0};
     TRY(task_init(s, &t));
     t.training.rate = s->options->network_rate;
-    t.training.seconds = seconds;
-    t.training.begun = begun;
+    t.training.seconds = limits->seconds;
+    t.training.begun = limits->begun;
+    t.training.until = limits->until;
     t.training.memory = *memory;
     t.training.loss =
         (heal_loss){.prepare = prepare, .place = place, .run = run, .drop = drop, .user = &t};

@@ -5,9 +5,15 @@
 
 #include "pipeline/network/heal_training.h"
 
-/** Every parameter of the current network has its narrow shape. It lasts `seconds` at most, from
- * `begun` on. The network is never left worse on held-out samples than it was. */
-grail_status heal_network_train(const heal_setting *s, const heal_memory *memory, double begun,
-                                double seconds) GRAIL_MUST_CHECK;
+/** How long a training may last: `seconds` from `begun` on, and `until` that time of
+ * clock_seconds. */
+typedef struct heal_limits {
+    double begun, seconds, until;
+} heal_limits;
+
+/** Every parameter of the current network has its narrow shape. The network is never left worse on
+ * held-out samples than it was. */
+grail_status heal_network_train(const heal_setting *s, const heal_memory *memory,
+                                const heal_limits *limits) GRAIL_MUST_CHECK;
 
 #endif

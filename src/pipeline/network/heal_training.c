@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "exec/matrix_passing.h"
+#include "graph/operators.h"
 #include "pipeline/network/progress.h"
 #include "pipeline/request/dropped.h"
 
@@ -64,6 +65,25 @@ static int64_t step_samples(const heal_training *t)
     const heal_setting *s = t->setting;
     return heal_step_samples(s->options, s->current->graph->input_kind,
                              windows_mean_size(&s->samples->windows), t->seen_count);
+}
+
+/* That the steps of the training see, if none are left out; of images 0. */
+static double tokens_of(const heal_training *t)
+{
+    const double samples = (double)t->setting->options->chosen.steps * (double)step_samples(t);
+    return samples * (double)windows_mean_size(&t->setting->samples->windows);
+}
+
+/* A table of embeddings that is the head's matrix, too, has rows that few of the tokens move. */
+static void leave_tables(const heal_training *t, bool *trained)
+{
+    const graph *g = t->setting->current->graph;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (operator_of(n)->gathers && trained[n->weight]) {
+            trained[n->weight] = heal_trains_table(g->parameters[n->weight].shape[0], tokens_of(t));
+        }
+    }
 }
 
 batch_shape part_shape(const calibration *samples, const sample_part *part)
@@ -162,11 +182,13 @@ grail_status heal_training_init(const heal_setting *s, int block, int last_block
     grail_status status = GRAIL_OK;
     const network_run *current = s->current;
     bool *trained = NULL;
-    *t = (heal_training){.setting = s, .block = block, .last_block = last_block};
+    *t = (heal_training){
+        .setting = s, .block = block, .last_block = last_block, .until = (double)INFINITY};
     TRY(find_samples(s, false, &t->seen_count, &t->seen));
     TRY(find_samples(s, true, &t->held_count, &t->held));
     TRY(choose_shown(t));
     TRY(mark_trained(current->graph, s->sites, s->plan, begin, end, &trained));
+    leave_tables(t, trained);
     TRY(optimizer_create(current->graph, current->parameters, trained, &t->optimizer));
     choose_parts(t);
 out:
@@ -381,6 +403,11 @@ static double elapsed(const heal_training *t)
     return clock_seconds() - t->begun;
 }
 
+static bool is_limited(const heal_training *t)
+{
+    return isfinite(t->seconds) || isfinite(t->until);
+}
+
 /* By the clock of rank 0, for what all ranks decide alike. */
 static grail_status elapsed_of_all(const heal_training *t, double *seconds)
 {
@@ -388,13 +415,21 @@ static grail_status elapsed_of_all(const heal_training *t, double *seconds)
     return comm_broadcast(t->setting->comm, 0, seconds, sizeof *seconds);
 }
 
+/* What is left of the time, of which `earlier` seconds were spent before this run went on. */
+static grail_status left_of_all(const heal_training *t, double earlier, double *seconds)
+{
+    *seconds = fmin(t->seconds - earlier - elapsed(t), t->until - clock_seconds());
+    return is_limited(t) ? comm_broadcast(t->setting->comm, 0, seconds, sizeof *seconds) : GRAIL_OK;
+}
+
 /* What is left of the steps at the pace of those taken, or of the time, whichever is less. */
 static double seconds_left(const heal_training *t, const training_state *state)
 {
     const double steps = (double)(t->setting->options->chosen.steps - state->steps);
-    return state->steps == 0 ? (double)NAN
-                             : fmax(0.0, fmin(state->seconds / (double)state->steps * steps,
-                                              t->seconds - elapsed(t)));
+    return state->steps == 0
+               ? (double)NAN
+               : fmax(0.0, fmin(state->seconds / (double)state->steps * steps,
+                                fmin(t->seconds - elapsed(t), t->until - clock_seconds())));
 }
 
 /* How often the blocks of this training fit into those behind them. */
@@ -481,7 +516,7 @@ static training_options options_of(const heal_training *t)
 {
     return (training_options){
         .chosen = &t->setting->options->chosen,
-        .rate = t->rate,
+        .rate = t->block < 0 ? heal_rate_of_network(t->setting->options, tokens_of(t)) : t->rate,
         .batch = step_samples(t),
         .seed = t->setting->plan->seed + (t->block < 0 ? 0 : (uint64_t)t->block),
         .samples = t->seen,
@@ -510,8 +545,9 @@ static grail_status make_agenda(heal_training *t, agenda *out)
     double before = 0.0;
     double now = 0.0;
     double loss = 0.0;
+    double left = 0.0;
     *out = (agenda){.trains = true, .shows = true};
-    if (!isfinite(t->seconds)) {
+    if (!is_limited(t)) {
         return GRAIL_OK;
     }
     CHECK(elapsed_of_all(t, &before));
@@ -520,7 +556,7 @@ static grail_status make_agenda(heal_training *t, agenda *out)
     const double each = (now - before) / (double)count;
     const double judgement = each * (double)t->held_count;
     const double step = training_step_expected(each, step_samples(t));
-    const double left = t->seconds - now;
+    CHECK(left_of_all(t, 0.0, &left));
     out->trains = left >= 2.0 * judgement + step;
     out->shows = left >= 16.0 * 2.0 * judgement;
     return GRAIL_OK;
@@ -531,6 +567,7 @@ static grail_status train(heal_training *t, bool shows, training_state *state, d
 {
     double before = 0.0;
     double now = 0.0;
+    double left = 0.0;
     const training_task task = {
         .add_gradients = add_gradients, .judge = judge, .tell = tell, .user = t};
     CHECK(elapsed_of_all(t, &before));
@@ -539,7 +576,9 @@ static grail_status train(heal_training *t, bool shows, training_state *state, d
     }
     CHECK(elapsed_of_all(t, &now));
     training_options options = options_of(t);
-    options.seconds = t->seconds - now - (now - before); /* the loss at the end takes as long */
+    CHECK(left_of_all(t, state->seconds, &left));
+    options.seconds =
+        state->seconds + left - (now - before); /* the loss at the end takes as long */
     CHECK(training_run(&options, &task, t->optimizer, state));
     *seen_after = state->seen_before;
     if (shows && state->best_step > 0) {
@@ -636,8 +675,11 @@ grail_status heal_training_run(heal_training *t)
 grail_status heal_training_skip(const heal_setting *s, int block, int last_block, int stop)
 {
     const double unknown = (double)NAN;
-    const heal_training none = {
-        .setting = s, .block = block, .last_block = last_block, .region = stop};
+    const heal_training none = {.setting = s,
+                                .block = block,
+                                .last_block = last_block,
+                                .region = stop,
+                                .until = (double)INFINITY};
     const training_state state = {.held_before = unknown, .held_best = unknown};
     grail_healing made = so_far(&none, &state);
     return conclude(s, &made);

@@ -90,6 +90,7 @@ typedef struct heal_training {
     double rate;
     double seconds; /* from `begun` on, when its set-up did */
     double begun;
+    double until; /* by clock_seconds, when the training has to be over; or infinity */
     /* More samples to be seen lower the loss of new samples more than a sharper judgement does, so
      * only a sixteenth of the windows or an eighth of the images is held out, at least 8 or 16
      * where that is no more than a quarter. They are the first ones of the batches that the fit

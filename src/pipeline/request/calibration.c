@@ -367,9 +367,9 @@ static grail_status read_images(const grail_model *model, const grail_compress_o
     TRY(choose_split(&source));
     TRY(grail_images_open(model, &source, &set));
     const int64_t available = image_set_count(set);
-    const int64_t usual = usual_samples(model->graph, 1);
+    const int64_t usual = o->read.samples < 0 ? -o->read.samples : usual_samples(model->graph, 1);
     const int64_t most = available < usual ? available : usual;
-    c->count = o->read.samples == 0 ? most : o->read.samples;
+    c->count = o->read.samples <= 0 ? most : o->read.samples;
     if (c->count < 1 || c->count > available) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' has %lld images, but %lld samples were requested",
              image_source_place(&source), (long long)available, (long long)c->count);

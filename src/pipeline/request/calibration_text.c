@@ -105,17 +105,19 @@ grail_status text_parts_key(const grail_read_options *o, json_t *key)
 
 /* -- how many windows -------------------------------------------------------------------------- */
 
-/* As many as were asked for, else the usual number, or what the scarcest text allows. */
+/* As many as were asked for, else the usual number (or that below 0, without its sign), or what
+ * the scarcest text allows. */
 static int64_t total_of(const grail_model *model, const grail_read_options *o, const text_parts *p)
 {
     const text_part *first = &p->items[0];
-    int64_t most = usual_samples(
-        model->graph, first->is_drawn ? first->windows.length : windows_mean_size(&first->windows));
+    const int64_t length =
+        first->is_drawn ? first->windows.length : windows_mean_size(&first->windows);
+    int64_t most = o->samples < 0 ? -o->samples : usual_samples(model->graph, length);
     for (int i = 0; i < p->count; i++) {
         const double allows = (double)p->items[i].available / p->items[i].share;
         most = !p->items[i].is_drawn && allows < (double)most ? (int64_t)(allows + rounding) : most;
     }
-    return o->samples == 0 ? most : o->samples;
+    return o->samples <= 0 ? most : o->samples;
 }
 
 /* The whole part of each share; what is left goes one by one to the largest remainders, of equal

@@ -19,7 +19,7 @@ const char *const rounded_type_names[] = {"none", "w4a16", "w8a16", "q8_0", "q6_
 #define SPARSITY(member, text)                                                                     \
     {FIELD(amount.member), .type = GRAIL_OPTION_SPARSITY, .subject = GRAIL_SUBJECT_AMOUNT,         \
      .what = "sparsity", .below = 1.0, .decides = 1, .argument = "R", .help = (text)}
-#define NO_HEALING .only_with = "heal", .never_with = "heal=none"
+#define NO_HEALING .only_with = "heal effort=best time", .never_with = "heal=none"
 
 /* In the order of --help within a subject; what chooses values of others stands before them. */
 static const grail_option fields[] = {
@@ -139,6 +139,12 @@ static const grail_option fields[] = {
      .what = "the number of samples of a step of healing", .zero_is_usual = 1, .decides = 1,
      .key = "heal_batch", .name = "heal-batch", .argument = "N", NO_HEALING,
      .help = "windows or images of each step (64 images, or windows of 2048 tokens together)"},
+    {FIELD(heal.own_samples), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
+     .what = "the number of samples of healing", .zero_is_usual = 1, .decides = 1,
+     .key = "heal_samples", .name = "heal-samples", .argument = "N",
+     .only_with = "heal=model heal=block,model teacher effort=best time", .never_with = "heal=none heal=block",
+     .help = "windows or images that the network is healed on, where that are not the calibration "
+             "samples (those)"},
     {FIELD(heal.group), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the number of blocks that are healed together", .zero_is_usual = 1, .decides = 1,
      .key = "heal_group", .name = "heal-group", .argument = "N",
@@ -148,8 +154,9 @@ static const grail_option fields[] = {
      .what = "the rate of healing", .below = 1.0, .zero_is_usual = 1, .decides = 1,
      .key = "heal_rate", .name = "heal-rate", .argument = "R", NO_HEALING,
      .help = "largest step, as a share of each matrix's root mean square (0.06 for blocks; for "
-             "the network 0.02 with text, 0.005 with images; with text less where tokens have "
-             "more than 160 or 64 features)"},
+             "the network 0.005 with images, and with text 0.02 for 327,680 tokens, more or less by "
+             "the root of their number; with text less where tokens have more than 160 or 64 "
+             "features)"},
     {FIELD(heal.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_HEAL,
      .what = "the time for healing in seconds", .zero_is_usual = 1, .decides = 1,
      .name = "heal-time", .argument = "TIME", NO_HEALING,
@@ -170,6 +177,8 @@ static const grail_option fields[] = {
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
              "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "
              "faster here (auto)"},
+    {FIELD(run.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_RUN,
+     .what = "the time of the run in seconds", .zero_is_usual = 1},
     {FIELD(run.scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
      .argument = "DIR", .unrecorded = 1,
      .help = "keep large matrices in files there instead of in memory"},

@@ -1,6 +1,7 @@
 #include "pipeline/request/request.h"
 
 #include "arch/model_text.h"
+#include "base/clock.h"
 #include "base/option_values.h"
 #include "base/record.h"
 #include "format/images/image_set.h"
@@ -11,6 +12,7 @@
 #include "pipeline/request/regions.h"
 #include "pipeline/request/teacher.h"
 
+#include <math.h>
 #include <string.h>
 
 const site *site_at(const compression_request *request, int index)
@@ -107,6 +109,17 @@ static grail_status read_samples(const grail_compress_options *options, bool alw
         CHECK(calibration_empty(request->model, s, &request->samples));
     }
     return session_note(request->session, request->samples);
+}
+
+/* A session keeps one set, so that of the statistics is read again for the next run. */
+static grail_status read_healed(const grail_compress_options *options, compression_request *request)
+{
+    grail_compress_options healed = *options;
+    healed.read.samples = -options->heal.own_samples;
+    return options->heal.own_samples > 0 && request->samples->count > 0 && request->heal.network &&
+                   will_heal(request) && options->output.dry_run == 0
+               ? session_calibration(request->session, &healed, NULL, &request->healed)
+               : GRAIL_OK;
 }
 
 static grail_status open_statistics(const grail_compress_options *options,
@@ -256,6 +269,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->judges = purpose.judges;
     r->is_file = purpose.is_file;
     r->comm = options->run.comm;
+    r->deadline = options->run.time > 0.0 ? clock_seconds() + options->run.time : (double)INFINITY;
     CHECK(use_session(options, r));
     CHECK(open_backend(options, r));
     CHECK(option_about("cut.statistics", open_statistics(options, r)));
@@ -273,6 +287,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     const bool rounds = r->rounded.name != NULL;
     r->drifts_by_rounding = rounds && !anything_is_cut(&r->plan);
     CHECK(read_samples(options, purpose.reads_samples || rounds, r));
+    CHECK(option_about("heal.own_samples", read_healed(options, r)));
     if (r->teacher != NULL) {
         CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }
@@ -294,6 +309,7 @@ void request_close(compression_request *request)
         return;
     }
     calibration_release(request->samples);
+    calibration_release(request->healed);
     network_statistics_close(request->statistics);
     rounded_types_fini(&request->rounded);
     narrowed_fini(&request->narrowed);

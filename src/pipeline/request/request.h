@@ -36,6 +36,8 @@ typedef struct compression_request {
     const grail_comm *comm;         /* borrowed; NULL: one rank */
     backend *backend;               /* of the session */
     calibration *samples;           /* held; without samples if nothing needs data */
+    calibration *healed;            /* held: what the network is healed on instead; or NULL */
+    double deadline;                /* of all, by clock_seconds; or infinity */
     network_statistics *statistics; /* of the dense network, instead of a pass; owned, or NULL */
     bool judges;                    /* see request_purpose */
     bool

@@ -3,9 +3,25 @@
 
 #include <grail/machine.h>
 
-/* A machine on which an operation in f32 takes a nanosecond, and one in f64 two. */
-static const grail_machine slow = {
-    .sgemm_gflops = 1.0, .dgemm_gflops = 0.5, .bf16_gflops = 2.0, .memory_available = 1 << 30};
+/* An operation in f32 takes a nanosecond, and one in f64 two; values and weights take nothing. */
+static const grail_rates slow = {.products = 1e-9,
+                                 .attention = 1e-9,
+                                 .statistics = 1e-9,
+                                 .selection = 2e-9,
+                                 .fits = 2e-9,
+                                 .healing = 1.0};
+
+static double seconds_of(const grail_compress_options *options, const grail_rates *rates)
+{
+    grail_compression *c = NULL;
+    grail_forecast f = {0};
+    grail_compress_options dry = *options;
+    dry.output.dry_run = 1;
+    assert_ok(grail_compression_open(&dry, &c));
+    assert_ok(grail_compression_forecast_at(c, &dry, rates, &f));
+    grail_compression_close(c);
+    return f.seconds;
+}
 
 static grail_forecast forecast_of(const grail_compress_options *options)
 {
@@ -14,7 +30,7 @@ static grail_forecast forecast_of(const grail_compress_options *options)
     grail_compress_options dry = *options;
     dry.output.dry_run = 1;
     assert_ok(grail_compression_open(&dry, &c));
-    assert_ok(grail_compression_forecast(c, &dry, &slow, &f));
+    assert_ok(grail_compression_forecast_at(c, &dry, &slow, &f));
     grail_compression_close(c);
     return f;
 }
@@ -37,7 +53,7 @@ LAB_TEST(a_run_without_data_takes_no_time)
     assert_true(f.bytes > 0);
 }
 
-/* One pass: 2 operations for each multiply-accumulate of each token, at 0.8 of the rate. */
+/* One pass: 2 operations for each multiply-accumulate of each token. */
 LAB_TEST(a_plain_cut_by_activations_takes_one_pass)
 {
     grail_model *model = NULL;
@@ -47,10 +63,29 @@ LAB_TEST(a_plain_cut_by_activations_takes_one_pass)
     grail_model_close(model);
     grail_compress_options o = options_of(l, "wanda", "none");
     o.read.text.context = 32;
-    const grail_forecast f = forecast_of(&o);
+    const grail_rates products = {.products = 1e-9};
     const double pass = 2.0 * (double)facts.macs_per_token * 8.0 * 32.0;
-    assert_near(f.seconds / (1e-9 * pass / 0.8), 1.0, 1e-9);
-    assert_int_equal(f.samples, 8);
+    assert_near(seconds_of(&o, &products) / (1e-9 * pass), 1.0, 1e-9);
+    assert_int_equal(forecast_of(&o).samples, 8);
+}
+
+/* Attention reads windows that are twice as long for twice as many queries; other nodes, and the
+ * weights, which are loaded once, do not. */
+LAB_TEST(each_kind_of_work_is_counted)
+{
+    const grail_rates attention = {.attention = 1.0};
+    const grail_rates values = {.elementwise = 1.0};
+    const grail_rates weights = {.weights = 1.0};
+    grail_compress_options o = options_of(l, "wanda", "none");
+    const grail_rates *const rates[] = {&attention, &values, &weights};
+    const double expected[] = {4.0, 2.0, 1.0};
+    for (int i = 0; i < 3; i++) {
+        o.read.text.context = 16;
+        const double half = seconds_of(&o, rates[i]);
+        o.read.text.context = 32;
+        assert_true(half > 0.0);
+        assert_near(seconds_of(&o, rates[i]) / (half * expected[i]), 1.0, 1e-9);
+    }
 }
 
 LAB_TEST(more_samples_and_more_repair_take_longer)

@@ -37,14 +37,30 @@ TEST(rates_of_text_fall_with_the_width)
     const heal_options narrow = read(INPUT_TOKENS, 8, 0.0);
     assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.02);
     const heal_options demonstration = read(INPUT_TOKENS, 160, 0.0);
-    assert_true(demonstration.block_rate == 0.06 && demonstration.network_rate < 0.0051);
+    assert_true(demonstration.block_rate == 0.06 && demonstration.network_rate < 0.0059);
     static const int64_t widths[] = {161, 576, 4096};
     for (int i = 0; i < 3; i++) {
         const heal_options wide = read(INPUT_TOKENS, widths[i], 0.0);
         const double width = (double)widths[i];
         assert_near(wide.block_rate, 0.06 * pow(160.0 / width, 1.5), 1e-12);
-        assert_near(wide.network_rate, 0.02 * pow(64.0 / width, 1.5), 1e-12);
+        assert_near(wide.network_rate, 0.02 * pow(64.0 / width, 4.0 / 3.0), 1e-12);
     }
+}
+
+/* By the root of the tokens, between half and two and a half; not one that is given, nor that of
+ * images. */
+TEST(the_rate_of_a_network_grows_with_the_tokens)
+{
+    const heal_options usual = read(INPUT_TOKENS, 64, 0.0);
+    assert_near(heal_rate_of_network(&usual, 327680.0), 0.02, 1e-15);
+    assert_near(heal_rate_of_network(&usual, 4.0 * 327680.0), 0.04, 1e-15);
+    assert_near(heal_rate_of_network(&usual, 1.0), 0.01, 1e-15);
+    assert_near(heal_rate_of_network(&usual, 1e9), 0.05, 1e-15);
+    const heal_options given = read(INPUT_TOKENS, 64, 0.1);
+    const heal_options images = read(INPUT_IMAGES, 0, 0.0);
+    assert_near(heal_rate_of_network(&given, 1e9), 0.1, 1e-15);
+    assert_near(heal_rate_of_network(&images, 0.0), 0.005, 1e-15);
+    assert_true(heal_trains_table(512, 32768.0) && !heal_trains_table(513, 32768.0));
 }
 
 TEST(rates_of_images_do_not)

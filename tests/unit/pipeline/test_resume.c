@@ -265,9 +265,9 @@ static void choose_words(grail_compress_options *options)
 /* What leads to the same bytes. */
 static bool may_change(const grail_option *o)
 {
-    static const char *const fields[] = {
-        "run.memory",    "run.scratch", "run.profile", "output.resume", "output.keep_non_finite",
-        "output.dry_run"};
+    static const char *const fields[] = {"run.memory",    "run.scratch",   "run.profile",
+                                         "run.time",      "output.resume", "output.keep_non_finite",
+                                         "output.dry_run"};
     bool found = o->type == GRAIL_OPTION_ROOM;
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         found = found || strcmp(o->field, fields[i]) == 0;

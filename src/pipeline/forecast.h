@@ -1,0 +1,27 @@
+/* The work of a run, counted before it runs. */
+#ifndef GRAIL_PIPELINE_FORECAST_H
+#define GRAIL_PIPELINE_FORECAST_H
+
+#include "pipeline/compression.h"
+
+/** By the kinds of a profile: products, attention, statistics, selection and fits in operations, of
+ * other nodes the values that they make, of weights those that are loaded. */
+typedef struct run_work {
+    double closed[PROFILE_KINDS];
+    double healing[PROFILE_KINDS]; /* of all trainings */
+    double sample[PROFILE_KINDS];  /* of one, through the dense network */
+    bool uses_data;                /* the closed form reads samples */
+    int64_t samples;
+    double tokens_of_sample; /* 1: images */
+    double bytes;            /* of memory */
+} run_work;
+
+/** For the samples of an open run, or where it has none the number that `options` ask for; of the
+ * closed form up to the end of block `end` alone, block_count for all. */
+grail_status run_work_count(const grail_compression *c, const grail_compress_options *options,
+                            int end, run_work *out) GRAIL_MUST_CHECK;
+
+/** What work[PROFILE_KINDS] takes at these rates. */
+double run_work_seconds(const double *work, const grail_rates *rates);
+
+#endif

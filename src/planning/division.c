@@ -1,0 +1,65 @@
+#include "planning/division.h"
+
+#include <math.h>
+
+/* Shares of the time, for the closed form that healing follows, and for one that nothing follows:
+ * it cannot be stopped, so it keeps a sixth for what its forecast misses. */
+static const double share_before_healing = 0.4;
+static const double share_before_widths = 0.5;
+static const double share_at_end = 5.0 / 6.0;
+/* A share of what the closed form leaves, for widths that healing follows. */
+static const double share_of_widths = 0.4;
+
+static double cost_of(sample_cost c, int64_t samples)
+{
+    return c.fixed + c.each * (double)samples;
+}
+
+static int64_t samples_for(sample_cost c, const division_costs *costs, double seconds)
+{
+    const double fit = floor((seconds - c.fixed) / c.each);
+    return fit < (double)costs->least  ? costs->least
+           : fit < (double)costs->most ? (int64_t)fit
+                                       : costs->most;
+}
+
+static grail_status choose_samples(const division_costs *costs, division *out, double *least_time)
+{
+    const double most = share_at_end * costs->time;
+    const double full = cost_of(costs->closed, costs->least);
+    const double quick = costs->may_be_quick ? cost_of(costs->quick, costs->least) : full;
+    *least_time = fmin(full, quick) / share_at_end;
+    if (!(fmin(full, quick) <= most)) {
+        return error_set(GRAIL_ERROR_ARGUMENT, "the time does not suffice for the closed form");
+    }
+    out->is_quick = full > most;
+    const sample_cost chosen = out->is_quick ? costs->quick : costs->closed;
+    const double share = costs->heals                          ? share_before_healing
+                         : costs->has_widths && !out->is_quick ? share_before_widths
+                                                               : share_at_end;
+    out->samples = samples_for(chosen, costs, share * costs->time);
+    out->closed = cost_of(chosen, out->samples);
+    return GRAIL_OK;
+}
+
+grail_status division_make(const division_costs *costs, division *out, double *least_time)
+{
+    *out = (division){0};
+    CHECK(choose_samples(costs, out, least_time));
+    const double left = costs->time - out->closed;
+    const double widths = cost_of(costs->widths, out->samples);
+    const double may_take =
+        costs->heals ? share_of_widths * left : share_at_end * costs->time - out->closed;
+    if (costs->has_widths && !out->is_quick && widths <= may_take) {
+        out->widths = widths;
+    }
+    const double rest = left - out->widths;
+    if (costs->heals && !(rest >= costs->least_tokens * costs->token)) {
+        division_costs without = *costs;
+        without.heals = false;
+        return division_make(&without, out, least_time);
+    }
+    out->healing = costs->heals ? rest : 0.0;
+    out->tokens = costs->heals ? rest / costs->token : 0.0;
+    return GRAIL_OK;
+}

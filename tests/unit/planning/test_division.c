@@ -1,0 +1,116 @@
+/* How a time is divided: by hand, on made-up costs. */
+#include "planning/division.h"
+
+#include "support/support.h"
+
+#include <math.h>
+
+/* A closed form of 10 s and 1 s a sample, quicker 2 s and 0.25 s, widths 5 s and 0.5 s, and healing
+ * of a thousand tokens a second. */
+static division_costs costs_for(double time)
+{
+    return (division_costs){.time = time,
+                            .closed = {10.0, 1.0},
+                            .quick = {2.0, 0.25},
+                            .may_be_quick = true,
+                            .widths = {5.0, 0.5},
+                            .has_widths = true,
+                            .token = 1e-3,
+                            .least_tokens = 20000.0,
+                            .heals = true,
+                            .least = 8,
+                            .most = 128};
+}
+
+static division divided(const division_costs *costs)
+{
+    division d = {0};
+    double least = 0.0;
+    assert_ok(division_make(costs, &d, &least));
+    return d;
+}
+
+TEST(a_long_time_has_all_samples_and_heals_with_the_rest)
+{
+    const division_costs costs = costs_for(1000.0);
+    const division d = divided(&costs);
+    assert_true(!d.is_quick);
+    assert_int_equal(d.samples, 128);
+    assert_near(d.closed, 138.0, 1e-12);
+    assert_near(d.widths, 69.0, 1e-12);
+    assert_near(d.healing, 1000.0 - 138.0 - 69.0, 1e-12);
+    assert_near(d.tokens, 793e3, 1e-6);
+}
+
+TEST(a_shorter_one_has_fewer_samples)
+{
+    const division_costs costs = costs_for(100.0);
+    const division d = divided(&costs);
+    assert_int_equal(d.samples, 30); /* 0.4 of the time, less 10 s */
+    assert_near(d.widths, 20.0, 1e-12);
+    assert_near(d.healing, 40.0, 1e-12);
+}
+
+TEST(widths_give_way_to_healing)
+{
+    division_costs costs = costs_for(100.0);
+    costs.widths.fixed = 10.0; /* 25 s where 0.4 of 60 s are left for them */
+    const division d = divided(&costs);
+    assert_true(d.widths == 0.0);
+    assert_near(d.healing, 60.0, 1e-12);
+}
+
+/* What would go to a healing too short to be worth it goes to samples and widths. */
+TEST(without_time_to_heal_it_is_divided_among_the_others)
+{
+    division_costs costs = costs_for(100.0);
+    costs.least_tokens = 1e6;
+    const division d = divided(&costs);
+    assert_true(d.healing == 0.0 && d.tokens == 0.0);
+    assert_int_equal(d.samples, 40); /* half of the time, less 10 s */
+    assert_near(d.widths, 25.0, 1e-12);
+    costs.has_widths = false;
+    assert_int_equal(divided(&costs).samples, 73); /* five sixths */
+}
+
+TEST(the_quick_form_takes_the_place_of_one_that_does_not_fit)
+{
+    const division_costs costs = costs_for(12.0);
+    const division d = divided(&costs);
+    assert_true(d.is_quick && d.widths == 0.0 && d.healing == 0.0);
+    assert_int_equal(d.samples, 32); /* five sixths of the time, less 2 s */
+}
+
+TEST(no_part_exceeds_the_time)
+{
+    for (double time = 5.0; time < 2000.0; time *= 1.07) {
+        for (int kind = 0; kind < 8; kind++) {
+            division_costs costs = costs_for(time);
+            costs.heals = (kind & 1) != 0;
+            costs.has_widths = (kind & 2) != 0;
+            costs.least_tokens = (kind & 4) != 0 ? 1e3 : 1e5;
+            const division d = divided(&costs);
+            assert_true(d.closed + d.widths + d.healing <= time * (1.0 + 1e-12));
+            assert_true(d.samples >= costs.least && d.samples <= costs.most);
+            assert_true(d.healing > 0.0 || d.closed + d.widths <= time * 5.0 / 6.0 + 1e-9);
+        }
+    }
+}
+
+TEST(the_least_time_is_told_and_suffices)
+{
+    division d = {0};
+    double least = 0.0;
+    for (int quick = 0; quick < 2; quick++) {
+        division_costs costs = costs_for(1.0);
+        costs.may_be_quick = quick != 0;
+        assert_int_equal(division_make(&costs, &d, &least), GRAIL_ERROR_ARGUMENT);
+        assert_near(least, (quick != 0 ? 4.0 : 18.0) * 6.0 / 5.0, 1e-9);
+        costs.time = least * (1.0 + 1e-9);
+        assert_int_equal(divided(&costs).samples, costs.least);
+        costs.time = least * (1.0 - 1e-6);
+        assert_int_equal(division_make(&costs, &d, &least), GRAIL_ERROR_ARGUMENT);
+    }
+    division_costs costs = costs_for((double)NAN);
+    assert_int_equal(division_make(&costs, &d, &least), GRAIL_ERROR_ARGUMENT);
+}

@@ -1,0 +1,220 @@
+/* What efforts and times choose, on a clock that goes on by a little whenever it is asked. */
+#include "plans.h"
+
+#include "../pipeline/vision_lab.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+
+#include <grail/schedule.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double tick = 1e-3;
+static double now;
+
+static double ticking(void)
+{
+    now += tick;
+    return now;
+}
+
+/* Options with the session of a golden decoder, and a limit. */
+typedef struct asking {
+    lab l;
+    grail_plan_options options;
+    grail_effort_options effort;
+} asking;
+
+static void asking_open(asking *a)
+{
+    lab_open(&a->l);
+    grail_plan_options_init(&a->options);
+    grail_effort_options_init(&a->effort);
+    a->options.compress = lab_options(&a->l, lab_golden("llama3"), lab_path(&a->l, "out"));
+    a->options.compress.cut.selector = "obs";
+    a->options.compress.fit = (grail_fit_options){.compensate = "full"};
+    a->options.compress.read.text.context = LAB_LENGTH;
+    a->options.ratio = 0.8;
+    a->options.kinds = "ffn,heads";
+    assert_ok(grail_session_open(a->options.compress.read.model, NULL,
+                                 &a->options.compress.read.session));
+    now = 0.0;
+    clock_replace(ticking);
+}
+
+static void asking_close(asking *a)
+{
+    clock_replace(NULL);
+    grail_session_close(a->options.compress.read.session);
+    lab_close(&a->l);
+}
+
+#define ASKING_TEST(name) TEST_OF(asking, a, asking_open, asking_close, name)
+
+static grail_schedule *scheduled(asking *a, grail_schedule_subject subject, const char *given)
+{
+    grail_schedule *s = NULL;
+    assert_ok(grail_schedule_make(&a->effort, subject, given, &a->options, &s));
+    return s;
+}
+
+static void assert_chosen(asking *a, const char *given, const char *rule, const char *budget,
+                          const char *heal, int64_t samples)
+{
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, given);
+    const grail_compress_options *o = &a->options.compress;
+    assert_string_equal(o->cut.selector, rule);
+    assert_string_equal(o->fit.compensate, strcmp(rule, "wanda") == 0 ? "grail" : "full");
+    assert_string_equal(a->options.budget, budget);
+    assert_string_equal(o->heal.what == NULL ? "none" : o->heal.what, heal);
+    assert_int_equal(o->read.samples, samples);
+    assert_true(grail_schedule_left(s) == 0.0);
+    assert_true(strstr(grail_schedule_facts_get(s).choices, rule) != NULL);
+    grail_schedule_free(s);
+}
+
+ASKING_TEST(an_effort_chooses_repair_widths_and_healing)
+{
+    a->effort.effort = "quick";
+    assert_chosen(a, NULL, "wanda", "uniform", "none", LAB_SAMPLES);
+    a->options.compress.read.samples = 0;
+    a->effort.effort = "usual";
+    assert_chosen(a, NULL, "obs", "divergence", "none", 0);
+    a->effort.effort = "best";
+    assert_chosen(a, NULL, "obs", "divergence", "model", 0);
+    const grail_heal_options *h = &a->options.compress.heal;
+    assert_int_equal(h->batch, 64); /* windows of 32 tokens; 4,096 tokens would be 128 */
+    assert_int_equal(h->steps, 300000 / 64 / 32);
+    assert_true(h->own_samples > h->steps * h->batch);
+}
+
+ASKING_TEST(what_is_given_goes_before_an_effort)
+{
+    a->effort.effort = "quick";
+    a->options.budget = "error";
+    a->options.compress.read.samples = 5;
+    a->options.compress.heal.what = "block";
+    assert_chosen(a, "cut.selector read.samples budget heal.what", "obs", "error", "block", 5);
+    a->effort.effort = "best";
+    a->options.compress.heal.steps = 7;
+    grail_schedule_free(scheduled(a, GRAIL_SCHEDULE_LIMITED, "heal.steps"));
+    assert_int_equal(a->options.compress.heal.steps, 7);
+}
+
+ASKING_TEST(nothing_is_chosen_without_either)
+{
+    const grail_plan_options before = a->options;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_memory_equal(&a->options, &before, sizeof before);
+    assert_string_equal(grail_schedule_facts_get(s).effort, "");
+    assert_int_equal(grail_schedule_phase_at(s, 0, &(grail_schedule_phase){0}), 0);
+    grail_schedule_free(s);
+}
+
+/* The parts that are told of are those that the options were set to. */
+ASKING_TEST(a_time_is_divided)
+{
+    grail_schedule_phase p = {0};
+    double sum = 0.0;
+    a->effort.time_limit = 1000.0;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    const grail_schedule_facts f = grail_schedule_facts_get(s);
+    assert_string_equal(f.effort, "best");
+    assert_true(f.measured > 0.0 && f.measured < 100.0);
+    for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
+        sum += p.seconds;
+    }
+    assert_string_equal(p.name, "healing");
+    assert_true(p.seconds > 0.0 && p.steps == a->options.compress.heal.steps);
+    assert_int_equal(p.tokens, p.steps * p.step_samples * LAB_LENGTH);
+    assert_true(sum + f.measured <= 1000.0 && f.expected <= 1000.0 && f.expected > 900.0);
+    assert_true(grail_schedule_left(s) > 0.0 && grail_schedule_left(s) < 1000.0 - f.measured);
+    now += 2000.0;
+    assert_true(grail_schedule_left(s) > 0.0 && grail_schedule_left(s) < 0.1);
+    grail_schedule_free(s);
+}
+
+/* Every kind of work of a run, on a part of it. */
+ASKING_TEST(rates_are_measured)
+{
+    grail_rates r = {0};
+    grail_compress_options o = a->options.compress;
+    o.heal.what = "model";
+    o.output.path = NULL;
+    assert_ok(grail_rates_measure(&o, &r));
+    assert_true(r.products > 0.0 && r.attention > 0.0 && r.elementwise > 0.0 && r.fits > 0.0 &&
+                r.statistics > 0.0 && r.selection > 0.0 && r.weights > 0.0 && r.healing > 0.0);
+}
+
+ASKING_TEST(a_time_too_short_says_the_least)
+{
+    grail_schedule *s = NULL;
+    a->effort.time_limit = 0.01;
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_RUN, NULL, &a->options, &s),
+                 GRAIL_ERROR_ARGUMENT, "the least is about");
+    assert_true(!file_exists(lab_path(&a->l, "out.schedule")));
+}
+
+ASKING_TEST(times_that_are_none_are_refused)
+{
+    static const double bad[] = {-1.0, 1e12, (double)NAN, (double)INFINITY};
+    grail_schedule *s = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        a->effort.time_limit = bad[i];
+        assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_RUN, NULL, &a->options, &s),
+                     GRAIL_ERROR_ARGUMENT, "the time in seconds");
+    }
+    a->effort.time_limit = 0.0;
+    a->effort.effort = "most";
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_RUN, NULL, &a->options, &s),
+                 GRAIL_ERROR_ARGUMENT, "effort");
+}
+
+/* An interrupted run goes on with what it had chosen, whatever the time is now. */
+ASKING_TEST(a_run_that_resumes_keeps_what_was_chosen)
+{
+    grail_schedule *s = NULL;
+    const grail_plan_options asked = a->options;
+    a->effort.time_limit = 500.0;
+    s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    const grail_plan_options chosen = a->options;
+    const int64_t steps = chosen.compress.heal.steps;
+    assert_true(grail_schedule_plan(s) == NULL);
+    assert_ok(grail_schedule_keep_plan(s, "{\"a\": 1}"));
+    grail_schedule_free(s);
+    a->options = asked;
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_LIMITED, NULL, &a->options, &s),
+                 GRAIL_ERROR_EXISTS, "interrupted run");
+    a->options.compress.output.resume = 1;
+    a->effort.time_limit = 50.0;
+    s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_int_equal(grail_schedule_facts_get(s).resumed, 1);
+    assert_int_equal(a->options.compress.heal.steps, steps);
+    assert_int_equal(a->options.compress.heal.batch, chosen.compress.heal.batch);
+    assert_int_equal(a->options.compress.read.samples, chosen.compress.read.samples);
+    assert_string_equal(grail_schedule_plan(s), "{\"a\": 1}");
+    assert_true(grail_schedule_left(s) > 40.0 && grail_schedule_left(s) < 50.0);
+    assert_ok(grail_schedule_finish(s));
+    assert_true(!file_exists(lab_path(&a->l, "out.schedule")));
+    grail_schedule_free(s);
+}
+
+ASKING_TEST(what_another_run_has_chosen_is_refused)
+{
+    a->effort.time_limit = 500.0;
+    grail_schedule_free(scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL));
+    grail_schedule *s = NULL;
+    a->options.compress.output.resume = 1;
+    a->options.ratio = 0.7;
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_LIMITED, NULL, &a->options, &s),
+                 GRAIL_ERROR_ARGUMENT, "another run");
+    FILE *file = fopen(lab_path(&a->l, "out.schedule"), "w");
+    assert_non_null(file);
+    assert_true(fputs("{\"grail_schedule\": 1", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_LIMITED, NULL, &a->options, &s),
+                 GRAIL_ERROR_FORMAT, "out.schedule");
+}
