@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Whether no constant states the number. */
@@ -10,9 +11,10 @@ static bool is_computed(const onnx_count *c)
     return c->tensor < 0 && c->attribute == NULL;
 }
 
-static bool is_of(const onnx_integers *integers, const onnx_count *c)
+static bool is_of(const onnx_integers *integers, const onnx_count *c, bool own)
 {
-    return integers->tensor == c->tensor && integers->attribute == c->attribute;
+    return integers->tensor == c->tensor && integers->attribute == c->attribute &&
+           (integers->own != NULL) == own && (!own || integers->node == c->node);
 }
 
 /* Adds the integers among which one counts channels, as they are. */
@@ -35,15 +37,49 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_i
     return GRAIL_OK;
 }
 
-/* *out <- where the integer that counts channels is in the list. */
-static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
-                                int64_t **out)
+static grail_status differ_too_much(const onnx_file *f, const onnx_count *c)
+{
+    return error_set(GRAIL_ERROR_UNSUPPORTED,
+                     "the constant '%s' counts channels for several nodes, which keep other "
+                     "numbers; give each a constant of its own",
+                     c->tensor < 0 ? c->attribute->name : f->tensors[c->tensor].view.name);
+}
+
+/* Makes the list that was added last the node's own, which reads the constant itself. */
+static grail_status name_own(const onnx_file *f, const onnx_count *c, onnx_integers *one)
+{
+    char name[64];
+    int64_t number = 0;
+    const onnx_file_node *n = &f->nodes[c->node];
+    one->input = 0;
+    while (one->input < n->node.input_count &&
+           (n->inputs[one->input] < 0 || f->values[n->inputs[one->input]].tensor != c->tensor)) {
+        one->input++;
+    }
+    if (one->input == n->node.input_count || f->tensors[c->tensor].view.rank != 1 ||
+        f->tensors[c->tensor].element != ONNX_INT64 || f->opset < ONNX_OWN_INTEGERS) {
+        return differ_too_much(f, c);
+    }
+    do {
+        snprintf(name, sizeof name, "grail/counts/%lld.%lld", (long long)c->node,
+                 (long long)number++);
+    } while (onnx_file_find(f, name) >= 0);
+    return memory_copy_string(&one->own, name);
+}
+
+/* *out <- where the integer that counts channels is in the list: of all that read the constant, or
+ * of the node's own. */
+static grail_status count_place(const onnx_file *f, const onnx_count *c, bool own,
+                                onnx_integer_list *list, int64_t **out)
 {
     int64_t i = 0;
-    while (i < list->count && !is_of(&list->items[i], c)) {
+    while (i < list->count && !is_of(&list->items[i], c, own)) {
         i++;
     }
-    CHECK(i == list->count ? add_integers(f, c, list) : GRAIL_OK);
+    if (i == list->count) {
+        CHECK(add_integers(f, c, list));
+        CHECK(own ? name_own(f, c, &list->items[i]) : GRAIL_OK);
+    }
     *out = &list->items[i].values[c->element];
     return GRAIL_OK;
 }
@@ -111,7 +147,7 @@ static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, co
                    : onnx_misfit("counts channels by a number that is computed from others, which "
                                  "are not narrowed alike");
     }
-    CHECK(count_place(r->file, c, list, &place));
+    CHECK(count_place(r->file, c, false, list, &place));
     *out = *place;
     if (*out <= 0 || wanted.left == wanted.all) {
         return GRAIL_OK;
@@ -124,10 +160,11 @@ static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, co
     return GRAIL_OK;
 }
 
-/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by must suit
- * both. */
-static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
-                                onnx_integer_list *list)
+/* Puts the narrow numbers in the place of the dense ones. With `shared` of a constant, which is
+ * true at first, they are those of all nodes that read it; where these keep other numbers it
+ * becomes false. */
+static grail_status put_shared(const onnx_reading *r, const int64_t *numbers, bool *shared,
+                               bool *differ, onnx_integer_list *list)
 {
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < r->count_count; i++) {
@@ -136,19 +173,59 @@ static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, b
             if (is_computed(c)) {
                 continue;
             }
-            CHECK(count_place(r->file, c, list, &place));
+            CHECK(count_place(r->file, c, false, list, &place));
             if (round == 1 && *place != numbers[i]) {
-                return error_set(GRAIL_ERROR_UNSUPPORTED,
-                                 "the constant '%s' counts channels for several nodes, which keep "
-                                 "other numbers; give each a constant of its own",
-                                 c->tensor < 0 ? c->attribute->name
-                                               : r->file->tensors[c->tensor].view.name);
+                CHECK(c->tensor < 0 ? differ_too_much(r->file, c) : GRAIL_OK);
+                shared[c->tensor] = false;
             }
             *differ = *differ || *place != numbers[i];
             *place = numbers[i];
         }
     }
     return GRAIL_OK;
+}
+
+/* Constants that are not shared stay, and nodes that keep other numbers get their own. */
+static grail_status put_own(const onnx_reading *r, const int64_t *numbers, const bool *shared,
+                            onnx_integer_list *list)
+{
+    const int64_t count = list->count;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t tensor = list->items[i].tensor;
+        CHECK(tensor < 0 || shared[tensor]
+                  ? GRAIL_OK
+                  : onnx_tensor_integers(&r->file->tensors[tensor], list->items[i].values));
+    }
+    for (int round = 0; round < 2; round++) {
+        for (int64_t i = 0; i < r->count_count; i++) {
+            const onnx_count *c = &r->counts[i];
+            int64_t *place = NULL;
+            if (is_computed(c) || c->tensor < 0 || shared[c->tensor]) {
+                continue;
+            }
+            CHECK(count_place(r->file, c, false, list, &place));
+            if (*place != numbers[i]) {
+                CHECK(count_place(r->file, c, true, list, &place));
+                CHECK(round == 1 && *place != numbers[i] ? differ_too_much(r->file, c) : GRAIL_OK);
+                *place = numbers[i];
+            }
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
+                                onnx_integer_list *list)
+{
+    bool *shared = NULL; /* of tensors */
+    grail_status status = memory_new(&shared, (size_t)r->file->tensor_count, sizeof shared[0]);
+    for (int64_t i = 0; status == GRAIL_OK && i < r->file->tensor_count; i++) {
+        shared[i] = true;
+    }
+    status = status == GRAIL_OK ? put_shared(r, numbers, shared, differ, list) : status;
+    status = status == GRAIL_OK ? put_own(r, numbers, shared, list) : status;
+    memory_free(shared);
+    return status;
 }
 
 grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,

@@ -139,6 +139,7 @@ void onnx_integer_list_fini(onnx_integer_list *list)
 {
     for (int64_t i = 0; i < list->count; i++) {
         memory_free(list->items[i].values);
+        memory_free(list->items[i].own);
     }
     memory_free(list->items);
     memory_free(list->kept);
@@ -194,6 +195,25 @@ out:
     return status;
 }
 
+/* A Constant of these integers, which one input of a node reads in place of a shared tensor. */
+static grail_status insert_integers(const onnx_integers *one, const tensor_view *view,
+                                    onnx_edit *edit)
+{
+    const char *const outputs[] = {one->own};
+    const onnx_attribute value = {.name = "value_ints",
+                                  .kind = ONNX_INTEGERS,
+                                  .integers = one->values,
+                                  .count = (int)view->shape[0]};
+    const onnx_node n = {.operator_name = "Constant",
+                         .name = one->own,
+                         .output_count = 1,
+                         .outputs = outputs,
+                         .attribute_count = 1,
+                         .attributes = &value};
+    CHECK(onnx_edit_insert(edit, one->node, &n));
+    return onnx_edit_input(edit, one->node, one->input, one->own);
+}
+
 static grail_status edit_integers(const onnx_file *model, const onnx_integer_list *list, int64_t i,
                                   onnx_edit *edit)
 {
@@ -202,6 +222,9 @@ static grail_status edit_integers(const onnx_file *model, const onnx_integer_lis
         return edit_attributes(model, list, one->node, edit);
     }
     const tensor_view *view = &model->tensors[one->tensor].view;
+    if (one->own != NULL) {
+        return insert_integers(one, view, edit);
+    }
     return onnx_edit_integers(edit, one->tensor, view->rank, view->shape, one->values);
 }
 

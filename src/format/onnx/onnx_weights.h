@@ -19,13 +19,19 @@ const onnx_file *onnx_weights_model(const tensor_file *file);
 const onnx_copy_list *onnx_weights_copies(const tensor_file *file);
 
 /** Integers that a narrowed model has in place of others, as many: of a tensor of INT64, such as
- * the sizes of a Split, or of an attribute, such as the groups of a Conv. */
+ * the sizes of a Split, or of an attribute, such as the groups of a Conv. Where other nodes go on
+ * reading those that the tensor has, a list is one node's own, as a Constant before it. */
 typedef struct onnx_integers {
     int64_t tensor;                  /* -1: of an attribute */
     int64_t node;                    /* that has it */
     const onnx_attribute *attribute; /* of the file: ONNX_INTEGER or ONNX_INTEGERS */
+    char *own;                       /* the Constant's name, owned; NULL: the tensor changes */
+    int input;                       /* of the node that reads it, with `own` */
     int64_t *values;
 } onnx_integers;
+
+/** Sets of operators from this one on have what an own list needs. */
+enum { ONNX_OWN_INTEGERS = 12 };
 
 typedef struct onnx_integer_list {
     onnx_integers *items; /* owned, and the values */
