@@ -130,6 +130,20 @@ for family in attention vit deit dinov2 convnext; do
 done
 net=$source_dir/tests/golden/vision/onnx/net.onnx
 
+check "layers keep other numbers of heads where one constant counts those of all"
+net=$source_dir/tests/golden/vision/onnx_vit/net.onnx
+narrow --sparsity 0.34 --sites heads --selector random --compensate none
+sed -i '/encoder_layer_1.self_attention/,/}/s/"kept": 2/"kept": 3/' out/plan.json
+cp out/plan.json layers.json
+rm -rf out again
+runs "$grail" compress "$net" -o out --calib "$images" --preset cifar --samples 24 --plan layers.json --quiet
+runs "$grail" verify "$net" out/net.onnx
+says ", holds (tolerance 0.001)" stdout
+runs "$grail" compress out/net.onnx -o again --calib "$images" --preset cifar --samples 24 --sparsity 0.34 --sites heads --align 1 --selector random \
+    --compensate none --quiet
+runs "$grail" verify out/net.onnx again/net.onnx
+says ", holds (tolerance 0.001)" stdout
+
 check "an unfinished file is none"
 head -c 1 "$net" >one.onnx
 rm -rf out
