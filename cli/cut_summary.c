@@ -124,10 +124,21 @@ void cut_summary_warn(const grail_compression *c, bool named)
     }
 }
 
+static bool merges_units(void)
+{
+    grail_selector_facts facts;
+    return grail_selector_describe(asked.compress.cut.selector, &facts) == GRAIL_OK &&
+           facts.folds != 0;
+}
+
 /* Why the cut of a kind is not the one asked for, and what is. */
-static const char *reason_of_missed(const char *kind)
+static const char *reason_of_missed(const char *kind, bool whole)
 {
     const bool is_heads = strcmp(kind, "heads") == 0;
+    if (whole && merges_units() && (strcmp(kind, "conv") == 0 || strcmp(kind, "stream") == 0)) {
+        return "folding leaves channels of convolutions in groups, and others go as whole units; "
+               "choose a selector that keeps units (--selector), or another share";
+    }
     if (is_heads && asked.compress.cut.gqa == GRAIL_GQA_KV_GROUPS) {
         return "groups of heads go as whole units; ask for another share (heads=R), or cut the "
                "heads of groups with --gqa query-per-group";
@@ -170,7 +181,8 @@ void cut_summary_warn_missed(const grail_compression *c)
                         "were asked for, such as %lld of %lld units in %s: %s\n",
                         all.kind, percent(all.removed, all.parameters),
                         percent(all.asked, all.parameters), (long long)(first.units - first.kept),
-                        (long long)first.units, first.name, reason_of_missed(all.kind));
+                        (long long)first.units, first.name,
+                        reason_of_missed(all.kind, first.kept == first.units));
         }
     }
 }

@@ -140,7 +140,7 @@ assert_continues
 
 check "convolutions in groups: killed behind a block"
 command=("$source_dir/tests/golden/vision/onnx_groups/net.onnx" --calib "$demo/vision/calibration" --preset cifar
-    --samples 200 --align 1 --sparsity a2=0.5,squeeze=0.5,b2=0.5 --compensate full)
+    --samples 128 --align 1 --sparsity a2=0.5,squeeze=0.5,b2=0.5 --compensate full)
 uninterrupted
 killed_when has_said '^block 1/4 .*written'
 assert_continues

@@ -137,6 +137,12 @@ both "streams with REPAIR" compress "$demo/vision/cnn.pth" "${images[@]}" --pres
 alike "${test[@]}" --preset cifar
 both "a folded network of images" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv,stream --selector fold
 alike "${test[@]}" --preset cifar
+groups=$source_dir/tests/golden/vision/onnx_groups/net.onnx
+for selector in wanda obs; do
+    both "convolutions in groups, $selector" compress "$groups" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 \
+        --sites conv,stream,ffn --selector $selector --align 1
+    near "$groups" "${test[@]}" --preset cifar
+done
 both "healing of convolutions" compress "$demo/vision/cnn.pth" "${images[@]}" --preset cifar -o OUT --sparsity 0.5 --sites conv --heal block,model --heal-steps 4
 alike "${test[@]}" --preset cifar
 both "healing of a vision transformer" compress "$demo/vision/vit" "${images[@]}" -o OUT --sparsity 0.5 --heal block --heal-steps 4
