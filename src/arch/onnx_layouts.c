@@ -133,7 +133,7 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
         r->extents[g->input] = g->image;
         for (int i = 0; i < g->node_count; i++) {
             const node *n = &g->nodes[i];
-            extent in[NODE_MAX_INPUTS] = {{0}};
+            extent in[NODE_MAX_INPUTS + 1] = {[NODE_MAX_INPUTS] = g->image};
             for (int k = 0; k < n->input_count; k++) {
                 in[k] = r->extents[n->inputs[k]];
             }

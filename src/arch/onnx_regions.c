@@ -367,6 +367,7 @@ typedef struct cone {
     int64_t node_count;
     int64_t *inputs; /* values of the file, owned */
     int64_t input_count;
+    bool asks_size; /* a node reads the size of the images */
 } cone;
 
 static void cone_fini(cone *c)
@@ -436,6 +437,20 @@ static int compare_nodes(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* The images, where nodes that lead to others read their size: they are no input for that alone,
+ * unless there is no other. */
+static grail_status settle_size(const onnx_barriers *b, cone *c)
+{
+    for (int64_t i = 0; i < c->input_count; i++) {
+        c->asks_size = c->asks_size && c->inputs[i] != b->input;
+    }
+    if (c->asks_size && c->input_count == 0) {
+        c->asks_size = false;
+        return add_input(c, b->input);
+    }
+    return GRAIL_OK;
+}
+
 /* All that leads to the node at hand. */
 static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
 {
@@ -443,6 +458,7 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
     int64_t depth = 0;
     c->node_count = 0;
     c->input_count = 0;
+    c->asks_size = false;
     b->search++;
     b->stack[depth++] = r->node - r->file->nodes;
     b->marks[b->stack[0]] = b->search;
@@ -451,11 +467,15 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
         const onnx_file_node *n = &r->file->nodes[i];
         CHECK(memory_reserve(&c->nodes, (size_t)c->node_count + 1, sizeof c->nodes[0]));
         c->nodes[c->node_count++] = i;
+        if (onnx_node_is(n, "Shape") && n->inputs[0] == b->input) {
+            c->asks_size = true;
+            continue;
+        }
         CHECK(visit(r, n->inputs, n->node.input_count, through_opaque, &depth, c));
         CHECK(visit(r, n->captures, n->capture_count, through_opaque, &depth, c));
     }
     qsort(c->nodes, (size_t)c->node_count, sizeof c->nodes[0], compare_nodes);
-    return GRAIL_OK;
+    return settle_size(b, c);
 }
 
 grail_status onnx_find_sources(onnx_reading *r, int64_t **values, int64_t *count)
@@ -501,11 +521,16 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .nodes = c->nodes,
                           .input_count = (int)c->input_count,
                           .output = {value, k->rank, k->width},
+                          .asks_size = c->asks_size,
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];
         parts.inputs[i] = (region_value){c->inputs[i], x->rank, x->width};
         n.inputs[n.input_count++] = x->value;
+    }
+    if (c->asks_size) {
+        parts.inputs[parts.input_count++] =
+            (region_value){b->input, r->file->values[b->input].rank, r->g->channels};
     }
     for (int64_t i = 0; !b->is_opaque[c->nodes[i]]; i++) {
         parts.first = c->nodes[i + 1]; /* of constants and pads come before */

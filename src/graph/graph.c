@@ -400,7 +400,7 @@ grail_status graph_extents(const graph *g, extent input, extent *extents)
     extents[g->input] = input;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        extent in[NODE_MAX_INPUTS] = {{0}};
+        extent in[NODE_MAX_INPUTS + 1] = {[NODE_MAX_INPUTS] = input};
         for (int k = 0; k < n->input_count; k++) {
             in[k] = extents[n->inputs[k]];
         }

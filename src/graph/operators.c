@@ -377,9 +377,11 @@ static grail_status routed_positions(const graph *g, const node *n, const extent
 static grail_status region_positions_of(const graph *g, const node *n, const extent *in,
                                         extent *out)
 {
-    region_positions from[NODE_MAX_INPUTS];
+    region_positions from[NODE_MAX_INPUTS + 1];
     region_positions to = {0};
     (void)g;
+    from[n->input_count] =
+        (region_positions){in[NODE_MAX_INPUTS].height, in[NODE_MAX_INPUTS].width};
     for (int i = 0; i < n->input_count; i++) {
         from[i] = (region_positions){in[i].height, in[i].width};
     }
@@ -668,7 +670,7 @@ grail_status node_check_rows(const graph *g, const node *n)
                      n->block, node_name(g, n), operator_of(n)->name);
 }
 
-grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS],
+grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS + 1],
                          extent *out)
 {
     const operator_rules *rules = operator_of(n);

@@ -143,8 +143,9 @@ const node *node_router(const graph *g, const node *n, int64_t *outputs);
 double node_row_share(const graph *g, const node *n);
 /** Whether it can work on the rows that its inputs have. */
 grail_status node_check_rows(const graph *g, const node *n) GRAIL_MUST_CHECK;
-/** The positions of its output; of chosen rows, all that they were chosen from. */
-grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS],
+/** The positions of its output, from those of its inputs and, last, of the network's; of chosen
+ * rows, all that they were chosen from. */
+grail_status node_extent(const graph *g, const node *n, const extent in[NODE_MAX_INPUTS + 1],
                          extent *out) GRAIL_MUST_CHECK;
 
 #endif

@@ -19,7 +19,7 @@ struct region {
     ort_session *session;
     pid_t process; /* that opened it: threads of a session do not pass to a fork */
     bool is_measured;
-    region_positions in[REGION_MOST_INPUTS], out; /* of the last measurement */
+    region_positions in[REGION_MOST_INPUTS + 1], out; /* of the last measurement */
 };
 
 /* -- what it is -------------------------------------------------------------------------------- */
@@ -87,6 +87,11 @@ int64_t region_width(const region *r)
 int64_t region_input_width(const region *r, int input)
 {
     return r->parts.inputs[input].width;
+}
+
+bool region_asks_size(const region *r)
+{
+    return r->parts.asks_size;
 }
 
 /* -- sessions ---------------------------------------------------------------------------------- */
@@ -208,7 +213,10 @@ static grail_status hold_inputs(const region *r, int64_t samples, const region_p
         const int64_t rows = at[i].height * at[i].width;
         tensors[i] = tensor_of(r->parts.file, v, samples, at[i]);
         tensors[i].values = inputs[i];
-        if (rows != 1 && v->width != 1 && v->rank == IMAGE_DIMENSIONS) {
+        if (inputs[i] == NULL) { /* memory that nobody touches */
+            CHECK(memory_new(&owned[i], (size_t)(samples * rows * v->width), sizeof(float)));
+            tensors[i].values = owned[i];
+        } else if (rows != 1 && v->width != 1 && v->rank == IMAGE_DIMENSIONS) {
             CHECK(memory_new_unset(&owned[i], (size_t)(samples * rows * v->width), sizeof(float)));
             transpose(samples, rows, v->width, inputs[i], owned[i]);
             tensors[i].values = owned[i];
@@ -222,13 +230,13 @@ static grail_status compute(region *r, int64_t samples, const region_positions a
                             const float *const inputs[], ort_tensor *made)
 {
     grail_status status = GRAIL_OK;
-    ort_tensor tensors[REGION_MOST_INPUTS];
-    float *owned[REGION_MOST_INPUTS] = {NULL};
+    ort_tensor tensors[REGION_MOST_INPUTS + 1];
+    float *owned[REGION_MOST_INPUTS + 1] = {NULL};
     *made = (ort_tensor){.name = r->parts.file->values[r->parts.output.value].name};
     TRY(hold_inputs(r, samples, at, inputs, tensors, owned));
     TRY(ort_session_run(r->session, r->parts.input_count, tensors, 1, made));
 out:
-    for (int i = 0; i < REGION_MOST_INPUTS; i++) {
+    for (int i = 0; i < r->parts.input_count; i++) {
         memory_free(owned[i]);
     }
     return status;
@@ -262,8 +270,8 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
     CHECK(region_start(r));
     const int64_t step = r->parts.takes_one_sample ? 1 : samples;
     for (int64_t s = 0; s < samples; s += step) {
-        const float *at[REGION_MOST_INPUTS] = {NULL};
-        for (int i = 0; i < r->parts.input_count; i++) {
+        const float *at[REGION_MOST_INPUTS + 1] = {NULL};
+        for (int i = 0; i < r->parts.input_count && inputs[i] != NULL; i++) {
             at[i] = inputs[i] + s * in[i].height * in[i].width * r->parts.inputs[i].width;
         }
         CHECK(
@@ -331,7 +339,7 @@ static grail_status try_out(region *r, const region_positions in[])
 {
     grail_status status = GRAIL_OK;
     float *zeros = NULL;
-    const float *inputs[REGION_MOST_INPUTS];
+    const float *inputs[REGION_MOST_INPUTS + 1];
     ort_tensor made = {0};
     size_t largest = 1;
     for (int i = 0; i < r->parts.input_count; i++) {

@@ -27,7 +27,9 @@ typedef struct region_parts {
     const int64_t *nodes;
     const char *reason;
     int input_count;
-    region_value inputs[REGION_MOST_INPUTS], output;
+    region_value inputs[REGION_MOST_INPUTS + 1], output;
+    bool asks_size; /* the last input is the images, of which nodes read the size alone: it has no
+                       values, and may be one more than the others */
     bool takes_one_sample; /* at a time */
 } region_parts;
 
@@ -41,6 +43,7 @@ int64_t region_node_count(const region *r);
 /** Channels of what it makes. */
 int64_t region_width(const region *r);
 int64_t region_input_width(const region *r, int input);
+bool region_asks_size(const region *r);
 
 /** GRAIL_ERROR_UNSUPPORTED where ONNX Runtime is missing or refuses the region: what a run asks
  * before it begins. */
@@ -51,7 +54,8 @@ grail_status region_start(region *r) GRAIL_MUST_CHECK;
 grail_status region_measure(region *r, const region_positions in[],
                             region_positions *out) GRAIL_MUST_CHECK;
 
-/** out[samples x positions, width] <- what it makes of inputs in the same form. Other shapes than
+/** out[samples x positions, width] <- what it makes of inputs in the same form, NULL of which the
+ * size alone is read. Other shapes than
  * `made`, which region_measure gave, are GRAIL_ERROR_SHAPE. */
 grail_status region_run(region *r, int64_t samples, const region_positions in[],
                         const float *const inputs[], region_positions made,

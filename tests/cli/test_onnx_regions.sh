@@ -10,7 +10,7 @@ python=${GRAIL_PYTHON:-python3}
 "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
 
 # NAME: two residual blocks with operators between them that no row reads, behind a branch and before a sorted
-# value; "shaped" declares its shapes, "tail" has one behind the logits which "both" gives too, "all" nothing else. "shuffled" reads five
+# value; "shaped" declares its shapes, "tail" has one behind the logits which "both" gives too, "sized" resizes to the size of the images, "all" nothing else. "shuffled" reads five
 # channels and gives a map with each group of four channels beside each other.
 make_network() {
     "$python" - "$1" <<'PYTHON' || fail "cannot make $1"
@@ -55,7 +55,14 @@ elif name == "shuffled":
     add("Reshape", [x, constant("larger", numpy.array([0, 2, 64, 64]))], "logits")
 else:
     x = block(add("Relu", [conv("pixels", "s", 3, 8)], "stem"), "one")
-    if name not in ("tail", "both"):
+    if name == "sized":
+        x = block(x, "between")
+        sizes = []
+        for of, a in ((x, 0), ("pixels", 2)):
+            bounds = [constant(f"{of}_{end}", numpy.array([at])) for end, at in (("from", a), ("to", a + 2))]
+            sizes.append(add("Slice", [add("Shape", [of], f"{of}_shape"), *bounds], f"{of}_sizes"))
+        x = add("Resize", [x, "", "", add("Concat", sizes, "sizes", axis=0)], "resized", mode="cubic")
+    elif name not in ("tail", "both"):
         large = add("Greater", [add("ReduceSum", [x], "sum", keepdims=0), constant("zero", numpy.float32(0))], "large")
         x = add("If", [large], "chosen", then_branch=branch("Sin", x), else_branch=branch("Cos", x))
         tokens = add("Reshape", [x, constant("flat", numpy.array([0, 8, -1]))], "tokens")
@@ -98,6 +105,17 @@ says "region of 3 nodes, 16 channels: node 'make_sum' (ReduceSum): grail has no 
 for name in middle tail all; do
     same_logits $name.onnx
 done
+
+check "a region that asks for the size of the images does not hold them, so that blocks end before it"
+make_network sized
+runs "$grail" inspect sized.onnx
+says "onnx, F32, 3 blocks" stdout
+says "region of 6 nodes" stdout
+same_logits sized.onnx
+narrow_other sized --selector random --compensate none
+runs "$grail" verify sized.onnx out/sized.onnx
+says ", holds (tolerance 0.001)" stdout
+same_logits out/sized.onnx
 
 check "an output that moves channels between positions is computed by ONNX Runtime, and shapes are asked of any channels"
 make_network shuffled

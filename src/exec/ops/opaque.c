@@ -5,8 +5,9 @@ static grail_status run_opaque(const node_run *r)
     grail_status status = GRAIL_OK;
     host_view views[NODE_MAX_INPUTS] = {{.of = no_matrix}};
     host_view made = {0};
-    const float *inputs[NODE_MAX_INPUTS] = {NULL};
-    region_positions at[NODE_MAX_INPUTS];
+    const float *inputs[NODE_MAX_INPUTS + 1] = {NULL};
+    region_positions at[NODE_MAX_INPUTS + 1];
+    at[r->node->input_count] = (region_positions){r->image.height, r->image.width};
     for (int i = 0; i < r->node->input_count; i++) {
         at[i] = (region_positions){r->each[i].height, r->each[i].width};
         TRY(host_view_open(r->x[i], GRAIL_DTYPE_F32, HOST_READS, &views[i]));

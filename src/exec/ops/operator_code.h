@@ -23,6 +23,7 @@ typedef struct node_run {
     int64_t samples;
     extent in, out;               /* positions of the first input and of the output */
     extent each[NODE_MAX_INPUTS]; /* positions of every input */
+    extent image;                 /* of the network's input */
     const token_past *past; /* NULL: the batch begins each sequence, and nothing goes on with it */
     kept_keys *kept_keys;   /* of this node, where there is a past */
     routed_rows routed;     /* those that are taken or put back */
