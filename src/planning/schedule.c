@@ -492,11 +492,13 @@ static void add_phase(grail_schedule *s, grail_schedule_phase phase)
     s->facts.expected += phase.seconds;
 }
 
+/* A machine that becomes faster may take more steps: their rates go by the time. */
 static void add_healing(choosing *c, double seconds, double tokens)
 {
+    const double more = 1.25;
     const grail_heal_options *h = &c->run->heal;
     if (seconds > 0.0) {
-        set_tokens(c, tokens);
+        set_tokens(c, more * tokens);
     }
     if (seconds > 0.0 && c->length == 1 && !is_given(c, "heal.time")) {
         c->run->heal.time = seconds; /* blocks take their share of it on the way */
@@ -681,14 +683,15 @@ static grail_status choose(choosing *c)
     grail_schedule *s = c->schedule;
     const bool resumes = c->run->output.resume != 0 && s->path != NULL;
     bool begun = false;
-    if (s->path != NULL && file_exists(s->path)) {
-        return resumes ? take_kept(c)
-               : c->run->output.dry_run != 0
-                   ? GRAIL_OK
-                   : error_set(GRAIL_ERROR_EXISTS,
-                               "'%s' holds what an interrupted run towards '%s' had chosen; resume "
-                               "that run, or remove the file",
-                               s->path, c->run->output.path);
+    const bool is_kept = s->path != NULL && file_exists(s->path);
+    if (is_kept && resumes) {
+        return take_kept(c);
+    }
+    if (is_kept && c->run->output.dry_run == 0) {
+        return error_set(GRAIL_ERROR_EXISTS,
+                         "'%s' holds what an interrupted run towards '%s' had chosen; resume "
+                         "that run, or remove the file",
+                         s->path, c->run->output.path);
     }
     if (resumes) {
         CHECK(was_begun(c, &begun));

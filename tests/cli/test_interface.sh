@@ -92,7 +92,7 @@ idle() { # COMMAND MESSAGE OPTION...
     refuses 2 "grail $1: $2" "$grail" "$1" "$tiny" -o out "${@:3}"
 }
 for option in "steps 3" "rate 0.1" "time 9s"; do
-    idle compress "--heal-${option% *} has no effect without --heal; give it too, or leave --heal-${option% *} out; see" \
+    idle compress "--heal-${option% *} has no effect without one of --heal, --effort best and --time; give one of them, or leave --heal-${option% *} out; see" \
         --calib ids.npy --sparsity 0.5 --heal-${option% *} ${option#* }
 done
 idle compress "--heal-steps has no effect with --heal none; leave one of the two out; see" \
