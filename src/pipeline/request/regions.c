@@ -10,9 +10,10 @@ static bool trains(const cutting *cut, const heal_options *heal, bool *across)
 {
     bool any = heal->blocks || heal->network || cut->plan->compensation.regional_training;
     *across = heal->network || (heal->blocks && heal->chosen.group > 1);
-    for (int i = 0; i < cut->plan->count && !any; i++) {
-        const unsigned needs = site_decision_needs(cut->plan, i, cut_site(cut, i));
-        any = (needs & NEEDS_GRADIENTS) != 0;
+    for (int i = 0; i < cut->plan->count; i++) {
+        const site *s = cut_site(cut, i);
+        *across = *across || site_takes_metric(cut->plan, i, s);
+        any = any || *across || (site_decision_needs(cut->plan, i, s) & NEEDS_GRADIENTS) != 0;
     }
     return any;
 }
