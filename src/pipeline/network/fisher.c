@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_WINDOWS = 64, MOST_IMAGES = 128, IMAGES_AT_ONCE = 32 };
+enum { MOST_WINDOWS = 16, MOST_IMAGES = 128, IMAGES_AT_ONCE = 32 };
 
 static const double shrinkage = 0.01; /* the share of the identity, of the mean diagonal */
 
@@ -45,7 +45,8 @@ static grail_status want_consumer(fisher_task *t, int reader)
                                  &t->sums[reader]);
 }
 
-/* Of all sites, for other runs of the session. The way back ends with the block of the first one.
+/* All sites have one, for other runs of the session. The way back ends with the block of the first
+ * one.
  */
 static grail_status find_consumers(fisher_task *t)
 {
@@ -88,11 +89,21 @@ static grail_status add_rows(void *user, int value, matrix gradient)
     return matrix_gram(gradient, t->sums[t->network->cut->graph->value_source[value]]);
 }
 
+/* Windows may differ in length. */
+static int64_t samples_of_part(const calibration_network *network)
+{
+    return network->cut->graph->input_kind == INPUT_IMAGES ? IMAGES_AT_ONCE : 1;
+}
+
 static grail_status task_init(calibration_network *network, fisher_task *t)
 {
     const graph *g = network->cut->graph;
-    *t = (fisher_task){.network = network, .sums = network->request->session->metrics};
-    CHECK(sections_init(g, network->current.parameters, network->pool, false, &t->sections));
+    const compression_request *request = network->request;
+    bool fits = false;
+    *t = (fisher_task){.network = network, .sums = request->session->metrics};
+    CHECK(tape_fits(g, request->backend, request->samples->positions, samples_of_part(network),
+                    network->memory, &fits));
+    CHECK(sections_init(g, network->current.parameters, network->pool, fits, &t->sections));
     CHECK(find_consumers(t));
     CHECK(choose_samples(t));
     t->sections.tape->visitor =
@@ -201,8 +212,7 @@ out:
 
 static grail_status add_parts(fisher_task *t)
 {
-    const bool images = t->network->cut->graph->input_kind == INPUT_IMAGES;
-    const int64_t most = images ? IMAGES_AT_ONCE : 1; /* windows may differ in length */
+    const int64_t most = samples_of_part(t->network);
     for (int64_t i = 0; i < t->sample_count; i += most) {
         const int64_t left = t->sample_count - i;
         const sample_part part = {.samples = t->samples + i, .count = left < most ? left : most};

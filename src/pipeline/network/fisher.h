@@ -11,7 +11,7 @@
  *
  *   F[O, O] = (1/T) sum_t g_t g_t^T + 0.01 mean(diag) I,
  *
- * g_t the gradient of -log p(label) with respect to row t of the output, T all rows of at most 64
+ * g_t the gradient of -log p(label) with respect to row t of the output, T all rows of at most 16
  * windows or 128 images that do not judge, and a label for each row of the logits, drawn from the
  * network's own distribution. The network is still dense. Outputs that are no logits have normal
  * numbers divided by the row's length for their gradients. Every rank measures all. A gradient that

@@ -25,22 +25,6 @@ typedef struct dense_outputs {
     int64_t *widths;             /* columns of the values that are kept; owned */
 } dense_outputs;
 
-/* elements[value_count] of each value of one sample. */
-static grail_status value_elements(const graph *g, extent positions, int64_t *elements)
-{
-    grail_status status = GRAIL_OK;
-    extent *extents = NULL;
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, positions, extents));
-    TRY(graph_widths(g, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        elements[v] *= extents[v].height * extents[v].width;
-    }
-out:
-    memory_free(extents);
-    return status;
-}
-
 /* Whether the values before node `begin` fit for all samples. */
 static grail_status kept_fits(const heal_setting *s, int begin, bool *out)
 {
@@ -228,29 +212,6 @@ static void task_fini(network_task *t)
     heal_training_fini(&t->training);
 }
 
-/* Whether all values of the network fit for so many samples, as a way back through it needs. */
-static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
-{
-    const double of_outputs = 3.0; /* the dense network's, and the gradients of loss and head */
-    grail_status status = GRAIL_OK;
-    const graph *g = s->current->graph;
-    int64_t *elements = NULL;
-    double sum = 0.0;
-    TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
-    TRY(value_elements(g, s->samples->positions, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        sum += (double)elements[v];
-    }
-    for (int i = 0; i < g->output_count; i++) {
-        sum += of_outputs * (double)elements[g->outputs[i].value];
-    }
-    *out = bytes_fit(s->backend, sum * (double)samples * (double)backend_value_size(s->backend),
-                     s->memory);
-out:
-    memory_free(elements);
-    return status;
-}
-
 /* A device takes embeddings from a table that lies there, not rows of a file at each step. */
 static grail_status hold_tables(const network_run *run)
 {
@@ -270,7 +231,8 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     bool fits = false;
     *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
-    CHECK(tape_fits(s, t->training.part_samples, &fits));
+    CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, s->memory,
+                    &fits));
     CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
     if (!backend_is_host(s->backend)) {
         CHECK(hold_tables(s->dense));

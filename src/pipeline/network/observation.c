@@ -22,7 +22,7 @@ void observation_fini(observation *o)
     matrix_free(&o->others);
     matrix_free(&o->local_weight);
     matrix_free(&o->local_bias);
-    matrix_free(&o->drift_scale);
+    drift_scale_fini(&o->drift_scale);
     matrix_free(&o->gaps);
     matrix_free(&o->part_gaps);
     *o = (observation){0};
@@ -197,7 +197,7 @@ out:
 static grail_status make_drift_scale(const cutting *cut, parameter_store *current, observation *o)
 {
     return o->target == OBSERVES_DENSE_OUTPUT
-               ? drift_scale_make(cut->graph, current, o->node, &o->drift_scale)
+               ? drift_scale_init(cut->graph, current, o->node, &o->drift_scale)
                : GRAIL_OK;
 }
 
@@ -546,7 +546,7 @@ static grail_status add_batch(const execution *e, void *user)
     matrix y = {0};
     matrix root = {0};
     if (o->target == OBSERVES_DENSE_OUTPUT) {
-        TRY(dense_target(&k->from, o->node, o->goal.value, o->drift_scale, &y));
+        TRY(dense_target(&k->from, o->node, o->goal.value, &o->drift_scale, &y));
     }
     TRY(row_weight_roots(k->from.dense->execution, k->from.current->execution, o, &root));
     if (o->of_patches) {
@@ -562,15 +562,12 @@ out:
     return status;
 }
 
-/* Takes the median that weights follow, on all ranks at once; rank 0 has run the networks for the
- * first batch. A rank without others takes it when it first needs it. */
-static grail_status begin(void *user)
+static grail_status begin_weights(const observing *k)
 {
     grail_status status = GRAIL_OK;
-    const observing *k = user;
     observation *o = k->o;
     matrix roots = {0};
-    if (!o->weighted || !comm_is_shared(k->comm)) {
+    if (!o->weighted) {
         return GRAIL_OK;
     }
     if (comm_rank(k->comm) == 0) {
@@ -580,6 +577,43 @@ static grail_status begin(void *user)
 out:
     matrix_free(&roots);
     return status;
+}
+
+static grail_status begin_scale(const observing *k)
+{
+    grail_status status = GRAIL_OK;
+    observation *o = k->o;
+    drift_scale *scale = &o->drift_scale;
+    double damping = 0.0;
+    matrix y = {0};
+    if (!drift_scale_is_open(scale) || o->goal.value != GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    if (comm_rank(k->comm) == 0) {
+        TRY(dense_target(&k->from, o->node, GRAPH_NONE, scale, &y));
+        damping = scale->damping;
+    }
+    TRY(comm_broadcast(k->comm, 0, &damping, sizeof damping));
+    if (comm_rank(k->comm) != 0) {
+        TRY(drift_scale_set(scale, k->from.current->parameters->backend, damping));
+    }
+out:
+    matrix_pool_give(k->from.current->execution->pool, &y);
+    return status;
+}
+
+/* Takes the median that weights follow, and the damping of a drift, on all ranks at once; rank 0
+ * has run the networks for the first batch. A rank without others takes them when it first needs
+ * them.
+ */
+static grail_status begin(void *user)
+{
+    const observing *k = user;
+    if (!comm_is_shared(k->comm)) {
+        return GRAIL_OK;
+    }
+    CHECK(begin_weights(k));
+    return begin_scale(k);
 }
 
 static chunk_sums sums_of(void *user, bool held_out)
