@@ -148,11 +148,11 @@ typedef struct choice {
     matrix goal;    /* norm(y) + drift */
     matrix weights; /* [1, rows] 1 / |stream|^2 */
     matrix gains, factors;
-    matrix room, sum;
+    matrix room;
 } choice;
 
-/* sum_t w_t |norm(y + converted drift) - goal|^2 */
-static grail_status error_with(const choice *c, double damping, double *out)
+/* sum[1, 1] += sum_t w_t |norm(y + converted drift) - goal|^2 */
+static grail_status add_error(const choice *c, double damping, matrix sum)
 {
     grail_status status = GRAIL_OK;
     matrix squares = {0};
@@ -163,28 +163,35 @@ static grail_status error_with(const choice *c, double damping, double *out)
     TRY(apply_norm(c->scale, c->gains, c->room));
     TRY(matrix_subtract(c->room, c->goal, c->room));
     TRY(row_squares_make(c->room, c->room.rows, &squares));
-    TRY(matrix_zero(c->sum));
-    TRY(matrix_add_products(c->weights, squares, c->sum));
-    TRY(matrix_download(c->sum, out));
+    TRY(matrix_add_products(c->weights, squares, sum));
 out:
     matrix_free(&squares);
     return status;
 }
 
+enum { DAMPINGS = 8 };
+
+/* A device is read once, behind all of them. */
 static grail_status choose(const choice *c, double *out)
 {
-    static const double dampings[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, (double)INFINITY};
-    double least = (double)INFINITY;
-    *out = (double)INFINITY;
-    for (size_t i = 0; i < sizeof dampings / sizeof dampings[0]; i++) {
-        double error = 0.0;
-        CHECK(error_with(c, dampings[i], &error));
-        if (error < least) {
-            least = error;
-            *out = dampings[i];
-        }
+    static const double dampings[DAMPINGS] = {1e-6, 1e-5, 1e-4, 1e-3,
+                                              1e-2, 1e-1, 1.0,  (double)INFINITY};
+    grail_status status = GRAIL_OK;
+    double errors[DAMPINGS];
+    matrix sums = {0};
+    int best = DAMPINGS - 1;
+    TRY(matrix_new_zero(c->y.owner, GRAIL_DTYPE_F64, 1, DAMPINGS, &sums));
+    for (int i = 0; i < DAMPINGS; i++) {
+        TRY(add_error(c, dampings[i], matrix_columns(sums, i, 1)));
     }
-    return GRAIL_OK;
+    TRY(matrix_download(sums, errors));
+    for (int i = DAMPINGS - 1; i >= 0; i--) {
+        best = errors[i] <= errors[best] ? i : best;
+    }
+    *out = dampings[best];
+out:
+    matrix_free(&sums);
+    return status;
 }
 
 grail_status drift_scale_choose(drift_scale *s, matrix_pool *pool, matrix y, matrix drift,
@@ -198,7 +205,6 @@ grail_status drift_scale_choose(drift_scale *s, matrix_pool *pool, matrix y, mat
     TRY(matrix_pool_take(pool, y.rows, y.columns, &c.room));
     TRY(matrix_new(b, backend_master_type(b), 1, s->width, &c.gains));
     TRY(matrix_new(b, backend_master_type(b), 1, s->width, &c.factors));
-    TRY(matrix_new(b, GRAIL_DTYPE_F64, 1, 1, &c.sum));
     TRY(matrix_upload_f32(c.gains, s->gains));
     TRY(row_squares_make(stream, y.rows, &c.weights));
     TRY(inverses_of_squares(c.weights));
@@ -212,7 +218,6 @@ out:
     matrix_pool_give(pool, &c.room);
     matrix_free(&c.gains);
     matrix_free(&c.factors);
-    matrix_free(&c.sum);
     matrix_free(&c.weights);
     return status;
 }

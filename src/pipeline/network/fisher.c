@@ -20,6 +20,8 @@ typedef struct fisher_task {
     const calibration_network *network;
     bool *wanted; /* [value_count] outputs of the consumers; owned */
     matrix *sums; /* [node_count] of the session; borrowed */
+    parameter_store
+        *weights; /* as the model has them, so that they can be dropped at will; owned */
     sections sections;
     int64_t *samples; /* [sample_count], owned */
     int64_t sample_count;
@@ -28,6 +30,7 @@ typedef struct fisher_task {
 static void task_fini(fisher_task *t)
 {
     sections_fini(&t->sections);
+    parameter_store_free(t->weights);
     memory_free(t->wanted);
     memory_free(t->samples);
 }
@@ -95,6 +98,15 @@ static int64_t samples_of_part(const calibration_network *network)
     return network->cut->graph->input_kind == INPUT_IMAGES ? IMAGES_AT_ONCE : 1;
 }
 
+static int64_t all_weights(const grail_model *model)
+{
+    int64_t count = 0;
+    for (int p = 0; p < model->graph->parameter_count; p++) {
+        count += model_parameter_elements(model, p);
+    }
+    return count;
+}
+
 static grail_status task_init(calibration_network *network, fisher_task *t)
 {
     const graph *g = network->cut->graph;
@@ -102,8 +114,10 @@ static grail_status task_init(calibration_network *network, fisher_task *t)
     bool fits = false;
     *t = (fisher_task){.network = network, .sums = request->session->metrics};
     CHECK(tape_fits(g, request->backend, request->samples->positions, samples_of_part(network),
-                    network->memory, &fits));
-    CHECK(sections_init(g, network->current.parameters, network->pool, fits, &t->sections));
+                    all_weights(request->model), network->memory, &fits));
+    CHECK(parameter_store_create(request->model, request->backend, NULL, &t->weights));
+    CHECK(sections_init(g, t->weights, network->pool, fits, &t->sections));
+    t->sections.releases = !fits;
     CHECK(find_consumers(t));
     CHECK(choose_samples(t));
     t->sections.tape->visitor =

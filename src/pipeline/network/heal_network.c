@@ -231,7 +231,7 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     bool fits = false;
     *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
-    CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, s->memory,
+    CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, 0, s->memory,
                     &fits));
     CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
     if (!backend_is_host(s->backend)) {

@@ -56,7 +56,7 @@ out:
 }
 
 grail_status tape_fits(const graph *g, const backend *b, extent positions, int64_t samples,
-                       int64_t memory, bool *out)
+                       int64_t others, int64_t memory, bool *out)
 {
     const double of_outputs = 3.0; /* the dense network's, and the gradients of loss and head */
     grail_status status = GRAIL_OK;
@@ -70,7 +70,8 @@ grail_status tape_fits(const graph *g, const backend *b, extent positions, int64
     for (int i = 0; i < g->output_count; i++) {
         sum += of_outputs * (double)elements[g->outputs[i].value];
     }
-    *out = bytes_fit(b, sum * (double)samples * (double)backend_value_size(b), memory);
+    *out = bytes_fit(b, (sum * (double)samples + (double)others) * (double)backend_value_size(b),
+                     memory);
 out:
     memory_free(elements);
     return status;

@@ -90,6 +90,13 @@ static grail_status run_section(const sections *s, int index, const gradient_sto
                         s->of[index].end);
 }
 
+static void release(const sections *s, int index)
+{
+    if (s->releases) {
+        parameter_store_release_range(s->parameters, s->of[index].begin, s->of[index].end);
+    }
+}
+
 /* Through all sections but the last without a way back. */
 grail_status sections_forward(sections *s, const gradient_store *wanted)
 {
@@ -97,6 +104,7 @@ grail_status sections_forward(sections *s, const gradient_store *wanted)
     for (int i = 0; i < last; i++) {
         CHECK(keep_inputs(s, &s->of[i]));
         CHECK(tape_forward(s->tape, s->parameters, s->none, false, s->of[i].begin, s->of[i].end));
+        release(s, i);
     }
     CHECK(keep_inputs(s, &s->of[last]));
     return run_section(s, last, wanted);
@@ -127,6 +135,7 @@ static grail_status seed_outputs(const sections *s, int index)
 static grail_status back_section(const sections *s, int index, gradient_store *gradients)
 {
     CHECK(tape_backward(s->tape, s->parameters, gradients));
+    release(s, index);
     return take_gradients(s, &s->of[index]);
 }
 

@@ -19,7 +19,8 @@ typedef struct sections {
     gradient_store *none;        /* of no parameter; owned */
     section *of;                 /* [count], owned */
     int count;
-    int first; /* the way back ends with this one, whose inputs get no gradients: 0 */
+    int first;     /* the way back ends with this one, whose inputs get no gradients: 0 */
+    bool releases; /* parameters of a section are dropped once it has run, since all do not fit */
 } sections;
 
 /** One section of all nodes, or else one for the nodes before the blocks, one for each block, one

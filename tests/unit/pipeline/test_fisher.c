@@ -89,11 +89,15 @@ LAB_TEST(backends_measure_alike_and_seeds_draw_others)
     grail_compress_options options = fisher_options(l, lab_golden("llama3"), NULL);
     double *own = measured(options, last_weight, &width);
     double *again = measured(options, last_weight, &width);
+    options.run.memory = 1; /* so that it goes in sections */
+    double *parts = measured(options, last_weight, &width);
+    options.run.memory = 0;
     options.run.backend = "ref";
     double *exact = measured(options, last_weight, &width);
     options.read.seed = 5;
     double *drawn = measured(options, last_weight, &width);
     assert_memory_equal(own, again, (size_t)(width * width) * sizeof own[0]);
+    assert_memory_equal(own, parts, (size_t)(width * width) * sizeof own[0]);
     double difference = 0.0;
     for (int64_t i = 0; i < width * width; i++) {
         const double size = sqrt(exact[i / width * (width + 1)] * exact[i % width * (width + 1)]);
@@ -104,6 +108,7 @@ LAB_TEST(backends_measure_alike_and_seeds_draw_others)
     assert_true(difference > 0.01);
     memory_free(own);
     memory_free(again);
+    memory_free(parts);
     memory_free(exact);
     memory_free(drawn);
 }
