@@ -24,9 +24,9 @@ void drift_scale_fini(drift_scale *s); /* works on a zeroed one */
 /** Whether the damping is still to be chosen. */
 bool drift_scale_is_open(const drift_scale *s);
 /** Chooses it by the rows of a batch: the dense outputs y of the consumer, the drift[rows, width]
- * behind the norm, and the residual stream[rows, width] that it is relative to. Of the dampings
- * 1e-6 to 1, and the limit in which no drift is added, it is the one with which the norm makes of
- * the target what comes nearest to norm(y) + drift. */
+ * behind the norm, and the residual stream[rows, width] that it is relative to. It is the one of
+ * 1e-6 to 1, or the limit in which no drift is added, with which the norm makes of the target
+ * what comes nearest to norm(y) + drift. */
 grail_status drift_scale_choose(drift_scale *s, matrix_pool *pool, matrix y, matrix drift,
                                 matrix stream) GRAIL_MUST_CHECK;
 /** Sets one that was chosen before. */
