@@ -146,7 +146,7 @@ def check_plan_page(words):
     """grail-plan(5) has every value of an option that a plan records."""
     page = (MANUAL / "grail-plan.5.scd").read_text()
     for option in ("target", "bias", "conv-fit", "ridge", "ridge-scale", "token-weights", "refit",
-                   "gqa", "loop", "stream-score"):
+                   "gqa", "loop", "stream-score", "metric"):
         key = option.replace("-", "_")
         entry = re.search(rf"\*{key}\*(?::|\n)(.*?)(?:\.\s|\n\n|: the )", page, re.DOTALL)
         named = set(re.findall(r'"([a-z-]+)"', entry[1])) if entry else set()

@@ -150,7 +150,9 @@ typedef struct grail_cut_options {
                       or 16, where that changes little, else 8; whole blocks of quantised types), 1
                       = any width */
     grail_gqa_mode gqa;
-    GRAIL_ROOM(8);
+    const char *metric; /* "plain" or "fisher": what obs, ziplm and slimgpt measure errors by at the
+                           output that reads a site; NULL: "plain" */
+    GRAIL_ROOM(7);
 } grail_cut_options;
 
 /** How much is cut. */

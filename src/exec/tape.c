@@ -52,6 +52,11 @@ execution *tape_execution(tape *t)
 
 /* -- forward ----------------------------------------------------------------------------------- */
 
+static bool is_visited(const tape *t, int value)
+{
+    return t->visitor.wanted != NULL && t->visitor.wanted[value];
+}
+
 grail_status tape_forward(tape *t, parameter_store *store, const gradient_store *wanted,
                           bool inputs_too, int begin, int end)
 {
@@ -69,7 +74,7 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
         const node *n = &g->nodes[i];
         int used[NODE_MAX_PARAMETERS];
         const int count = node_parameters(n, used);
-        bool reached = false;
+        bool reached = is_visited(t, n->output);
         for (int j = 0; j < count; j++) {
             reached = reached || matrix_exists(gradient_of(wanted, used[j]));
         }
@@ -124,6 +129,9 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
     *dy = no_matrix;
     for (int i = 0; i < n->input_count; i++) {
         b.reaches[i] = t->reached[n->inputs[i]];
+    }
+    if (is_visited(t, n->output)) {
+        TRY(t->visitor.visit(t->visitor.user, n->output, b.dy));
     }
     TRY(execution_describe(t->execution, store, index, &b.run));
     if (code->back == NULL) {

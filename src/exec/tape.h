@@ -33,12 +33,21 @@ grail_status gradient_store_clear(gradient_store *s) GRAIL_MUST_CHECK;
 
 /* -- the tape ---------------------------------------------------------------------------------- */
 
+/** What looks at gradients of values on the way back, each once it is complete. Those of values
+ * with wanted[value] are made whatever else is needed. */
+typedef struct gradient_visitor {
+    const bool *wanted; /* [value_count] made by a node; borrowed, NULL: none */
+    grail_status (*visit)(void *user, int value, matrix gradient);
+    void *user;
+} gradient_visitor;
+
 typedef struct tape {
-    execution *execution; /* owned; the caller begins batches in it and puts values in */
-    int begin, end;       /* nodes of the last pass forward */
-    bool *pinned;         /* [value_count] needed on the way back */
-    bool *reached;        /* [value_count] their gradients are needed */
-    matrix *gradients;    /* [value_count] of the pool; no matrix where there is none (yet) */
+    execution *execution;     /* owned; the caller begins batches in it and puts values in */
+    int begin, end;           /* nodes of the last pass forward */
+    bool *pinned;             /* [value_count] needed on the way back */
+    bool *reached;            /* [value_count] their gradients are needed */
+    matrix *gradients;        /* [value_count] of the pool; no matrix where there is none (yet) */
+    gradient_visitor visitor; /* set by the caller */
 } tape;
 
 /** *out is owned, even after a failure: tape_free. */

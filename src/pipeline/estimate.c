@@ -34,7 +34,7 @@ typedef struct request {
     double sparsity[SITE_KINDS];
     double samples;
     double context; /* tokens of a sample of text; 0: images */
-    bool repair, open_loop, selects_openly;
+    bool repair, open_loop, selects_openly, by_metric;
     heal_options heal;
 } request;
 
@@ -53,7 +53,8 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                  .context = model->graph->input_kind == INPUT_IMAGES ? 0.0 : (double)context,
                  .repair = o->fit.repair != 0,
                  .open_loop = o->fit.open_loop != 0,
-                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
+                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0,
+                 .by_metric = o->cut.metric != NULL && strcmp(o->cut.metric, "fisher") == 0};
     r.samples = (double)(o->read.samples > 0 ? o->read.samples
                                              : usual_samples(model->graph, (int64_t)r.context));
     if (o->amount.plan != NULL || o->amount.plan_text != NULL ||
@@ -220,6 +221,30 @@ static double healing_bytes(const request *r, const grail_model *model, double v
     return sizeof(float) * (HEALED_COPIES * trained + fmin(r->samples, part) * values * value);
 }
 
+/* The metrics of all sites, and the way back that they are taken on: with all weights, what the
+ * nodes of a block made of a part, and what lies between blocks. */
+static double metric_bytes(const request *r, const grail_model *model, double value)
+{
+    const graph *g = r->graph;
+    double sums = 0.0;
+    if (!r->by_metric || !r->selector->takes_metric) {
+        return 0.0;
+    }
+    for (int i = 0; i < r->sites.count; i++) {
+        const site *s = &r->sites.sites[i];
+        if (!site_kind_is_shared(s->kind) && s->kind != SITE_EXPERTS) {
+            const int weight = g->nodes[s->consumers[0].node].weight;
+            const double outputs = (double)g->parameters[weight].shape[0];
+            sums += outputs * outputs;
+        }
+    }
+    const double part = r->context > 0.0 ? 1.0 : 2.0 * TAPE_IMAGES;
+    const double blocks = fmax(1.0, (double)g->block_count);
+    const double values = part * value * ((double)g->node_count / blocks + blocks);
+    return sizeof(double) * sums +
+           sizeof(float) * (elements_of_nodes(r, model, 0, g->node_count) + values);
+}
+
 /* `value`: elements of the largest value between nodes, for one sample that has `input` elements.
  */
 static double calibration_bytes(const request *r, double input, double value)
@@ -287,6 +312,7 @@ grail_status grail_compress_estimate(const grail_model *model,
         bytes +=
             calibration_bytes(&r, fmax(r.context, pixels * (double)model->graph->channels), value);
     }
+    bytes += cuts ? metric_bytes(&r, model, value) : 0.0;
     if (cuts && heals(&r.heal)) {
         bytes += healing_bytes(&r, model, value);
     }

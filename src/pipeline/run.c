@@ -1,6 +1,7 @@
 /* The run: the nodes before the blocks, the blocks one after another, the nodes after them. */
 #include "base/clock.h"
 #include "pipeline/compression.h"
+#include "pipeline/network/fisher.h"
 #include "pipeline/network/heal.h"
 #include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_loop.h"
@@ -54,6 +55,7 @@ static grail_status run_beginning(grail_compression *c)
     if (!r->finishes_with_network && !r->finishes_with_head && c->output != NULL) {
         CHECK(output_write_block(c->output, c->network, GRAPH_NONE));
     }
+    CHECK(fisher_measure(c->network));
     CHECK(choose_openly(c->network));
     return compress_block(c->network, GRAPH_NONE, NULL);
 }

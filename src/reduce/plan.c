@@ -5,6 +5,7 @@ enum { PLAN_VERSION = 1 };
 const char *const gqa_words[] = {"kv-groups", "query-per-group", NULL};
 const char *const loop_words[] = {"closed", "open", NULL};
 const char *const stream_score_words[] = {"first", "all", "branch", NULL};
+const char *const metric_words[] = {"plain", "fisher", NULL};
 const char *const compensation_words[] = {"none", "own", "grail", "full", NULL};
 const char *const target_words[] = {"local", "dense", "mixed", NULL};
 const char *const bias_words[] = {"off", "on", "auto", NULL};
@@ -30,6 +31,7 @@ const grail_option plan_fields[] = {
     CHOICE(plan, loop, loop_words),
     CHOICE(plan, select, loop_words),
     CHOICE(plan, stream_score, stream_score_words),
+    CHOICE(plan, metric, metric_words),
     FLAG(plan, repair),
     {0},
 };

@@ -40,6 +40,12 @@ typedef enum stream_score {
     STREAM_SCORE_BRANCH /* those of site_branch_producer */
 } stream_score;
 
+/** What errors at a consumer's output are measured by when units are chosen. */
+typedef enum metric_kind {
+    METRIC_PLAIN, /* all outputs count alike */
+    METRIC_FISHER /* the Fisher information of the output */
+} metric_kind;
+
 /** Which maps besides the cut consumers are fitted. */
 typedef enum refit_kind {
     REFIT_NONE,
@@ -80,6 +86,7 @@ typedef struct plan {
     loop_kind loop;
     loop_kind select; /* of the statistics that decide; in an open loop the dense network's */
     stream_score stream_score;
+    metric_kind metric;
     bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
@@ -101,14 +108,15 @@ const char *target_name(target_kind target);
  * NULL. */
 extern const char *const gqa_words[],
     *const loop_words[], *const stream_score_words[],
-                             *const compensation_words[],
-                                 *const target_words[],
-                                     *const bias_words[],
-                                         *const conv_fit_words[],
-                                             *const ridge_words[],
-                                                 *const refit_words[],
-                                                     *const ridge_scale_words[],
-                                                         *const token_weights_words[];
+                             *const metric_words[],
+                                 *const compensation_words[],
+                                     *const target_words[],
+                                         *const bias_words[],
+                                             *const conv_fit_words[],
+                                                 *const ridge_words[],
+                                                     *const refit_words[],
+                                                         *const ridge_scale_words[],
+                                                             *const token_weights_words[];
 /** The fields of a plan and of a compensation that its document has, by their keys. */
 extern const grail_option plan_fields[], compensation_fields[];
 

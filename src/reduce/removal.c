@@ -320,6 +320,7 @@ typedef struct weight_panels {
     int64_t most;          /* rows of a panel */
     matrix panel, scratch; /* [most, H] */
     matrix own;            /* of these, that of this rank */
+    matrix all;            /* [O, H] where a metric joins panels, or none */
 } weight_panels;
 
 static int64_t rows_from(const weight_panels *w, int64_t begin)
@@ -350,7 +351,7 @@ static grail_status make_panel(weight_panels *w, int64_t begin)
     return clear_constant_columns(s->constant, w->own);
 }
 
-/* M += P^T P for the panels of one turn, in their order. */
+/* M += P^T P for the panels of one turn, in their order; or keeps them for a metric. */
 static grail_status add_turn(const weight_panels *w, int64_t first, matrix m)
 {
     const grail_comm *comm = w->source->view->comm;
@@ -360,13 +361,32 @@ static grail_status add_turn(const weight_panels *w, int64_t first, matrix m)
         const matrix rows = rank == comm_rank(comm) ? w->own : matrix_rows(free_room, 0, count);
         if (count > 0) {
             CHECK(matrices_share(comm, rank, &rows, 1));
-            CHECK(matrix_add_symmetric(1.0, rows, rows, m));
+            CHECK(matrix_exists(w->all)
+                      ? matrix_copy(rows, matrix_rows(w->all, first + rank * w->most, count))
+                      : matrix_add_symmetric(1.0, rows, rows, m));
         }
     }
     return GRAIL_OK;
 }
 
-/* M[H, H] += P^T P over panels P of weights. */
+/* M += W^T F W. Where positions of a kernel have rows of their own, each output has as many of them
+ * one after the other, and F joins those of one position. */
+static grail_status add_by_metric(matrix metric, matrix weights, matrix m)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t outputs = metric.rows;
+    const int64_t width = weights.rows / outputs * weights.columns;
+    matrix product = no_matrix;
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, weights.rows, weights.columns, &product));
+    TRY(matrix_gemm(false, false, 1.0, metric, matrix_reshape(weights, outputs, width), 0.0,
+                    matrix_reshape(product, outputs, width)));
+    TRY(matrix_add_symmetric(1.0, weights, product, m));
+out:
+    matrix_free(&product);
+    return status;
+}
+
+/* M[H, H] += P^T P over panels P of weights, or W^T F W with a metric F. */
 static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
 {
     grail_status status = GRAIL_OK;
@@ -376,11 +396,16 @@ static grail_status add_weights(const part_source *s, bool by_gram, matrix m)
                        .most = s->rows.count < PANEL_ROWS ? s->rows.count : PANEL_ROWS};
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.panel));
     TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, w.most, m.rows, &w.scratch));
+    if (matrix_exists(s->input->metric)) {
+        TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, s->rows.count, m.rows, &w.all));
+    }
     for (int64_t first = 0; first < s->rows.count; first += w.most * comm_size(comm)) {
         TRY(make_panel(&w, first + comm_rank(comm) * w.most));
         TRY(add_turn(&w, first, m));
     }
+    TRY(matrix_exists(w.all) ? add_by_metric(s->input->metric, w.all, m) : GRAIL_OK);
 out:
+    matrix_free(&w.all);
     matrix_free(&w.panel);
     matrix_free(&w.scratch);
     return status;

@@ -17,6 +17,8 @@ typedef struct selector {
     /** Kinds of sites that it has no rule for, a set of 1 << site_kind. A plan that cuts one is
      * refused. */
     unsigned excluded_kinds;
+    /** It measures errors at a consumer's output by a metric where there is one. */
+    bool takes_metric;
     bool decides_experts; /* it has a rule for sites of kind experts */
     /** The update that its authors make themselves (plan.h); NULL: none. */
     const struct compensation *own;

@@ -55,8 +55,10 @@ typedef struct input_statistics {
     /* These describe the target that the consumer will be fitted to, where there is one. */
     matrix cross;               /* C[O, H] = Y^T X, f64; a row for each row of the regression */
     const double *target_means; /* [O] */
-    const float *gradients;     /* G[outputs, H] of the consumer's weight: the root mean square over
-                                   the samples of the gradients of the norm of the block's output */
+    matrix metric;          /* F[outputs, outputs] by which errors at the output count, f64, both
+                               triangles; borrowed, no matrix: all alike */
+    const float *gradients; /* G[outputs, H] of the consumer's weight: the root mean square over
+                               the samples of the gradients of the norm of the block's output */
 } input_statistics;
 
 /** What `needs`, a set of selector_need, asks for of one consumer's statistics, both parts added.

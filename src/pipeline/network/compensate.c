@@ -364,7 +364,8 @@ out:
 }
 
 grail_status compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
-                                 const regional_gradients *gradients, site_result *results)
+                                 const regional_gradients *gradients, matrix metric,
+                                 site_result *results)
 {
     grail_status status = GRAIL_OK;
     float *prior = NULL;
@@ -372,7 +373,7 @@ grail_status compensate_consumer(const cutting *cut, observation *o, sample_pass
     const profile_kind before = profile_enter(PROFILE_FITS);
     TRY(settle_sums(cut, passes->current, o));
     if (results[o->site].reducer == NULL) {
-        TRY(decide_at_consumer(cut, o, passes, gradients, results));
+        TRY(decide_at_consumer(cut, o, passes, gradients, metric, results));
     }
     TRY(consumer_merge(cut, results[o->site].reducer, o->site, o->consumer, o->weight, &prior));
     release_dense_before(cut, o->node, passes->dense->parameters);

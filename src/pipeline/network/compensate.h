@@ -7,9 +7,10 @@
 #include "solve/drift.h"
 
 /** Takes the finished statistics: decides the reducer if it is not decided yet, solves, and sets
- * the consumer. The statistics cannot be used afterwards. */
+ * the consumer. The metric is that of decide_at_consumer. The statistics cannot be used afterwards.
+ */
 grail_status compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
-                                 const regional_gradients *gradients,
+                                 const regional_gradients *gradients, matrix metric,
                                  site_result *results) GRAIL_MUST_CHECK;
 /** Takes the finished statistics of a map whose input is not cut: solves, and sets the map unless
  * its own weight does best on the held-out part. The statistics cannot be used afterwards. */

@@ -277,7 +277,7 @@ grail_status decide_at_producer(const cutting *cut, int index, sample_passes *pa
 
 grail_status decide_at_consumer(const cutting *cut, const observation *o,
                                 const sample_passes *passes, const regional_gradients *gradients,
-                                site_result *results)
+                                matrix metric, site_result *results)
 {
     grail_status status = GRAIL_OK;
     input_statistics *input = NULL;
@@ -285,6 +285,7 @@ grail_status decide_at_consumer(const cutting *cut, const observation *o,
     TRY(memory_new(&input, 1, sizeof input[0]));
     TRY(input_statistics_take(needs, o->fit, o->held, input));
     input->gradients = regional_gradients_of(gradients, cut->graph->nodes[o->node].weight);
+    input->metric = metric;
     read_weights weights = {.dense = passes->dense->parameters,
                             .parameter = cut->graph->nodes[o->node].weight,
                             .values = dense_values(cut, o, passes)};

@@ -39,10 +39,11 @@ grail_status decide_at_producer(const cutting *cut, int site, sample_passes *pas
                                 grail_reducer **chosen, site_result *results) GRAIL_MUST_CHECK;
 
 /** Called at the first consumer of a site that is still undecided: decides it from the finished
- * statistics, and the block's gradients. */
+ * statistics, the block's gradients, and the metric of the consumer's output, which may be missing
+ * (fisher.h). */
 grail_status decide_at_consumer(const cutting *cut, const observation *o,
                                 const sample_passes *passes, const regional_gradients *gradients,
-                                site_result *results) GRAIL_MUST_CHECK;
+                                matrix metric, site_result *results) GRAIL_MUST_CHECK;
 
 /** Lets the selector of a site decide by what is `known`: the weights and the statistics that it
  * needs, and what computes; the rest of the view follows from the plan. *out is owned. */

@@ -1,10 +1,10 @@
 #include "pipeline/network/heal_network.h"
 
-#include "exec/tape.h"
 #include "graph/operators.h"
 #include "heal/loss.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
+#include "pipeline/network/sections.h"
 #include "pipeline/request/regions.h"
 
 /* -- the dense network ------------------------------------------------------------------------- */
@@ -25,22 +25,6 @@ typedef struct dense_outputs {
     int *holders;                /* [samples] rank that keeps each, NOBODY where none does; owned */
     int64_t *widths;             /* columns of the values that are kept; owned */
 } dense_outputs;
-
-/* elements[value_count] of each value of one sample. */
-static grail_status value_elements(const graph *g, extent positions, int64_t *elements)
-{
-    grail_status status = GRAIL_OK;
-    extent *extents = NULL;
-    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
-    TRY(graph_extents(g, positions, extents));
-    TRY(graph_widths(g, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        elements[v] *= extents[v].height * extents[v].width;
-    }
-out:
-    memory_free(extents);
-    return status;
-}
 
 /* Whether the values before node `begin` fit for all samples. */
 static grail_status kept_fits(const heal_setting *s, int begin, bool *out)
@@ -213,107 +197,22 @@ static grail_status dense_run(dense_outputs *d, const sample_part *part, const p
     return execution_run(dense->execution, dense->parameters, d->begin, dense->graph->node_count);
 }
 
-/* -- sections ---------------------------------------------------------------------------------- */
-
-/* The nodes are run in sections. Forward, only what lies between them is kept; on the way back each
- * section but the last is run again. Where the values of all nodes fit, there is one. */
-typedef struct section {
-    int begin, end; /* nodes */
-    int *live;      /* [count] values made before `begin` that it or a later one reads; owned */
-    int count;
-    matrix *kept; /* [count] of the pool; their gradients on the way back */
-} section;
+/* -- what is trained --------------------------------------------------------------------------- */
 
 typedef struct network_task {
     const heal_setting *setting;
-    section *sections; /* [section_count] */
-    int section_count;
     dense_outputs dense;
     heal_training training;
-    bool *hidden; /* of values: behind what gradients do not go through; owned */
-    gradient_store *none;
-    tape *tape;
+    bool *hidden;      /* of values: behind what gradients do not go through; owned */
+    sections sections; /* of the current network */
 } network_task;
-
-static void give_kept(network_task *t, section *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        matrix_pool_give(t->setting->pool, &s->kept[i]);
-    }
-}
 
 static void task_fini(network_task *t)
 {
-    for (int s = 0; s < t->section_count; s++) {
-        give_kept(t, &t->sections[s]);
-        memory_free(t->sections[s].live);
-        memory_free(t->sections[s].kept);
-    }
-    memory_free(t->sections);
     memory_free(t->hidden);
+    sections_fini(&t->sections);
     dense_fini(&t->dense);
     heal_training_fini(&t->training);
-    gradient_store_free(t->none);
-    tape_free(t->tape);
-}
-
-static grail_status add_section(network_task *t, int begin, int end)
-{
-    const graph *g = t->setting->current->graph;
-    section *s = &t->sections[t->section_count++];
-    *s = (section){.begin = begin, .end = end};
-    CHECK(memory_new(&s->live, (size_t)g->value_count, sizeof s->live[0]));
-    const int count = graph_live_values(g, begin, s->live);
-    for (int i = 0; i < count; i++) {
-        if (s->live[i] != g->input) {
-            s->live[s->count++] = s->live[i];
-        }
-    }
-    return memory_new(&s->kept, (size_t)s->count, sizeof s->kept[0]);
-}
-
-/* Whether all values of the network fit for so many samples, as a way back through it needs. */
-static grail_status tape_fits(const heal_setting *s, int64_t samples, bool *out)
-{
-    const double of_outputs = 3.0; /* the dense network's, and the gradients of loss and head */
-    grail_status status = GRAIL_OK;
-    const graph *g = s->current->graph;
-    int64_t *elements = NULL;
-    double sum = 0.0;
-    TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
-    TRY(value_elements(g, s->samples->positions, elements));
-    for (int v = 0; v < g->value_count; v++) {
-        sum += (double)elements[v];
-    }
-    for (int i = 0; i < g->output_count; i++) {
-        sum += of_outputs * (double)elements[g->outputs[i].value];
-    }
-    *out = bytes_fit(s->backend, sum * (double)samples * (double)backend_value_size(s->backend),
-                     s->memory);
-out:
-    memory_free(elements);
-    return status;
-}
-
-/* Else one for the nodes before the blocks, one for each block, one for those behind. */
-static grail_status make_sections(network_task *t)
-{
-    bool fits = false;
-    const graph *g = t->setting->current->graph;
-    CHECK(memory_new(&t->sections, (size_t)g->block_count + 2, sizeof t->sections[0]));
-    CHECK(tape_fits(t->setting, t->training.part_samples, &fits));
-    if (fits) {
-        return add_section(t, 0, g->node_count);
-    }
-    for (int block = GRAPH_NONE; block <= g->block_count; block++) {
-        int begin = 0;
-        int end = 0;
-        graph_block_range(g, block, &begin, &end);
-        if (begin < end) {
-            CHECK(add_section(t, begin, end));
-        }
-    }
-    return GRAIL_OK;
 }
 
 /* A device takes embeddings from a table that lies there, not rows of a file at each step. */
@@ -332,74 +231,23 @@ static grail_status hold_tables(const network_run *run)
 static grail_status task_init(const heal_setting *s, network_task *t)
 {
     const graph *g = s->current->graph;
+    bool fits = false;
     *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(regions_hide(g, 0, g->node_count, &t->hidden, &t->training.region));
-    CHECK(make_sections(t));
+    CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, 0, s->memory,
+                    &fits));
+    CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
     if (!backend_is_host(s->backend)) {
         CHECK(hold_tables(s->dense));
         CHECK(hold_tables(s->current));
     }
     CHECK(dense_init(s, &t->dense));
-    CHECK(gradient_store_create(g, s->backend, &t->none));
-    CHECK(tape_create(g, s->backend, s->pool, &t->tape));
-    tape_execution(t->tape)->settles_later = true;
+    tape_execution(t->sections.tape)->settles_later = true;
     return GRAIL_OK;
 }
 
 /* -- the narrow network ------------------------------------------------------------------------ */
-
-static grail_status keep_inputs(const network_task *t, section *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        const matrix v = execution_value(tape_execution(t->tape), s->live[i]);
-        CHECK(matrix_pool_take(t->setting->pool, v.rows, v.columns, &s->kept[i]));
-        CHECK(matrix_copy(v, s->kept[i]));
-    }
-    return GRAIL_OK;
-}
-
-/* Puts the kept inputs of a section into the execution. */
-static grail_status place_inputs(const network_task *t, section *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        CHECK(execution_put(tape_execution(t->tape), s->live[i], s->kept[i]));
-    }
-    return GRAIL_OK;
-}
-
-/* Forward through all sections but the last, without a way back. */
-static grail_status run_forward(const network_task *t)
-{
-    for (int i = 0; i + 1 < t->section_count; i++) {
-        CHECK(keep_inputs(t, &t->sections[i]));
-        CHECK(tape_forward(t->tape, t->setting->current->parameters, t->none, false,
-                           t->sections[i].begin, t->sections[i].end));
-    }
-    return keep_inputs(t, &t->sections[t->section_count - 1]);
-}
-
-/* The gradients of a section's inputs take the place of the inputs. */
-static grail_status take_gradients(const network_task *t, section *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        const matrix gradient = tape_gradient(t->tape, s->live[i]);
-        CHECK(matrix_exists(gradient) ? matrix_copy(gradient, s->kept[i])
-                                      : matrix_zero(s->kept[i]));
-    }
-    return GRAIL_OK;
-}
-
-/* Seeds the outputs of section `index` with the gradients that the next one left. */
-static grail_status seed_outputs(const network_task *t, int index)
-{
-    section *next = &t->sections[index + 1];
-    for (int i = 0; i < next->count; i++) {
-        CHECK(tape_seed(t->tape, next->live[i], next->kept[i]));
-        matrix_pool_give(t->setting->pool, &next->kept[i]);
-    }
-    return GRAIL_OK;
-}
 
 static grail_status add_output_loss(const network_task *t, int i, double scale, matrix sum)
 {
@@ -407,7 +255,7 @@ static grail_status add_output_loss(const network_task *t, int i, double scale, 
     const network_run *dense = t->setting->dense;
     matrix_pool *pool = t->setting->pool;
     const graph_output *output = &t->setting->current->graph->outputs[i];
-    const matrix y = execution_value(tape_execution(t->tape), output->value);
+    const matrix y = execution_value(tape_execution(t->sections.tape), output->value);
     const matrix target = execution_value(dense->execution, dense->graph->outputs[i].value);
     const bool gives = scale > 0.0 && !t->hidden[output->value];
     matrix gradient = {0};
@@ -417,7 +265,7 @@ static grail_status add_output_loss(const network_task *t, int i, double scale, 
     TRY(output->is_logits ? divergence_add(y, target, gives ? scale : 0.0, gradient, sum)
                           : distance_add(y, target, gives ? scale : 0.0, gradient, sum));
     if (gives) {
-        TRY(tape_seed(t->tape, output->value, gradient));
+        TRY(tape_seed(t->sections.tape, output->value, gradient));
     }
 out:
     matrix_pool_give(pool, &gradient);
@@ -444,7 +292,7 @@ out:
 static grail_status add_loss(const network_task *t, double scale, matrix sum, int64_t *rows)
 {
     const graph *g = t->setting->current->graph;
-    const execution *e = tape_execution(t->tape);
+    const execution *e = tape_execution(t->sections.tape);
     const int64_t first = execution_rows(e, g->output);
     *rows += first;
     if (g->output_count == 1) {
@@ -457,45 +305,21 @@ static grail_status add_loss(const network_task *t, double scale, matrix sum, in
     return GRAIL_OK;
 }
 
-static grail_status run_section(const network_task *t, int index, const gradient_store *wanted)
-{
-    const section *s = &t->sections[index];
-    return tape_forward(t->tape, t->setting->current->parameters, wanted, index > 0, s->begin,
-                        s->end);
-}
-
-static grail_status back_section(const network_task *t, int index)
-{
-    CHECK(
-        tape_backward(t->tape, t->setting->current->parameters, t->training.optimizer->gradients));
-    return take_gradients(t, &t->sections[index]);
-}
-
-/* Forward and back for one part, whose dense outputs are there. The first section has no inputs but
- * the network's, which stay with the execution. */
-static grail_status part_gradients(const network_task *t, const sample_part *part,
+/* Forward and back for one part, whose dense outputs are there. */
+static grail_status part_gradients(network_task *t, const sample_part *part,
                                    const part_input *input, int64_t step, double scale, matrix sum,
                                    int64_t *rows)
 {
-    execution *e = tape_execution(t->tape);
+    execution *e = tape_execution(t->sections.tape);
+    gradient_store *gradients = t->training.optimizer->gradients;
     const batch_shape shape = part_shape(t->setting->samples, part);
-    const int last = t->section_count - 1;
     CHECK(execution_begin(e, shape, part_input_batch(input)));
-    CHECK(run_forward(t));
-    CHECK(run_section(t, last, t->training.optimizer->gradients));
+    CHECK(sections_forward(&t->sections, gradients));
     for (int i = 0; i < e->graph->output_count; i++) {
         CHECK(watch_step(t->setting, step, execution_value(e, e->graph->outputs[i].value)));
     }
     CHECK(add_loss(t, scale, sum, rows));
-    CHECK(back_section(t, last));
-    for (int i = last - 1; i >= 0; i--) {
-        CHECK(execution_begin(e, shape, part_input_batch(input)));
-        CHECK(place_inputs(t, &t->sections[i]));
-        CHECK(run_section(t, i, t->training.optimizer->gradients));
-        CHECK(seed_outputs(t, i));
-        CHECK(back_section(t, i));
-    }
-    return GRAIL_OK;
+    return sections_back(&t->sections, shape, part_input_batch(input), gradients);
 }
 
 /* Rows of the first output of one sample. */
@@ -510,9 +334,9 @@ static grail_status part_loss(const network_task *t, const sample_part *part,
                               const part_input *input, matrix sum, int64_t *rows)
 {
     const heal_setting *s = t->setting;
-    CHECK(execution_begin(tape_execution(t->tape), part_shape(s->samples, part),
+    CHECK(execution_begin(tape_execution(t->sections.tape), part_shape(s->samples, part),
                           part_input_batch(input)));
-    CHECK(tape_forward(t->tape, s->current->parameters, t->none, false, 0,
+    CHECK(tape_forward(t->sections.tape, s->current->parameters, t->sections.none, false, 0,
                        s->current->graph->node_count));
     return add_loss(t, 0.0, sum, rows);
 }
@@ -539,7 +363,7 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     part_input input = {0};
     TRY(part_input_copy(t->setting->samples, part, seed, step, &input));
     TRY(dense_run(&t->dense, part, &input));
-    tape_execution(t->tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
+    tape_execution(t->sections.tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
         TRY(part_gradients(t, part, &input, step,
                            step_scale(t->setting, mean_over, rows_of_sample(t)), sum, rows));
@@ -554,12 +378,9 @@ out:
 static grail_status drop(void *user)
 {
     network_task *t = user;
-    for (int s = 0; s < t->section_count; s++) {
-        give_kept(t, &t->sections[s]);
-    }
     dense_drop_incomplete(&t->dense);
     CHECK(execution_begin(t->setting->dense->execution, (batch_shape){0}, (batch_input){0}));
-    return tape_drop(t->tape);
+    return sections_drop(&t->sections);
 }
 
 grail_status heal_network_train(const heal_setting *s, const heal_memory *memory,

@@ -39,3 +39,40 @@ out:
     memory_free(extents);
     return status;
 }
+
+grail_status value_elements(const graph *g, extent positions, int64_t *elements)
+{
+    grail_status status = GRAIL_OK;
+    extent *extents = NULL;
+    TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
+    TRY(graph_extents(g, positions, extents));
+    TRY(graph_widths(g, elements));
+    for (int v = 0; v < g->value_count; v++) {
+        elements[v] *= extents[v].height * extents[v].width;
+    }
+out:
+    memory_free(extents);
+    return status;
+}
+
+grail_status tape_fits(const graph *g, const backend *b, extent positions, int64_t samples,
+                       int64_t others, int64_t memory, bool *out)
+{
+    const double of_outputs = 3.0; /* the dense network's, and the gradients of loss and head */
+    grail_status status = GRAIL_OK;
+    int64_t *elements = NULL;
+    double sum = 0.0;
+    TRY(memory_new(&elements, (size_t)g->value_count, sizeof elements[0]));
+    TRY(value_elements(g, positions, elements));
+    for (int v = 0; v < g->value_count; v++) {
+        sum += (double)elements[v];
+    }
+    for (int i = 0; i < g->output_count; i++) {
+        sum += of_outputs * (double)elements[g->outputs[i].value];
+    }
+    *out = bytes_fit(b, (sum * (double)samples + (double)others) * (double)backend_value_size(b),
+                     memory);
+out:
+    memory_free(elements);
+    return status;
+}

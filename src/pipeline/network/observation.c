@@ -22,7 +22,7 @@ void observation_fini(observation *o)
     matrix_free(&o->others);
     matrix_free(&o->local_weight);
     matrix_free(&o->local_bias);
-    matrix_free(&o->drift_scale);
+    drift_scale_fini(&o->drift_scale);
     matrix_free(&o->gaps);
     matrix_free(&o->part_gaps);
     *o = (observation){0};
@@ -203,7 +203,7 @@ out:
 static grail_status make_drift_scale(const cutting *cut, parameter_store *current, observation *o)
 {
     return o->target == OBSERVES_DENSE_OUTPUT
-               ? drift_scale_make(cut->graph, current, o->node, &o->drift_scale)
+               ? drift_scale_init(cut->graph, current, o->node, &o->drift_scale)
                : GRAIL_OK;
 }
 
@@ -304,7 +304,7 @@ int observation_dense_end(const observation *o)
  * has it where one stands between; |output_t|^2 where a norm divides by that before the sum. Owned
  * even after a failure. */
 static grail_status square_sums(const execution *dense, const consumer_tail *tail, int consumer,
-                                matrix scale, int64_t rows, matrix *squares)
+                                const drift_scale *scale, int64_t rows, matrix *squares)
 {
     grail_status status = GRAIL_OK;
     const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
@@ -315,7 +315,8 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     if (tail->row_norm != GRAPH_NONE) {
         return row_squares_make(output, rows, squares);
     }
-    if (tail->scale != GRAPH_NONE && scale.columns != output.columns) { /* some were merged */
+    if (tail->scale != GRAPH_NONE &&
+        scale->forward.columns != output.columns) { /* some were merged */
         return row_squares_make(skip, rows, squares);
     }
     TRY(row_factors_find(dense, tail, &factors));
@@ -325,7 +326,7 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
     TRY(matrix_copy(output, part));
     if (tail->scale != GRAPH_NONE) {
-        TRY(matrix_multiply(part, matrix_rows(scale, 1, 1), part));
+        TRY(matrix_multiply(part, scale->forward, part));
     }
     TRY(row_factors_multiply(&factors, part));
     TRY(matrix_add(part, sum, sum));
@@ -343,7 +344,7 @@ static grail_status stream_roots(const execution *dense, observation *o, const c
 {
     const int goal = o->goal.value;
     CHECK(goal != GRAPH_NONE ? row_squares_make(execution_value(dense, goal), rows, out)
-                             : square_sums(dense, tail, o->node, o->drift_scale, rows, out));
+                             : square_sums(dense, tail, o->node, &o->drift_scale, rows, out));
     return roots_of_squares(&o->median_square, *out);
 }
 
@@ -576,7 +577,7 @@ static grail_status add_batch(const execution *e, void *user)
     matrix y = {0};
     matrix root = {0};
     if (o->target == OBSERVES_DENSE_OUTPUT) {
-        TRY(dense_target(&k->from, o->node, o->goal.value, o->drift_scale, &y));
+        TRY(dense_target(&k->from, o->node, o->goal.value, &o->drift_scale, &y));
     }
     TRY(row_weight_roots(k->from.dense->execution, k->from.current->execution, o, &root));
     if (o->of_patches) {
@@ -592,15 +593,12 @@ out:
     return status;
 }
 
-/* Takes the median that weights follow, on all ranks at once; rank 0 has run the networks for the
- * first batch. A rank without others takes it when it first needs it. */
-static grail_status begin(void *user)
+static grail_status begin_weights(const observing *k)
 {
     grail_status status = GRAIL_OK;
-    const observing *k = user;
     observation *o = k->o;
     matrix roots = {0};
-    if (!o->weighted || !comm_is_shared(k->comm)) {
+    if (!o->weighted) {
         return GRAIL_OK;
     }
     if (comm_rank(k->comm) == 0) {
@@ -610,6 +608,43 @@ static grail_status begin(void *user)
 out:
     matrix_free(&roots);
     return status;
+}
+
+static grail_status begin_scale(const observing *k)
+{
+    grail_status status = GRAIL_OK;
+    observation *o = k->o;
+    drift_scale *scale = &o->drift_scale;
+    double damping = 0.0;
+    matrix y = {0};
+    if (!drift_scale_is_open(scale) || o->goal.value != GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    if (comm_rank(k->comm) == 0) {
+        TRY(dense_target(&k->from, o->node, GRAPH_NONE, scale, &y));
+        damping = scale->damping;
+    }
+    TRY(comm_broadcast(k->comm, 0, &damping, sizeof damping));
+    if (comm_rank(k->comm) != 0) {
+        TRY(drift_scale_set(scale, k->from.current->parameters->backend, damping));
+    }
+out:
+    matrix_pool_give(k->from.current->execution->pool, &y);
+    return status;
+}
+
+/* Takes the median that weights follow, and the damping of a drift, on all ranks at once; rank 0
+ * has run the networks for the first batch. A rank without others takes them when it first needs
+ * them.
+ */
+static grail_status begin(void *user)
+{
+    const observing *k = user;
+    if (!comm_is_shared(k->comm)) {
+        return GRAIL_OK;
+    }
+    CHECK(begin_weights(k));
+    return begin_scale(k);
 }
 
 static chunk_sums sums_of(void *user, bool held_out)

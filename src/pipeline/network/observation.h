@@ -45,7 +45,7 @@ typedef struct observation {
     bool mixes;                   /* the target is mixed with W times the observed rows */
     matrix local_weight;          /* with `mixes` and `remade`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
-    matrix drift_scale;           /* of a dense output: drift_scale_make; owned */
+    drift_scale drift_scale;      /* of a dense output; owned */
     target_gap gap;               /* with `mixes`: of the rows observed */
     double median_square;         /* usual squared norm that weights follow; below 0 until the
                                      first batch was met */

@@ -474,6 +474,11 @@ static grail_status decide(calibration_network *network, int index)
     int count = 0;
     TRY(take_norms(network, index, &norms));
     TRY(take_inputs(network->request, index, &count, &inputs));
+    if (count > 0 &&
+        site_takes_metric(network->cut->plan, index, site_at(network->request, index))) {
+        const int reader = site_at(network->request, index)->consumers[0].node;
+        inputs[0].metric = network->request->session->metrics[reader];
+    }
     const site_view known = {
         .backend = network->request->backend,
         .comm = network->request->comm,

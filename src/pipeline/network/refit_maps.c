@@ -172,8 +172,8 @@ static grail_status gather_targets(const map_group *g, matrix_pool *pool, matrix
     matrix own = {0};
     int64_t column = 0;
     for (int i = 0; i < g->count; i++) {
-        const observation *o = &g->maps[i];
-        TRY(dense_target(&g->from, o->node, o->goal.value, o->drift_scale, &own));
+        observation *o = &g->maps[i];
+        TRY(dense_target(&g->from, o->node, o->goal.value, &o->drift_scale, &own));
         TRY(matrix_copy(own, matrix_columns(y, column, own.columns)));
         column += own.columns;
         matrix_pool_give(pool, &own);

@@ -3,7 +3,6 @@
 #include "backend/operations.h"
 #include "base/memory.h"
 #include "graph/operators.h"
-#include "stats/row_squares.h"
 
 #include <math.h>
 #include <string.h>
@@ -117,118 +116,12 @@ static grail_status copy_with_means(const target_source *source, const cut_axis 
                      : matrix_copy(matrix_columns(in, from, left), matrix_columns(*out, to, left));
 }
 
-/* For each channel sqrt(variance + epsilon) / weight, or 1 / weight without a variance: the change
- * before a norm that changes its output by 1. Channels with a weight near zero get 0, because their
- * input hardly affects the output. *out[*width] is owned. */
-static grail_status inverse_scale(parameter_store *parameters, const node *norm, float **out,
-                                  int64_t *width)
-{
-    grail_status status = GRAIL_OK;
-    static const double smallest = 1e-4; /* of the largest weight */
-    float *weight = NULL;
-    float *variance = NULL;
-    double largest = 0.0;
-    TRY(parameter_store_read_f32(parameters, norm->weight, &weight, width));
-    if (norm->variance != GRAPH_NONE) {
-        TRY(parameter_store_read_f32(parameters, norm->variance, &variance, width));
-    }
-    for (int64_t k = 0; k < *width; k++) {
-        largest = fmax(largest, fabs((double)weight[k]));
-    }
-    for (int64_t k = 0; k < *width; k++) {
-        const bool off = fabs((double)weight[k]) <= smallest * largest;
-        const double deviation =
-            variance == NULL ? 1.0 : sqrt((double)variance[k] + norm->norm.epsilon);
-        weight[k] = off ? 0.0F : (float)(deviation / (double)weight[k]);
-    }
-    *out = weight;
-    weight = NULL;
-out:
-    memory_free(weight);
-    memory_free(variance);
-    return status;
-}
-
-/* For the scale s of each channel 1 / s, and in the second row s. Small scales are those below a
- * tenth of their root mean square r: there s / (r / 10)^2, so that channels which the sum hardly
- * sees ask for no large outputs. out[2 width] is owned. */
-static grail_status inverse_of_scales(parameter_store *parameters, const node *affine,
-                                      int64_t width, float **out)
-{
-    grail_status status = GRAIL_OK;
-    float *weight = NULL;
-    int64_t count = 0;
-    double squares = 0.0;
-    TRY(memory_new(out, 2 * (size_t)width, sizeof **out));
-    if (affine->weight != GRAPH_NONE) {
-        TRY(parameter_store_read_f32(parameters, affine->weight, &weight, &count));
-        if (count != width) {
-            FAIL(GRAIL_ERROR_INTERNAL, "%lld channels are scaled by %lld", (long long)width,
-                 (long long)count);
-        }
-    }
-    for (int64_t k = 0; k < width; k++) {
-        const double s = affine->affine.scale * (weight == NULL ? 1.0 : (double)weight[k]);
-        squares += s * s / (double)width;
-        (*out)[width + k] = (float)s;
-    }
-    for (int64_t k = 0; k < width; k++) {
-        const double s = (double)(*out)[width + k];
-        const double least = 0.01 * squares;
-        (*out)[k] = (float)(squares == 0.0 ? 0.0 : s / fmax(s * s, least));
-    }
-out:
-    memory_free(weight);
-    return status;
-}
-
-/* GRAPH_NONE where nothing stands between the consumer and its sum. */
-static int between(const consumer_tail *tail)
-{
-    return tail->batch_norm != GRAPH_NONE ? tail->batch_norm
-           : tail->row_norm != GRAPH_NONE ? tail->row_norm
-                                          : tail->scale;
-}
-
-grail_status drift_scale_make(const graph *g, parameter_store *current, int consumer, matrix *out)
-{
-    grail_status status = GRAIL_OK;
-    const consumer_tail tail = consumer_tail_of(g, consumer);
-    const int next = between(&tail);
-    float *scale = NULL;
-    int64_t width = parameter_store_shape(current, g->nodes[consumer].weight)[0];
-    if (tail.skip == GRAPH_NONE || next == GRAPH_NONE) {
-        return GRAIL_OK;
-    }
-    TRY(next == tail.scale ? inverse_of_scales(current, &g->nodes[next], width, &scale)
-                           : inverse_scale(current, &g->nodes[next], &scale, &width));
-    TRY(matrix_new(current->backend, backend_master_type(current->backend),
-                   next == tail.scale ? 2 : 1, width, out));
-    TRY(matrix_upload_f32(*out, scale));
-out:
-    memory_free(scale);
-    return status;
-}
-
-/* Rows of X *= sqrt(mean(y^2) + epsilon) of the rows of Y, by which a norm divides them. */
-static grail_status scale_rows_by_norm(const node *norm, matrix y, matrix x)
-{
-    grail_status status = GRAIL_OK;
-    matrix lengths = {0};
-    TRY(row_squares_make(y, y.rows, &lengths));
-    TRY(matrix_roots((double)y.columns, norm->norm.epsilon, lengths, lengths));
-    TRY(matrix_scale_rows(lengths, x, x));
-out:
-    matrix_free(&lengths);
-    return status;
-}
-
 /* Y += (dense skip - compressed skip) in the rows of the factors, converted to the input of the
  * norm or scale if one stands between: to first order, where it norms rows. With this target the
  * sum after the Add is that of the dense network. `rows` is the axis of the consumer's outputs. */
 static grail_status add_drift(const target_source *from, const cut_axis *rows,
-                              const consumer_tail *tail, const row_factors *factors, matrix scale,
-                              matrix y)
+                              const consumer_tail *tail, const row_factors *factors,
+                              drift_scale *scale, matrix y)
 {
     grail_status status = GRAIL_OK;
     matrix drift = {0};
@@ -236,12 +129,11 @@ static grail_status add_drift(const target_source *from, const cut_axis *rows,
     TRY(copy_with_means(from, rows, execution_value(from->dense->execution, tail->skip), &drift));
     TRY(matrix_subtract(drift, compressed, drift));
     TRY(row_factors_gather(factors, from->current->execution->pool, &drift));
-    if (between(tail) != GRAPH_NONE) {
-        TRY(matrix_multiply(drift, matrix_rows(scale, 0, 1), drift));
+    if (drift_scale_is_open(scale)) {
+        TRY(drift_scale_choose(scale, from->current->execution->pool, y, drift,
+                               execution_value(from->dense->execution, tail->skip)));
     }
-    if (tail->row_norm != GRAPH_NONE) {
-        TRY(scale_rows_by_norm(&from->cut->graph->nodes[tail->row_norm], y, drift));
-    }
+    TRY(drift_scale_apply(scale, y, drift));
     TRY(matrix_add(y, drift, y));
 out:
     matrix_pool_give(from->current->execution->pool, &drift);
@@ -250,7 +142,7 @@ out:
 
 /* From the dense output to what makes the sum that of the dense network. */
 static grail_status aim_at_sum(const target_source *from, const cut_axis *rows,
-                               const consumer_tail *tail, matrix scale, matrix y)
+                               const consumer_tail *tail, drift_scale *scale, matrix y)
 {
     grail_status status = GRAIL_OK;
     row_factors dense = {0};
@@ -274,7 +166,7 @@ static grail_status missing_to_goal(const target_source *from, const cut_axis *r
     return matrix_subtract(*out, execution_value(from->current->execution, skip), *out);
 }
 
-grail_status dense_target(const target_source *from, int consumer, int goal, matrix scale,
+grail_status dense_target(const target_source *from, int consumer, int goal, drift_scale *scale,
                           matrix *out)
 {
     const graph *g = from->cut->graph;

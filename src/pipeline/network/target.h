@@ -3,6 +3,7 @@
 #define GRAIL_PIPELINE_NETWORK_TARGET_H
 
 #include "exec/execution.h"
+#include "pipeline/network/drift_scale.h"
 #include "pipeline/network/pass.h"
 #include "pipeline/network/site_result.h"
 #include "pipeline/request/consumer_tail.h"
@@ -41,19 +42,13 @@ typedef struct target_source {
     const network_run *dense, *current;
 } target_source;
 
-/** *out[1, outputs]: the change before the norm or scale behind a consumer, if there is one, that
- * changes each channel behind it by 1; 0, or less, where it changes hardly anything. Behind it in
- * [2, outputs] what a scale multiplies by. For dense_target, in all batches. *out is owned, even
- * after a failure. */
-grail_status drift_scale_make(const graph *g, parameter_store *current, int consumer,
-                              matrix *out) GRAIL_MUST_CHECK;
-
 /** Y[rows, outputs] of the current batch: the dense network's output at this consumer, plus the
  * drift of the residual stream that it is added to; where dropped sublayers follow, what is missing
  * from the stream to the dense one behind them, `goal`. The current network has run up to the node,
- * the dense one through it, or through what makes `goal` (GRAPH_NONE: there is none). `scale` is
- * that of drift_scale_make. *out belongs to the pool, even after a failure: matrix_pool_give. */
-grail_status dense_target(const target_source *from, int consumer, int goal, matrix scale,
+ * the dense one through it, or through what makes `goal` (GRAPH_NONE: there is none). `scale`
+ * is the consumer's, which is chosen by the first batch that it meets. *out belongs to the pool,
+ * even after a failure: matrix_pool_give. */
+grail_status dense_target(const target_source *from, int consumer, int goal, drift_scale *scale,
                           matrix *out) GRAIL_MUST_CHECK;
 
 /** out[rows, K u] = in[rows, n u] as a reducer maps it: the kept features, or the means of those

@@ -54,6 +54,14 @@ static int consumer_at(const site *s, int node_index)
     return k;
 }
 
+static matrix metric_of(const calibration_network *network, int index)
+{
+    const site *s = cut_site(network->cut, index);
+    return site_takes_metric(network->cut->plan, index, s)
+               ? network->request->session->metrics[s->consumers[0].node]
+               : no_matrix;
+}
+
 static grail_status observe_consumer(calibration_network *network, int index, int consumer)
 {
     grail_status status = GRAIL_OK;
@@ -65,7 +73,7 @@ static grail_status observe_consumer(calibration_network *network, int index, in
         TRY(observation_take(&network->passes, network->cut, network->results, &o));
     }
     TRY(compensate_consumer(network->cut, &o, &network->passes, &network->regional,
-                            network->results));
+                            metric_of(network, index), network->results));
 out:
     observation_fini(&o);
     return status;

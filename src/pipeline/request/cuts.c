@@ -29,6 +29,18 @@ unsigned site_decision_needs(const plan *p, int index, const site *s)
     return p->sites[index].kept_units == NULL ? needs : needs & trains;
 }
 
+bool site_has_metric(const plan *p, int index, const site *s)
+{
+    return p->metric == METRIC_FISHER && p->sites[index].selector->takes_metric &&
+           !site_kind_is_shared(s->kind) && s->kind != SITE_EXPERTS;
+}
+
+bool site_takes_metric(const plan *p, int index, const site *s)
+{
+    return site_has_metric(p, index, s) && site_is_cut(p, index) &&
+           p->sites[index].kept_units == NULL;
+}
+
 bool site_is_chosen_openly(const plan *p, int index, const site *s)
 {
     const unsigned needs = site_decision_needs(p, index, s);

@@ -14,6 +14,11 @@ bool anything_is_cut(const plan *p);
 /** The statistics that a site's decision needs, a set of selector_need. Where the plan names the
  * units that stay, these are only the gradients of a regional training. */
 unsigned site_decision_needs(const plan *p, int index, const site *s);
+/** Whether a decision would measure errors by a metric at the first consumer's output; that of a
+ * residual stream, which many read, never does. */
+bool site_has_metric(const plan *p, int index, const site *s);
+/** Whether the site's decision does. */
+bool site_takes_metric(const plan *p, int index, const site *s);
 
 /** Whether the decision needs statistics of the dense network and no other, so that it can be made
  * before the walk. */

@@ -222,9 +222,25 @@ static grail_status check_training(const site *s, const selector *rule, const co
     return GRAIL_OK;
 }
 
+/* A metric that no decision looks at would have no effect. */
+static grail_status check_metric(const site_list *sites, const plan *p)
+{
+    bool looks = p->metric == METRIC_PLAIN || !anything_is_cut(p);
+    for (int i = 0; i < p->count; i++) {
+        looks = looks || (site_is_cut(p, i) && site_has_metric(p, i, &sites->sites[i]));
+    }
+    return looks ? GRAIL_OK
+                 : error_about(error_set(GRAIL_ERROR_ARGUMENT,
+                                         "the metric 'fisher' has no effect on these cuts: "
+                                         "residual streams and whole experts are chosen without, "
+                                         "and other sites need the selector obs, ziplm or slimgpt"),
+                               "cut.metric");
+}
+
 grail_status plan_check(const grail_model *model, const site_list *sites, const plan *p)
 {
     CHECK(check_refit(p));
+    CHECK(check_metric(sites, p));
     CHECK(dropped_check(model, sites, p));
     for (int i = 0; i < sites->count; i++) {
         if (site_is_cut(p, i)) {

@@ -17,6 +17,7 @@ static grail_status open_session(grail_model *model, grail_session **out)
     s->model = model;
     model = NULL;
     TRY(memory_new(&s->of_nodes, (size_t)s->model->graph->node_count, sizeof s->of_nodes[0]));
+    TRY(memory_new(&s->metrics, (size_t)s->model->graph->node_count, sizeof s->metrics[0]));
     *out = s;
     s = NULL;
 out:
@@ -49,6 +50,9 @@ static void forget_statistics(grail_session *s)
         matrix_free(&s->of_nodes[n].squares);
         s->of_nodes[n] = (dense_statistics){0};
     }
+    for (int n = 0; s->metrics != NULL && n < s->model->graph->node_count; n++) {
+        matrix_free(&s->metrics[n]);
+    }
     calibration_release(s->counted);
     s->counted = NULL;
 }
@@ -77,6 +81,7 @@ void grail_session_close(grail_session *s)
         forget_statistics(s);
         forget_samples(s);
         memory_free(s->of_nodes);
+        memory_free(s->metrics);
         memory_free(s->notice);
         kept_numbers_fini(&s->kept);
         close_backends(s);

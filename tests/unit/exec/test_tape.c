@@ -4,6 +4,7 @@
 
 #include "backend/operations.h"
 #include "exec/tape.h"
+#include "graph/operators.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -230,6 +231,91 @@ HAND_TEST(means_over_windows_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "means over windows");
+    memory_free(pixels);
+}
+
+/* Sums of the gradients that a visitor is shown. */
+typedef struct shown_gradients {
+    double *sums; /* [values, most columns] */
+    int count;
+} shown_gradients;
+
+enum { MOST_COLUMNS = 8 };
+
+static grail_status add_shown(void *user, int value, matrix gradient)
+{
+    shown_gradients *s = user;
+    double values[2048];
+    assert_true(matrix_count(gradient) <= 2048 && gradient.columns <= MOST_COLUMNS);
+    CHECK(matrix_download(gradient, values));
+    for (int64_t i = 0; i < matrix_count(gradient); i++) {
+        s->sums[value * MOST_COLUMNS + i % gradient.columns] += values[i];
+    }
+    s->count++;
+    return GRAIL_OK;
+}
+
+/* The gradient of a bias is the sum over the rows of that of the output, with and without wanted
+ * parameters. */
+static void assert_visited(const probe *p, bool wants_parameters)
+{
+    tape *t = NULL;
+    shown_gradients shown = {0};
+    bool *wanted = NULL;
+    gradient_store *all = gradients_at_once(p);
+    gradient_store *made = wants_parameters ? wanted_gradients(p) : NULL;
+    assert_ok(made != NULL ? GRAIL_OK : gradient_store_create(p->g, backend_reference(), &made));
+    assert_ok(memory_new(&wanted, (size_t)p->g->value_count, sizeof wanted[0]));
+    assert_ok(memory_new(&shown.sums, (size_t)p->g->value_count * MOST_COLUMNS, sizeof(double)));
+    int expected = 0;
+    for (int i = 0; i < p->g->node_count; i++) {
+        const node *n = &p->g->nodes[i];
+        wanted[n->output] = node_is_map(n) && n->bias != GRAPH_NONE;
+        expected += wanted[n->output] ? 1 : 0;
+    }
+    assert_ok(tape_create(p->g, backend_reference(), p->pool, &t));
+    t->visitor = (gradient_visitor){.wanted = wanted, .visit = add_shown, .user = &shown};
+    assert_ok(execution_begin(tape_execution(t), p->shape, p->input));
+    assert_ok(tape_forward(t, p->store, made, false, 0, p->g->node_count));
+    matrix seed = seed_like(execution_value(tape_execution(t), p->g->output));
+    assert_ok(tape_seed(t, p->g->output, seed));
+    assert_ok(tape_backward(t, p->store, made));
+    assert_int_equal(shown.count, expected);
+    for (int i = 0; i < p->g->node_count; i++) {
+        const node *n = &p->g->nodes[i];
+        double bias[MOST_COLUMNS];
+        if (wanted[n->output]) {
+            const matrix gradient = gradient_of(all, n->bias);
+            assert_ok(matrix_download(gradient, bias));
+            for (int64_t k = 0; k < matrix_count(gradient); k++) {
+                assert_near(shown.sums[n->output * MOST_COLUMNS + k], bias[k],
+                            1e-9 * fmax(1.0, fabs(bias[k])));
+            }
+        }
+    }
+    matrix_free(&seed);
+    tape_free(t);
+    gradient_store_free(all);
+    gradient_store_free(made);
+    memory_free(wanted);
+    memory_free(shown.sums);
+}
+
+HAND_TEST(a_visitor_sees_the_gradients_of_outputs)
+{
+    const extent image = {6, 5};
+    float *pixels = hand_pixels(2, image, 7);
+    const window2d same = WINDOW2D(3, 3, 1, 1, 1);
+    const int first =
+        hand_activation(n, ACTIVATION_GELU, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
+    const int second =
+        hand_activation(n, ACTIVATION_SILU, hand_conv(n, "c1", 6, 6, same, true, first));
+    const int sum = hand_plain(n, NODE_ADD, first, second);
+    const int mean = hand_plain(n, NODE_MEAN, sum, GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_visited(&p, true);
+    assert_visited(&p, false);
     memory_free(pixels);
 }
 

@@ -378,11 +378,14 @@ static void assert_fits(plain_fit *f, const grail_reducer *reducer)
 }
 
 grail_status __real_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
-                                        const regional_gradients *gradients, site_result *results);
+                                        const regional_gradients *gradients, matrix metric,
+                                        site_result *results);
 grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
-                                        const regional_gradients *gradients, site_result *results);
+                                        const regional_gradients *gradients, matrix metric,
+                                        site_result *results);
 grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, sample_passes *passes,
-                                        const regional_gradients *gradients, site_result *results)
+                                        const regional_gradients *gradients, matrix metric,
+                                        site_result *results)
 {
     plain_fit f;
     plain_site s;
@@ -405,7 +408,8 @@ grail_status __wrap_compensate_consumer(const cutting *cut, observation *o, samp
     seen.watched = true;
     seen.count = f.outputs * planned->kept * f.features;
     seen.outputs = f.outputs;
-    const grail_status status = __real_compensate_consumer(cut, o, passes, gradients, results);
+    const grail_status status =
+        __real_compensate_consumer(cut, o, passes, gradients, metric, results);
     seen.watched = false;
     assert_ok(status);
     if (chooses) {

@@ -101,17 +101,17 @@ static passes pass_batches(const lab *l, run_function run, grail_compress_option
     return passed;
 }
 
-/* A pass reads its status, and the usual length of a row for the weights of rows; of a router, in
- * each batch and network, how many rows its outputs have. The inputs of batches come from the host,
- * in an upload for each of the two networks; the lists of a folding do each time where the backend
- * keeps none. */
+/* A pass reads its status, the usual length of a row for the weights of rows, and behind a norm how
+ * a drift is damped; of a router, in each batch and network, how many rows its outputs have. The
+ * inputs of batches come from the host, in an upload for each of the two networks; the lists of a
+ * folding do each time where the backend keeps none. */
 static void check_run(const lab *l, run_function run, grail_compress_options options, int routers)
 {
     enum { FEW = 4, MANY = 8 };
     const passes few = pass_batches(l, run, options, FEW);
     const passes many = pass_batches(l, run, options, MANY);
-    assert_true(few.count > 0 && few.most <= 2 + 2 * routers * FEW &&
-                many.most <= 2 + 2 * routers * MANY);
+    assert_true(few.count > 0 && few.most <= 3 + 2 * routers * FEW &&
+                many.most <= 3 + 2 * routers * MANY);
     assert_true(many.read >= few.read &&
                 many.read - few.read <= many.count * 2 * routers * (MANY - FEW));
     const bool gives_lists =
@@ -163,7 +163,7 @@ LAB_TEST(choices_take_weights_from_the_device)
     assert_true(counted.bytes_up - before - embedded < (int64_t)BLOCKS * 180 * KIB);
 }
 
-LAB_TEST(a_pass_reads_two_numbers_whatever_its_batches)
+LAB_TEST(a_pass_reads_a_few_numbers_whatever_its_batches)
 {
     check_selectors(l, "counted");
 }

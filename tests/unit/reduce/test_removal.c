@@ -263,6 +263,101 @@ TEST(constant_features_cost_nothing_beside_a_bias)
     }
 }
 
+/* -- a metric ---------------------------------------------------------------------------------- */
+
+enum { METRIC_OUTPUTS = 4, METRIC_UNITS = 6 };
+
+/* R, with F = R^T R. */
+static const double metric_root[METRIC_OUTPUTS * METRIC_OUTPUTS] = {2, 1, 0, 0,    0, 0.5, -1, 0,
+                                                                    0, 0, 3, 0.25, 1, 0,   0,  0};
+
+/* rows[outputs * taps, columns] <- R rows, tap by tap. */
+static void multiply_by_root(int64_t taps, int64_t columns, double *rows)
+{
+    for (int64_t place = 0; place < taps * columns; place++) {
+        double before[METRIC_OUTPUTS];
+        for (int64_t o = 0; o < METRIC_OUTPUTS; o++) {
+            before[o] = rows[o * taps * columns + place];
+        }
+        for (int64_t o = 0; o < METRIC_OUTPUTS; o++) {
+            double sum = 0.0;
+            for (int64_t i = 0; i < METRIC_OUTPUTS; i++) {
+                sum += metric_root[o * METRIC_OUTPUTS + i] * before[i];
+            }
+            rows[o * taps * columns + place] = sum;
+        }
+    }
+}
+
+/* The same rows, as a consumer W' = R W sees them, whose target is Y R^T. */
+static void become_root(int64_t taps, observed *o)
+{
+    multiply_by_root(taps, o->width, o->w);
+    for (int64_t row = 0; row < o->rows; row++) {
+        multiply_by_root(taps, 1, o->y + row * o->outputs);
+    }
+    for (int64_t i = 0; i < o->outputs * o->width; i++) {
+        const int64_t row = i / o->width;
+        o->stored[(row / taps * o->width + i % o->width) * taps + row % taps] = (float)o->w[i];
+    }
+}
+
+/* values[units], before any unit is taken and behind two. */
+static void value_units(backend *b, const observed *o, int64_t taps, matrix metric, double *values)
+{
+    const removal_options options = {.kind = VALUE_EXACT, .damping = 1e-2, .refits = true};
+    hand_site f;
+    removal r = {0};
+    hand_begin(&f, taps > 1 ? SITE_CONV : SITE_FFN, METRIC_UNITS, 3);
+    if (taps > 1) {
+        hand_add_convolution(&f, taps, METRIC_OUTPUTS, o->stored);
+    } else {
+        hand_add_consumer(&f, 1, METRIC_OUTPUTS, o->stored);
+    }
+    give_input(b, o, 0, &f);
+    f.inputs[0].metric = metric;
+    f.view.fits_bias = true;
+    assert_ok(removal_init(&f.view, &options, &r));
+    assert_ok(removal_values(&r, values));
+    assert_ok(removal_take(&r, 1, 2, false, batch_of_one, NULL));
+    assert_ok(removal_values(&r, values + METRIC_UNITS));
+    removal_fini(&r);
+    forget_inputs(&f);
+}
+
+/* What errors cost by the metric R^T R is what they cost once R has multiplied the outputs. */
+TEST(a_metric_counts_as_its_root_behind_the_outputs)
+{
+    backend *const instances[] = {on_ref, on_cpu};
+    double metric[METRIC_OUTPUTS * METRIC_OUTPUTS] = {0};
+    for (int64_t i = 0; i < METRIC_OUTPUTS * METRIC_OUTPUTS; i++) {
+        for (int64_t k = 0; k < METRIC_OUTPUTS; k++) {
+            metric[i] += metric_root[k * METRIC_OUTPUTS + i / METRIC_OUTPUTS] *
+                         metric_root[k * METRIC_OUTPUTS + i % METRIC_OUTPUTS];
+        }
+    }
+    for (int64_t i = 0; i < 4; i++) {
+        backend *b = instances[i % 2];
+        const int64_t taps = i < 2 ? 1 : 3;
+        double by_metric[2 * METRIC_UNITS];
+        double by_root[2 * METRIC_UNITS];
+        double plain[2 * METRIC_UNITS];
+        observed o = observe(40, METRIC_UNITS, METRIC_OUTPUTS * taps, taps, 31);
+        matrix f = support_matrix(b, METRIC_OUTPUTS, METRIC_OUTPUTS, metric);
+        observed_add_target(&o, 32);
+        value_units(b, &o, taps, f, by_metric);
+        value_units(b, &o, taps, no_matrix, plain);
+        become_root(taps, &o);
+        value_units(b, &o, taps, no_matrix, by_root);
+        for (int64_t j = 0; j < 2 * METRIC_UNITS; j++) {
+            assert_near(by_metric[j], by_root[j], 1e-5 * by_root[j]);
+            assert_true(by_root[j] == 0.0 || fabs(plain[j] - by_root[j]) > 0.01 * by_root[j]);
+        }
+        matrix_free(&f);
+        observed_free(&o);
+    }
+}
+
 enum { LONG_ROWS = 10000, LONG_WIDTH = 6 };
 
 /* The first `width` features of 10,000 rows as statistics in f32: the last two are of the mean 1000
