@@ -86,6 +86,22 @@ start --resume
 kill_when has_said '^block 3/4 .*written' || fail "the continued run ended before it could be killed"
 assert_continues
 
+check "killed while widths are measured, and behind a block of the run that takes them"
+one=("${command[@]}")
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 20 --context "$context" --target-ratio 0.8
+    --budget divergence --threads 2)
+began=$(date +%s%N)
+uninterrupted
+grep -q "widths" stderr || fail "nothing says which widths were taken"
+took=$(($(date +%s%N) - began)) # mostly for the widths
+for share in 6 3; do
+    killed_when sleep "$(awk -v t="$took" -v s="$share" 'BEGIN { print t / s * 1e-9 }')"
+    assert_continues
+done
+killed_when has_said '^block 1/4 .*written'
+assert_continues
+command=("${one[@]}")
+
 check "a second run into the same output is refused while the first goes on"
 rm -rf out out.partial
 start
