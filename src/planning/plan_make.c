@@ -139,9 +139,11 @@ double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
     if (p->facts.stands_in == 0) {
         return 0.0;
     }
+    const bool measures_fewer = !p->searches && p->facts.trials > 0;
+    const double curves = measures_fewer ? part * once : once;
     return run->samples == 0
                ? (double)NAN
-               : once + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
+               : curves + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
 }
 
 grail_status grail_plan_check_place(const char *path)
@@ -545,23 +547,23 @@ static grail_status tell_cost(making *m, const grail_plan_options *options,
     int64_t *kept = NULL;
     verdict v = {0};
     bool stopped = false;
-    width_space free = m->space;
+    width_space differing = m->space;
     const int sites = m->request->sites->list.count;
-    free.sharing = SHARE_NONE;
-    free.slot_of = NULL;
-    free.slots = NULL;
-    free.first = NULL;
-    free.slot_count = 0;
+    differing.sharing = SHARE_NONE;
+    differing.slot_of = NULL;
+    differing.slots = NULL;
+    differing.first = NULL;
+    differing.slot_count = 0;
     TRY(memory_new(&kept, (size_t)sites, sizeof kept[0]));
-    TRY(width_space_init(&free, m->curves.of, m->may_cut));
-    TRY(measure_widths(m, &free, options, kept, &stopped));
+    TRY(width_space_init(&differing, m->curves.of, m->may_cut));
+    TRY(measure_widths(m, &differing, options, kept, &stopped));
     if (!stopped) {
         TRY(verdict_find(trial, kept, m->kept, sites, &v));
         verdict_cost_text(&v, budget_names[m->budget], text);
         snprintf(m->reason + said, sizeof m->reason - said, "; %s", text);
     }
 out:
-    width_space_fini(&free);
+    width_space_fini(&differing);
     memory_free(kept);
     return status;
 }
