@@ -33,7 +33,8 @@ static int print_json_summary(const grail_plan_facts *f, const grail_schedule *s
         json_of("budget", J(f->budget), "formula", J(f->formula), "limit", J(f->limit), "most",
                 J(f->most), "cost", J(f->cost), "dense_cost", J(f->dense_cost), "divergence",
                 J(f->divergence), "uniform_divergence", J(f->uniform_divergence), "uniform_cost",
-                J(f->uniform_cost), "tried", J(f->tried), "seconds", J(f->seconds), "schedule",
+                J(f->uniform_cost), "tried", J(f->tried), "reason", J(f->reason), "ahead",
+                J(f->ahead), "ahead_error", J(f->ahead_error), "seconds", J(f->seconds), "schedule",
                 efforts_json(schedule), "notices", shared_options_notices_json(NULL), NULL));
 }
 

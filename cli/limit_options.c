@@ -2,6 +2,7 @@
 
 #include "print.h"
 #include "process.h"
+#include "ranks.h"
 #include "shared_options.h"
 
 #include <math.h>
@@ -141,7 +142,14 @@ int limit_options_choose(const char *kinds, grail_plan **out)
     o->observer = watch;
     const grail_status status = grail_plan_make(o, out);
     print_progress_end();
-    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+    if (status != GRAIL_OK) {
+        return print_failure(status);
+    }
+    const char *reason = grail_plan_facts_get(*out).reason;
+    if (reason[0] != 0 && ranks_is_first()) {
+        print_error("grail: note: %s\n", reason);
+    }
+    return EXIT_OK;
 }
 
 void limit_options_warn_missed(const grail_plan *plan)

@@ -84,7 +84,9 @@ GRAIL_API grail_status grail_plan_write(const grail_plan *plan, const char *path
 typedef struct grail_plan_facts {
     const char *budget, *limit, *formula; /* `formula` made the widths: a name of a trial */
     double dense_cost, cost, most;
-    double divergence, uniform_divergence; /* NaN without a search */
+    double divergence, uniform_divergence; /* of the chosen widths and of uniform ones, on the
+                                              samples that a search tries by, or of "divergence" on
+                                              others; NaN where they were not judged */
     double uniform_cost; /* of the uniform widths, as near to `most` as they come; NaN likewise */
     int tried;
     int trials;    /* of the budget's search, at most; 0: it has none */
@@ -93,7 +95,15 @@ typedef struct grail_plan_facts {
     double pass_seconds;  /* of these: the dense network's pass with its Gram matrices; 0 where an
                              earlier plan of the session has its loss curves */
     double curve_seconds; /* and taking the loss curves from them; 0 likewise */
-    GRAIL_ROOM(8);
+    const char *reason;   /* of the budgets "divergence" and "search", in words: by how much the
+                             widths that they found are ahead of uniform ones on samples that the
+                             choice has not seen, or why uniform ones were kept, and what uniform ones
+                             cost that were asked for; "" elsewhere. Borrowed from the plan */
+    double ahead; /* of these widths: KL(dense || narrow) that uniform ones lose more; below 0:
+                     behind; NaN where they were not judged */
+    double ahead_error; /* its standard error, paired by sample; widths that are ahead by less than
+                           twice this were not taken */
+    GRAIL_ROOM(5);
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
 

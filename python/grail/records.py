@@ -297,6 +297,9 @@ class Plan:
     seconds: float
     pass_seconds: float
     curve_seconds: float
+    reason: str
+    ahead: float | None
+    ahead_error: float | None
 
     @property
     def json(self) -> dict[str, Any]:

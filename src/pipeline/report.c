@@ -169,6 +169,9 @@ static grail_status build_report(const grail_compression *c, json_t *report)
     json_t *document = json_object();
     CHECK(json_put(report, "plan", document));
     CHECK(plan_to_json(&request->plan, &request->sites->list, document));
+    CHECK(request->plan.budget == NULL
+              ? GRAIL_OK
+              : json_put(document, "budget", json_incref(request->plan.budget)));
     CHECK(json_put(report, "calibration", json_deep_copy(request->samples->description)));
     CHECK(json_put(report, "backend", json_text(backend_name(request->backend))));
     CHECK(json_put(report, "precision", json_text(backend_precision(request->backend))));

@@ -12,6 +12,8 @@
 #include "planning/search.h"
 #include "planning/shared.h"
 #include "planning/slot_weights.h"
+#include "planning/trials.h"
+#include "planning/verdict.h"
 
 #include <errno.h>
 #include <math.h>
@@ -88,6 +90,7 @@ const grail_option *grail_plan_option_at(int i)
 struct grail_plan {
     buffer text;   /* the document */
     char *formula; /* owned */
+    char *reason;  /* owned */
     grail_plan_facts facts;
     double most_seconds;   /* of a search; 0: no limit */
     int slots;             /* that can be weighed, each alone */
@@ -131,13 +134,16 @@ double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
     const double compressions = p->searches
                                     ? tries + (width_search_weighs(tries, alone) ? alone : 0)
                                     : (tries > 0 ? alone : 0.0);
-    const double trials = compressions * once;
+    const double judged = p->facts.trials > 0 ? 2.0 * (p->searches ? 1.0 : part) : 0.0;
+    const double trials = (compressions + judged) * once;
     if (p->facts.stands_in == 0) {
         return 0.0;
     }
+    const bool measures_fewer = !p->searches && p->facts.trials > 0;
+    const double curves = measures_fewer ? part * once : once;
     return run->samples == 0
                ? (double)NAN
-               : once + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
+               : curves + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
 }
 
 grail_status grail_plan_check_place(const char *path)
@@ -169,6 +175,7 @@ void grail_plan_free(grail_plan *p)
     if (p != NULL) {
         buffer_fini(&p->text);
         memory_free(p->formula);
+        memory_free(p->reason);
         memory_free(p);
     }
 }
@@ -186,8 +193,10 @@ typedef struct making {
     drop_space drops; /* zeroed where no sublayer may be dropped */
     bool *dropped;    /* [sites] */
     width_search search;
-    double *weights; /* [slots], of the budget 'divergence' */
     int tried;
+    verdict verdict; /* of the widths that a budget of trials found */
+    double divergence, uniform_divergence, uniform_cost; /* see the facts */
+    char reason[2 * VERDICT_TEXT];                       /* "": none */
     limit_kind limited;
     budget_kind asked;
     budget_kind budget; /* asked for, or in a dry run what stands for it */
@@ -201,7 +210,6 @@ static void making_fini(making *m)
     width_search_fini(&m->search);
     drop_space_fini(&m->drops);
     memory_free(m->dropped);
-    memory_free(m->weights);
     width_space_fini(&m->space);
     cost_table_fini(&m->costs);
     loss_curves_fini(&m->curves);
@@ -378,6 +386,22 @@ static grail_status check_samples(const making *m)
                              "path budget");
 }
 
+/* Measured widths follow from fewer samples than the run's: of the trials, and of the curves, too,
+ * which take as long as all trials. */
+static grail_status take_fewer_samples(making *m, request_purpose purpose)
+{
+    const calibration *samples = m->request->samples;
+    const int64_t fewer = slot_weights_samples(
+        m->request->graph, windows_mean_size(&samples->windows), samples->count);
+    if (m->budget != BUDGET_DIVERGENCE || fewer == samples->count) {
+        return GRAIL_OK;
+    }
+    m->compress.read.samples = fewer;
+    request_close(m->request);
+    m->request = NULL;
+    return request_open(&m->compress, purpose, &m->request);
+}
+
 /* What a rank checks and opens by itself. */
 static grail_status open_request(making *m)
 {
@@ -385,7 +409,7 @@ static grail_status open_request(making *m)
     CHECK(read_choices(m));
     const request_purpose purpose = {
         .reads_samples = reads_samples(m),
-        .judges = m->budget == BUDGET_SEARCH,
+        .judges = m->budget == BUDGET_SEARCH ? JUDGES_CHOICES : JUDGES_NOTHING,
     };
     m->compress = o->compress;
     m->compress.output.path = NULL;
@@ -405,6 +429,7 @@ static grail_status open_request(making *m)
     }
     CHECK(check_samples(m));
     CHECK(request_open(&m->compress, purpose, &m->request));
+    CHECK(take_fewer_samples(m, purpose));
     m->compress.heal.what = NULL; /* widths are judged by the closed form */
     const bool of_images = m->request->graph->input_kind == INPUT_IMAGES;
     if (o->kinds == NULL) {
@@ -463,47 +488,181 @@ static grail_status find_limit(making *m, double *out)
     return GRAIL_OK;
 }
 
-static grail_status choose_widths(making *m)
+static formula_choice formula_with(const making *m, width_formula formula)
 {
-    static const width_formula formulas[BUDGET_KINDS] = {
-        [BUDGET_UNIFORM] = FORMULA_UNIFORM,   [BUDGET_FLAP] = FORMULA_SCORES,
-        [BUDGET_SLIMGPT] = FORMULA_DEPTH,     [BUDGET_ERROR] = FORMULA_ERRORS,
-        [BUDGET_DIVERGENCE] = FORMULA_ERRORS,
-    };
-    const bool drops = may_drop(m);
-    grail_plan_options trials = *m->options; /* in the session that the making opened */
-    trials.compress = m->compress;
-    if (drops) {
-        CHECK(drop_space_init(m->request->model->architecture, &m->space, m->curves.of, &m->drops));
+    const grail_number heads = m->options->heads_removed;
+    return (formula_choice){.formula = formula,
+                            .head_factor = 1.0,
+                            .fixes_heads = heads.choice == GRAIL_NUMBER_GIVEN,
+                            .heads_removed = heads.value,
+                            .dropped = m->dropped};
+}
+
+/* -- measured widths --------------------------------------------------------------------------- */
+
+/* kept[sites] <- the widths of a space by weights that are measured in trials; *stopped tells that
+ * these were ended early. */
+static grail_status measure_widths(making *m, const width_space *space,
+                                   const grail_plan_options *options, int64_t *kept, bool *stopped)
+{
+    grail_status status = GRAIL_OK;
+    double *weights = NULL;
+    slot_trials made = {0};
+    formula_choice choice = formula_with(m, FORMULA_ERRORS);
+    TRY(memory_new(&weights, (size_t)space->slot_count, sizeof weights[0]));
+    TRY(slot_weights_measure(space, m->request->samples, options, clock_seconds(), weights, &made));
+    m->tried += made.count;
+    *stopped = made.stopped;
+    choice.weights = weights;
+    TRY(widths_by_formula(space, choice, kept));
+out:
+    memory_free(weights);
+    return status;
+}
+
+/* Takes the widths that the trials found, or uniform ones, uniform[sites]. */
+static grail_status take_ahead(making *m, const grail_compress_options *trial,
+                               const int64_t *uniform)
+{
+    const int sites = m->request->sites->list.count;
+    const char *name = budget_names[m->budget];
+    CHECK(verdict_find(trial, m->kept, uniform, sites, &m->verdict));
+    verdict_text(&m->verdict, name, m->reason);
+    m->uniform_cost = cost_table_read(&m->costs, uniform);
+    if (!m->verdict.is_ahead) {
+        memcpy(m->kept, uniform, (size_t)sites * sizeof uniform[0]);
+        m->formula = budget_names[BUDGET_UNIFORM];
     }
-    if (m->budget == BUDGET_DIVERGENCE) {
-        slot_trials made = {0};
-        CHECK(memory_new(&m->weights, (size_t)m->space.slot_count, sizeof m->weights[0]));
-        CHECK(slot_weights_measure(&m->space, m->request->samples, &trials, clock_seconds(),
-                                   m->weights, &made));
-        m->tried = made.count;
+    return GRAIL_OK;
+}
+
+/* What it costs that widths were asked to be uniform: those that may differ, beside the ones that
+ * were chosen. */
+static grail_status tell_cost(making *m, const grail_plan_options *options,
+                              const grail_compress_options *trial)
+{
+    grail_status status = GRAIL_OK;
+    const size_t said = strlen(m->reason);
+    char text[VERDICT_TEXT];
+    int64_t *kept = NULL;
+    verdict v = {0};
+    bool stopped = false;
+    width_space differing = m->space;
+    const int sites = m->request->sites->list.count;
+    differing.sharing = SHARE_NONE;
+    differing.slot_of = NULL;
+    differing.slots = NULL;
+    differing.first = NULL;
+    differing.slot_count = 0;
+    TRY(memory_new(&kept, (size_t)sites, sizeof kept[0]));
+    TRY(width_space_init(&differing, m->curves.of, m->may_cut));
+    TRY(measure_widths(m, &differing, options, kept, &stopped));
+    if (!stopped) {
+        TRY(verdict_find(trial, kept, m->kept, sites, &v));
+        verdict_cost_text(&v, budget_names[m->budget], text);
+        snprintf(m->reason + said, sizeof m->reason - said, "; %s", text);
     }
-    if (m->budget != BUDGET_SEARCH) {
+out:
+    width_space_fini(&differing);
+    memory_free(kept);
+    return status;
+}
+
+/* Where trials were stopped, widths follow from what is known, and nothing more is run. */
+static grail_status choose_measured(making *m, const grail_plan_options *options,
+                                    const int64_t *uniform)
+{
+    bool stopped = false;
+    const calibration *samples = m->request->samples;
+    const grail_compress_options trial = slot_trial_options(m->request->graph, samples, options);
+    m->formula = budget_names[BUDGET_UNIFORM];
+    memcpy(m->kept, uniform, (size_t)m->request->sites->list.count * sizeof uniform[0]);
+    if (!trials_can_judge(samples)) {
+        snprintf(m->reason, sizeof m->reason,
+                 "uniform widths kept: %lld samples make %lld batches, too few to judge others by, "
+                 "which takes 4",
+                 (long long)samples->count, (long long)samples->batch_count);
+        return GRAIL_OK;
+    }
+    if (m->space.slot_count > 1) {
         m->formula = budget_names[m->budget];
-        const grail_number heads = m->options->heads_removed;
-        const formula_choice choice = {.formula = formulas[m->budget],
-                                       .head_factor = 1.0,
-                                       .weights = m->weights,
-                                       .fixes_heads = heads.choice == GRAIL_NUMBER_GIVEN,
-                                       .heads_removed = heads.value,
-                                       .dropped = m->dropped};
-        if (drops) {
-            CHECK(drops_by_errors(&m->drops, choice, m->dropped));
-        }
-        return widths_by_formula(&m->space, choice, m->kept);
+        CHECK(measure_widths(m, &m->space, options, m->kept, &stopped));
+        CHECK(stopped ? GRAIL_OK : take_ahead(m, &trial, uniform));
+        m->uniform_divergence = stopped ? (double)NAN : m->verdict.uniform_divergence;
+        m->divergence = m->verdict.is_ahead ? m->verdict.divergence : m->uniform_divergence;
+    } else {
+        snprintf(m->reason, sizeof m->reason, "one width, which the limit gives");
     }
-    CHECK(width_search_run(&m->space, drops ? &m->drops : NULL, m->request->samples, &trials,
-                           &m->search));
+    if (stopped) {
+        snprintf(m->reason, sizeof m->reason,
+                 "widths of '%s' by the %d trials that were made before it was stopped, not judged",
+                 m->formula, m->tried);
+        return GRAIL_OK;
+    }
+    return m->space.sharing == SHARE_ALL ? tell_cost(m, options, &trial) : GRAIL_OK;
+}
+
+static grail_status choose_by_trials(making *m)
+{
+    grail_status status = GRAIL_OK;
+    grail_plan_options trials = *m->options; /* in the session that the making opened */
+    int64_t *uniform = NULL;
+    trials.compress = m->compress;
+    TRY(memory_new(&uniform, (size_t)m->request->sites->list.count, sizeof uniform[0]));
+    if (m->budget == BUDGET_DIVERGENCE) {
+        TRY(widths_by_formula(&m->space, formula_with(m, FORMULA_UNIFORM), uniform));
+        TRY(choose_measured(m, &trials, uniform));
+        goto out;
+    }
+    TRY(width_search_run(&m->space, may_drop(m) ? &m->drops : NULL, m->request->samples, &trials,
+                         &m->search));
     m->search.options = NULL;
     m->tried = m->search.tried;
     memcpy(m->kept, m->search.best.kept, (size_t)m->request->sites->list.count * sizeof m->kept[0]);
     m->formula = m->search.best.name;
-    return GRAIL_OK;
+    m->divergence = divergence_mean(&m->search.best.judged);
+    m->uniform_divergence = m->search.uniform_divergence;
+    m->uniform_cost = m->search.uniform_cost;
+    if (m->search.stopped) {
+        snprintf(m->reason, sizeof m->reason,
+                 "the best of %d trials before it was stopped, not judged on other samples",
+                 m->tried);
+    } else {
+        memcpy(uniform, m->search.judged,
+               (size_t)m->request->sites->list.count * sizeof uniform[0]);
+        TRY(take_ahead(m, &trials.compress, uniform));
+        m->divergence = m->verdict.is_ahead ? m->divergence : m->uniform_divergence;
+    }
+out:
+    memory_free(uniform);
+    return status;
+}
+
+static grail_status choose_widths(making *m)
+{
+    static const width_formula formulas[BUDGET_KINDS] = {
+        [BUDGET_UNIFORM] = FORMULA_UNIFORM,
+        [BUDGET_FLAP] = FORMULA_SCORES,
+        [BUDGET_SLIMGPT] = FORMULA_DEPTH,
+        [BUDGET_ERROR] = FORMULA_ERRORS,
+    };
+    const bool drops = may_drop(m);
+    m->verdict = (verdict){.lead = {(double)NAN, (double)NAN}};
+    m->divergence = (double)NAN;
+    m->uniform_divergence = (double)NAN;
+    m->uniform_cost = (double)NAN;
+    if (drops) {
+        CHECK(drop_space_init(m->request->model->architecture, &m->space, m->curves.of, &m->drops));
+    }
+    if (has_trials(m->budget)) {
+        return choose_by_trials(m);
+    }
+    const formula_choice choice = formula_with(m, formulas[m->budget]);
+    m->formula = budget_names[m->budget];
+    if (drops) {
+        CHECK(drops_by_errors(&m->drops, choice, m->dropped));
+    }
+    return widths_by_formula(&m->space, choice, m->kept);
 }
 
 /* With what the widths were chosen for, without which a plan is read. */
@@ -527,6 +686,9 @@ static grail_status write_document(const making *m, grail_plan *p)
     TRY(json_put(budget_of, "uniform_divergence", json_real_or_null(f->uniform_divergence)));
     TRY(json_put(budget_of, "uniform_cost", json_real_or_null(f->uniform_cost)));
     TRY(json_put(budget_of, "tried", json_integer(f->tried)));
+    TRY(json_put(budget_of, "reason", json_text(f->reason)));
+    TRY(json_put(budget_of, "ahead", json_real_or_null(f->ahead)));
+    TRY(json_put(budget_of, "ahead_error", json_real_or_null(f->ahead_error)));
     TRY(json_append_indented(document, &p->text));
 out:
     json_decref(budget_of);
@@ -535,33 +697,49 @@ out:
     return status;
 }
 
+/* Slots that the budget 'divergence' narrows alone: with uniform widths also each of those that may
+ * differ, which tells what they cost. */
+static int trial_slots(const making *m)
+{
+    int slots = m->space.slot_count > 1 ? m->space.slot_count : 0;
+    for (int i = 0; m->space.sharing == SHARE_ALL && i < m->request->sites->list.count; i++) {
+        const site *s = site_at(m->request, i);
+        slots += m->may_cut[s->kind] && s->measure == NULL ? 1 : 0;
+    }
+    return slots;
+}
+
 static grail_status finish(making *m, double began, grail_plan *p)
 {
-    const bool searched = m->budget == BUDGET_SEARCH;
+    const verdict *v = &m->verdict;
     CHECK(memory_copy_string(&p->formula, m->formula));
+    CHECK(memory_copy_string(&p->reason, m->reason));
     p->facts = (grail_plan_facts){
         .budget = budget_names[m->asked],
         .stands_in = m->budget != m->asked ? 1 : 0,
         .trials = m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
-                  : m->asked == BUDGET_DIVERGENCE ? m->space.slot_count
+                  : m->asked == BUDGET_DIVERGENCE ? trial_slots(m)
                                                   : 0,
         .limit = limit_names[m->limited],
         .formula = p->formula,
         .dense_cost = m->space.dense_cost,
         .most = m->space.limit,
         .cost = cost_table_read(&m->costs, m->kept),
-        .divergence = searched ? m->search.best.divergence : (double)NAN,
-        .uniform_divergence = searched ? m->search.uniform_divergence : (double)NAN,
-        .uniform_cost = searched ? m->search.uniform_cost : (double)NAN,
+        .divergence = m->divergence,
+        .uniform_divergence = m->uniform_divergence,
+        .uniform_cost = m->uniform_cost,
         .tried = m->tried,
         .pass_seconds = m->times.pass,
         .curve_seconds = m->times.curves,
+        .reason = p->reason,
+        .ahead = v->lead.by,
+        .ahead_error = v->lead.error,
     };
     CHECK(write_document(m, p));
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
     p->searches = m->asked == BUDGET_SEARCH;
-    p->slots = m->space.slot_count;
+    p->slots = p->searches ? m->space.slot_count : trial_slots(m);
     p->alone_samples =
         slot_weights_samples(m->request->graph, m->compress.read.text.context, INT64_MAX);
     return GRAIL_OK;

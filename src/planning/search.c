@@ -41,7 +41,9 @@ int width_search_most(const grail_plan_options *options)
 void width_search_fini(width_search *s)
 {
     memory_free(s->best.kept);
+    divergence_fini(&s->best.judged);
     memory_free(s->trial.kept);
+    divergence_fini(&s->trial.judged);
     memory_free(s->judged);
     memory_free(s->measured);
     memory_free(s->weights);
@@ -96,16 +98,18 @@ static grail_status try_candidate(width_search *s, outcome *made)
         return GRAIL_OK;
     }
     c->cost = cost_table_read(s->space->costs, c->kept);
-    CHECK(judge_widths(&s->options->compress, c->kept, NULL, &c->divergence));
+    divergence_fini(&c->judged);
+    CHECK(judge_widths(&s->options->compress, c->kept, JUDGES_CHOICES, NULL, &c->judged));
     CHECK(remember(s, c->kept));
-    *made = (outcome){.tried = true, .won = s->tried == 1 || c->divergence < s->best.divergence};
+    *made = (outcome){.tried = true,
+                      .won = s->tried == 1 || divergence_leads(&c->judged, &s->best.judged, 1.0)};
     const double elapsed = clock_seconds() - s->began;
     const double left = elapsed / s->tried * (s->most - s->tried);
     const double limit = s->options->seconds;
     const grail_plan_trial trial = {
         .name = c->name,
         .cost = c->cost,
-        .divergence = c->divergence,
+        .divergence = divergence_mean(&c->judged),
         .is_best = made->won ? 1 : 0,
         .tried = s->tried,
         .most = s->most,
@@ -164,7 +168,7 @@ static grail_status try_opening(width_search *s, int index)
     CHECK(status);
     CHECK(try_candidate(s, &made));
     if (index == 0) {
-        s->uniform_divergence = s->best.divergence;
+        s->uniform_divergence = divergence_mean(&s->best.judged);
         s->uniform_cost = s->best.cost;
     } else if (choice.formula == FORMULA_ERRORS && made.won) {
         s->head_factor = choice.head_factor;

@@ -5,6 +5,7 @@
 
 #include "pipeline/request/calibration.h"
 #include "planning/drops.h"
+#include "planning/judgement.h"
 
 #include <grail/plan.h>
 
@@ -14,7 +15,7 @@ typedef struct width_candidate {
     char name[CANDIDATE_NAME];
     int64_t *kept; /* [sites], owned */
     double cost;   /* in the unit of the limit */
-    double divergence;
+    divergence judged;
 } width_candidate;
 
 typedef struct width_search {
@@ -31,7 +32,7 @@ typedef struct width_search {
     bool *dropped;      /* [sites] that keep nothing there */
     double head_factor; /* of the best opening by errors */
     bool by_measured;   /* that opening weighs errors by `measured` */
-    int64_t *judged;    /* [tried, sites] */
+    int64_t *judged;    /* [tried, sites], uniform widths first */
     int tried, most;
     double began;
 } width_search;
@@ -47,7 +48,8 @@ bool width_search_weighs(int most, double alone);
  * from one slot to another as long as trials remain. With `drops` (NULL: none) whole sublayers are
  * tried without, and taken back. Errors are weighed by what the cut of each slot alone does to the
  * output where that takes at most a quarter of the time of the trials. The uniform widths
- * are among the first, so the best is never worse on the samples that judge. The moves depend on
+ * are the first; others are taken where they are nearer to the dense network than the best so far
+ * by more than the standard error. The moves depend on
  * the seed alone, and end early only when the time or the observer says so. width_search_fini
  * frees, even after a failure.
  */

@@ -19,7 +19,7 @@ static grail_status push_samples(const compression_request *r, const grail_compr
     CHECK(json_push(key, source));
     CHECK(calibration_key(o, r->statistics, source));
     CHECK(json_push(key, json_incref(r->samples->description)));
-    CHECK(json_push(key, json_boolean(r->judges)));
+    CHECK(json_push(key, json_integer((json_int_t)r->judges)));
     CHECK(json_push(key, json_boolean(o->output.keep_non_finite != 0)));
     CHECK(json_push(key, o->output.quantize == NULL ? json_null() : json_text(o->output.quantize)));
     CHECK(json_push(key, json_text(backend_name(r->backend))));
@@ -130,17 +130,18 @@ grail_status shared_trial_key(const compression_request *request,
     return make_key(request, options, trial_key, key);
 }
 
-bool shared_divergence_find(const compression_request *request, const char *key, double *out)
+bool shared_divergence_find(const compression_request *request, const char *key, divergence *out)
 {
-    const double *known = find(request, key, 1);
+    const size_t count = 2 * (size_t)out->count;
+    const double *known = find(request, key, count);
     if (known != NULL) {
-        *out = *known;
+        memcpy(out->losses, known, count * sizeof known[0]);
     }
     return known != NULL;
 }
 
 grail_status shared_divergence_keep(const compression_request *request, const char *key,
-                                    double divergence)
+                                    const divergence *d)
 {
-    return keep(request, key, &divergence, 1);
+    return keep(request, key, d->losses, 2 * (size_t)d->count);
 }

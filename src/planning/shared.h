@@ -5,6 +5,7 @@
 #ifndef GRAIL_PLANNING_SHARED_H
 #define GRAIL_PLANNING_SHARED_H
 
+#include "planning/judgement.h"
 #include "planning/loss_curves.h"
 
 /** The loss curves of a request whose plan cuts nothing, of which `options` are: those that the
@@ -19,9 +20,9 @@ grail_status shared_curves(const compression_request *request,
 grail_status shared_trial_key(const compression_request *request,
                               const grail_compress_options *options,
                               char key[HASH_TEXT_SIZE]) GRAIL_MUST_CHECK;
-/** Whether the session has the divergence. */
-bool shared_divergence_find(const compression_request *request, const char *key, double *out);
+/** Whether the session has the divergence; *out was initialised. */
+bool shared_divergence_find(const compression_request *request, const char *key, divergence *out);
 grail_status shared_divergence_keep(const compression_request *request, const char *key,
-                                    double divergence) GRAIL_MUST_CHECK;
+                                    const divergence *d) GRAIL_MUST_CHECK;
 
 #endif

@@ -8,13 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Part of the usual number of windows that a trial takes: enough to tell blocks apart, so that all
- * trials together take about as long as a compression. */
-enum { TRIAL_PART = 16 };
+/* Part of the usual number of windows that a trial takes, and how many tokens at least: enough to
+ * tell blocks apart, so that all trials together take less than a compression. */
+enum { TRIAL_PART = 16, TRIAL_TOKENS = 8192 };
 
 int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count)
 {
-    const int64_t fewer = usual_samples(g, length) / TRIAL_PART;
+    const int64_t part = usual_samples(g, length) / TRIAL_PART;
+    const int64_t least = length > 0 ? (TRIAL_TOKENS + length - 1) / length : part;
+    const int64_t fewer = part > least ? part : least;
     return g->input_kind == INPUT_IMAGES || count < fewer ? count : fewer;
 }
 
@@ -39,19 +41,24 @@ typedef struct measurement {
     slot_trials made;
 } measurement;
 
+grail_compress_options slot_trial_options(const graph *g, const calibration *samples,
+                                          const grail_plan_options *options)
+{
+    grail_compress_options trial = options->compress;
+    trial.read.samples =
+        slot_weights_samples(g, windows_mean_size(&samples->windows), samples->count);
+    trial.fit.refit = "none";
+    return trial;
+}
+
 static grail_status measurement_init(const width_space *space, const calibration *samples,
                                      const grail_plan_options *options, double began,
                                      measurement *m)
 {
     const size_t sites = (size_t)space->sites->count;
-    *m = (measurement){.space = space,
-                       .options = options,
-                       .trial = options->compress,
-                       .began = began,
-                       .first = clock_seconds()};
-    m->trial.read.samples =
-        slot_weights_samples(space->graph, windows_mean_size(&samples->windows), samples->count);
-    m->trial.fit.refit = "none";
+    *m =
+        (measurement){.space = space, .options = options, .began = began, .first = clock_seconds()};
+    m->trial = slot_trial_options(space->graph, samples, options);
     CHECK(memory_new(&m->uniform, sites, sizeof m->uniform[0]));
     CHECK(memory_new(&m->kept, sites, sizeof m->kept[0]));
     CHECK(memory_new(&m->units, sites, sizeof m->units[0]));
@@ -79,23 +86,41 @@ static int64_t trial_width(const measurement *m, int slot)
     return uniform < most ? uniform : most;
 }
 
+/* What a slot's cut alone does to the outputs. */
+static grail_status judge_slot(measurement *m, int slot, int64_t width, double *out)
+{
+    grail_status status = GRAIL_OK;
+    divergence d = {0};
+    memcpy(m->kept, m->units, (size_t)m->space->sites->count * sizeof m->kept[0]);
+    width_space_set_slot(m->space, slot, width, m->kept);
+    TRY(judge_widths(&m->trial, m->kept, JUDGES_CHOICES, &m->start, &d));
+    *out = divergence_mean(&d);
+    if (!isfinite(*out)) {
+        FAIL(GRAIL_ERROR_NUMERIC,
+             "with this site alone narrow the outputs differ from the dense network's by %g: one "
+             "of them is not finite; give other samples, or uniform widths",
+             *out);
+    }
+out:
+    divergence_fini(&d);
+    return status;
+}
+
 /* Rounding alone can give a divergence of 0 or below, of which nothing follows. */
 static grail_status measure_slot(measurement *m, int slot, int64_t width, double *weight)
 {
     const width_space *space = m->space;
     const double error = space->slots[slot].errors[width];
-    double divergence = 0.0;
-    memcpy(m->kept, m->units, (size_t)space->sites->count * sizeof m->kept[0]);
-    width_space_set_slot(space, slot, width, m->kept);
-    CHECK(judge_widths(&m->trial, m->kept, &m->start, &divergence));
-    *weight = divergence > 0.0 && error > 0.0 ? divergence / error : 0.0;
+    double measured = 0.0;
+    CHECK(judge_slot(m, slot, width, &measured));
+    *weight = measured > 0.0 && error > 0.0 ? measured / error : 0.0;
     m->made.count++;
     const double elapsed = clock_seconds() - m->first;
     const grail_plan_trial trial = {
         .name = space->slots[slot].name,
         .is_alone = 1,
         .cost = cost_table_read(space->costs, m->kept),
-        .divergence = divergence,
+        .divergence = measured,
         .tried = m->made.count,
         .most = m->most,
         .seconds_left = elapsed / m->made.count * (m->most - m->made.count),

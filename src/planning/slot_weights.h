@@ -11,6 +11,10 @@
 /** How many of `count` samples, windows of `length` tokens or images, a trial takes. */
 int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count);
 
+/** The options of such a trial: those of the run, without refits. */
+grail_compress_options slot_trial_options(const graph *g, const calibration *samples,
+                                          const grail_plan_options *options);
+
 /** How many compressions of the whole network take about as long as the trials of `slots` slots
  * that read `part` of its samples. Before the block that is cut there is nothing to do, and behind
  * it a trial carries the judging quarter of its samples alone: an eighth of a compression, as

@@ -3,14 +3,14 @@
 #ifndef GRAIL_PLANNING_TRIALS_H
 #define GRAIL_PLANNING_TRIALS_H
 
-#include "pipeline/network/network.h"
+#include "planning/judgement.h"
 
 #include <grail/plan.h>
 
-/** After the last block of a run that judges: the mean KL(dense || narrow) of the outputs over all
- * rows of the batches that judge; for a network that outputs features, their squared distance
- * relative to the dense ones. */
-grail_status judge_divergence(calibration_network *network, double *out) GRAIL_MUST_CHECK;
+/** Whether the samples make the four batches of which some judge. */
+bool trials_can_judge(const calibration *samples);
+/** GRAIL_ERROR_ARGUMENT where they do not. */
+grail_status trials_check_batches(const calibration *samples) GRAIL_MUST_CHECK;
 
 /** Where trials that narrow one site each begin. Before the first block that a trial cuts, both of
  * its networks are the dense one: its sample stream is carried once for all trials, from block to
@@ -20,6 +20,7 @@ typedef struct trial_start {
     const int64_t *units;                  /* [sites] widths of the dense network; borrowed */
     compression_request *request;          /* nothing is cut in it; NULL before the first trial */
     calibration_network *network;          /* its current sample stream waits before a block */
+    dense_record record;                   /* of its outputs, which no trial computes again */
 } trial_start;
 
 /** Puts the sample streams of a trial that has not run before the first block that it cuts. They
@@ -32,10 +33,11 @@ grail_status trial_start_give(trial_start *s, calibration_network *trial) GRAIL_
 void trial_start_fini(trial_start *s);
 
 /** Runs a compression with these widths (kept[sites]) in memory, and judges it, unless the session
- * of the options knows how it was judged. It begins at `start`, which has the same options; with
- * NULL before node 0. The result is the same. */
-grail_status judge_widths(const grail_compress_options *options, const int64_t *kept,
-                          trial_start *start, double *out) GRAIL_MUST_CHECK;
+ * of the options knows how it was judged. It begins at `start`, which has the same options and is
+ * judged as those that choose; with NULL before node 0. The result is the same. divergence_fini
+ * frees *out, even after a failure. */
+grail_status judge_widths(const grail_compress_options *options, const int64_t *kept, judging which,
+                          trial_start *start, divergence *out) GRAIL_MUST_CHECK;
 
 /** Tells the observer of `options` of a trial. *stopped becomes true where it, or the seconds of a
  * search that began at `began`, say on rank 0 that no other trial may begin. */

@@ -155,6 +155,7 @@ void plan_fini(plan *p)
         memory_free(p->sites[i].kept_units);
     }
     memory_free(p->sites);
+    json_decref(p->budget);
     *p = (plan){0};
 }
 
@@ -369,6 +370,7 @@ grail_status plan_read(const char *source, const json_t *document, const site_li
     CHECK(plan_read_gqa(source, document, &p->gqa));
     CHECK(options_check_keys(source, document, plan_fields, other_plan_keys));
     CHECK(options_from_json(source, document, plan_fields, p));
+    p->budget = json_incref(json_object_get(document, "budget"));
     return read_sites(source, json_object_get(document, "sites"), sites, p);
 }
 

@@ -91,6 +91,7 @@ typedef struct plan {
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
     int count;
+    json_t *budget; /* how the document says that its widths were chosen, owned; NULL: nothing */
 } plan;
 
 /** Whether sites are decided by statistics of the dense network. */

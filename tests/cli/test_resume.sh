@@ -31,6 +31,11 @@ has_file() {
     [[ -e $1 ]]
 }
 
+# has_used TICKS: hundredths of a second of the processor
+has_used() {
+    (($(awk '{ print $14 + $15 }' "/proc/$pid/stat" 2>/dev/null || echo 0) >= $1))
+}
+
 # killed_when CONDITION...: a run is killed there; tries again where the run was faster
 killed_when() {
     local try
@@ -53,6 +58,10 @@ assert_continues() {
                 -o out >/dev/null
         fi
     fi
+    assert_same_bytes
+}
+
+assert_same_bytes() {
     runs "$grail" compress "${command[@]}" -o out --resume
     [[ ! -e out.partial ]] || fail "out.partial is left"
     same_result complete out
@@ -85,6 +94,20 @@ killed_when has_said '^block 1/4 .*written'
 start --resume
 kill_when has_said '^block 3/4 .*written' || fail "the continued run ended before it could be killed"
 assert_continues
+
+check "killed while widths are measured, and behind a block of the run that takes them"
+one=("${command[@]}")
+command=("$demo/model" --calib "$demo/calibration.txt" --samples 20 --context "$context" --target-ratio 0.8
+    --budget divergence --threads 2)
+uninterrupted
+grep -q "widths" stderr || fail "nothing says which widths were taken"
+for ticks in 30 90; do # of the processor; choosing takes most of the time
+    killed_when has_used "$ticks"
+    assert_same_bytes
+done
+killed_when has_said '^block 1/4 .*written'
+assert_same_bytes
+command=("${one[@]}")
 
 check "a second run into the same output is refused while the first goes on"
 rm -rf out out.partial

@@ -54,8 +54,8 @@ static bool wants_dense_stream(const compression_request *request)
         compensation_uses_dense(how) ||
         (how->enabled && plan_drops_experts(&request->sites->list, &request->plan));
     return request->samples->batch_count > 0 &&
-           (heals(&request->heal) ||
-            ((aims_at_it || request->judges) && request->plan.loop == LOOP_CLOSED));
+           (heals(&request->heal) || ((aims_at_it || request->judges != JUDGES_NOTHING) &&
+                                      request->plan.loop == LOOP_CLOSED));
 }
 
 /* Serves a layer that lacks experts: with a local target the dense one begins with what the current

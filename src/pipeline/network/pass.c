@@ -158,12 +158,6 @@ typedef struct passing {
     int64_t done; /* batches */
 } passing;
 
-/* Some samples of a batch that the networks run at once. */
-typedef struct portion {
-    int64_t batch;
-    batch_slice slice;
-} portion;
-
 /* Puts the values that the sample stream holds of the samples before the leg. */
 static grail_status begin_leg(const calibration *samples, const leg *l, portion p)
 {
@@ -251,10 +245,14 @@ static grail_status tell_progress(passing *k)
 
 static grail_status pass_portion(passing *k, portion p)
 {
-    const sample_passes *s = k->passes;
-    const bool judges = s->judges && calibration_judges(s->samples, p.batch);
+    sample_passes *s = k->passes;
+    const bool judges = calibration_judges(s->samples, s->judges, p.batch);
     const bool visited = k->p->visitor_count > 0 && judges == k->p->judges;
     const bool runs = visited || k->own.moves;
+    if (k->p->judged_alone && !judges) {
+        return GRAIL_OK;
+    }
+    s->at = p;
     if (runs) {
         CHECK(run_own(k, p, visited));
     }
@@ -558,7 +556,7 @@ grail_status passes_trained_samples(const sample_passes *passes, int64_t *count,
     CHECK(memory_new_unset(out, (size_t)c->count, sizeof **out));
     *count = 0;
     for (int64_t i = 0; i < c->count; i++) {
-        if (!passes->judges || !calibration_judges(c, calibration_batch_of(c, i))) {
+        if (!calibration_judges(c, passes->judges, calibration_batch_of(c, i))) {
             (*out)[(*count)++] = i;
         }
     }

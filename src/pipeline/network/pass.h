@@ -26,6 +26,12 @@ typedef struct network_run {
     sample_stream stream;
 } network_run;
 
+/** Some samples of a batch that the networks run at once. */
+typedef struct portion {
+    int64_t batch;
+    batch_slice slice;
+} portion;
+
 /** What passes run: the two networks on the samples, shared out over the ranks. All that it points
  * to is borrowed. */
 typedef struct sample_passes {
@@ -38,7 +44,8 @@ typedef struct sample_passes {
     int lacking_count;
     bool lacks_locally; /* and begins with what the current one has */
     bool has_teacher;   /* the dense network is another one, whose routers choose themselves */
-    bool judges;        /* a part of the samples is kept apart to judge the result */
+    judging judges;     /* which samples are kept apart to judge the result */
+    portion at;         /* what runs now, for visitors */
     bool has_dense_stream;
     int64_t samples_at_once; /* 0: those of a batch; else at most so many of them, since more have
                                 filled a device once */
@@ -71,6 +78,8 @@ typedef struct pass {
     bool stays;       /* it waits where it was */
     bool in_order;    /* held-out batches are not behind the others: sums have one part */
     bool judges;      /* visitors see the samples that judge, and no others */
+    bool
+        judged_alone; /* no others go through the networks: where sample streams move, theirs end */
     bool with_dense;  /* the dense network runs beside the current one, up to `dense_end`; where its
                          sample stream is there or further on, behind a target beyond dropped
                          sublayers, it stays */

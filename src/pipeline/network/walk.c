@@ -287,18 +287,32 @@ static bool node_reads_streams(const calibration_network *network, int node_inde
            node_is_rounded(&network->request->rounded, &cut->graph->nodes[node_index]);
 }
 
-/* Whether the sample streams are carried behind this block, which begins with node `begin`: for
- * what later nodes need, and where the block itself was changed, since its parameters are released,
- * and inside it a stream would hold values of its former widths. */
-static bool streams_are_wanted(const calibration_network *network, int block, int begin)
+/* Whether anything from node `begin` on, behind this block or in it, reads the sample streams. */
+static bool streams_are_read(const calibration_network *network, int block, int begin)
 {
     bool read = heals_in_walk(network->cut, &network->request->heal) &&
                 heal_block_has_time(network, block + 1);
     for (int i = begin; !read && i < network->cut->graph->node_count; i++) {
         read = node_reads_streams(network, i);
     }
-    return network->passes.samples->batch_count > 0 && network->cut->plan->loop == LOOP_CLOSED &&
-           read;
+    return read;
+}
+
+/* Carries the sample streams behind this block, nodes [begin, end): for what later nodes need, and
+ * where the block itself was changed, since its parameters are released, and inside it a stream
+ * would hold values of its former widths. What nothing needs but a judgement, its samples alone
+ * need. */
+static grail_status carry_streams(calibration_network *network, int block, int begin, int end)
+{
+    const pass p = {.end = end,
+                    .with_dense = true,
+                    .dense_end = network_dense_end(network, block),
+                    .judged_alone = network->request->judges != JUDGES_NOTHING &&
+                                    !streams_are_read(network, block, end)};
+    const bool carried = network->passes.samples->batch_count > 0 &&
+                         network->cut->plan->loop == LOOP_CLOSED &&
+                         streams_are_read(network, block, begin);
+    return carried ? pass_run(&network->passes, &p) : GRAIL_OK;
 }
 
 /* Whether the walk heals blocks; then *first to *last are those that are trained with this one. */
@@ -366,10 +380,7 @@ grail_status compress_block(calibration_network *network, int block,
         CHECK(leave_block(network, block, recorded));
     }
     const bool is_last = end == network->cut->graph->node_count;
-    if (begin < end && !is_last && streams_are_wanted(network, block, begin)) {
-        CHECK(pass_to(&network->passes, end, network_dense_end(network, block)));
-    }
-    return GRAIL_OK;
+    return begin < end && !is_last ? carry_streams(network, block, begin, end) : GRAIL_OK;
 }
 
 grail_status repair_network(calibration_network *network)

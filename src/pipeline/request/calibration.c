@@ -459,9 +459,11 @@ bool calibration_holds_out(const calibration *c, int64_t batch)
     return batch % 4 == 3;
 }
 
-bool calibration_judges(const calibration *c, int64_t batch)
+bool calibration_judges(const calibration *c, judging which, int64_t batch)
 {
-    return c->batch_count >= JUDGING_ONE_IN && batch % JUDGING_ONE_IN == 1;
+    const int place = which == JUDGES_CHOICES ? 1 : 2;
+    return which != JUDGES_NOTHING && c->batch_count >= JUDGING_ONE_IN &&
+           batch % JUDGING_ONE_IN == place;
 }
 
 static int64_t divide_up(int64_t a, int64_t b)

@@ -54,9 +54,12 @@ bool calibration_holds_out(const calibration *c, int64_t batch);
 /** One of so many batches judges. */
 enum { JUDGING_ONE_IN = 4 };
 
-/** Whether a batch is one of those that judge the result, where any do: every fourth one of four or
- * more. */
-bool calibration_judges(const calibration *c, int64_t batch);
+/** Which batches judge a narrowed network, if any: those by which widths are chosen, or others that
+ * the choice has not seen. */
+typedef enum judging { JUDGES_NOTHING, JUDGES_CHOICES, JUDGES_THE_CHOICE } judging;
+
+/** Whether a batch is one of those that judge the result: every fourth one of four or more. */
+bool calibration_judges(const calibration *c, judging which, int64_t batch);
 
 /** Batches [first, end), whose sums are kept by themselves before they are added to those of the
  * chunks before them. */

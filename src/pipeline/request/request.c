@@ -164,7 +164,7 @@ static bool finishes_with_network(const compression_request *request)
 
 bool request_judges_batch(const compression_request *request, int64_t batch)
 {
-    return request->judges && calibration_judges(request->samples, batch);
+    return calibration_judges(request->samples, request->judges, batch);
 }
 
 static void set_widths(const int64_t *kept, plan *p)
@@ -292,12 +292,13 @@ grail_status request_open(const grail_compress_options *options, request_purpose
         CHECK(teacher_check(r->model, r->teacher, options, &r->heal, r->samples));
     }
     /* a result that stays in memory is complete at the end alone */
-    const bool stays = options->output.path == NULL && !r->judges;
+    const bool stays = options->output.path == NULL && r->judges == JUDGES_NOTHING;
     if (!will_heal(r)) {
         r->heal.blocks = false;
         r->heal.network = false;
     }
-    CHECK(regions_check(&r->cut, &r->heal, r->judges, r->samples->batch_count > 0));
+    CHECK(
+        regions_check(&r->cut, &r->heal, r->judges != JUDGES_NOTHING, r->samples->batch_count > 0));
     r->finishes_with_network = stays || finishes_with_network(r);
     r->finishes_with_head = r->narrowed.target != NULL;
     return check_ranks(r);

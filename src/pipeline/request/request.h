@@ -16,7 +16,7 @@ typedef struct request_purpose {
     bool reads_samples;     /* even where nothing is cut */
     bool is_file;           /* the result is the GGUF file alone, in the order of the graph */
     const char *table_type; /* of that file, as of grail_gguf_options */
-    bool judges;            /* a part of the samples is kept apart to judge the result, which is
+    judging judges;         /* a part of the samples is kept apart to judge the result, which is
                                neither written nor kept */
 } request_purpose;
 
@@ -39,7 +39,7 @@ typedef struct compression_request {
     calibration *healed;            /* held: what the network is healed on instead; or NULL */
     double deadline;                /* of all, by clock_seconds; or infinity */
     network_statistics *statistics; /* of the dense network, instead of a pass; owned, or NULL */
-    bool judges;                    /* see request_purpose */
+    judging judges;                 /* see request_purpose */
     bool
         drifts_by_rounding; /* where nothing is cut, what rounding changes is refitted like a cut */
     heal_options heal;

@@ -168,7 +168,7 @@ out:
     return status;
 }
 
-void session_count(grail_session *s, calibration *samples, bool apart, const backend *by)
+void session_count(grail_session *s, calibration *samples, judging apart, const backend *by)
 {
     if (s->counted != samples || s->counted_apart != apart || s->counted_by != by) {
         calibration *held = calibration_hold(samples); /* it may be released next */

@@ -22,10 +22,10 @@ typedef struct dense_statistics {
 
 struct grail_session {
     grail_model *model;
-    calibration *samples; /* of the last run that needed samples; held, NULL = none yet */
-    json_t *samples_key;  /* calibration_key of `samples`, owned */
-    calibration *counted; /* samples of the statistics; held, NULL = none yet */
-    bool counted_apart;   /* the statistics are without those that judge */
+    calibration *samples;  /* of the last run that needed samples; held, NULL = none yet */
+    json_t *samples_key;   /* calibration_key of `samples`, owned */
+    calibration *counted;  /* samples of the statistics; held, NULL = none yet */
+    judging counted_apart; /* the statistics are without those that judge */
     const backend *counted_by;
     backend **backends; /* [backend_count] open instances; owned */
     char **scratch;     /* [backend_count] their directories for scratch files, or NULL; owned */
@@ -50,6 +50,6 @@ grail_status session_backend(grail_session *s, const grail_compute *compute, con
                              backend **out) GRAIL_MUST_CHECK;
 /** Drops the statistics unless they were taken from these samples, with or without those that
  * judge, by this backend. */
-void session_count(grail_session *s, calibration *samples, bool apart, const backend *by);
+void session_count(grail_session *s, calibration *samples, judging apart, const backend *by);
 
 #endif
