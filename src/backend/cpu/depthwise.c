@@ -123,6 +123,9 @@ static void convolve_positions(int64_t begin, int64_t end, void *context)
             r.x = sample + (y * s->in.width + x) * channels;
         }
         sum_taps_inside(channels, &r, host_row(m[3], index));
+        if (job->operation->with.ceiling != 0.0) {
+            cpu_limit(channels, (float)job->operation->with.ceiling, host_row(m[3], index));
+        }
     }
 }
 
