@@ -95,7 +95,9 @@ static int count(void)
         asked.compress.run.step_observer = watch_steps;
         const grail_status status = grail_gram_write(&asked.compress, &gram, &facts);
         print_progress_end();
-        shared_options_print_notices();
+        if (status == GRAIL_OK) { /* they take the place of an error's text */
+            shared_options_print_notices();
+        }
         code = status == GRAIL_ERROR_CANCELLED ? command_line_print_interrupted(gram.path)
                : status != GRAIL_OK            ? print_failure(status)
                : ranks_is_first()              ? print_facts(&facts)

@@ -20,11 +20,11 @@ enum { OPERATION_MATRICES = 10 };
 /** Everything besides matrices that operations take; each uses the fields that its row of
  * operation_list.h sets. Pointers are to host memory. */
 typedef struct operation_settings {
-    double epsilon, alpha, beta;
+    double epsilon, alpha, beta, ceiling;
     activation_kind activation;
     unit_value value;
     grail_dtype type;
-    bool relu, lower, largest, counts_padding;
+    bool lower, largest, counts_padding;
     bool transpose_a, transpose_b;
     int64_t begin, end;
     int64_t units;

@@ -113,21 +113,21 @@ HOST_OPERATION(mark_non_finite, "aP", (bool lower, double rank, matrix x, matrix
                .with = {.lower = lower, .alpha = rank})
 
 /** Y[samples * out positions, channels_out] = conv(X, weight[channels_out, channels_in / groups *
- * taps]) + bias + residual, then max(., 0) when `relu`; bias and residual may be missing, and the
- * residual may be Y. */
+ * taps]) + bias + residual, then min(max(., 0), ceiling) where the ceiling, which may be INFINITY,
+ * is not 0; bias and residual may be missing, and the residual may be Y. */
 OPERATION(conv2d, "vm?m?vV",
-          (const conv_shape *shape, bool relu, matrix x, matrix weight, matrix bias,
+          (const conv_shape *shape, double ceiling, matrix x, matrix weight, matrix bias,
            matrix residual, matrix y),
           convolution_fits(shape, x, weight, y) && has_columns(bias, y.columns) &&
               has_shape(residual, y),
-          .m = {x, weight, bias, residual, y}, .with = {.conv = shape, .relu = relu})
+          .m = {x, weight, bias, residual, y}, .with = {.conv = shape, .ceiling = ceiling})
 
 /** Y[samples * out positions, c] = conv(X[., c], weight[c, taps]) + bias[c], each channel on its
- * own; bias may be missing. */
+ * own, then as above; bias may be missing. */
 OPERATION(depthwise, "vm?mV",
-          (const conv_shape *shape, matrix x, matrix weight, matrix bias, matrix y),
+          (const conv_shape *shape, double ceiling, matrix x, matrix weight, matrix bias, matrix y),
           kernels_fit(shape, x, weight, y) && has_columns(bias, y.columns),
-          .m = {x, weight, bias, y}, .with.conv = shape)
+          .m = {x, weight, bias, y}, .with = {.conv = shape, .ceiling = ceiling})
 
 /** The patches that the window reads: P[rows * out.width, channels_in * taps], features in the
  * order of a weight's row: channel, then tap row, then tap column; 0 outside. Only the output rows

@@ -4,6 +4,8 @@
 #include "exec/ops/operator_code.h"
 #include "graph/operators.h"
 
+#include <math.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -272,6 +274,14 @@ grail_status execution_describe(execution *e, parameter_store *store, int index,
     return GRAIL_OK;
 }
 
+/* Whether what it makes is limited in the same pass. What is NaN then comes from sums that
+ * overflowed, and is searched for behind the next node. */
+static bool is_bounded(const node *n)
+{
+    return (n->kind == NODE_CONV2D || n->kind == NODE_DEPTHWISE) && n->ceiling > 0.0 &&
+           isfinite(n->ceiling);
+}
+
 static grail_status run_node(execution *e, parameter_store *store, int index)
 {
     grail_status status = GRAIL_OK;
@@ -293,7 +303,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         error_prefix("input or weight of '%s'", e->graph->parameters[n->weight].name);
     }
     TRY(status);
-    if (operator_of(n)->may_overflow && !e->unwatched) {
+    if (operator_of(n)->may_overflow && !is_bounded(n) && !e->unwatched) {
         TRY(execution_watch(e->graph, n, 0, e->values[n->output]));
     }
     /* a buffer that became the output stays */

@@ -27,7 +27,7 @@ parameter_store *fused_network_store(fused_network *f)
 
 /* A convolution and the nodes done in the same pass; GRAPH_NONE for those that are missing. */
 typedef struct chain {
-    int convolution, norm, addition, relu;
+    int convolution, norm, addition, limit;
     int last; /* the node whose place the chain takes */
 } chain;
 
@@ -59,9 +59,20 @@ static bool owns_parameters(const survey *s, const node *n)
     return true;
 }
 
-static bool is_relu(const node *n)
+/* The largest value that the node lets through where it is min(max(., 0), that), else 0. */
+static double ceiling_of(const node *n)
 {
-    return n->kind == NODE_ACTIVATION && n->activation == ACTIVATION_RELU;
+    if (n->kind != NODE_ACTIVATION) {
+        return 0.0;
+    }
+    return n->activation == ACTIVATION_RELU    ? (double)INFINITY
+           : n->activation == ACTIVATION_RELU6 ? 6.0
+                                               : 0.0;
+}
+
+static bool is_limit(const node *n)
+{
+    return ceiling_of(n) != 0.0;
 }
 
 /* Marks the node as the chain's new end, if there is one. */
@@ -78,7 +89,7 @@ static chain find_chain(survey *s, int convolution)
 {
     chain c = {.convolution = convolution,
                .addition = GRAPH_NONE,
-               .relu = GRAPH_NONE,
+               .limit = GRAPH_NONE,
                .last = convolution};
     const int norm = free_reader(s, c.last, node_has_moments);
     const node *nodes = s->g->nodes;
@@ -89,8 +100,11 @@ static chain find_chain(survey *s, int convolution)
     if (node_is_map(&s->g->nodes[convolution])) {
         c.addition = free_reader(s, c.last, node_is_sum);
         extend(s, &c, c.addition);
-        c.relu = free_reader(s, c.last, is_relu);
-        extend(s, &c, c.relu);
+    }
+    const node_kind kind = nodes[convolution].kind;
+    if (kind == NODE_CONV2D || kind == NODE_DEPTHWISE) { /* others have no ceiling */
+        c.limit = free_reader(s, c.last, is_limit);
+        extend(s, &c, c.limit);
     }
     return c;
 }
@@ -173,7 +187,7 @@ static grail_status fuse_chain(fused_network *network, const graph *g, const cha
     node fused = g->nodes[c->convolution];
     fused.output = g->nodes[c->last].output;
     fused.block = g->nodes[c->last].block;
-    fused.rectified = c->relu != GRAPH_NONE;
+    fused.ceiling = c->limit == GRAPH_NONE ? 0.0 : ceiling_of(&g->nodes[c->limit]);
     if (c->norm != GRAPH_NONE) {
         CHECK(fold_norm(network, &g->nodes[c->convolution], &g->nodes[c->norm]));
         fused.bias = g->nodes[c->norm].mean;

@@ -28,8 +28,9 @@ typedef struct node {
         attention_attributes attention;
         struct { /* convolution, maximum, mean over a window, shortcut, patches */
             window2d window;
-            bool rectified; /* convolution: max(., 0) follows in the same pass, after adding a
-                               second input if there is one; only in fused graphs (exec/fuse.h) */
+            double ceiling; /* convolution, each channel's own, too: where not 0, min(max(., 0),
+                               ceiling) follows in the same pass, after adding a second input if
+                               there is one; only in fused graphs (exec/fuse.h) */
             int64_t groups; /* convolution: runs of channels, each made of the same run of those
                                that it reads alone; 0: one (node_groups) */
             bool is_whole;  /* convolution, maximum: the window is the image; the channels and

@@ -149,6 +149,7 @@ for one, other in zip(once.graph.initializer, twice.graph.initializer, strict=Tr
 PYTHON
 rm -rf out
 refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" compress "$channels" -o out --calib nan.npy --sparsity 0.5
+refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" gram "$channels" -o nan.gguf --calib nan.npy
 refuses 1 "arrays are the network's input as they are; leave out the preset" \
     "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
 refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5

@@ -219,7 +219,7 @@ static double loss_of(backend *ref, const convolution *c)
     matrix weight = weight_of(ref, s, c->weight);
     matrix bias = values_of(ref, 1, s->channels_out, c->bias);
     matrix y = blank_values(ref, positions_of(s), s->channels_out);
-    assert_ok(matrix_conv2d(s, false, x, weight, bias, no_matrix, y));
+    assert_ok(matrix_conv2d(s, 0.0, x, weight, bias, no_matrix, y));
     double *values = results_of(y);
     double sum = 0.0;
     for (int64_t i = 0; i < matrix_count(y); i++) {

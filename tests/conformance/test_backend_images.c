@@ -48,8 +48,13 @@ static void convolution_free(const convolution *c)
 
 typedef enum residual_kind { RESIDUAL_NONE, RESIDUAL_APART, RESIDUAL_IN_PLACE } residual_kind;
 
+static double limited(double x, double ceiling)
+{
+    return ceiling == 0.0 ? x : fmin(fmax(x, 0.0), ceiling);
+}
+
 static void check_convolution(backend *b, const convolution *c, bool has_bias,
-                              residual_kind residual, bool relu)
+                              residual_kind residual, double ceiling)
 {
     const conv_shape *s = &c->shape;
     const int64_t count = positions_of(s) * s->channels_out;
@@ -57,7 +62,7 @@ static void check_convolution(backend *b, const convolution *c, bool has_bias,
     for (int64_t i = 0; i < count; i++) {
         expected[i] += has_bias ? (double)c->bias[i % s->channels_out] : 0.0;
         expected[i] += residual != RESIDUAL_NONE ? (double)c->added[i] : 0.0;
-        expected[i] = relu ? fmax(expected[i], 0.0) : expected[i];
+        expected[i] = limited(expected[i], ceiling);
     }
     matrix bx = images_of(b, s, c->x);
     matrix bw = weight_of(b, s, c->weight);
@@ -65,7 +70,7 @@ static void check_convolution(backend *b, const convolution *c, bool has_bias,
     matrix br = values_of(b, positions_of(s), s->channels_out, c->added);
     matrix apart = blank_values(b, positions_of(s), s->channels_out);
     const matrix by = residual == RESIDUAL_IN_PLACE ? br : apart;
-    assert_ok(matrix_conv2d(s, relu, bx, bw, has_bias ? bb : no_matrix,
+    assert_ok(matrix_conv2d(s, ceiling, bx, bw, has_bias ? bb : no_matrix,
                             residual == RESIDUAL_NONE ? no_matrix : br, by));
     double *y = results_of(by);
     assert_all_near(b, "conv2d", count, y, expected, c->scale,
@@ -81,14 +86,14 @@ TEST(test_convolution_matches_its_formula_in_every_shape)
         const convolution c = convolution_of(&s);
         FOR_EACH_BACKEND(b)
         {
-            check_convolution(b, &c, false, RESIDUAL_NONE, false);
-            check_convolution(b, &c, true, RESIDUAL_NONE, false);
+            check_convolution(b, &c, false, RESIDUAL_NONE, 0.0);
+            check_convolution(b, &c, true, RESIDUAL_NONE, 0.0);
         }
         convolution_free(&c);
     }
 }
 
-static void check_depthwise(backend *b, const conv_shape *s, bool has_bias)
+static void check_depthwise(backend *b, const conv_shape *s, bool has_bias, double ceiling)
 {
     const int64_t channels = s->channels_out;
     const int64_t count = positions_of(s) * channels;
@@ -107,11 +112,14 @@ static void check_depthwise(backend *b, const conv_shape *s, bool has_bias)
         expected[out] += product + (has_bias && k == 0 ? (double)bias[out % channels] : 0.0);
         scale[out] += fabs(product);
     }
+    for (int64_t i = 0; i < count; i++) {
+        expected[i] = limited(expected[i], ceiling);
+    }
     matrix bx = images_of(b, s, x);
     matrix bw = values_of(b, channels, taps_of(s), weight);
     matrix bb = values_of(b, 1, channels, bias);
     matrix by = blank_values(b, positions_of(s), channels);
-    assert_ok(matrix_depthwise(s, bx, bw, has_bias ? bb : no_matrix, by));
+    assert_ok(matrix_depthwise(s, ceiling, bx, bw, has_bias ? bb : no_matrix, by));
     double *y = results_of(by);
     assert_all_near(b, "depthwise", count, y, expected, scale, 32.0 * rounding(b));
     free_blocks(x, weight, bias, expected, scale, y);
@@ -125,23 +133,24 @@ TEST(test_kernels_per_channel_match_their_formula)
         s.channels_in = s.channels_out;
         FOR_EACH_BACKEND(b)
         {
-            check_depthwise(b, &s, false);
-            check_depthwise(b, &s, true);
+            check_depthwise(b, &s, false, 0.0);
+            check_depthwise(b, &s, true, (double)INFINITY);
+            check_depthwise(b, &s, true, 0.5);
         }
     }
 }
 
-TEST(test_an_epilogue_adds_a_residual_and_cuts_below_zero)
+TEST(test_an_epilogue_adds_a_residual_and_limits)
 {
     for (size_t i = 0; i < case_count(); i++) {
         const conv_shape s = case_shape(i);
         const convolution c = convolution_of(&s);
         FOR_EACH_BACKEND(b)
         {
-            check_convolution(b, &c, true, RESIDUAL_NONE, true);
-            check_convolution(b, &c, true, RESIDUAL_APART, false);
-            check_convolution(b, &c, true, RESIDUAL_IN_PLACE, true);
-            check_convolution(b, &c, false, RESIDUAL_APART, true);
+            check_convolution(b, &c, true, RESIDUAL_NONE, (double)INFINITY);
+            check_convolution(b, &c, true, RESIDUAL_APART, 0.0);
+            check_convolution(b, &c, true, RESIDUAL_IN_PLACE, 0.5);
+            check_convolution(b, &c, false, RESIDUAL_APART, 0.5);
         }
         convolution_free(&c);
     }
@@ -164,7 +173,7 @@ TEST(test_a_delta_kernel_moves_the_image)
             matrix bx = images_of(b, &s, x);
             matrix bw = weight_of(b, &s, weight);
             matrix by = blank_values(b, positions_of(&s), CHANNELS);
-            assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
+            assert_ok(matrix_conv2d(&s, 0.0, bx, bw, no_matrix, no_matrix, by));
             double *y = results_of(by);
             for (int64_t i = 0; i < COUNT; i++) {
                 const int64_t from = tap_index(&s, i / CHANNELS, tap);
@@ -256,7 +265,7 @@ BACKEND_TEST(test_a_convolution_is_a_product_of_patches)
         matrix bz = blank_values(b, positions_of(&s), s.channels_out);
         assert_ok(matrix_patches(&s, 0, s.samples * s.out.height, bx, p));
         assert_ok(matrix_linear(p, bw, no_matrix, bz));
-        assert_ok(matrix_conv2d(&s, false, bx, bw, no_matrix, no_matrix, by));
+        assert_ok(matrix_conv2d(&s, 0.0, bx, bw, no_matrix, no_matrix, by));
         double *y = results_of(by);
         double *z = results_of(bz);
         assert_all_near(b, "conv2d and patches", count, y, z, NULL,
@@ -406,7 +415,7 @@ typedef struct small_image {
 static grail_status convolve_small(void *context)
 {
     const small_image *i = context;
-    return matrix_conv2d(&i->shape, true, i->x, i->weight, no_matrix, i->y, i->y);
+    return matrix_conv2d(&i->shape, (double)INFINITY, i->x, i->weight, no_matrix, i->y, i->y);
 }
 
 static grail_status pool_small(void *context)

@@ -131,7 +131,7 @@ static double *run_images(backend *b, int64_t *count)
     matrix middle = blank_values(b, SAMPLES * SIDE * SIDE, OUT);
     matrix y = blank_values(b, SAMPLES * HALF * HALF, OUT);
     matrix variance = values_of(b, 1, OUT, (float[OUT]){1.0F, 2.0F});
-    assert_ok(matrix_conv2d(&conv, false, input, weight, no_matrix, no_matrix, middle));
+    assert_ok(matrix_conv2d(&conv, 0.0, input, weight, no_matrix, no_matrix, middle));
     assert_ok(matrix_batch_norm(1e-3, middle, first_values(weight, OUT), variance, no_matrix,
                                 no_matrix, middle));
     assert_ok(matrix_max_pool(&pool, middle, y));

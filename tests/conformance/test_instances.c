@@ -352,7 +352,7 @@ static void assert_places_are_checked(matrix v, matrix d)
     SHAPES_DISAGREE(matrix_attention(&uneven, v, matrix_columns(v, 0, 3), matrix_columns(v, 0, 3),
                                      v, no_matrix),
                     "attention");
-    SHAPES_DISAGREE(matrix_conv2d(&larger, false, v, v, no_matrix, no_matrix, v), "conv2d");
+    SHAPES_DISAGREE(matrix_conv2d(&larger, 0.0, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_max_pool(&larger, v, v), "max_pool");
     SHAPES_DISAGREE(matrix_patches(&patches, 1, 3, v, v), "patches");
     SHAPES_DISAGREE(matrix_shortcut(&strided, v, v), "shortcut");
@@ -395,7 +395,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_scale_rows(row_of(d), v, narrow_v), "scale_rows");
     SHAPES_DISAGREE(matrix_scale_rows(row_of(narrow_d), v, v), "scale_rows");
     SHAPES_DISAGREE(matrix_find_non_finite(true, narrow_d, NULL), "find_non_finite");
-    SHAPES_DISAGREE(matrix_conv2d(&conv, false, v, v, no_matrix, no_matrix, v), "conv2d");
+    SHAPES_DISAGREE(matrix_conv2d(&conv, 0.0, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 1, v, v), "patches");
     SHAPES_DISAGREE(matrix_patches(&conv, 0, 2, narrow_v, v), "patches");
     SHAPES_DISAGREE(matrix_put_patches(&conv, v, narrow_v), "put_patches");

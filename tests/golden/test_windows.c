@@ -106,10 +106,10 @@ static void run_window(const window_case *c)
     const conv_shape *s = &c->golden->shape;
     const char kind = c->golden->kind[0];
     if (kind == 'C') {
-        assert_ok(matrix_conv2d(s, false, c->x, c->weight, c->bias, no_matrix, c->y));
+        assert_ok(matrix_conv2d(s, 0.0, c->x, c->weight, c->bias, no_matrix, c->y));
         assert_ok(matrix_conv2d_gradient(s, c->x, c->weight, c->dy, c->dx, c->dweight, no_matrix));
     } else if (kind == 'D') {
-        assert_ok(matrix_depthwise(s, c->x, c->weight, c->bias, c->y));
+        assert_ok(matrix_depthwise(s, 0.0, c->x, c->weight, c->bias, c->y));
         assert_ok(matrix_depthwise_gradient(s, c->x, c->weight, c->dy, c->dx, c->dweight));
     } else if (kind == 'A') {
         const bool padded = strstr(c->golden->kind, "PADDED") != NULL;

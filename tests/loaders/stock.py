@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Makes stock checkpoints of random weights, and reports what grail makes of them.
 
-usage: stock.py GRAIL [--output FILE.md] [--records FILE.jsonl] [--only TEXT] [--list]
+usage: stock.py GRAIL [--onnx] [--output FILE.md] [--records FILE.jsonl] [--only TEXT] [--list]
 
 Each network is made by its own library, saved as this library saves it, and deleted after use.
 grail opens or refuses it. If it opens, `grail logits` is compared with the library's own forward pass
 in f32; then 30 % of its units are removed, and the library runs the result: as report.json says
 that it loads or, where report.json says that the stock class does not load it, with modules of the
 tensors' shapes, after a check that the stock class indeed refuses it. Differences are relative to
-the largest output. Exits with 1 when a network is not opened or refused as expected here, or a
-difference exceeds 1e-4 and twice the library's own rounding. Needs torch, torchvision, timm, transformers, open_clip, safetensors, numpy;
-networks of libraries that are not installed are passed over. Run by hand.
+the largest output. With --onnx, the image networks whose weights alone are refused are exported to
+ONNX instead, and ONNX Runtime computes the result; the table goes under its own heading of the
+output file, and the rest of that file stays. Exits with 1 when a network is not opened or refused as expected here, or a
+difference exceeds 1e-4 and twice the library's own rounding. Needs torch, torchvision, timm, transformers, open_clip, safetensors, numpy,
+with --onnx onnx, onnxscript and onnxruntime; networks of libraries that are not installed are passed over. Run by hand.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import safetensors.numpy
 import torch
 
 TOLERANCE = 1e-4
+ONNX_HEADING = "## Through ONNX"
 CONVOLUTIONAL_SIDE = 64  # of images, where the network takes any
 IMAGES = pathlib.Path(__file__).resolve().parents[2] / "demo/vision/calibration"
 
@@ -128,7 +131,7 @@ class Transformers:
         kind = type(model).__name__
         if x.dtype == torch.int64:
             return model(x).logits
-        if kind == "CLIPModel":
+        if kind in ("CLIPModel", "SiglipModel"):
             features = model.get_image_features(pixel_values=x)
             return features if torch.is_tensor(features) else features.pooler_output
         y = model(pixel_values=x)
@@ -459,6 +462,9 @@ class Run:
         self.command("logits", path, self.kind, self.file, "-o", out, *settings)
         return safetensors.numpy.load_file(str(out))["logits"]
 
+    def side(self, model):
+        return self.case.adapter.side(model)
+
     def make_input(self, model):
         names = getattr(getattr(model, "config", None), "architectures", None) or [""]
         text = type(model).__name__.endswith("ForCausalLM") or "LMHead" in names[0]
@@ -470,7 +476,7 @@ class Run:
             self.calibration = [self.work / "calibration.npy", "--context", "32"]
             numpy.save(self.calibration[0], ids.astype(numpy.int32))
         else:
-            side = self.case.adapter.side(model)
+            side = self.side(model)
             self.x = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(1))
             self.kind, self.file = "--pixels", self.work / "pixels.safetensors"
             pixels = self.x.permute(0, 2, 3, 1).contiguous().numpy()
@@ -546,10 +552,83 @@ class Run:
         return "" if wrong <= TOLERANCE else f"differs by more than {TOLERANCE:g}"
 
 
-def run_case(grail, case):
+class Forward(torch.nn.Module):
+    """What the library computes of an image, as a module to export."""
+
+    def __init__(self, case, model):
+        super().__init__()
+        self.model, self.compute = model, case.adapter.run
+
+    def forward(self, x):
+        return self.compute(self.model, x)
+
+
+class OnnxRun(Run):
+    """What became of one network that was exported to ONNX."""
+
+    def side(self, model):
+        side = 299 if self.case.name == "inception_v3" else self.case.adapter.side(model)
+        return 224 if side == CONVOLUTIONAL_SIDE and self.case.library != "transformers" else side
+
+    def export(self, model):
+        path = self.work / "stock.onnx"
+        exported = torch.onnx.export(
+            Forward(self.case, model.eval()), (self.x,), dynamo=True, verbose=False,
+            input_names=["pixels"], output_names=["output"],
+            dynamic_shapes=({0: torch.export.Dim("N")},))
+        exported.save(path)
+        return path
+
+    def measure(self):
+        torch.manual_seed(0)
+        model = self.case.make()
+        self.make_input(model)
+        randomise(model, self.x)
+        path = self.export(model)
+        try:
+            listed = self.command("inspect", path)
+        except Refusal as refusal:
+            self.refusal = str(refusal).replace(f"{path}", path.name)
+            return
+        logits, own = self.logits(path, []), self.output(model)
+        self.dense = difference(logits.reshape(own.shape), own)
+        if self.dense > TOLERANCE:
+            self.weigh(model, logits.reshape(own.shape), own)
+        out = self.work / "narrow"
+        kinds = ["--sites", "ffn,heads"] if "  heads  " in listed else []
+        try:
+            self.command("compress", path, "-o", out, "--calib", *self.calibration, "--samples", "4",
+                         "--selector", "wanda", "--compensate", "grail", "--align", "1", *kinds,
+                         "--sparsity", "0.3", "--quiet", "--preset", "imagenet")
+        except Refusal as refusal:
+            self.refusal = "opened, but not narrowed: " + str(refusal).replace(f"{path}", path.name)
+            return
+        report = json.loads((out / "report.json").read_text())
+        left = report["narrow"]["parameters"] / report["dense"]["parameters"]
+        self.verdict = f"{left:.0%}" + (", with regions" if report.get("regions") else "")
+        import onnxruntime
+        session = onnxruntime.InferenceSession(str(out / path.name),
+                                               providers=["CPUExecutionProvider"])
+        theirs = session.run(None, {session.get_inputs()[0].name: self.x.numpy()})[0]
+        self.narrow = difference(self.logits(out, []).reshape(theirs.shape), theirs)
+
+    def judge(self):
+        dense = None if self.note else self.dense
+        wrong = max([d for d in (dense, self.narrow) if d is not None], default=0)
+        words = ONNX_REFUSED.get(f"{self.case.library}/{self.case.name}", "")
+        if bool(words) != bool(self.refusal) or not re.search(words, self.refusal):
+            return f"expected a refusal: {words}" if words else "expected to open"
+        return "" if wrong <= TOLERANCE else f"differs by more than {TOLERANCE:g}"
+
+
+# The networks that are refused as ONNX, too, with words of the sentence.
+ONNX_REFUSED = {"timm/resnet50_gn": "no site"}
+
+
+def run_case(grail, case, kind):
     with tempfile.TemporaryDirectory() as work, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run = Run(grail, case, pathlib.Path(work))
+        run = kind(grail, case, pathlib.Path(work))
         try:
             run.measure()
         except Exception as error:  # whatever it is, it is the finding
@@ -611,6 +690,44 @@ def table(runs):
     return "\n".join(lines) + "\n"
 
 
+def onnx_table(runs):
+    opened = [r for r in runs if not r.refusal and not r.problem]
+    left = [r for r in runs if r.refusal or r.problem]
+    lines = [
+        ONNX_HEADING, "",
+        "The image networks that are refused above by their weights alone, exported to ONNX by PyTorch",
+        "(its dynamo exporter; images of 224 x 224, or of the size that the network states) and opened as",
+        "such. Command: `tests/loaders/stock.py build/release/bin/grail --onnx --output",
+        f"docs/results/stock.md`, with {versions()}, onnxruntime",
+        f"{importlib.metadata.version('onnxruntime')}.", "",
+        f"{len(runs)} networks: {len(opened)} opened and narrowed, {len(left)} not.", "",
+        "*dense*: `grail logits` of the exported file against the library's own forward pass in f32.",
+        "*parameters*: how many are left when `grail compress --selector wanda --compensate grail` has",
+        "removed 30 % of the channels, or of neurons and heads where the network has attention. *narrow*:",
+        "ONNX Runtime against `grail logits`, both of the result. Relative to the largest output.", "",
+        "| library | network | dense | parameters | narrow | |", "|---|---|---|---|---|---|"]
+    for r in opened:
+        lines.append(f"| {r.case.library} | {r.case.name} | {number(r.dense)} | {r.verdict} | "
+                     f"{number(r.narrow)} | {cell(r.note)} |")
+    if left:
+        lines += ["", "| library | not opened | sentence |", "|---|---|---|"]
+    for r in left:
+        lines.append(f"| {r.case.library} | {r.case.name} | {cell(r.refusal or r.problem)} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_part(path, text, onnx):
+    """The file with its part before or behind ONNX_HEADING replaced."""
+    before, heading, behind = (path.read_text() if path.exists() else "").partition(ONNX_HEADING)
+    if onnx:
+        return before.rstrip() + "\n\n" + text
+    return text + ("\n" + heading + behind if heading else "")
+
+
+def is_image(case):
+    return not re.search(r"For(CausalLM|MaskedLM|ConditionalGeneration)|LMHead", case.name)
+
+
 def read_records(path):
     lines = path.read_text().splitlines() if path and path.exists() else []
     return {(r["library"], r["name"]): r for r in map(json.loads, lines)}
@@ -618,11 +735,12 @@ def read_records(path):
 
 def run_or_recall(options, case, finished):
     known = finished.get((case.library, case.name))
+    kind = OnnxRun if options.onnx else Run
     if known is not None:
-        run = Run(options.grail, case, None)
+        run = kind(options.grail, case, None)
         vars(run).update({key: known[key] for key in known if key not in ("library", "name")})
         return run
-    run = run_case(os.path.abspath(options.grail), case)
+    run = run_case(os.path.abspath(options.grail), case, kind)
     if options.records:
         with options.records.open("a") as lines:
             lines.write(json.dumps(run.record()) + "\n")
@@ -634,6 +752,8 @@ def run_or_recall(options, case, finished):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("grail")
+    parser.add_argument("--onnx", action="store_true",
+                        help="the image networks that are refused by their weights, through ONNX")
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--records", type=pathlib.Path,
                         help="lines of finished networks, which are not run again")
@@ -643,6 +763,8 @@ def main():
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     cases = [c for c in all_cases() if re.search(options.only, f"{c.library}/{c.name}")]
+    if options.onnx:
+        cases = [c for c in cases if c.expected and is_image(c)]
     if options.list:
         print(*(f"{c.library}/{c.name}" for c in cases), sep="\n")
         return
@@ -651,7 +773,8 @@ def main():
     for case in cases:
         runs.append(run_or_recall(options, case, finished))
     if options.output:
-        options.output.write_text(table(runs))
+        text = onnx_table(runs) if options.onnx else table(runs)
+        options.output.write_text(with_part(options.output, text, options.onnx))
     sys.exit(any(run.problem for run in runs))
 
 

@@ -15,6 +15,18 @@ static inline float within(float least, float most, float x)
     return x < least ? least : x > most ? most : x; /* NaN stays */
 }
 
+CPU_CLONES static void limit(int64_t count, float ceiling, float *y)
+{
+    for (int64_t i = 0; i < count; i++) {
+        y[i] = within(0.0F, ceiling, y[i]);
+    }
+}
+
+void cpu_limit(int64_t count, float ceiling, float *y)
+{
+    limit(count, ceiling, y);
+}
+
 /* The slope of x s(u), s(u) = 1 / (1 + exp(-u)) with du/dx = slope; 1 - s is exp(-u) s, without a
  * difference that cancels. */
 static inline float gated_slope(float x, float u, float slope)

@@ -71,7 +71,7 @@ grail_status cpu_bf16_linear(const operation *o)
 }
 
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
-                               const float *bias, bool accumulate, bool relu, float *y)
+                               const float *bias, bool accumulate, double ceiling, float *y)
 {
     grail_status status = GRAIL_OK;
     uint16_t *images = NULL;
@@ -81,7 +81,7 @@ grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const fl
                      &images));
     TRY(round_values(weight, shape->channels_out * shape->channels_in / conv_groups(shape) * taps,
                      &kernel));
-    TRY(onednn_convolve_bf16(shape, images, kernel, bias, accumulate, relu, y));
+    TRY(onednn_convolve_bf16(shape, images, kernel, bias, accumulate, ceiling, y));
 out:
     memory_free(images);
     memory_free(kernel);

@@ -64,7 +64,7 @@ static bool prefers_product(const conv_shape *s)
 typedef struct conv_products {
     bool by_patches; /* where that is faster; in bf16 the weight would be rounded for every piece */
     grail_status (*convolve)(const conv_shape *shape, const float *x, const float *weight,
-                             const float *bias, bool accumulate, bool relu, float *y);
+                             const float *bias, bool accumulate, double ceiling, float *y);
 } conv_products;
 
 /* Y = patches(X) W^T + bias */
@@ -75,10 +75,19 @@ static grail_status multiply_patches(const operation *o, int64_t first, matrix p
 }
 
 static grail_status convolve_as_asked(const conv_products *by, const operation *o, bool accumulate,
-                                      bool relu, matrix y)
+                                      double ceiling, matrix y)
 {
     return by->convolve(o->with.conv, o->m[0].memory, o->m[1].memory, o->m[2].memory, accumulate,
-                        relu, y.memory);
+                        ceiling, y.memory);
+}
+
+enum { LIMITED = 1 << 15 }; /* elements that one thread takes at once */
+
+static void limit_values(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    float *y = o->m[4].memory;
+    cpu_limit(end - begin, (float)o->with.ceiling, y + begin);
 }
 
 /* What follows the convolution in separate passes. The residual may lie in Y, so it is added to a
@@ -104,8 +113,8 @@ static grail_status convolve_apart(const conv_products *by, const operation *o)
     if (residual.memory != NULL) {
         TRY(cpu_add(&(operation){.m = {product, residual, y}}));
     }
-    if (o->with.relu) {
-        TRY(cpu_activate(&(operation){.m = {y, y}, .with.activation = ACTIVATION_RELU}));
+    if (o->with.ceiling != 0.0) {
+        parallel_for(matrix_count(y), LIMITED, limit_values, (void *)(uintptr_t)o);
     }
 out:
     memory_free(owned);
@@ -127,7 +136,7 @@ static grail_status convolve(const conv_products *by, const operation *o)
     if (residual != NULL && residual != y.memory) {
         memcpy(y.memory, residual, (size_t)matrix_count(y) * sizeof(float));
     }
-    return convolve_as_asked(by, o, residual != NULL, o->with.relu, y);
+    return convolve_as_asked(by, o, residual != NULL, o->with.ceiling, y);
 }
 
 grail_status cpu_conv2d(const operation *o)

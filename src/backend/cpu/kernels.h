@@ -29,10 +29,13 @@ grail_status cpu_rounded_column_sums(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_gram(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_cross(const operation *o) GRAIL_MUST_CHECK;
 
-/** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then max(., 0) when
- * `relu`, of operands rounded to bf16; bias may be NULL. */
+/** y = min(max(y, 0), ceiling); NaN stays. On one thread. */
+void cpu_limit(int64_t count, float ceiling, float *y);
+
+/** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then
+ * min(max(., 0), ceiling) where that is not 0, of operands rounded to bf16; bias may be NULL. */
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
-                               const float *bias, bool accumulate, bool relu,
+                               const float *bias, bool accumulate, double ceiling,
                                float *y) GRAIL_MUST_CHECK;
 /** Uses the patches of output positions from `first` on. */
 typedef grail_status (*patches_use)(const operation *o, int64_t first, matrix patches);

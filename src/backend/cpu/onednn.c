@@ -8,6 +8,7 @@
 #include "backend/operations.h"
 #include "base/parallel.h"
 
+#include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -124,9 +125,9 @@ static dnnl_status_t onednn_append_sum(dnnl_post_ops_t after)
     return dnnl_post_ops_append_sum(after, 1.0F);
 }
 
-static dnnl_status_t onednn_append_relu(dnnl_post_ops_t after)
+static dnnl_status_t onednn_append(dnnl_post_ops_t after, dnnl_alg_kind_t kind, float beta)
 {
-    return dnnl_post_ops_append_eltwise(after, 1.0F, dnnl_eltwise_relu, 0.0F, 0.0F);
+    return dnnl_post_ops_append_eltwise(after, 1.0F, kind, 0.0F, beta);
 }
 
 static dnnl_status_t init_convolution(convolution_result result, layout_view x, layout_view weight,
@@ -218,9 +219,9 @@ static dnnl_status_t onednn_append_sum(dnnl_post_ops_t after)
     return dnnl_post_ops_append_sum(after, 1.0F, 0, dnnl_data_type_undef);
 }
 
-static dnnl_status_t onednn_append_relu(dnnl_post_ops_t after)
+static dnnl_status_t onednn_append(dnnl_post_ops_t after, dnnl_alg_kind_t kind, float beta)
 {
-    return dnnl_post_ops_append_eltwise(after, dnnl_eltwise_relu, 0.0F, 0.0F);
+    return dnnl_post_ops_append_eltwise(after, kind, 0.0F, beta);
 }
 
 static dnnl_status_t onednn_choose_convolution(convolution_result result, layout_view x,
@@ -338,7 +339,8 @@ static grail_status kernel_call_run(kernel_call *o)
 
 /* *out says that the caller owns the scratch memory, and which operations follow in the same pass.
  * It is owned, even after a failure: dnnl_primitive_attr_destroy. */
-static grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primitive_attr_t *out)
+static grail_status onednn_attributes_new(bool accumulate, double ceiling,
+                                          dnnl_primitive_attr_t *out)
 {
     grail_status status = GRAIL_OK;
     dnnl_post_ops_t after = NULL;
@@ -349,8 +351,11 @@ static grail_status onednn_attributes_new(bool accumulate, bool relu, dnnl_primi
     if (accumulate) {
         TRY(onednn_checked(onednn_append_sum(after), "adding a sum"));
     }
-    if (relu) {
-        TRY(onednn_checked(onednn_append_relu(after), "adding an activation"));
+    if (isinf(ceiling)) {
+        TRY(onednn_checked(onednn_append(after, dnnl_eltwise_relu, 0.0F), "adding a limit of 0"));
+    } else if (ceiling > 0.0) {
+        TRY(onednn_checked(onednn_append(after, dnnl_eltwise_clip, (float)ceiling),
+                           "adding limits"));
     }
     TRY(onednn_checked(dnnl_primitive_attr_set_post_ops(*out, after), "setting post-operations"));
 out:
@@ -364,7 +369,7 @@ static grail_status onednn_reorder_prepare(layout_view from, const void *in, lay
 {
     grail_status status = GRAIL_OK;
     dnnl_primitive_attr_t attributes = NULL;
-    TRY(onednn_attributes_new(accumulate, false, &attributes));
+    TRY(onednn_attributes_new(accumulate, 0.0, &attributes));
     TRY(onednn_checked(dnnl_reorder_primitive_desc_create(&o->descriptor, from, onednn_engine(), to,
                                                           onednn_engine(), attributes),
                        "reordering a weight"));
@@ -490,7 +495,7 @@ static grail_status kernel_call_product(int64_t rows, int64_t in, int64_t out, b
     TRY(layout_of_rows(rows, in, dnnl_bf16, &x));
     TRY(layout_of_rows(rows, out, dnnl_f32, &y));
     TRY(layout_of_rows(1, out, dnnl_f32, &bias));
-    TRY(onednn_attributes_new(accumulate, false, &attributes));
+    TRY(onednn_attributes_new(accumulate, 0.0, &attributes));
     TRY(onednn_checked(onednn_choose_product(layout_view_of(&x), weight,
                                              has_bias ? layout_view_of(&bias) : NULL,
                                              layout_view_of(&y), attributes, &o->descriptor),
@@ -730,7 +735,7 @@ void onednn_tile_multiply(tile_kernel *t, int64_t worker, const void *a, const v
 /* `type` is that of X and the weight; Y and the bias are f32. */
 static grail_status describe_convolution(convolution_result result, const conv_shape *s,
                                          dnnl_data_type_t type, bool has_bias, bool accumulate,
-                                         bool relu, kernel_call *o)
+                                         double ceiling, kernel_call *o)
 {
     grail_status status = GRAIL_OK;
     dnnl_primitive_attr_t attributes = NULL;
@@ -743,7 +748,7 @@ static grail_status describe_convolution(convolution_result result, const conv_s
     TRY(layout_of_images(s->samples, s->out, s->channels_out, dnnl_f32, &y));
     TRY(layout_of_weight(s, type, true, &weight));
     TRY(layout_of_bias(s, &bias));
-    TRY(onednn_attributes_new(accumulate, relu, &attributes));
+    TRY(onednn_attributes_new(accumulate, ceiling, &attributes));
     TRY(onednn_checked(
         onednn_choose_convolution(result, layout_view_of(&x), layout_view_of(&weight),
                                   has_bias ? layout_view_of(&bias) : NULL, layout_view_of(&y), &w,
@@ -780,7 +785,7 @@ out:
 }
 
 static grail_status convolve(const conv_shape *shape, dnnl_data_type_t type, const void *x,
-                             const void *weight, const float *bias, bool accumulate, bool relu,
+                             const void *weight, const float *bias, bool accumulate, double ceiling,
                              float *y)
 {
     grail_status status = GRAIL_OK;
@@ -788,7 +793,8 @@ static grail_status convolve(const conv_shape *shape, dnnl_data_type_t type, con
     layout of_bias = {0};
     void *ordered = NULL;
     void *own_weight = NULL;
-    TRY(describe_convolution(CONVOLUTION_OUTPUT, shape, type, bias != NULL, accumulate, relu, &o));
+    TRY(describe_convolution(CONVOLUTION_OUTPUT, shape, type, bias != NULL, accumulate, ceiling,
+                             &o));
     TRY(order_weight(shape, type, &o, weight, &own_weight, &ordered));
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_SRC, dnnl_query_src_md, x));
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, ordered));
@@ -806,15 +812,15 @@ out:
 }
 
 grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
-                             const float *bias, bool accumulate, bool relu, float *y)
+                             const float *bias, bool accumulate, double ceiling, float *y)
 {
-    return convolve(shape, dnnl_f32, x, weight, bias, accumulate, relu, y);
+    return convolve(shape, dnnl_f32, x, weight, bias, accumulate, ceiling, y);
 }
 
 grail_status onednn_convolve_bf16(const conv_shape *shape, const void *x, const void *weight,
-                                  const float *bias, bool accumulate, bool relu, float *y)
+                                  const float *bias, bool accumulate, double ceiling, float *y)
 {
-    return convolve(shape, dnnl_bf16, x, weight, bias, accumulate, relu, y);
+    return convolve(shape, dnnl_bf16, x, weight, bias, accumulate, ceiling, y);
 }
 
 grail_status onednn_input_gradient(const conv_shape *shape, const float *weight, const float *dy,
@@ -824,7 +830,7 @@ grail_status onednn_input_gradient(const conv_shape *shape, const float *weight,
     kernel_call o = {0};
     void *ordered = NULL;
     void *own_weight = NULL;
-    TRY(describe_convolution(CONVOLUTION_INPUT_GRADIENT, shape, dnnl_f32, false, false, false, &o));
+    TRY(describe_convolution(CONVOLUTION_INPUT_GRADIENT, shape, dnnl_f32, false, false, 0.0, &o));
     TRY(order_weight(shape, dnnl_f32, &o, weight, &own_weight, &ordered));
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, dy));
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_WEIGHTS, dnnl_query_weights_md, ordered));
@@ -844,8 +850,7 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
     kernel_call o = {0};
     layout wanted = {0};
     float *made = NULL;
-    TRY(describe_convolution(CONVOLUTION_WEIGHT_GRADIENT, shape, dnnl_f32, false, false, false,
-                             &o));
+    TRY(describe_convolution(CONVOLUTION_WEIGHT_GRADIENT, shape, dnnl_f32, false, false, 0.0, &o));
     const layout_view of_made = kernel_call_layout(&o, dnnl_query_diff_weights_md);
     TRY(memory_new_unset(&made, dnnl_memory_desc_get_size(of_made), 1));
     TRY(kernel_call_add_wanted(&o, DNNL_ARG_SRC, dnnl_query_src_md, x));
@@ -871,7 +876,7 @@ grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y)
     const window_steps w = window_steps_of(shape);
     TRY(layout_of_images(shape->samples, shape->in, shape->channels_in, dnnl_f32, &from));
     TRY(layout_of_images(shape->samples, shape->out, shape->channels_out, dnnl_f32, &to));
-    TRY(onednn_attributes_new(false, false, &attributes));
+    TRY(onednn_attributes_new(false, 0.0, &attributes));
     TRY(onednn_checked(onednn_choose_maximum(layout_view_of(&from), layout_view_of(&to), &w,
                                              attributes, &o.descriptor),
                        "choosing a pooling kernel"));

@@ -5,15 +5,15 @@
 
 #include "backend/operations.h"
 
-/** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then max(., 0) when
- * `relu`; bias may be NULL. */
+/** Y = conv(X, weight) + bias, then + what Y held before when `accumulate`, then
+ * min(max(., 0), ceiling) where that is not 0; bias may be NULL. */
 grail_status onednn_convolve(const conv_shape *shape, const float *x, const float *weight,
-                             const float *bias, bool accumulate, bool relu,
+                             const float *bias, bool accumulate, double ceiling,
                              float *y) GRAIL_MUST_CHECK;
 
 /** The same of bf16 X and weight, with f32 sums. */
 grail_status onednn_convolve_bf16(const conv_shape *shape, const void *x, const void *weight,
-                                  const float *bias, bool accumulate, bool relu,
+                                  const float *bias, bool accumulate, double ceiling,
                                   float *y) GRAIL_MUST_CHECK;
 
 /** dX of the first. */

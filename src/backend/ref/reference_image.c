@@ -55,6 +55,12 @@ static double convolve(const conv_shape *s, int64_t position, int64_t o, const d
     return sum;
 }
 
+/* NaN stays. */
+static double limited(double x, double ceiling)
+{
+    return ceiling == 0.0 ? x : x < 0.0 ? 0.0 : x > ceiling ? ceiling : x;
+}
+
 grail_status ref_conv2d(const operation *o)
 {
     const conv_shape *s = o->with.conv;
@@ -68,7 +74,7 @@ grail_status ref_conv2d(const operation *o)
             convolve(s, element / s->channels_out, c, o->m[0].memory, weight + c * o->m[1].columns);
         sum += bias == NULL ? 0.0 : bias[c];
         sum += residual == NULL ? 0.0 : residual[element];
-        y[element] = o->with.relu && sum < 0.0 ? 0.0 : sum;
+        y[element] = limited(sum, o->with.ceiling);
     }
     return GRAIL_OK;
 }
@@ -172,6 +178,7 @@ grail_status ref_depthwise(const operation *o)
             const int64_t element = tap_element(o->with.conv, i / channels, c, k);
             y[i] += element < 0 ? 0.0 : weight[c * taps + k] * x[element];
         }
+        y[i] = limited(y[i], o->with.ceiling);
     }
     return GRAIL_OK;
 }

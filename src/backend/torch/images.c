@@ -157,6 +157,17 @@ static torch_tensor convolution_of(torch_frame *f, const conv_shape *s, matrix x
                      kernels_of(f, s, weight, x.columns / groups), groups);
 }
 
+static void put_limited(torch_frame *f, double ceiling, torch_tensor x, torch_tensor y)
+{
+    if (ceiling == 0.0) {
+        torch_copy(f, x, y);
+    } else if (isinf(ceiling)) {
+        torch_copy(f, torch_unary(f, "aten::relu", x), y);
+    } else {
+        torch_limit(f, 0.0, ceiling, x, y);
+    }
+}
+
 grail_status torch_run_conv2d(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
@@ -170,7 +181,7 @@ grail_status torch_run_conv2d(const operation *o)
     if (matrix_exists(o->m[3])) {
         sum = torch_sum(&f, sum, outputs_of(&f, s, o->m[3]), 1.0);
     }
-    torch_copy(&f, o->with.relu ? torch_unary(&f, "aten::relu", sum) : sum, y);
+    put_limited(&f, o->with.ceiling, sum, y);
     return torch_end(&f);
 }
 
@@ -180,7 +191,7 @@ grail_status torch_run_depthwise(const operation *o)
     const conv_shape *s = o->with.conv;
     if (!is_empty(o->m[3])) {
         const torch_tensor sum = convolution_of(&f, s, o->m[0], o->m[1], o->m[0].columns);
-        torch_copy(&f, with_bias(&f, sum, o->m[2]), outputs_of(&f, s, o->m[3]));
+        put_limited(&f, o->with.ceiling, with_bias(&f, sum, o->m[2]), outputs_of(&f, s, o->m[3]));
     }
     return torch_end(&f);
 }

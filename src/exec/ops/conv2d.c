@@ -3,7 +3,7 @@
 static grail_status run_conv2d(const node_run *r)
 {
     const conv_shape shape = window_of(r, r->y.columns);
-    return matrix_conv2d(&shape, r->node->rectified, r->x[0], r->weight, r->bias, r->x[1], r->y);
+    return matrix_conv2d(&shape, r->node->ceiling, r->x[0], r->weight, r->bias, r->x[1], r->y);
 }
 
 static grail_status back_conv2d(node_back *b)

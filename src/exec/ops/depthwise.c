@@ -3,7 +3,7 @@
 static grail_status run_depthwise(const node_run *r)
 {
     const conv_shape shape = window_of(r, r->y.columns);
-    return matrix_depthwise(&shape, r->x[0], r->weight, r->bias, r->y);
+    return matrix_depthwise(&shape, r->node->ceiling, r->x[0], r->weight, r->bias, r->y);
 }
 
 static grail_status back_depthwise(node_back *b)
