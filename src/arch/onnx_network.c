@@ -130,7 +130,8 @@ out:
 
 /* -- the network ------------------------------------------------------------------------------- */
 
-/* The images: [N, channels, H, W], where sizes may be left open, or one position [N, channels]. */
+/* The images: [N, channels, H, W], where sizes may be left open, [N, channels, T], which is as wide
+ * as one position, or one position [N, channels]. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -143,15 +144,18 @@ static grail_status read_input(onnx_reading *r)
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
     const bool is_map = v != NULL && v->rank == IMAGE_RANK;
-    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && v->rank != FLAT_RANK) ||
+    const bool is_row = v != NULL && v->rank == REGION_TOKENS;
+    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
         v->shape[1] < 1) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-                         "ONNX with one, FLOAT [N, channels, height, width] or [N, channels]",
-                         (long long)count, v == NULL ? "" : v->name);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "the model has %lld input(s), '%.100s' last; grail narrows networks of "
+            "ONNX with one, FLOAT [N, channels, height, width], [N, channels, length] or "
+            "[N, channels]",
+            (long long)count, v == NULL ? "" : v->name);
     }
-    const int64_t height = !is_map ? 1 : v->shape[2] > 0 ? v->shape[2] : 0;
-    const int64_t width = !is_map ? 1 : v->shape[3] > 0 ? v->shape[3] : 0;
+    const int64_t height = !is_map && !is_row ? 1 : v->shape[2] > 0 ? v->shape[2] : 0;
+    const int64_t width = is_map ? (v->shape[3] > 0 ? v->shape[3] : 0) : height > 0 ? 1 : 0;
     if ((height == 0) != (width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the input '%.100s' states one of height and width; state both", v->name);
@@ -166,6 +170,10 @@ static grail_status read_input(onnx_reading *r)
                                     .one = height * width == 1,
                                     .width = v->shape[1],
                                     .readers = r->values[input].readers};
+    if (is_row) {
+        onnx_set_layout(&r->values[input], height == 1 ? "N,C," : "N,C,T");
+    }
+    r->g->in_row = is_row;
     onnx_barriers_begin(r, input);
     return GRAIL_OK;
 }
@@ -317,6 +325,7 @@ static grail_status read_network(const checkpoint *weights, onnx_reading *r)
         CHECK(read_nodes(r));
         CHECK(onnx_barriers_end(r, &again));
     }
+    CHECK(onnx_pin_computed(r));
     CHECK(onnx_add_blocks(r->g));
     return graph_index(r->g);
 }
