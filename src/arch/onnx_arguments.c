@@ -131,7 +131,7 @@ grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
     return GRAIL_OK;
 }
 
-grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
+grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_laid_input(r, i, out));
     if ((*out)->form == ONNX_PROBABILITIES) {
@@ -150,20 +150,12 @@ grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
     return onnx_settle(r, *out);
 }
 
-grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
-{
-    CHECK(onnx_any_input(r, i, out));
-    return (*out)->layout[0] == '\0'
-               ? GRAIL_OK
-               : onnx_misfit("reads dimensions [%s], for which grail has no row", (*out)->layout);
-}
-
 bool onnx_is_padded(const onnx_known *x)
 {
     return x->pads[0] + x->pads[1] + x->pads[2] + x->pads[3] > 0;
 }
 
-grail_status onnx_value_input(const onnx_reading *r, int i, onnx_known **out)
+grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_padded_input(r, i, out));
     return onnx_is_padded(*out)
@@ -171,6 +163,14 @@ grail_status onnx_value_input(const onnx_reading *r, int i, onnx_known **out)
                              "before convolutions alone",
                              r->node->node.inputs[i])
                : GRAIL_OK;
+}
+
+grail_status onnx_value_input(const onnx_reading *r, int i, onnx_known **out)
+{
+    CHECK(onnx_any_input(r, i, out));
+    return (*out)->layout[0] == '\0'
+               ? GRAIL_OK
+               : onnx_misfit("reads dimensions [%s], for which grail has no row", (*out)->layout);
 }
 
 static grail_status integers_of(const onnx_reading *r, int input, int *count,
@@ -398,8 +398,7 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
     return onnx_note_channels(r, name, input, element, all_of(value));
 }
 
-/* The dimension that is all channels, or -1. */
-static int channel_dimension(const onnx_known *x)
+int onnx_channel_dimension(const onnx_known *x)
 {
     const char *at = x->layout[0] == '\0' ? "N,C" : x->layout;
     int dimension = 0;
@@ -420,7 +419,7 @@ grail_status onnx_add_channels(onnx_reading *r, int i, const onnx_known *x, stor
     const onnx_known *k = onnx_known_input(r, i);
     const tensor_view *t = onnx_constant_of(r, i);
     const int rank = onnx_constant_shape(r, k, shape);
-    const int channels = channel_dimension(x);
+    const int channels = onnx_channel_dimension(x);
     bool is_fit = channels >= 0 && rank <= x->rank && dtype_is_float(t->dtype) &&
                   !r->file->tensors[k->tensor].is_numbers;
     for (int d = 0; is_fit && d < rank; d++) {

@@ -15,13 +15,15 @@ bool onnx_text_is(const onnx_reading *r, const char *name, const char *text);
 bool onnx_has_input(const onnx_reading *r, int i);
 /** What is known of input i, which it has. */
 onnx_known *onnx_known_input(const onnx_reading *r, int i);
-/** Input i, which the images reach, perhaps with zeros around. */
-grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
 /** Whether a Pad puts zeros around it. */
 bool onnx_is_padded(const onnx_known *x);
+/** The dimension that is all channels, or -1. */
+int onnx_channel_dimension(const onnx_known *x);
 /** Input i, which the images reach, in any dimensions; a Linear's output may not be added yet. */
 grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
-/** The same as a value of the graph. */
+/** The same as a value of the graph, perhaps with zeros around. */
+grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
+/** The same without zeros around. */
 grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
 /** Adds the Linear that makes a value to the graph, where it is not there yet. */
 grail_status onnx_settle(const onnx_reading *r, onnx_known *x) GRAIL_MUST_CHECK;

@@ -181,7 +181,8 @@ grail_status onnx_read_unsqueeze(onnx_reading *r)
 static grail_status check_channel_axis(const onnx_reading *r, const onnx_known *x)
 {
     const int64_t axis = onnx_integer_of(r, "axis", 0);
-    return axis == 1 || axis == 1 - x->rank
+    const int channels = onnx_channel_dimension(x);
+    return channels > 0 && onnx_axis_of(axis, x->rank) == channels
                ? GRAIL_OK
                : onnx_misfit("is along dimension %lld, which is not that of the channels",
                              (long long)axis);
@@ -194,12 +195,12 @@ grail_status onnx_read_concat(onnx_reading *r)
     if (onnx_adds_tokens(r)) {
         return onnx_add_tokens(r);
     }
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     onnx_known y = *x;
     for (int i = 1; i < r->node->node.input_count; i++) {
-        CHECK(onnx_value_input(r, i, &x));
-        if (x->rank != y.rank || x->one != y.one) {
+        CHECK(onnx_any_input(r, i, &x));
+        if (x->rank != y.rank || x->one != y.one || strcmp(x->layout, y.layout) != 0) {
             return onnx_misfit("its inputs have other dimensions");
         }
         node n = onnx_plain(NODE_CONCAT, &y, x);
@@ -216,10 +217,12 @@ grail_status onnx_read_split(onnx_reading *r)
     int count = 0;
     int64_t sizes[ONNX_MOST_AXES];
     int64_t first = 0;
-    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0)) &&
+        (onnx_known_input(r, 0)->linear != 0 ||
+         onnx_channel_dimension(onnx_known_input(r, 0)) < 0)) {
         return onnx_part_all(r);
     }
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));
     CHECK(onnx_list_of(r, "split", 1, &count, sizes));
     const onnx_known whole = *x;

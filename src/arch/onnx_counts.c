@@ -1,6 +1,8 @@
 #include "arch/onnx_counts.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_numbers.h"
+#include "graph/operators.h"
 
 #include <string.h>
 
@@ -240,5 +242,64 @@ grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *diffe
 out:
     memory_free(dense);
     memory_free(numbers);
+    return status;
+}
+
+/* -- channels that stay ------------------------------------------------------------------------ */
+
+/* origin[values] <- the first value that has the channels of each, by nodes that keep them. */
+static void find_origins(const graph *g, int *origin)
+{
+    for (int v = 0; v < g->value_count; v++) {
+        origin[v] = v;
+    }
+    for (int i = 0; i < g->node_count; i++) { /* which are behind what they read */
+        const node *n = &g->nodes[i];
+        const axis_rule rule = operator_of(n)->axis;
+        if (rule == AXIS_CARRIES || rule == AXIS_JOINS || rule == AXIS_SUMS) {
+            origin[n->output] = origin[n->inputs[0]];
+        }
+    }
+}
+
+/* Pins what a number follows: the value, that of a Linear, or those of its parts. */
+static grail_status pin(onnx_reading *r, const onnx_channels *c)
+{
+    bool has_parts = false;
+    const int value = c->linear == 0 ? c->value : r->linears[c->linear].value;
+    for (int i = c->linear + 1; c->linear != 0 && i < r->linear_count; i++) {
+        if (r->linears[i].parent == c->linear) {
+            has_parts = true;
+            const onnx_channels part = {.value = GRAPH_NONE, .linear = i, .outer = c->second};
+            CHECK(pin(r, &part));
+        }
+    }
+    return has_parts || !c->outer || value == GRAPH_NONE ? GRAIL_OK : graph_pin(r->g, value);
+}
+
+static bool is_alike(const onnx_reading *r, const onnx_count *c, const int *origin)
+{
+    const int counted = c->of.linear == 0 ? c->of.value : r->linears[c->of.linear].value;
+    const int by = c->by.linear == 0 ? c->by.value : r->linears[c->by.linear].value;
+    return c->of.outer == c->by.outer &&
+           ((c->of.linear != 0 && c->of.linear == c->by.linear) ||
+            (counted != GRAPH_NONE && by != GRAPH_NONE && origin[counted] == origin[by]));
+}
+
+grail_status onnx_pin_computed(onnx_reading *r)
+{
+    grail_status status = GRAIL_OK;
+    int *origin = NULL;
+    TRY(memory_new(&origin, (size_t)r->g->value_count, sizeof origin[0]));
+    find_origins(r->g, origin);
+    for (int64_t i = 0; i < r->count_count; i++) {
+        const onnx_count *c = &r->counts[i];
+        if (is_computed(c) && onnx_is_channels(&c->by) && !is_alike(r, c, origin)) {
+            TRY(pin(r, &c->of));
+            TRY(pin(r, &c->by));
+        }
+    }
+out:
+    memory_free(origin);
     return status;
 }

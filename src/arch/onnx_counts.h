@@ -11,4 +11,8 @@
 grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
                              onnx_integer_list *list) GRAIL_MUST_CHECK;
 
+/** Pins channels of r->g that a number would have to follow which the nodes compute from others:
+ * those that it counts, and those that it is computed from. */
+grail_status onnx_pin_computed(onnx_reading *r) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,6 +1,7 @@
 /* Nodes that work on each element alone, or on those of one channel. */
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_attention.h"
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_products.h"
 #include "arch/onnx_tokens.h"
@@ -11,7 +12,8 @@
 grail_status onnx_read_batch_norm(onnx_reading *r)
 {
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_channel_dimension(x) == 1 ? GRAIL_OK : onnx_value_input(r, 0, &x));
     node n = onnx_plain(NODE_BATCH_NORM, x, NULL);
     n.norm.epsilon = onnx_real_of(r, "epsilon", 1e-5);
     if (onnx_integer_of(r, "training_mode", 0) != 0 || r->node->node.output_count != 1) {
@@ -276,7 +278,7 @@ static grail_status add_pair(onnx_reading *r, node_kind kind)
     onnx_known *y = NULL;
     CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_any_input(r, 1, &y));
-    if (x->rank != y->rank || x->width != y->width || strcmp(x->layout, y->layout) != 0) {
+    if (x->rank != y->rank || x->width != y->width || !onnx_agree(x, y)) {
         return onnx_misfit("reads %d dimensions of %lld channels and %d of %lld, expected the same",
                            x->rank, (long long)x->width, y->rank, (long long)y->width);
     }
@@ -303,9 +305,23 @@ grail_status onnx_read_mul(onnx_reading *r)
                                       : add_pair(r, NODE_MULTIPLY);
 }
 
+/* A difference of two values is the sum with what is turned round. */
 grail_status onnx_read_sub(onnx_reading *r)
 {
-    return add_affine(r, MINUS);
+    onnx_known *y = NULL;
+    if (constant_operand(r) >= 0) {
+        return add_affine(r, MINUS);
+    }
+    CHECK(onnx_any_input(r, 1, &y));
+    const onnx_known whole = *y;
+    node n = onnx_plain(NODE_AFFINE, y, NULL);
+    n.affine.scale = -1.0;
+    onnx_known turned = *y;
+    CHECK(graph_add_node(r->g, &n, &turned.value));
+    *y = turned;
+    const grail_status status = add_pair(r, NODE_ADD);
+    *onnx_known_input(r, 1) = whole;
+    return status;
 }
 
 grail_status onnx_read_div(onnx_reading *r)

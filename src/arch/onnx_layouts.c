@@ -19,6 +19,7 @@ typedef struct factor {
 
 typedef struct dimensions {
     int rank, count;
+    int64_t height; /* of the positions */
     factor items[MOST_FACTORS];
 } dimensions;
 
@@ -51,6 +52,29 @@ bool onnx_ends_in_channels(const onnx_known *x)
     onnx_letters(x, text);
     const size_t length = strlen(text);
     return length > 1 && text[length - 1] == 'C' && text[length - 2] == ',';
+}
+
+/* The letters but those of positions. */
+static void letters_without_positions(const onnx_known *x, char *text)
+{
+    char all[ONNX_LAYOUT_SIZE];
+    size_t length = 0;
+    onnx_letters(x, all);
+    for (const char *at = all; *at != '\0'; at++) {
+        if (strchr("TYX", *at) == NULL) {
+            text[length++] = *at;
+        }
+    }
+    text[length] = '\0';
+}
+
+bool onnx_agree(const onnx_known *x, const onnx_known *y)
+{
+    char texts[2][ONNX_LAYOUT_SIZE];
+    letters_without_positions(x, texts[0]);
+    letters_without_positions(y, texts[1]);
+    return strcmp(x->layout, y->layout) == 0 ||
+           (x->one != y->one && strcmp(texts[0], texts[1]) == 0);
 }
 
 /* Where dimension k, which is there, begins. */
@@ -185,7 +209,7 @@ static grail_status lay_out(onnx_reading *r, const onnx_known *x, dimensions *ou
     extent positions;
     onnx_letters(x, text);
     CHECK(onnx_positions_of(r, x, &positions));
-    *out = (dimensions){.rank = 1};
+    *out = (dimensions){.rank = 1, .height = positions.height};
     for (const char *at = text; *at != '\0'; at++) {
         if (*at == ',') {
             out->rank++;
@@ -419,7 +443,7 @@ static grail_status settle_target(const onnx_reading *r, const dimensions *d, on
 static bool cut_factor(dimensions *d, int i, int64_t size)
 {
     factor *f = &d->items[i];
-    const bool is_split = f->letter == 'T' || is_channel(f->letter);
+    const bool is_split = (f->letter == 'T' && size == d->height) || is_channel(f->letter);
     if (!is_split || d->count == MOST_FACTORS || f->size % size != 0) {
         return false;
     }

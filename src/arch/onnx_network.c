@@ -135,7 +135,7 @@ out:
 static grail_status settle_size(const onnx_value *v, int dimension, const char *setting,
                                 int64_t asked, int64_t *out)
 {
-    const int64_t stated = v->rank != IMAGE_RANK     ? 1
+    const int64_t stated = v->rank <= dimension      ? 1
                            : v->shape[dimension] > 0 ? v->shape[dimension]
                                                      : 0;
     if (asked > 0 && stated > 0 && asked != stated) {
@@ -148,7 +148,8 @@ static grail_status settle_size(const onnx_value *v, int dimension, const char *
     return GRAIL_OK;
 }
 
-/* The images: [N, channels, H, W], where sizes may be left open, or one position [N, channels]. */
+/* The images: [N, channels, H, W], where sizes may be left open, [N, channels, T], which is as wide
+ * as one position, or one position [N, channels]. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -161,16 +162,20 @@ static grail_status read_input(onnx_reading *r)
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
     const bool is_map = v != NULL && v->rank == IMAGE_RANK;
-    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && v->rank != FLAT_RANK) ||
+    const bool is_row = v != NULL && v->rank == REGION_TOKENS;
+    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
         v->shape[1] < 1) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-                         "ONNX with one, FLOAT [N, channels, height, width] or [N, channels]",
-                         (long long)count, v == NULL ? "" : v->name);
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "the model has %lld input(s), '%.100s' last; grail narrows networks of "
+            "ONNX with one, FLOAT [N, channels, height, width], [N, channels, length] or "
+            "[N, channels]",
+            (long long)count, v == NULL ? "" : v->name);
     }
     extent *image = &r->g->image;
     CHECK(settle_size(v, 2, "height", r->asked.height, &image->height));
     CHECK(settle_size(v, 3, "width", r->asked.width, &image->width));
+    image->width = is_row && image->height == 0 ? 0 : image->width;
     if ((image->height == 0) != (image->width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the input '%.100s' leaves the %s of the images open, but not the other "
@@ -186,6 +191,10 @@ static grail_status read_input(onnx_reading *r)
                                     .one = image->height * image->width == 1,
                                     .width = v->shape[1],
                                     .readers = r->values[input].readers};
+    if (is_row) {
+        onnx_set_layout(&r->values[input], image->height == 1 ? "N,C," : "N,C,T");
+    }
+    r->g->in_row = is_row;
     onnx_barriers_begin(r, input);
     return GRAIL_OK;
 }
@@ -404,6 +413,7 @@ static grail_status read_network(const checkpoint *weights, extent asked, onnx_r
         CHECK(read_nodes(r));
         CHECK(onnx_barriers_end(r, &again));
     }
+    CHECK(onnx_pin_computed(r));
     CHECK(onnx_add_blocks(r->g));
     return graph_index(r->g);
 }

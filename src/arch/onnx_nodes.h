@@ -51,7 +51,7 @@ typedef struct onnx_linear {
     int64_t first, count; /* rows; count 0: all */
     int parent;           /* of a run: the Linear it is a part of; 0: none */
     int value;            /* its output; GRAPH_NONE before */
-    int64_t node;         /* of the file */
+    int64_t node;         /* of the file: that makes it, or parts it */
 } onnx_linear;
 
 /* What a value is that is no value of the graph. */

@@ -98,6 +98,7 @@ grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_
         return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
     }
     part.parent = linear;
+    part.node = r->node - r->file->nodes;
     part.first += first;
     part.count = count;
     for (int i = 1; i < r->linear_count; i++) {

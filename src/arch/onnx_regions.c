@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
+#include "arch/onnx_places.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,15 @@ enum {
 struct onnx_barriers {
     const onnx_file *file;
     const char *path;
-    bool *is_opaque;   /* of nodes */
-    char **reasons;    /* of those nodes, owned */
-    bool *follows;     /* of values: from the images */
-    bool *is_wanted;   /* of values that opaque nodes make: a row reads it */
-    ort_tensor *asked; /* of values: shapes out of a trial, NULL before it */
-    int64_t input;     /* the images */
-    int64_t *marks;    /* of nodes: the last search that came there */
-    int64_t *stack;    /* [nodes] of that search */
+    bool *is_opaque;    /* of nodes */
+    char **reasons;     /* of those nodes, owned */
+    bool *follows;      /* of values: from the images */
+    bool *is_wanted;    /* of values that opaque nodes make: a row reads it */
+    onnx_place *places; /* of values: where their channels are */
+    ort_tensor *asked;  /* of values: shapes out of a trial, NULL before it */
+    int64_t input;      /* the images */
+    int64_t *marks;     /* of nodes: the last search that came there */
+    int64_t *stack;     /* [nodes] of that search */
     int64_t search, steps, readings;
     bool has_grown; /* in this reading */
     bool has_size;  /* the images have one, and so has what follows from them */
@@ -43,7 +45,10 @@ grail_status onnx_barriers_create(const onnx_file *file, const char *path, onnx_
     CHECK(memory_new(&b->marks, nodes, sizeof b->marks[0]));
     CHECK(memory_new(&b->stack, nodes, sizeof b->stack[0]));
     CHECK(memory_new(&b->follows, values, sizeof b->follows[0]));
-    return memory_new(&b->is_wanted, values, sizeof b->is_wanted[0]);
+    CHECK(memory_new(&b->is_wanted, values, sizeof b->is_wanted[0]));
+    CHECK(memory_new(&b->places, values, sizeof b->places[0]));
+    onnx_find_places(file, b->places);
+    return GRAIL_OK;
 }
 
 void onnx_barriers_free(onnx_barriers *b)
@@ -60,6 +65,7 @@ void onnx_barriers_free(onnx_barriers *b)
     memory_free(b->stack);
     memory_free(b->follows);
     memory_free(b->is_wanted);
+    memory_free(b->places);
     memory_free(b->asked);
     memory_free(b);
 }
@@ -169,15 +175,28 @@ static bool is_batch(const onnx_value *images, const onnx_value *v, bool *is_sur
     return v->shape[0] == images->shape[0];
 }
 
-/* Dimensions of a value of a graph: [N, C, H, W], [N, T, C] or [N, C]. */
-static void set_shape(onnx_known *k, int rank, int64_t width, const int64_t shape[])
+/* The dimension of the channels in [N, C], [N, T, C], [N, C, T], [N, C, H, W] and [N, H, W, C]. */
+static int channels_at(const onnx_barriers *b, int64_t value, int rank)
 {
+    const onnx_place place = b->places[value];
+    const bool is_last = place == ONNX_LAST || (place == ONNX_ANYWHERE && rank == REGION_TOKENS);
+    return is_last ? rank - 1 : 1;
+}
+
+/* Dimensions of a value of a graph. */
+static void set_shape(onnx_known *k, int rank, int channels, const int64_t shape[])
+{
+    static const char *const layouts[][2] = {{"N,,C", "N,T,C"}, {"N,,,C", "N,Y,X,C"}};
     k->rank = rank;
-    k->width = width;
-    k->one = rank == FLAT_RANK || (rank == REGION_TOKENS && shape[1] == 1) ||
-             (rank == IMAGE_RANK && shape[2] == 1 && shape[3] == 1);
-    if (rank == REGION_TOKENS) {
-        onnx_set_layout(k, k->one ? "N,,C" : "N,T,C");
+    k->width = shape[channels] > 0 ? shape[channels] : 0;
+    k->one = true;
+    for (int d = 1; d < rank; d++) {
+        k->one = k->one && (d == channels || shape[d] == 1);
+    }
+    if (channels > 1) {
+        onnx_set_layout(k, layouts[rank - REGION_TOKENS][k->one ? 0 : 1]);
+    } else if (rank == REGION_TOKENS) {
+        onnx_set_layout(k, k->one ? "N,C," : "N,C,T");
     }
 }
 
@@ -193,12 +212,13 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     if (!is_batch(&b->file->values[b->input], v, is_sure)) {
         return k;
     }
-    const int channels = region_channels(v->rank);
+    const int channels = channels_at(b, value, v->rank);
     *is_sure = *is_sure && v->shape[channels] > 0;
     for (int d = 1; b->has_size && d < v->rank; d++) {
         *is_sure = *is_sure && v->shape[d] > 0;
     }
-    set_shape(&k, v->rank, *is_sure ? v->shape[channels] : 0, v->shape);
+    set_shape(&k, v->rank, channels, v->shape);
+    k.width = *is_sure ? k.width : 0;
     return k;
 }
 
@@ -226,9 +246,11 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
         const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
         const bool is_open = at.height <= 0;
         out->inputs[i] = (region_value){value, f->values[value].rank,
-                                        are_several ? r->g->inputs[i].channels : r->g->channels};
+                                        are_several ? r->g->inputs[i].channels : r->g->channels, 1};
         sizes[i] =
-            (region_positions){is_open ? USUAL_SIDE : at.height, is_open ? USUAL_SIDE : at.width};
+            (region_positions){is_open ? USUAL_SIDE : at.height, !is_open       ? at.width
+                                                                 : r->g->in_row ? 1
+                                                                                : USUAL_SIDE};
     }
     out->input_count = count;
     return GRAIL_OK;
@@ -262,7 +284,8 @@ static grail_status ask_shapes(onnx_reading *r)
     region_parts network = {.file = f, .node_count = f->node_count, .nodes = nodes};
     region_positions sizes[REGION_MOST_INPUTS];
     TRY(list_inputs(r, &network, sizes));
-    TRY(region_probe(&network, samples_of(b), sizes, count, values, shapes));
+    TRY(region_probe(&network, samples_of(b), f->values[b->input].shape[0] <= 0, sizes, count,
+                     values, shapes));
     TRY(memory_new(&b->asked, (size_t)f->value_count, sizeof b->asked[0]));
     for (int64_t i = 0; i < count; i++) {
         b->asked[values[i]] = shapes[i];
@@ -322,20 +345,22 @@ static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
     const ort_tensor *t = &b->asked[value];
     if (t->element == ONNX_FLOAT && t->rank >= FLAT_RANK && t->rank <= IMAGE_RANK &&
         t->shape[0] == samples_of(b)) {
-        set_shape(out, t->rank, t->shape[region_channels(t->rank)], t->shape);
+        set_shape(out, t->rank, channels_at(b, value, t->rank), t->shape);
     }
     return GRAIL_OK;
 }
 
 /* Height and width of a value of the graph; 0 where they are not known. */
-static extent positions_of(const onnx_reading *r, int64_t value)
+static extent positions_of(const onnx_reading *r, int64_t value, const onnx_known *k)
 {
     const onnx_value *v = &r->file->values[value];
     const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
-    if (v->rank == IMAGE_RANK && v->shape[2] > 0 && v->shape[3] > 0) {
-        return (extent){v->shape[2], v->shape[3]};
+    const int first = onnx_has_layout(k) && onnx_ends_in_channels(k) ? 1 : 2;
+    if (v->rank == IMAGE_RANK && v->shape[first] > 0 && v->shape[first + 1] > 0) {
+        return (extent){v->shape[first], v->shape[first + 1]};
     }
-    return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[2], t->shape[3]} : (extent){0, 0};
+    return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[first], t->shape[first + 1]}
+                                              : (extent){0, 0};
 }
 
 grail_status onnx_check_positions(const onnx_reading *r)
@@ -345,7 +370,7 @@ grail_status onnx_check_positions(const onnx_reading *r)
         const int64_t value = r->node->inputs[k];
         const bool is_image = value >= 0 && r->values[value].value != GRAPH_NONE &&
                               r->values[value].rank == IMAGE_RANK;
-        const extent now = is_image ? positions_of(r, value) : (extent){0, 0};
+        const extent now = is_image ? positions_of(r, value, &r->values[value]) : (extent){0, 0};
         if (now.height <= 1 && now.width <= 1) {
             continue;
         }
@@ -376,11 +401,25 @@ static void cone_fini(cone *c)
     memory_free(c->inputs);
 }
 
+/* What parts a Linear that is read as a whole, too, is left to regions. */
+static grail_status make_whole(onnx_reading *r, onnx_known *x)
+{
+    bool is_parted = false;
+    for (int i = 1; i < r->linear_count; i++) {
+        const onnx_linear *l = &r->linears[i];
+        if (x->linear != 0 && l->parent == x->linear && !r->barriers->is_opaque[l->node]) {
+            is_parted = true;
+            CHECK(make_opaque(r, l->node, "parts what nodes that no row reads read as a whole"));
+        }
+    }
+    return is_parted ? GRAIL_OK : onnx_settle(r, x);
+}
+
 /* *out <- whether a value of the graph is read in place of what makes it. Zeros around one are no
  * part of it, and one whose dimensions lie otherwise is read where they do not yet. */
-static grail_status find_border(const onnx_reading *r, int64_t value, bool through_opaque,
-                                bool *out)
+static grail_status find_border(onnx_reading *r, int64_t value, bool through_opaque, bool *out)
 {
+    static const char *const borders[] = {"N,T,C", "N,,C", "N,Y,X,C", "N,,,C", "N,C,T", "N,C,"};
     char letters[ONNX_LAYOUT_SIZE];
     onnx_known *k = &r->values[value];
     const int64_t maker = r->file->values[value].node;
@@ -388,9 +427,12 @@ static grail_status find_border(const onnx_reading *r, int64_t value, bool throu
            !onnx_is_padded(k) && !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
     if (*out && onnx_has_layout(k)) {
         onnx_letters(k, letters);
-        *out = strcmp(letters, "N,T,C") == 0 || strcmp(letters, "N,,C") == 0;
+        *out = false;
+        for (size_t i = 0; i < sizeof borders / sizeof borders[0]; i++) {
+            *out = *out || strcmp(letters, borders[i]) == 0;
+        }
     }
-    return *out ? onnx_settle(r, k) : GRAIL_OK;
+    return *out ? make_whole(r, k) : GRAIL_OK;
 }
 
 static grail_status add_input(cone *c, int64_t value)
@@ -509,6 +551,12 @@ static grail_status enlarge(onnx_reading *r, const cone *c)
                        "a node of grail does");
 }
 
+static region_value region_value_of(int64_t value, const onnx_known *k)
+{
+    const bool is_last = onnx_has_layout(k) && onnx_ends_in_channels(k);
+    return (region_value){value, k->rank, k->width, is_last ? k->rank - 1 : 1};
+}
+
 static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, onnx_known *k)
 {
     grail_status status = GRAIL_OK;
@@ -520,17 +568,17 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .node_count = c->node_count,
                           .nodes = c->nodes,
                           .input_count = (int)c->input_count,
-                          .output = {value, k->rank, k->width},
+                          .output = region_value_of(value, k),
                           .asks_size = c->asks_size,
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];
-        parts.inputs[i] = (region_value){c->inputs[i], x->rank, x->width};
+        parts.inputs[i] = region_value_of(c->inputs[i], x);
         n.inputs[n.input_count++] = x->value;
     }
     if (c->asks_size) {
         parts.inputs[parts.input_count++] =
-            (region_value){b->input, r->file->values[b->input].rank, r->g->channels};
+            (region_value){b->input, r->file->values[b->input].rank, r->g->channels, 1};
     }
     for (int64_t i = 0; !b->is_opaque[c->nodes[i]]; i++) {
         parts.first = c->nodes[i + 1]; /* of constants and pads come before */
@@ -553,10 +601,11 @@ static grail_status add_stand_in(onnx_reading *r, int64_t value, onnx_known *k)
     const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
     const onnx_value *v = &r->file->values[value];
     const node n = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
-    extent positions = k->one ? (extent){1, 1} : positions_of(r, value);
+    extent positions = k->one ? (extent){1, 1} : positions_of(r, value, k);
     if (!k->one && k->rank == REGION_TOKENS) {
-        const bool is_declared = v->rank == REGION_TOKENS && v->shape[1] > 0;
-        positions = (extent){is_declared ? v->shape[1] : t != NULL ? t->shape[1] : 0, 1};
+        const int d = k->layout[2] == 'C' ? 2 : 1;
+        const bool is_declared = v->rank == REGION_TOKENS && v->shape[d] > 0;
+        positions = (extent){is_declared ? v->shape[d] : t != NULL ? t->shape[d] : 0, 1};
     }
     CHECK(graph_add_node(r->g, &n, &k->value));
     CHECK(memory_reserve(&r->stand_ins, (size_t)r->stand_in_count + 1, sizeof r->stand_ins[0]));
@@ -581,8 +630,8 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     if (c.input_count > NODE_MAX_INPUTS) {
         TRY(find_cone(r, true, &c));
     }
-    if (c.input_count > NODE_MAX_INPUTS) {
-        TRY(enlarge(r, &c)); /* which ends the last reading */
+    TRY(c.input_count > NODE_MAX_INPUTS ? enlarge(r, &c) : GRAIL_OK);
+    if (!b->is_last) { /* no more */
         TRY(add_stand_in(r, value, k));
     } else {
         TRY(add_region(r, &c, value, k));

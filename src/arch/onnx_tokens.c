@@ -242,7 +242,7 @@ static int64_t bound_of(int64_t at, int64_t width)
 static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
 {
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
+    CHECK(onnx_any_input(r, 0, &x));
     onnx_known y = *x;
     node n = onnx_plain(NODE_SLICE, x, NULL);
     const int64_t first = bound_of(begin, x->width);
@@ -284,6 +284,29 @@ static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int
     return onnx_give_node(r, &n, *x);
 }
 
+/* The first or the last channels of a Linear: the number between them, which the file states,
+ * counts the first. */
+static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, int64_t end)
+{
+    const onnx_known whole = *x;
+    const int64_t first = bound_of(begin, x->width);
+    const int64_t last = bound_of(end, x->width);
+    const int64_t cut = first == 0 ? last : first;
+    onnx_known y = whole;
+    onnx_known before = whole;
+    if ((first == 0) == (last == x->width) || last <= first || begin < 0 || end < 0) {
+        return take_channels(r, begin, end);
+    }
+    y.value = GRAPH_NONE;
+    y.width = last - first;
+    before.value = GRAPH_NONE;
+    CHECK(onnx_part_linear(r, x->linear, 0, cut, &before.linear));
+    CHECK(onnx_part_linear(r, whole.linear, first, y.width, &y.linear));
+    CHECK(onnx_note_channels(r, first == 0 ? "ends" : "starts", first == 0 ? 2 : 1, 0,
+                             onnx_channels_of(&before)));
+    return onnx_give(r, 0, y);
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -296,9 +319,13 @@ grail_status onnx_read_slice(onnx_reading *r)
         }
     }
     const onnx_known *x = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
-    if (x != NULL && is_value(x) && !onnx_has_layout(x) && list[3][0] == 1 &&
-        onnx_axis_of(list[2][0], x->rank) == 1) {
-        return take_channels(r, list[0][0], list[1][0]);
+    const bool of_channels = x != NULL && is_value(x) && list[3][0] == 1 &&
+                             onnx_channel_dimension(x) > 0 &&
+                             onnx_axis_of(list[2][0], x->rank) == onnx_channel_dimension(x);
+    if (of_channels) {
+        return x->linear != 0 && r->linears[x->linear].value == GRAPH_NONE
+                   ? part_in_two(r, onnx_known_input(r, 0), list[0][0], list[1][0])
+                   : take_channels(r, list[0][0], list[1][0]);
     }
     if (list[3][0] != 1) {
         return no_run(list[0][0], list[1][0]);

@@ -36,8 +36,38 @@ static void pad_to_same(window_axis *a, bool behind)
     a->behind = all - a->before;
 }
 
-/* Nothing bounds what a file says but that windows fit, which graph_extents checks. */
-static grail_status window_of(const onnx_reading *r, int64_t height, int64_t width, window2d *out)
+/* How many dimensions of positions a value has that windows move over: 2 of [N, C, H, W], 1 of [N,
+ * C, T], which is a map as wide as one position; 0: none. */
+static int dimensions_of(const onnx_known *x)
+{
+    const bool is_row = strcmp(x->layout, x->one ? "N,C," : "N,C,T") == 0;
+    return is_row ? 1 : x->layout[0] == '\0' && x->rank == IMAGE_RANK ? 2 : 0;
+}
+
+/* Input 0, where `pads` with zeros around it. */
+static grail_status map_input(const onnx_reading *r, bool pads, onnx_known **out)
+{
+    CHECK(pads ? onnx_padded_input(r, 0, out) : onnx_any_input(r, 0, out));
+    if (dimensions_of(*out) > 0) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_value_input(r, 0, out)); /* which says what it has otherwise */
+    return onnx_needs_rank(*out, IMAGE_RANK);
+}
+
+/* The dimensions of what is made: [N, C], and those of positions. */
+static void lay_map(int dimensions, onnx_known *y)
+{
+    onnx_set_layout(y, dimensions == 0   ? "N,C"
+                       : dimensions == 2 ? (y->one ? "N,C,," : "N,C,Y,X")
+                       : y->one          ? "N,C,"
+                                         : "N,C,T");
+}
+
+/* A window over so many dimensions of positions. Nothing bounds what a file says but that windows
+ * fit, which graph_extents checks. */
+static grail_status window_of(const onnx_reading *r, int dimensions, int64_t height, int64_t width,
+                              window2d *out)
 {
     int64_t strides[ONNX_MOST_AXES];
     int64_t dilations[ONNX_MOST_AXES];
@@ -50,17 +80,20 @@ static grail_status window_of(const onnx_reading *r, int64_t height, int64_t wid
     if (!is_explicit && !same) {
         return onnx_misfit("its 'auto_pad' is not known");
     }
-    CHECK(numbers_of(r, "strides", 2, 1, strides));
-    CHECK(numbers_of(r, "dilations", 2, 1, dilations));
-    CHECK(numbers_of(r, "pads", 4, 0, pads));
-    *out = (window2d){{height, strides[0], dilations[0], pads[0], pads[2]},
-                      {width, strides[1], dilations[1], pads[1], pads[3]},
+    CHECK(numbers_of(r, "strides", dimensions, 1, strides));
+    CHECK(numbers_of(r, "dilations", dimensions, 1, dilations));
+    CHECK(numbers_of(r, "pads", 2 * dimensions, 0, pads));
+    *out = (window2d){{height, strides[0], dilations[0], pads[0], pads[dimensions]},
+                      {1, 1, 1, 0, 0},
                       onnx_integer_of(r, "ceil_mode", 0) != 0};
+    if (dimensions == 2) {
+        out->width = (window_axis){width, strides[1], dilations[1], pads[1], pads[3]};
+    }
     if (!axis_is_bounded(&out->height) || !axis_is_bounded(&out->width)) {
         return onnx_misfit(
             "has a window that is empty, negative or of more than a million positions");
     }
-    if (same && (strides[0] != 1 || strides[1] != 1)) {
+    if (same && (out->height.stride != 1 || out->width.stride != 1)) {
         return onnx_misfit("pads by 'auto_pad' and strides, which depends on the size of images; "
                            "export the network with 'pads'");
     }
@@ -82,9 +115,11 @@ grail_status onnx_read_conv(onnx_reading *r)
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     node n;
-    CHECK(onnx_padded_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
-    CHECK(onnx_tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    CHECK(map_input(r, true, &x));
+    const int dimensions = dimensions_of(x);
+    CHECK(onnx_tensor_input(r, 1, 2 + dimensions, NULL, &t));
+    const int64_t shape[] = {t->shape[0], t->shape[1], t->shape[2],
+                             dimensions == 2 ? t->shape[3] : 1};
     const int64_t groups = onnx_integer_of(r, "group", 1);
     const bool is_depthwise = groups > 1 && groups == x->width && groups == t->shape[0];
     if (groups < 1 || x->width % groups != 0 || t->shape[0] % groups != 0) {
@@ -98,26 +133,29 @@ grail_status onnx_read_conv(onnx_reading *r)
     onnx_known y = *x;
     n = onnx_plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
     n.groups = is_depthwise ? 0 : groups;
-    CHECK(window_of(r, t->shape[2], t->shape[3], &n.window));
+    CHECK(window_of(r, dimensions, shape[2], shape[3], &n.window));
     widen(&n.window.height, x->pads[0], x->pads[2]);
     widen(&n.window.width, x->pads[1], x->pads[3]);
     memset(y.pads, 0, sizeof y.pads);
-    CHECK(onnx_add_parameter(r, t, false, &n.weight));
+    CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
     CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
     const window2d *w = &n.window;
     y.one = x->one && window_taps(w) == 1 &&
             w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    lay_map(dimensions, &y);
     CHECK(onnx_give_node(r, &n, y));
     return is_depthwise ? onnx_note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
 }
 
 /* What surrounds the patches of a transposed convolution, and is added behind. */
-static grail_status read_back_window(const onnx_reading *r, const tensor_view *t, node *n)
+static grail_status read_back_window(const onnx_reading *r, int dimensions, const tensor_view *t,
+                                     node *n)
 {
     int64_t more[ONNX_MOST_AXES];
-    CHECK(window_of(r, t->shape[2], t->shape[3], &n->window));
-    CHECK(numbers_of(r, "output_padding", 2, 0, more));
+    CHECK(window_of(r, dimensions, t->shape[2], dimensions == 2 ? t->shape[3] : 1, &n->window));
+    CHECK(numbers_of(r, "output_padding", dimensions, 0, more));
+    more[1] = dimensions == 2 ? more[1] : 0;
     const window_axis *high = &n->window.height;
     const window_axis *wide = &n->window.width;
     if (onnx_node_attribute(r->node, "output_shape") != NULL ||
@@ -137,9 +175,9 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
 {
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
-    CHECK(onnx_tensor_input(r, 1, IMAGE_RANK, NULL, &t));
+    CHECK(map_input(r, false, &x));
+    const int dimensions = dimensions_of(x);
+    CHECK(onnx_tensor_input(r, 1, 2 + dimensions, NULL, &t));
     if (onnx_integer_of(r, "group", 1) != 1 || t->shape[0] != x->width) {
         return onnx_misfit("is in groups, for which grail has no row, or does not read %lld "
                            "channels",
@@ -147,14 +185,16 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
     }
     onnx_known y = *x;
     node map = onnx_plain(NODE_CONV2D, x, NULL);
-    const int64_t shape[] = {t->shape[1] * t->shape[2] * t->shape[3], x->width, 1, 1};
+    const int64_t shape[] = {t->shape[1] * t->shape[2] * (dimensions == 2 ? t->shape[3] : 1),
+                             x->width, 1, 1};
     CHECK(onnx_add_shaped(r, t, true, IMAGE_RANK, shape, &map.weight));
     CHECK(graph_add_node(r->g, &map, &y.value));
     node n = onnx_plain(NODE_PUT_PATCHES, &y, NULL);
-    CHECK(read_back_window(r, t, &n));
+    CHECK(read_back_window(r, dimensions, t, &n));
     CHECK(onnx_add_vector(r, 2, t->shape[1], true, &n.bias));
     y.width = t->shape[1];
     y.one = false;
+    lay_map(dimensions, &y);
     return onnx_give_node(r, &n, y);
 }
 
@@ -163,14 +203,14 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
     onnx_known *x = NULL;
     int count = 0;
     int64_t kernel[ONNX_MOST_AXES];
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(map_input(r, false, &x));
+    const int dimensions = dimensions_of(x);
     CHECK(onnx_list_of(r, "kernel_shape", 0, &count, kernel));
     node n = onnx_plain(kind, x, NULL);
-    if (count != 2 || r->node->node.output_count != 1) {
-        return onnx_misfit("is no pooling over windows of two dimensions alone");
+    if (count != dimensions || r->node->node.output_count != 1) {
+        return onnx_misfit("is no pooling over windows of the positions alone");
     }
-    CHECK(window_of(r, kernel[0], kernel[1], &n.window));
+    CHECK(window_of(r, dimensions, kernel[0], count == 2 ? kernel[1] : 1, &n.window));
     if (kind == NODE_AVERAGE_POOL &&
         (n.window.height.dilation != 1 || n.window.width.dilation != 1)) {
         return onnx_misfit("is a mean over windows with dilation");
@@ -178,6 +218,7 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
     n.counts_padding = kind == NODE_AVERAGE_POOL && onnx_integer_of(r, "count_include_pad", 0) != 0;
     onnx_known y = *x;
     y.one = false;
+    lay_map(dimensions, &y);
     return onnx_give_node(r, &n, y);
 }
 
@@ -196,8 +237,7 @@ grail_status onnx_read_global_max_pool(onnx_reading *r)
 {
     onnx_known *x = NULL;
     extent positions;
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(map_input(r, false, &x));
     CHECK(onnx_known_positions(r, x, &positions));
     node n = onnx_plain(NODE_MAX_POOL, x, NULL);
     n.window.height.kernel = positions.height;
@@ -205,6 +245,7 @@ grail_status onnx_read_global_max_pool(onnx_reading *r)
     n.is_whole = true;
     onnx_known y = *x;
     y.one = true;
+    lay_map(dimensions_of(x), &y);
     return onnx_give_node(r, &n, y);
 }
 
@@ -217,36 +258,37 @@ grail_status onnx_read_pad(onnx_reading *r)
     int64_t pads[ONNX_MOST_AXES];
     bool has_number = false;
     double number = 0.0;
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(map_input(r, false, &x));
+    const int dimensions = dimensions_of(x);
+    const int behind = 2 + dimensions;
     CHECK(onnx_list_of(r, "pads", 1, &count, pads));
     CHECK(onnx_number_of(r, "value", 2, &has_number, &number));
     const bool is_constant =
         onnx_node_attribute(r->node, "mode") == NULL || onnx_text_is(r, "mode", "constant");
-    if (count != 2 * IMAGE_RANK || onnx_has_input(r, 3) || !is_constant || number != 0.0 ||
-        pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) {
+    if (count != 2 * behind || onnx_has_input(r, 3) || !is_constant || number != 0.0 ||
+        pads[0] != 0 || pads[1] != 0 || pads[behind] != 0 || pads[behind + 1] != 0) {
         return onnx_misfit("pads with other than zeros above, below and beside images");
     }
     onnx_known y = *x;
     for (int i = 0; i < 4; i++) {
-        y.pads[i] = pads[2 + i % 2 + 4 * (i / 2)];
+        y.pads[i] = i % 2 < dimensions ? pads[2 + i % 2 + behind * (i / 2)] : 0;
         if (y.pads[i] < 0 || y.pads[i] > most) {
             return onnx_misfit("pads by %lld positions", (long long)y.pads[i]);
         }
     }
     y.one = y.one && !onnx_is_padded(&y);
+    lay_map(dimensions, &y);
     return onnx_give(r, 0, y);
 }
 
 static grail_status add_mean(onnx_reading *r, bool keeps)
 {
     onnx_known *x = NULL;
-    CHECK(onnx_value_input(r, 0, &x));
-    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(map_input(r, false, &x));
     node n = onnx_plain(NODE_MEAN, x, NULL);
     onnx_known y = *x;
     y.one = true;
-    y.rank = keeps ? IMAGE_RANK : FLAT_RANK;
+    lay_map(keeps ? dimensions_of(x) : 0, &y);
     return onnx_give_node(r, &n, y);
 }
 

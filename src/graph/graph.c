@@ -41,6 +41,7 @@ void graph_free(graph *g)
         memory_free(g->inputs[--g->input_count].name);
     }
     memory_free(g->inputs);
+    memory_free(g->pinned);
     memory_free(g->nodes);
     memory_free(g->value_source);
     memory_free(g->last_use);
@@ -251,6 +252,13 @@ grail_status graph_own_region(graph *g, region **r)
     CHECK(memory_reserve(&g->regions, (size_t)g->region_count + 1, sizeof g->regions[0]));
     g->regions[g->region_count++] = *r;
     *r = NULL;
+    return GRAIL_OK;
+}
+
+grail_status graph_pin(graph *g, int value)
+{
+    CHECK(memory_reserve(&g->pinned, (size_t)g->pinned_count + 1, sizeof g->pinned[0]));
+    g->pinned[g->pinned_count++] = value;
     return GRAIL_OK;
 }
 

@@ -61,12 +61,15 @@ typedef struct graph {
     int input, output;     /* values: token ids or pixels, the first of the outputs */
     graph_output *outputs; /* [output_count] */
     int output_count;
+    int *pinned; /* [pinned_count] values whose channels stay */
+    int pinned_count;
     input_kind input_kind;
     graph_input *inputs; /* [input_count], of a file that names them: those that ids are made of */
     int input_count;
     int64_t context;  /* positions that samples of ids have at most; 0: what describes the network
                          says it */
     extent image;     /* positions that the network expects; 0 = any */
+    bool in_row;      /* it reads [samples, channels, positions]: images of width 1 */
     int64_t channels; /* of images; usually IMAGE_CHANNELS */
     double **tables;  /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
@@ -128,6 +131,10 @@ grail_status graph_own_region(graph *g, region **r) GRAIL_MUST_CHECK;
 
 /** Adds an input that ids are made of. The name is copied. */
 grail_status graph_add_input(graph *g, const char *name, int64_t rows) GRAIL_MUST_CHECK;
+
+/** The channels of a value stay, though nodes would let them go. */
+grail_status graph_pin(graph *g, int value) GRAIL_MUST_CHECK;
+
 /** Adds an output, of which the first is g->output. The name is copied; NULL: none. */
 grail_status graph_add_output(graph *g, int value, const char *name,
                               bool is_logits) GRAIL_MUST_CHECK;

@@ -11,7 +11,7 @@ typedef enum node_kind {
 #undef OPERATOR
 } node_kind;
 
-enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 3, NODE_MAX_PARAMETERS = 4 };
+enum { GRAPH_NONE = -1, NODE_MAX_INPUTS = 8, NODE_MAX_PARAMETERS = 4 };
 
 typedef struct node {
     node_kind kind;

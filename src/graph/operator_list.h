@@ -143,7 +143,7 @@ OPERATOR(SHUFFLE, shuffle, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .
 
 /* up to three values -> what other programs than grail compute of them, `region`: nothing is known
  * of it but the width of what it makes */
-OPERATOR(OPAQUE, opaque, .inputs = 1, .most_inputs = 3, .axis = AXIS_ENDS, .width = WIDTH_REGION,
+OPERATOR(OPAQUE, opaque, .inputs = 1, .most_inputs = 8, .axis = AXIS_ENDS, .width = WIDTH_REGION,
          .check = region_fits, .extent = region_positions_of, .may_overflow = true)
 
 /* scores[rows, outputs] of a router -> the share of each output in each row, 0 of those that are

@@ -340,6 +340,13 @@ static grail_status stored_positions(const graph *g, const node *n, const extent
                          : "images of the size that the network was trained on");
 }
 
+/* Whether tokens in a row are those of an image, row by row. */
+static bool is_row_of(extent tokens, extent image)
+{
+    return tokens.width == 1 && image.width > 1 && image.height > 1 &&
+           tokens.height == image.height * image.width;
+}
+
 static grail_status same_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     (void)g;
@@ -347,7 +354,9 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
     for (int i = 1; i < n->input_count; i++) {
         const bool same = in[0].height == in[i].height && in[0].width == in[i].width;
         const bool one = !same && in[i].height == 1 && in[i].width == 1 && n->repeats_second;
-        if (!same && !one) {
+        const bool in_row = is_row_of(in[0], in[i]) || is_row_of(in[i], in[0]);
+        *out = is_row_of(*out, in[i]) ? in[i] : *out;
+        if (!same && !one && !in_row) {
             return error_set(
                 GRAIL_ERROR_SHAPE,
                 "block %d: the two inputs of a %s have %lld x %lld and "

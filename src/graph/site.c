@@ -399,6 +399,9 @@ static grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
     for (int i = 0; i < g->output_count; i++) {
         axis_pin(a, g->outputs[i].value);
     }
+    for (int i = 0; i < g->pinned_count; i++) {
+        axis_pin(a, g->pinned[i]);
+    }
     for (int n = 0; n < g->node_count; n++) {
         follow_node(a, &g->nodes[n], mode);
     }

@@ -116,7 +116,10 @@ static bool axis_fits(const storage_axis *axis, int64_t count, int64_t extent)
 bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
 {
     const bool is_flat = p->rank == PARAMETER_MAX_RANK && tensor->rank == 2;
-    if (tensor->rank < p->rank && !is_flat) {
+    const bool is_row = p->rank == PARAMETER_MAX_RANK && tensor->rank == PARAMETER_MAX_RANK - 1 &&
+                        p->shape[PARAMETER_MAX_RANK - 1] == 1;
+    const int dimensions = is_row ? tensor->rank : p->rank;
+    if (tensor->rank < p->rank && !is_flat && !is_row) {
         return false;
     }
     const tensor_matrix t = matrix_of(p, tensor);
@@ -126,8 +129,8 @@ bool storage_fits(const stored_matrix *p, const tensor_view *tensor)
         return false;
     }
     if (p->rank > 2 && !is_flat && !map->transposed &&
-        memcmp(&tensor->shape[tensor->rank - p->rank + 1], &p->shape[1],
-               (size_t)(p->rank - 1) * sizeof p->shape[0]) != 0) {
+        memcmp(&tensor->shape[tensor->rank - dimensions + 1], &p->shape[1],
+               (size_t)(dimensions - 1) * sizeof p->shape[0]) != 0) {
         return false;
     }
     return axis_fits(&map->rows, p->shape[0], map->transposed ? t.columns : t.rows) &&

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IMAGE_DIMENSIONS = 4, NAME_SIZE = 320 };
+enum { NAME_SIZE = 320 };
 
 struct region {
     region_parts parts; /* its lists are owned */
@@ -166,16 +166,26 @@ static void transpose(int64_t samples, int64_t rows, int64_t columns, const floa
     parallel_for(samples, 1, transpose_samples, &t);
 }
 
+/* The first dimension of positions, of which there are rank - 2. */
+static int first_position(const region_value *v)
+{
+    return v->channels == 1 ? 2 : 1;
+}
+
 static ort_tensor tensor_of(const onnx_file *file, const region_value *v, int64_t samples,
                             region_positions at)
 {
+    const int first = first_position(v);
     ort_tensor t = {.name = file->values[v->value].name,
                     .element = ONNX_FLOAT,
                     .rank = v->rank,
-                    .shape = {samples, v->width, at.height, at.width}};
+                    .shape = {samples}};
+    t.shape[v->channels] = v->width;
     if (v->rank == REGION_TOKENS) {
-        t.shape[1] = at.height * at.width;
-        t.shape[2] = v->width;
+        t.shape[first] = at.height * at.width;
+    } else if (v->rank == REGION_IMAGE) {
+        t.shape[first] = at.height;
+        t.shape[first + 1] = at.width;
     }
     return t;
 }
@@ -203,8 +213,13 @@ static bool fits(const ort_tensor *found, const ort_tensor *expected)
 
 /* -- running ----------------------------------------------------------------------------------- */
 
-/* Values as the library wants them: those of [samples, channels] and of tokens are the rows
- * themselves. */
+/* Whether its values lie otherwise than the rows of grail: channels are before positions. */
+static bool is_turned(const region_value *v)
+{
+    return v->rank > REGION_FLAT && v->channels == 1;
+}
+
+/* Values as the library wants them. */
 static grail_status hold_inputs(const region *r, int64_t samples, const region_positions at[],
                                 const float *const inputs[], ort_tensor tensors[], float *owned[])
 {
@@ -216,7 +231,7 @@ static grail_status hold_inputs(const region *r, int64_t samples, const region_p
         if (inputs[i] == NULL) { /* memory that nobody touches */
             CHECK(memory_new(&owned[i], (size_t)(samples * rows * v->width), sizeof(float)));
             tensors[i].values = owned[i];
-        } else if (rows != 1 && v->width != 1 && v->rank == IMAGE_DIMENSIONS) {
+        } else if (rows != 1 && v->width != 1 && is_turned(v)) {
             CHECK(memory_new_unset(&owned[i], (size_t)(samples * rows * v->width), sizeof(float)));
             transpose(samples, rows, v->width, inputs[i], owned[i]);
             tensors[i].values = owned[i];
@@ -253,7 +268,7 @@ static grail_status run_samples(region *r, int64_t samples, const region_positio
     if (!fits(&found, &expected)) {
         TRY(misshapen(&found, &expected));
     }
-    if (v->rank == REGION_TOKENS) {
+    if (!is_turned(v)) {
         memcpy(out, found.values,
                (size_t)(samples * made.height * made.width * v->width) * sizeof *out);
     } else {
@@ -292,11 +307,11 @@ static bool same(region_positions a, region_positions b)
 static bool declares(const region *r, const region_value *v, region_positions *out)
 {
     const onnx_value *d = &r->parts.file->values[v->value];
+    const int first = first_position(v);
     *out = (region_positions){1, 1};
-    if (v->rank == IMAGE_DIMENSIONS) {
-        *out = (region_positions){d->shape[2], d->shape[3]};
-    } else if (v->rank == REGION_TOKENS) {
-        *out = (region_positions){d->shape[1], 1};
+    if (v->rank > REGION_FLAT) {
+        *out =
+            (region_positions){d->shape[first], v->rank == REGION_IMAGE ? d->shape[first + 1] : 1};
     }
     return v->rank < REGION_TOKENS || (d->rank == v->rank && out->height > 0 && out->width > 0);
 }
@@ -355,18 +370,16 @@ static grail_status try_out(region *r, const region_positions in[])
     TRY(start(r));
     TRY(compute(r, 1, in, inputs, &made));
     ort_tensor expected = tensor_of(r->parts.file, &r->parts.output, 1, (region_positions){1, 1});
-    if (made.rank == expected.rank && made.rank == IMAGE_DIMENSIONS) {
-        expected.shape[2] = made.shape[2];
-        expected.shape[3] = made.shape[3];
-    } else if (made.rank == expected.rank && made.rank == REGION_TOKENS) {
-        expected.shape[1] = made.shape[1];
+    const int first = first_position(&r->parts.output);
+    const int dimensions = expected.rank - REGION_FLAT; /* of positions */
+    for (int d = first; made.rank == expected.rank && d < first + dimensions; d++) {
+        expected.shape[d] = made.shape[d];
     }
     if (!fits(&made, &expected)) {
         TRY(misshapen(&made, &expected));
     }
-    const bool of_tokens = expected.rank == REGION_TOKENS;
     r->out =
-        (region_positions){expected.shape[of_tokens ? 1 : 2], of_tokens ? 1 : expected.shape[3]};
+        (region_positions){expected.shape[first], dimensions == 1 ? 1 : expected.shape[first + 1]};
     r->is_measured = true;
 out:
     ort_tensors_fini(1, &made);
@@ -391,18 +404,14 @@ grail_status region_measure(region *r, const region_positions in[], region_posit
     return status;
 }
 
-grail_status region_probe(const region_parts *network, int64_t samples,
-                          const region_positions images[], int64_t count, const int64_t values[],
-                          ort_tensor shapes[])
+/* Computes a network of `samples` images of zeros, and notes what becomes of the shapes. */
+static grail_status probe(ort_session *session, const region_parts *network, int64_t samples,
+                          const region_positions images[], int64_t count, ort_tensor shapes[])
 {
     grail_status status = GRAIL_OK;
-    ort_session *session = NULL;
     float *zeros = NULL;
     size_t largest = 1;
     ort_tensor inputs[REGION_MOST_INPUTS];
-    for (int64_t i = 0; i < count; i++) {
-        shapes[i] = (ort_tensor){.name = network->file->values[values[i]].name};
-    }
     for (int i = 0; i < network->input_count; i++) {
         size_t size = 0;
         TRY(elements_of(&network->inputs[i], images[i], (size_t)samples, &size));
@@ -413,11 +422,41 @@ grail_status region_probe(const region_parts *network, int64_t samples,
         inputs[i] = tensor_of(network->file, &network->inputs[i], samples, images[i]);
         inputs[i].values = zeros;
     }
-    TRY(open_session(network, count, values, &session));
     TRY(ort_session_run(session, network->input_count, inputs, (int)count, shapes));
 out:
     ort_tensors_fini((int)count, shapes);
-    ort_session_close(session);
     memory_free(zeros);
+    return status;
+}
+
+/* Whether b is what a is of, of so many samples more. */
+static bool follows_samples(const ort_tensor *a, const ort_tensor *b, int64_t more)
+{
+    return a->element == b->element && a->rank == b->rank && a->rank > 0 &&
+           b->shape[0] == a->shape[0] + more &&
+           memcmp(&a->shape[1], &b->shape[1], (size_t)(a->rank - 1) * sizeof a->shape[0]) == 0;
+}
+
+grail_status region_probe(const region_parts *network, int64_t samples, bool is_open,
+                          const region_positions images[], int64_t count, const int64_t values[],
+                          ort_tensor shapes[])
+{
+    grail_status status = GRAIL_OK;
+    ort_session *session = NULL;
+    ort_tensor *others = NULL;
+    TRY(memory_new(&others, (size_t)count + 1, sizeof others[0]));
+    for (int64_t i = 0; i < count; i++) {
+        shapes[i] = (ort_tensor){.name = network->file->values[values[i]].name};
+        others[i] = shapes[i];
+    }
+    TRY(open_session(network, count, values, &session));
+    TRY(probe(session, network, samples, images, count, shapes));
+    TRY(is_open ? probe(session, network, samples + 1, images, count, others) : GRAIL_OK);
+    for (int64_t i = 0; i < count && is_open; i++) {
+        shapes[i].rank = follows_samples(&shapes[i], &others[i], 1) ? shapes[i].rank : 0;
+    }
+out:
+    memory_free(others);
+    ort_session_close(session);
     return status;
 }

@@ -1,5 +1,5 @@
 /* Regions: neighbouring nodes of an ONNX model that grail has no row for, of which ONNX Runtime
- * computes one value from up to three others. What they are is not looked at. A region is used by
+ * computes one value from up to eight others. What they are is not looked at. A region is used by
  * several threads. */
 #ifndef GRAIL_RUNTIME_REGION_H
 #define GRAIL_RUNTIME_REGION_H
@@ -7,7 +7,7 @@
 #include "runtime/onnxruntime.h"
 #include "runtime/region_model.h"
 
-enum { REGION_MOST_INPUTS = 3 };
+enum { REGION_MOST_INPUTS = 8 };
 
 typedef struct region region;
 
@@ -62,8 +62,9 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
                         float *out) GRAIL_MUST_CHECK;
 
 /** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its
- * inputs: element and shape of each of these values. The names in shapes are set. */
-grail_status region_probe(const region_parts *network, int64_t samples,
+ * inputs: element and shape of each of these values; where the number of images is open, rank 0 of
+ * a value that does not grow with it. The names in shapes are set. */
+grail_status region_probe(const region_parts *network, int64_t samples, bool is_open,
                           const region_positions images[], int64_t count, const int64_t values[],
                           ort_tensor shapes[]) GRAIL_MUST_CHECK;
 

@@ -96,9 +96,8 @@ static grail_status put_input(const onnx_file *file, const region_value *input, 
     const size_t sizes = out->size;
     for (int d = 0; d < input->rank; d++) {
         const size_t size = out->size;
-        CHECK(d == region_channels(input->rank)
-                  ? protobuf_put_integer(out, SIZE_VALUE, input->width)
-                  : GRAIL_OK);
+        CHECK(d == input->channels ? protobuf_put_integer(out, SIZE_VALUE, input->width)
+                                   : GRAIL_OK);
         CHECK(protobuf_end_message(out, SHAPE_SIZE, size, 0));
     }
     CHECK(protobuf_end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));

@@ -7,18 +7,12 @@
 /** A value that such a model reads. */
 typedef struct region_value {
     int64_t value; /* of the file */
-    int rank;      /* 4: [samples, channels, height, width]; 2: [samples, channels]; REGION_TOKENS:
-                      [samples, positions, channels] */
+    int rank;      /* 2: [samples, channels]; 3 with one dimension of positions, 4 with two */
     int64_t width; /* channels */
+    int channels;  /* which dimension they are: 1, or the last one, behind the positions */
 } region_value;
 
-enum { REGION_TOKENS = 3 };
-
-/** Which dimension the channels are. */
-static inline int region_channels(int rank)
-{
-    return rank == REGION_TOKENS ? 2 : 1;
-}
+enum { REGION_FLAT = 2, REGION_TOKENS, REGION_IMAGE };
 
 /** Appends the model to *out: nodes of the file, in its order, and the constants that they read.
  * Values that lie in another file, and operators that draw random numbers, are

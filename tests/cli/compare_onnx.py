@@ -26,10 +26,14 @@ def read(path):
 
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 pixels = numpy.ascontiguousarray(read(sys.argv[2])["pixels"].transpose(0, 3, 1, 2))
+pixels = pixels[..., 0] if len(session.get_inputs()[0].shape) == 3 else pixels
 written = read(sys.argv[3])
 for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
     ours = next(iter(written.values())) if len(session.get_outputs()) == 1 else written[output.name]
-    ours = ours.transpose(0, 3, 1, 2) if ours.ndim == 4 else ours  # channels last, as the pixels
+    if theirs.ndim == 3:  # positions are a map of width 1
+        ours = ours[:, :, 0] if ours[:, :, 0].shape == theirs.shape else ours[:, :, 0].transpose(0, 2, 1)
+    elif ours.ndim == 4:  # channels last, as the pixels
+        ours = ours.transpose(0, 3, 1, 2)
     if output.name == "probabilities":
         ours = numpy.exp(ours - ours.max(1, keepdims=True))
         ours /= ours.sum(1, keepdims=True)

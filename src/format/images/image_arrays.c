@@ -32,16 +32,18 @@ grail_status image_arrays_recognise(const char *path, bool *out)
     return status;
 }
 
-/* Samples of arrays with an even number of dimensions are along the first. */
-static grail_status take_shape(image_arrays *a, array_file *f)
+/* Samples of arrays with an even number of dimensions are along the first; `in_row`: of three
+ * dimensions, too, where one of two is one sample. */
+static grail_status take_shape(image_arrays *a, bool in_row, array_file *f)
 {
     const npy_array *n = &f->array;
     const int rank = n->rank;
+    const bool is_row = in_row && (rank == 2 || rank == 3);
     const bool is_map = rank > 2;
     const int64_t *last = n->shape + rank;
-    const int64_t channels = is_map ? last[-3] : last[-1];
-    const int64_t height = is_map ? last[-2] : 1;
-    const int64_t width = is_map ? last[-1] : 1;
+    const int64_t channels = is_row ? last[-2] : is_map ? last[-3] : last[-1];
+    const int64_t height = is_row ? last[-1] : is_map ? last[-2] : 1;
+    const int64_t width = is_map && !is_row ? last[-1] : 1;
     if (a->count > 0 && (channels != a->channels || height != a->height || width != a->width)) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "%s: its samples are [%lld, %lld, %lld], those of the files before it "
@@ -53,7 +55,7 @@ static grail_status take_shape(image_arrays *a, array_file *f)
     a->height = height;
     a->width = width;
     f->first = a->count;
-    f->count = rank % 2 == 0 ? n->shape[0] : 1;
+    f->count = (rank % 2 == 0) != is_row ? n->shape[0] : 1;
     a->count += f->count;
     return GRAIL_OK;
 }
@@ -67,7 +69,7 @@ static grail_status add_file(image_arrays *a, char **path)
     *path = NULL;
     CHECK(file_map_open(&f->map, f->path));
     CHECK(error_in(npy_read_array(f->map.data, f->map.size, &f->array), "%s", f->path));
-    return take_shape(a, f);
+    return take_shape(a, false, f);
 }
 
 static void hash_files(image_arrays *a)
@@ -166,6 +168,15 @@ grail_status image_arrays_open(const char *path, image_arrays *out)
 out:
     memory_free(own);
     return status;
+}
+
+grail_status image_arrays_lay_in_row(image_arrays *arrays)
+{
+    arrays->count = 0;
+    for (int64_t i = 0; i < arrays->file_count; i++) {
+        CHECK(take_shape(arrays, true, &arrays->files[i]));
+    }
+    return GRAIL_OK;
 }
 
 void image_arrays_close(image_arrays *arrays)

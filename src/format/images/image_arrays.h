@@ -33,6 +33,8 @@ bool image_arrays_are_named(const char *path);
  * the first dimension; those of several inputs as one position of so many channels. Errors name the
  * file. image_arrays_close frees, even after a failure. */
 grail_status image_arrays_open(const char *path, image_arrays *out) GRAIL_MUST_CHECK;
+/** Takes [a, b, c] as a samples [channels, positions], and [b, c] as one: images of width 1. */
+grail_status image_arrays_lay_in_row(image_arrays *arrays) GRAIL_MUST_CHECK;
 void image_arrays_close(image_arrays *arrays); /* works on a zeroed one */
 
 /** out[height, width, channels] <- sample i, as f32; those of uint8 are 0 to 255. NaN and infinity

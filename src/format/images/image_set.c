@@ -37,6 +37,18 @@ static bool of_arrays(const image_set *set)
     return set->arrays.count > 0;
 }
 
+grail_status image_set_lay_in_row(image_set *set)
+{
+    const image_arrays *a = &set->arrays;
+    if (of_arrays(set)) {
+        CHECK(image_arrays_lay_in_row(&set->arrays));
+        set->rule.height = a->height;
+        set->rule.width = a->width;
+        set->rule.channels = (int)a->channels;
+    }
+    return GRAIL_OK;
+}
+
 static grail_status open_arrays(image_set *set, const grail_image_source *source)
 {
     const image_arrays *a = &set->arrays;

@@ -5,6 +5,18 @@
 
 #include <string.h>
 
+/* Whether it lies in an ONNX file and is no weight of the graph: such as what pads before a
+ * maximum, or masks. */
+static bool is_constant_of_nodes(const grail_model *model, const tensor_view *tensor)
+{
+    for (int i = 0; i < model->graph->parameter_count; i++) {
+        if (strcmp(model->graph->parameters[i].tensor, tensor->name) == 0) {
+            return false;
+        }
+    }
+    return checkpoint_onnx(model->checkpoint) != NULL;
+}
+
 static grail_status note_non_finite(const compression_request *request, int64_t index, bool keep,
                                     json_t *names)
 {
@@ -19,7 +31,7 @@ static grail_status note_non_finite(const compression_request *request, int64_t 
     if (bad < 0) {
         return GRAIL_OK;
     }
-    if (keep) {
+    if (keep || is_constant_of_nodes(request->model, tensor)) {
         return json_push(names, json_text(tensor->name));
     }
     const grail_status status = model_error_non_finite(request->model, tensor, bad);

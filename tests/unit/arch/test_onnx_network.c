@@ -146,7 +146,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Conv", "a k d", {{0}}, "tensor 'd' has shape [2, 3], expected 1 dimensions"},
         {"Pad", "a", {LIST("pads", 4)}, "pads with other than zeros above"},
         {"Pad", "a", {LIST("pads", 8)}, "pads with other than zeros above"},
-        {"MaxPool", "a", {{0}}, "is no pooling over windows of two dimensions"},
+        {"MaxPool", "a", {{0}}, "is no pooling over windows of the positions alone"},
         {"AveragePool",
          "a",
          {LIST("kernel_shape", 2), LIST("dilations", 2)},
@@ -163,7 +163,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
          "channels, or one for all"},
         {"Mul", "d a", {{0}}, "its constant 'd' has shape [2, 3], expected one value"},
         {"Add", "v v", {{0}}, "its input 1 is a constant"},
-        {"Sub", "a a", {{0}}, "puts two values together"},
+        {"Div", "a a", {{0}}, "puts two values together"},
         {"Div", "a zero", {{0}}, "divides by 0"},
         {"Div", "zero a", {{0}}, "divides by a value"},
         {"Mul", "a nan", {{0}}, "its constant 'nan' is no finite number"},
@@ -254,7 +254,7 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
         "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
-        "FLOAT [N, channels, height, width] or [N, channels]");
+        "FLOAT [N, channels, height, width], [N, channels, length] or [N, channels]");
     n = usual();
     n.has_more = true;
     assert_ok(open_network(directory, &n));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 3, CLASSES = 2, SIDE = 8, MOST_NODES = 8, MOST_DECLARED = 6 };
+enum { WIDTH = 3, CLASSES = 2, SIDE = 8, MOST_NODES = 12, MOST_DECLARED = 10 };
 
 /* Nodes in front of a pool, which read `pixels`, the constants w (of a Conv) and v, and make b. */
 typedef struct network {
@@ -136,14 +136,28 @@ static void check_regions(const grail_model *m, const expected *e)
     }
 #define MIXED                                                                                      \
     {                                                                                              \
-        .nodes = {{"Conv", "pixels w", "a"}, {"Relu", "a", "r"},    {"Sigmoid", "a", "s"},         \
-                  {"Relu", "a", "t"},        {"Sigmoid", "a", "u"}, {"Mystery", "r s t u", "b"}},  \
+        .nodes = {{"Conv", "pixels w", "a"},                                                       \
+                  {"Relu", "a", "r"},                                                              \
+                  {"Sigmoid", "a", "s"},                                                           \
+                  {"Relu", "a", "t"},                                                              \
+                  {"Sigmoid", "a", "u"},                                                           \
+                  {"Relu", "a", "j"},                                                              \
+                  {"Sigmoid", "a", "k"},                                                           \
+                  {"Relu", "a", "l"},                                                              \
+                  {"Sigmoid", "a", "m"},                                                           \
+                  {"Relu", "a", "n"},                                                              \
+                  {"Mystery", "r s t u j k l m n", "b"}},                                          \
         .declared = {                                                                              \
             "b",                                                                                   \
             "r",                                                                                   \
             "s",                                                                                   \
             "t",                                                                                   \
-            "u"                                                                                    \
+            "u",                                                                                   \
+            "j",                                                                                   \
+            "k",                                                                                   \
+            "l",                                                                                   \
+            "m",                                                                                   \
+            "n"                                                                                    \
         }                                                                                          \
     }
 static const network sine = SINE;
@@ -168,8 +182,8 @@ DIRECTORY_TEST(nodes_without_a_row_become_regions)
         {{.nodes = {{"Conv", "pixels w", "a"}, {"Mystery", "a", "h k"}, {"Add", "h k", "b"}},
           .declared = {"h", "k"}},
          {"node of 'h' (Mystery)", 2, 1, 1, 6}},
-        /* four values: two of their nodes are taken in */
-        {MIXED, {"node of 't' (Relu)", 1, 3, 3, 12}},
+        /* nine values: two of their nodes are taken in */
+        {MIXED, {"node of 'm' (Sigmoid)", 1, 8, 3, 27}},
         /* a constant that such a node reads is no weight */
         {{.nodes = {{"Conv", "pixels w", "a"}, {"Mystery", "a w", "b"}}, .declared = {"a", "b"}},
          {"node of 'a' (Conv)", 1, 1, 2, 3}},

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Kinds of networks that come as ONNX files beside classifiers of images: of [N, C, T], detectors, with channels in the
+# last dimension, with Linears that are read whole and in parts, with sizes that are computed. Each is narrowed.
+#
+# usage: test_onnx_kinds.sh GRAIL SOURCE_DIRECTORY
+. "$(dirname "$0")/lib.sh"
+
+python=${GRAIL_PYTHON:-python3}
+"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
+
+"$python" - <<'PYTHON' || fail "cannot make the networks"
+import json
+import struct
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+random = numpy.random.default_rng(0)
+nodes, constants = [], []
+
+
+def constant(name, values):
+    constants.append(numpy_helper.from_array(numpy.asarray(values), name))
+    return name
+
+
+def weight(name, *shape):
+    scale = numpy.sqrt(2 / numpy.prod(shape[1:])) if len(shape) > 1 else 0.1
+    return constant(name, (random.standard_normal(shape) * scale).astype(numpy.float32))
+
+
+def add(operator, inputs, output, outputs=1, **attributes):
+    names = [output] if outputs == 1 else [f"{output}{i}" for i in range(outputs)]
+    nodes.append(helper.make_node(operator, inputs, names, name=f"make_{output}", **attributes))
+    return output if outputs == 1 else names
+
+
+def conv(x, y, inputs, outputs, kernel=(3, 3), **attributes):
+    return add("Conv", [x, weight(f"{y}.w", outputs, inputs, *kernel), weight(f"{y}.b", outputs)], y, **attributes)
+
+
+def linear(x, y, inputs, outputs):
+    product = add("MatMul", [x, weight(f"{y}.w", inputs, outputs)], f"{y}.product")
+    return add("Add", [product, weight(f"{y}.b", outputs)], y)
+
+
+def save(name, shape, outputs):
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value("pixels", TensorProto.FLOAT, ["N", *shape])],
+                              [value(o, TensorProto.FLOAT, ["N", *s]) for o, s in outputs.items()], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
+    nodes.clear()
+    constants.clear()
+    samples = random.standard_normal((8, *shape)).astype(numpy.float32)
+    numpy.save(f"{name}.npy", samples)
+    if len(shape) == 2:
+        samples = samples[..., None]
+    pixels = numpy.ascontiguousarray(samples.transpose(0, 2, 3, 1))
+    header = json.dumps({"pixels": {"dtype": "F32", "shape": pixels.shape, "data_offsets": [0, pixels.nbytes]}}).encode()
+    with open(f"{name}.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header + pixels.tobytes())
+
+
+# Signals: strides, dilation, depthwise, squeeze and excitation, pooling, and back by transposed convolutions.
+x = add("Relu", [conv("pixels", "a", 6, 16, (7,), strides=[2], pads=[3, 3])], "ar")
+skipped = add("MaxPool", [x], "pool", kernel_shape=[3], strides=[2], pads=[1, 1])
+x = add("Conv", [skipped, weight("d.w", 16, 1, 3), weight("d.b", 16)], "d", group=16, dilations=[2], pads=[2, 2])
+x = add("Relu", [conv(x, "e", 16, 24, (1,))], "er")
+gate = add("Relu", [conv(add("GlobalAveragePool", [x], "mean"), "g", 24, 8, (1,))], "gr")
+x = add("Mul", [x, add("Sigmoid", [conv(gate, "h", 8, 24, (1,))], "gate")], "gated")
+x = add("Concat", [x, skipped], "joined", axis=1)
+x = add("Relu", [add("ConvTranspose", [x, weight("t.w", 40, 12, 4), weight("t.b", 12)], "t", strides=[2], pads=[1, 1])], "tr")
+add("ConvTranspose", [x, weight("u.w", 12, 6, 4), weight("u.b", 6)], "y", strides=[2], pads=[1, 1])
+save("signals", (6, 64), {"y": (6, 64)})
+
+# A Whisper-like encoder: two convolutions, positions, a block with attention and an FFN, hidden states.
+x = add("Sigmoid", [conv("pixels", "a", 10, 16, (3,), pads=[1, 1])], "ar")
+x = add("Sigmoid", [conv(x, "b", 16, 16, (3,), strides=[2], pads=[1, 1])], "br")
+x = add("Add", [add("Transpose", [x], "tokens", perm=[0, 2, 1]), weight("positions", 12, 16)], "placed")
+n = add("LayerNormalization", [x, weight("n.w", 16), weight("n.b", 16)], "n")
+heads = constant("heads", numpy.array([0, 0, 2, 8]))
+q, k, v = (add("Transpose", [add("Reshape", [linear(n, p, 16, 16), heads], f"{p}h")], f"{p}t", perm=order)
+           for p, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])))
+shares = add("Softmax", [add("MatMul", [q, k], "qk")], "shares", axis=-1)
+mixed = add("Transpose", [add("MatMul", [shares, v], "mixed")], "mixedt", perm=[0, 2, 1, 3])
+mixed = add("Reshape", [mixed, constant("all", numpy.array([0, 0, -1]))], "together")
+x = add("Add", [x, linear(mixed, "o", 16, 16)], "x1")
+n = add("LayerNormalization", [x, weight("m.w", 16), weight("m.b", 16)], "m")
+x = add("Add", [x, linear(add("Relu", [linear(n, "f", 16, 48)], "fr"), "p", 48, 16)], "x2")
+add("LayerNormalization", [x, weight("l.w", 16), weight("l.b", 16)], "y")
+save("encoder", (10, 24), {"y": (12, 16)})
+
+# A detector: five levels in one list, and anchors, of which there are as many as the images that shapes are asked with.
+levels, x = [], "pixels"
+for i in range(5):
+    x = add("Relu", [conv(x, f"l{i}", 3 if i == 0 else 16, 16, strides=[2, 2], pads=[1] * 4)], f"l{i}r")
+    found = conv(add("Relu", [conv(x, f"i{i}", 16, 12, pads=[1] * 4)], f"i{i}r"), f"o{i}", 12, 6, (1, 1))
+    rows = add("Transpose", [add("Reshape", [found, constant(f"s{i}", numpy.array([0, 6, -1]))], f"r{i}")], f"t{i}", perm=[0, 2, 1])
+    levels.append(rows)
+boxes = add("Concat", levels, "boxes", axis=1)
+size = add("Slice", [add("Shape", [boxes], "shape"), *(constant(n, numpy.array([i])) for n, i in (("b", 1), ("e", 2)))], "count")
+ones = add("ConstantOfShape", [add("Concat", [constant("two", numpy.array([2])), size, constant("six", numpy.array([6]))], "grid", axis=0)],
+           "anchors", value=numpy_helper.from_array(numpy.array([0.5], numpy.float32)))
+shift = add("ReduceSum", [ones, constant("first", numpy.array([0]))], "shift", keepdims=1)
+add("Add", [add("Sin", [boxes], "moved"), shift], "y")
+save("detector", (3, 64, 64), {"y": ("A", 6)})
+
+# Channels last, behind an operator without a row; a block adds a branch that mixes positions.
+x = add("Transpose", [conv("pixels", "a", 3, 16, strides=[4, 4])], "rows", perm=[0, 2, 3, 1])
+for i in range(2):
+    n = add("LayerNormalization", [add("Sin", [x], f"s{i}"), weight(f"n{i}.w", 16), weight(f"n{i}.b", 16)], f"n{i}")
+    x = add("Add", [x, linear(add("Relu", [linear(n, f"f{i}", 16, 40)], f"r{i}"), f"p{i}", 40, 16)], f"x{i}")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[1, 2], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("last", (3, 32, 32), {"y": (5,)})
+
+# One matrix makes three values, of which a region reads the whole; halves of another gate each other.
+x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", numpy.array([0, 16, -1]))], "flat")
+x = add("Transpose", [x], "tokens", perm=[0, 2, 1])
+qkv = linear(x, "qkv", 16, 48)
+parts = add("Split", [qkv, constant("sizes", numpy.array([16, 16, 16]))], "part", outputs=3, axis=-1)
+mixed = add("Mul", [add("ReduceL2", [qkv], "length", axes=[1]), add("Sin", [qkv], "wave")], "mixture")
+x = add("Add", [add("Mul", [parts[0], parts[1]], "product"), linear(mixed, "o", 48, 16)], "x1")
+both = linear(x, "both", 16, 48)
+one = constant("one", numpy.array([1]))
+halves = [add("Slice", [both, *(constant(f"{n}{i}", numpy.array([v])) for n, v in (("begin", b), ("end", e))), constant(f"last{i}", numpy.array([-1])), one], f"half{i}")
+          for i, (b, e) in enumerate(((0, 24), (24, 2**63 - 1)))]
+gated = add("Mul", [halves[0], add("Sigmoid", [halves[1]], "gate")], "gated")
+x = add("Sub", [x, linear(gated, "down", 24, 16)], "x2")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("parted", (3, 32, 32), {"y": (5,)})
+
+# The channels of one value are stated by the sizes of another, which narrows otherwise.
+x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
+width = add("Gather", [add("Shape", [x], "shape"), constant("second", numpy.array([1]))], "width")
+y = add("Relu", [conv(x, "b", 16, 16, pads=[1] * 4)], "br")
+target = add("Concat", [constant("all", numpy.array([0])), width, constant("rest", numpy.array([-1]))], "target", axis=0)
+y = add("ReduceMean", [add("Reshape", [y, target], "reshaped")], "means", axes=[2], keepdims=0)
+y = add("Relu", [add("Gemm", [y, weight("c.w", 20, 16), weight("c.b", 20)], "c", transB=1)], "cr")
+add("Gemm", [y, weight("h.w", 5, 20), weight("h.b", 5)], "y", transB=1)
+save("computed", (3, 32, 32), {"y": (5,)})
+PYTHON
+
+same_outputs() {
+    rm -f own.safetensors
+    "$grail" logits "$1" --pixels "$2.safetensors" -o own.safetensors --quiet 2>stderr || fail "$(cat stderr)"
+    "$python" "$source_dir/tests/cli/compare_onnx.py" "$1" "$2.safetensors" own.safetensors || fail "outputs of $1 differ"
+}
+
+# NAME SITES PARAMETERS: the network opens, is narrowed by half to so many of its parameters, by a fit that reads arrays of
+# the network's own shape, and computes in ONNX Runtime what grail computes; without a fit it is the dense one with zeros.
+narrow() {
+    check "$1"
+    same_outputs "$1.onnx" "$1"
+    local repair
+    for repair in full none; do
+        rm -rf out
+        runs "$grail" compress "$1.onnx" -o out --calib "$1.npy" --sites "$2" --align 1 --sparsity 0.5 --compensate $repair --quiet
+        same_outputs "out/$1.onnx" "$1"
+    done
+    "$python" -c "import json, sys; n = json.load(open('out/report.json'))['narrow']['parameters']; sys.exit(n != $3 and str(n))" \
+        || fail "parameters of $1"
+    runs "$grail" verify "$1.onnx" out/"$1.onnx"
+    says ", holds (tolerance 0.001)" stdout
+}
+
+narrow signals conv 1232
+narrow encoder conv,ffn,heads 2296
+narrow detector conv 4960
+narrow last ffn 1949
+narrow parted ffn 2309
+narrow computed conv,ffn 2993
+
+check "arrays of other channels than the network reads"
+run "$grail" compress signals.onnx -o out2 --calib encoder.npy --sparsity 0.5 --quiet
+says "the images have 10 channels, but the network reads 6" stderr
