@@ -32,9 +32,9 @@ struct grail_session {
     int backend_count;
     char *notice;               /* on the samples of the last run, or NULL; owned */
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
-    matrix *metrics; /* [node_count] of the outputs of the dense network's nodes, filled by fisher.c;
-                        owned, no matrix where none was measured */
-    kept_numbers kept;          /* losses and divergences of plans (planning/shared.h) */
+    matrix *metrics;   /* [node_count] of the outputs of the dense network's nodes, filled by
+                          fisher.c;   owned, no matrix where none was measured */
+    kept_numbers kept; /* losses and divergences of plans (planning/shared.h) */
 };
 
 /** Gets the samples that the options name; reads them unless the session has them. *out is held for
