@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NETS = 5, HEAD_DIM = 4 };
-static const char *const nets[NETS] = {"beside", "split", "fused", "uneven", "grouped"};
+enum { NETS = 6, HEAD_DIM = 4 };
+static const char *const nets[NETS] = {"beside", "split", "fused", "uneven", "grouped", "branched"};
 
 /* -- the family -------------------------------------------------------------------------------- */
 
@@ -188,13 +188,15 @@ static int convolve_groups(building *b, bool apart, int x)
     return concat(b, made[0], made[1], made[2]);
 }
 
-/* Convolutions around one of three groups. */
-static int grouped(building *b, bool apart)
+/* Convolutions around one of three groups; with a branch what it reads is read once more, later. */
+static int grouped(building *b, bool apart, bool branches)
 {
     int x = relu(b, norm(b, "in.bn", 8, conv(b, "in", 3, 8, 3, 2, b->g->input)));
     x = relu(b, conv(b, "first", 8, 12, 1, 1, x));
+    const int read = x;
     x = relu(b, norm(b, "groups.bn", 18, convolve_groups(b, apart, x)));
-    x = relu(b, norm(b, "last.bn", 10, conv(b, "last", 18, 10, 1, 1, x)));
+    x = norm(b, "last.bn", 10, conv(b, "last", 18, 10, 1, 1, x));
+    x = relu(b, branches ? plain(b, NODE_ADD, conv(b, "more", 12, 10, 1, 2, read), x) : x);
     return linear(b, "head", 10, VISION_CLASSES, plain(b, NODE_MEAN, x, GRAPH_NONE));
 }
 
@@ -232,7 +234,8 @@ static void build_net(building *b, const char *net)
     b->g->image = (extent){VISION_SIDE, VISION_SIDE};
     b->g->classes = VISION_CLASSES;
     const int output = strcmp(net, "beside") == 0        ? beside(b)
-                       : strncmp(net, "grouped", 7) == 0 ? grouped(b, net[7] != 0)
+                       : strncmp(net, "grouped", 7) == 0 ? grouped(b, net[7] != 0, false)
+                       : strcmp(net, "branched") == 0    ? grouped(b, false, true)
                        : strcmp(net, "uneven") == 0      ? uneven(b)
                        : strncmp(net, "split", 5) == 0   ? split(b, strcmp(net, "split-on") == 0)
                                                          : tower(b, strcmp(net, "fused") == 0);
