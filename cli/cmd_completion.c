@@ -99,7 +99,8 @@ static void print_zsh_command(const command *c)
         }
         print_out("\" \\\n");
     }
-    print_out("            '--help[help]' '--help-all[help of all options]' '*:file:_files'\n        ;;\n");
+    print_out("            '--help[help]' '--help-all[help of all options]' '*:file:_files'\n      "
+              "  ;;\n");
 }
 
 static void print_zsh(void)

@@ -211,7 +211,7 @@ static grail_status add_samples(const rows_of *r, const graph *g, bool blocks, d
  * dense network runs once for each sample, or for images, which change, in every pass. */
 static grail_status count_healing(const rows_of *r, double *work)
 {
-    enum { SHOWN = 3, JUDGEMENTS = 16 }; /* losses that are told, and at most */
+    enum { SHOWN = 3, FEWEST = 4, JUDGEMENTS = 16 }; /* losses that are told, and judgements */
     static const double step = 3.0;
     const compression_request *request = r->request;
     const heal_options *h = &request->heal;
@@ -224,7 +224,9 @@ static grail_status count_healing(const rows_of *r, double *work)
     const double seen = fmax(1.0, (double)count - held);
     const double stepped = (double)h->chosen.steps *
                            (double)heal_step_samples(h, input, (int64_t)r->length, (int64_t)seen);
-    const double judged = held * (SHOWN + fmin(JUDGEMENTS, (double)h->chosen.steps));
+    /* fewer where all would take more than an eighth of the steps, of four passes each */
+    const double paid = fmax(FEWEST, 0.5 * stepped / held);
+    const double judged = held * (SHOWN + fmin(fmin(JUDGEMENTS, paid), (double)h->chosen.steps));
     if (h->blocks) {
         CHECK(add_samples(r, g, true, (double)count, work));
         CHECK(add_samples(r, narrow, true, step * stepped + judged, work));

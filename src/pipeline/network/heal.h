@@ -30,8 +30,8 @@ grail_status heal_blocks(calibration_network *network, int first, int last) GRAI
 grail_status heal_blocks_after_walk(calibration_network *network) GRAIL_MUST_CHECK;
 
 /** Heals the whole network, finished or restored, in the time that is left for healing, and until
- * that time of clock_seconds. Its parameters take their narrow shapes; the sample streams end before
- * node 0. */
+ * that time of clock_seconds. Its parameters take their narrow shapes; the sample streams end
+ * before node 0. */
 grail_status heal_network(calibration_network *network, const heal_memory *memory,
                           double until) GRAIL_MUST_CHECK;
 

@@ -24,8 +24,9 @@ typedef struct calibration {
     int users;           /* runs and sessions that hold it */
 } calibration;
 
-/** Reads the samples that the options name, for this model: a number below 0 is at most as many. What is recorded of them includes the
- * samples of these statistics, which may be NULL. *out is held once: calibration_release. */
+/** Reads the samples that the options name, for this model: a number below 0 is at most as many.
+ * What is recorded of them includes the samples of these statistics, which may be NULL. *out is
+ * held once: calibration_release. */
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
                               const network_statistics *statistics,
                               calibration **out) GRAIL_MUST_CHECK;
