@@ -8,11 +8,15 @@
 typedef struct region_value {
     int64_t value; /* of the file */
     int rank;      /* 4: [samples, channels, height, width]; 2: [samples, channels]; REGION_TOKENS:
-                      [samples, positions, channels] */
+                      [samples, positions, channels]; REGION_IDS: [samples, positions] of the type
+                      that the file declares */
     int64_t width; /* channels */
 } region_value;
 
-enum { REGION_TOKENS = 3 };
+enum { REGION_IDS = 1, REGION_TOKENS = 3 };
+
+/** Bytes of an element of a type that such integers, or a mask, may have. */
+size_t region_element_bytes(int element);
 
 /** Which dimension the channels are. */
 static inline int region_channels(int rank)
