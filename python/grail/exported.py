@@ -130,7 +130,7 @@ def _without_folder(folder: str) -> Iterator[None]:
 
 def _examples(samples: Any) -> Any:
     """Some of the images, [images, channels, height, width]; two at least, since a batch of one is
-    a case by itself for the exporter. Of several inputs a mapping of such arrays."""
+    a case by itself for the exporter; a mapping of such arrays where there are several inputs."""
     if isinstance(samples, Samples) and samples.named:
         return {
             name: torch.from_numpy(np.array(one[:_EXAMPLES] if len(one) > 1 else one.repeat(2, 0)))
