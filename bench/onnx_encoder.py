@@ -144,13 +144,14 @@ def main():
             if not out.exists():
                 subprocess.run([a.grail, "compress", dense, "-o", out, "--calib", a.calibration, "--samples",
                                 a.samples, "--sparsity", ratio, "--sites", a.sites, "--selector", selector,
-                                "--compensate", repair, "--threads", str(a.threads), "--quiet"], check=True)
+                                "--compensate", repair, "--threads", str(a.threads), "--quiet"], check=True,
+                               stdout=subprocess.DEVNULL)
             report = json.loads((out / "report.json").read_text())
             found = pool(states(out / "model.onnx", ids, mask, a.threads), mask)
             error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
             cosine = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
-            kept = report["totals"]["parameters"] if "totals" in report else 0
-            print(f"| {float(ratio):.0%} | {selector}, {repair} | {kept} | {error:.3f} | {cosine.mean():.3f} | "
+            kept = report["narrow"]["parameters"] / 1e6
+            print(f"| {float(ratio):.0%} | {selector}, {repair} | {kept:.1f} M | {error:.3f} | {cosine.mean():.3f} | "
                   f"{(nearest(found) == neighbours).mean():.1%} | "
                   f"{disagreement(a.grail, out / 'model.onnx', ids, mask, a.threads):.0e} |", flush=True)
 

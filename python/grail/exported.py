@@ -61,8 +61,11 @@ def compress(
         trial, reason = resized(dense, tensors)
         if trial is None:
             raise UnsupportedError(f"the narrow tensors do not fit into a {name}: {reason}")
-        narrow = Runner(Model(file, set=settings), threads=options.get("threads"))
-        difference = _difference(trial, narrow, pixels)
+        if isinstance(pixels, Mapping):
+            difference = _difference(trial, _reference(file, pixels), pixels)
+        else:
+            narrow = Runner(Model(file, set=settings), threads=options.get("threads"))
+            difference = _difference(trial, torch.from_numpy(narrow.images(pixels)), pixels)
         made, _ = resized(module, tensors)
         result = _Written(made, report.output, name)
     report = dataclasses.replace(report, output=None, result=result, loaders=())  # of the file
@@ -127,7 +130,12 @@ def _without_folder(folder: str) -> Iterator[None]:
 
 def _examples(samples: Any) -> Any:
     """Some of the images, [images, channels, height, width]; two at least, since a batch of one is
-    a case by itself for the exporter."""
+    a case by itself for the exporter; a mapping of such arrays where there are several inputs."""
+    if isinstance(samples, Samples) and samples.named:
+        return {
+            name: torch.from_numpy(np.array(one[:_EXAMPLES] if len(one) > 1 else one.repeat(2, 0)))
+            for name, one in samples.named.items()
+        }
     held = samples._keep if isinstance(samples, Samples) else []
     images = next((one for one in held if isinstance(one, np.ndarray) and one.ndim == 4), None)
     if images is None:
@@ -161,6 +169,9 @@ def _plain(module: nn.Module, pixels: Any) -> nn.Module:
 
 def _outputs(module: nn.Module, pixels: Any) -> Any:
     with torch.no_grad():
+        if isinstance(pixels, Mapping):
+            found = tensors_of(module(**pixels))
+            return torch.cat([one.reshape(len(one), -1) for one in found], 1)
         found = tensors_of(module(pixels))
     if len(found) != 1:
         raise UnsupportedError(f"it gives {len(found)} tensors; one for each image is expected")
@@ -177,15 +188,18 @@ def _export(dense: nn.Module, pixels: Any, path: Path) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            some = torch.export.Dim("samples")
+            several = isinstance(pixels, Mapping)
             program = torch.onnx.export(
                 dense,
-                (pixels,),
+                () if several else (pixels,),
+                kwargs=dict(pixels) if several else None,
                 dynamo=True,
                 verbose=False,
                 optimize=False,
-                input_names=["pixels"],
-                output_names=["outputs"],
-                dynamic_shapes=({0: torch.export.Dim("images")},),
+                input_names=list(pixels) if several else ["pixels"],
+                output_names=None if several else ["outputs"],
+                dynamic_shapes={name: {0: some} for name in pixels} if several else ({0: some},),
             )
             _fold(program, _own(dense))
     except Exception as failure:
@@ -267,9 +281,17 @@ def _changed(
     return changed
 
 
-def _difference(trial: nn.Module, narrow: Runner, pixels: Any) -> float:
+def _reference(file: Path, pixels: Mapping[str, Any]) -> Any:
+    """What the narrow file computes, by the project of ONNX itself."""
+    from onnx.reference import ReferenceEvaluator
+
+    given = {name: one.numpy() for name, one in pixels.items()}
+    made = ReferenceEvaluator(str(file)).run(None, given)
+    return torch.cat([torch.from_numpy(np.array(one)).reshape(len(one), -1) for one in made], 1)
+
+
+def _difference(trial: nn.Module, expected: Any, pixels: Any) -> float:
     """What is put together must compute what the library has made."""
-    expected = torch.from_numpy(narrow.images(pixels))
     why = "its code may have a width that its layers do not say"
     try:
         made = _outputs(trial, pixels).reshape(expected.shape)

@@ -176,8 +176,10 @@ class Model:
 
     @property
     def preparation(self) -> Preparation | None:
-        """How images are prepared for it where nothing else is said; None: it reads text."""
-        return record(Preparation, self._preparation) if self.facts.reads_images else None
+        """How images are prepared for it where nothing else is said; None: it reads text, or
+        several arrays."""
+        reads_images = self.facts.reads_images and self.facts.inputs == 0
+        return record(Preparation, self._preparation) if reads_images else None
 
     @property
     def notices(self) -> tuple[str, ...]:

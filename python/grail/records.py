@@ -62,6 +62,7 @@ class Facts:
     preset: str | None
     classes: int
     outputs: int
+    inputs: int
     gives_features: bool
     activation: str | None
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
+
+import numpy as np
 
 from ._native import ffi
 from .arrays import new_pixels, new_tokens
@@ -27,6 +30,7 @@ class Samples:
         self.given = given
         self._memory: Any = None  # a struct of arrays that take the place of files
         self._keep: list[Any] = []
+        self.named: dict[str, Any] = {}  # arrays of several inputs
 
     def __repr__(self) -> str:
         return f"grail.Samples.{self.kind}({', '.join(repr(part[0]) for part in self.parts)})"
@@ -51,6 +55,25 @@ class Samples:
         side, 3], or what else a network reads, with other numbers of channels or [samples,
         channels]; `labels` are indices of classes, to measure accuracy."""
         return cls._in_memory("images", new_pixels, images, labels)
+
+    @classmethod
+    def inputs(cls, arrays: Mapping[str, Any]) -> Samples:
+        """An array for each input of a network that has several, by their names: integers [samples,
+        positions] (masks are 1 where positions count), or floating-point values of images and
+        vectors. They lie in a temporary folder as long as the samples are there."""
+        folder = tempfile.TemporaryDirectory(prefix="grail-")
+        samples = cls("path", [("", 0.0)], Given("Samples.inputs", (), {}))
+        samples.named = {name: np.asarray(values) for name, values in arrays.items()}
+        places = []
+        for i, (name, values) in enumerate(samples.named.items()):
+            file = os.path.join(folder.name, f"{i}.npy")
+            np.save(file, values.astype(np.int8) if values.dtype == bool else values)
+            places.append(f"{name}={file}")
+        if not places:
+            raise ArgumentError("Samples.inputs() has no array", ("samples",))
+        samples.parts = ((",".join(places), 0.0),)
+        samples._keep.append(folder)
+        return samples
 
     @classmethod
     def loader(cls, batches: Iterable[Any]) -> Samples:
@@ -109,6 +132,8 @@ class Samples:
             for keyword in given.any_of(TEXT + IMAGES):
                 raise TypeError(f"{keyword} belongs to grail.Samples.{samples.kind}()")
             return samples
+        if isinstance(samples, Mapping):
+            return cls.inputs(samples)
         several = isinstance(samples, list)
         return cls("path", [_part(part) for part in (samples if several else [samples])], given)
 

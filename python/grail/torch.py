@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import os
 from collections.abc import Mapping
@@ -57,7 +58,9 @@ def compress(
     narrowed there, and its narrow layers are put into a copy, which must compute what grail does of
     that file; where one of this cannot be done, UnsupportedError says which.
 
-    `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples. `documents`
+    `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples; of a module
+    with several inputs Samples.inputs(), or a tuple of arrays in the order of its forward().
+    `documents`
     are other files of its directory, such as "tokenizer.json". The options are those of
     grail.compress().
     """
@@ -66,11 +69,16 @@ def compress(
         check_tensor(name, tensor)
     if options.get("output") is not None:
         raise TypeError("compress() of a live module has no output; grail.compress() writes one")
+    if isinstance(samples, tuple) and all(hasattr(one, "__array__") for one in samples):
+        names = list(inspect.signature(module.forward).parameters)[: len(samples)]
+        samples = Samples.inputs(dict(zip(names, samples)))
     samples = _samples(samples)
     if options.get("eval") is not None:
         options["eval"] = _samples(options["eval"])
     options["sparsity"] = sparsity
     name = type(module).__name__
+    if isinstance(samples, Samples) and samples.named:
+        return _by_export(module, samples, set or {}, options)
     config, tensors, settings = _saved_form(module)
     settings.update(set or {})
     try:

@@ -189,9 +189,13 @@ grail_status model_preparation_use(const grail_model *model, const image_prepara
 grail_status grail_model_preprocessing(const grail_model *model, grail_preprocessing *out)
 {
     const image_preparation *p = NULL;
+    if (model->graph->input_kind == INPUT_IMAGES && model->graph->input_count > 0) {
+        *out = (grail_preprocessing){.preset = NULL}; /* arrays by name, which nothing prepares */
+        return GRAIL_OK;
+    }
     if (model->preparation == NULL) {
-        return error_set(GRAIL_ERROR_ARGUMENT, "%s: this network reads %s, not images", model->path,
-                         model->graph->input_kind == INPUT_TOKENS ? "text" : "several arrays");
+        return error_set(GRAIL_ERROR_ARGUMENT, "%s: this network reads text, not images",
+                         model->path);
     }
     CHECK(model_preparation_use(model, &p));
     *out = in_words(model);

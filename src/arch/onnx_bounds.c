@@ -476,7 +476,8 @@ static grail_status look_up(onnx_reading *r)
         return onnx_give_node(r, &n, y);
     }
     CHECK(bounds_of(r, 1, &found, &b));
-    if (!found || !(b.counts_up || is_always(&b, 0.0)) || b.low >= (double)t->shape[0]) {
+    if (!found || !(b.counts_up || is_always(&b, 0.0)) || !(b.low >= 0.0) ||
+        b.low >= (double)t->shape[0] || floor(b.low) != b.low) {
         return onnx_misfit("takes rows by numbers that are neither ids nor positions");
     }
     y.form = ONNX_ROWS;
@@ -598,12 +599,12 @@ static bool all_are_bounded(const onnx_reading *r)
 bool onnx_reads_bounds(const onnx_reading *r)
 {
     const onnx_file_node *n = r->node;
-    if (r->g->input_kind != INPUT_TOKENS || n->node.output_count != 1) {
+    if (r->g->input_kind != INPUT_TOKENS || n->node.output_count != 1 || !onnx_has_input(r, 0)) {
         return false;
     }
-    const bool takes_rows = onnx_node_is(n, "Gather") && onnx_constant_of(r, 0) != NULL &&
-                            dtype_is_float(onnx_constant_of(r, 0)->dtype) &&
-                            onnx_constant_of(r, 0)->rank == 2;
+    const bool takes_rows =
+        onnx_node_is(n, "Gather") && onnx_has_input(r, 1) && onnx_constant_of(r, 0) != NULL &&
+        dtype_is_float(onnx_constant_of(r, 0)->dtype) && onnx_constant_of(r, 0)->rank == 2;
     const bool is_laid = (has_form(r, 0, ONNX_BOUNDED) || has_form(r, 0, ONNX_IDS)) &&
                          onnx_known_input(r, 0)->layout[0] != '\0';
     if (onnx_node_is(n, "Shape") && (is_laid || !has_form(r, 0, ONNX_BOUNDED))) {
@@ -635,7 +636,7 @@ grail_status onnx_read_bounds(onnx_reading *r)
         (onnx_node_is(r->node, "Cast") || onnx_node_is(r->node, "Identity"))) {
         return onnx_give(r, 0, *onnx_known_input(r, 0));
     }
-    if (onnx_node_is(r->node, "Gather") && onnx_constant_of(r, 0) != NULL &&
+    if (onnx_node_is(r->node, "Gather") && onnx_has_input(r, 1) && onnx_constant_of(r, 0) != NULL &&
         dtype_is_float(onnx_constant_of(r, 0)->dtype)) {
         return look_up(r);
     }

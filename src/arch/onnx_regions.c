@@ -9,6 +9,7 @@
 
 enum {
     USUAL_SIDE = 224, /* of images of any size, on which shapes are asked for */
+    TRIED_LENGTH = 7, /* of sequences of any length */
     REASON_SIZE = 1024,
     MOST_READINGS = 1000,  /* each finds one more opaque node at least */
     MOST_STEPS = 100000000 /* of all searches for regions */
@@ -234,7 +235,8 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
     const onnx_file *f = r->file;
     const bool are_several = r->g->input_count > 0;
     const int count = are_several ? r->g->input_count : 1;
-    if (count > REGION_MOST_INPUTS || r->g->input_kind != INPUT_IMAGES) {
+    const bool are_ids = r->g->input_kind == INPUT_TOKENS;
+    if (count > REGION_MOST_INPUTS) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "ONNX Runtime is asked for shapes of up to %d images, and this network "
                          "has %d inputs",
@@ -245,6 +247,12 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
             are_several ? onnx_file_find(f, r->g->inputs[i].name) : r->barriers->input;
         const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
         const bool is_open = at.height <= 0;
+        if (are_ids) {
+            out->inputs[i] = (region_value){value, REGION_IDS, 1, 1};
+            sizes[i] =
+                (region_positions){r->length < ONNX_OPEN_LENGTH ? r->length : TRIED_LENGTH, 1};
+            continue;
+        }
         out->inputs[i] = (region_value){value, f->values[value].rank,
                                         are_several ? r->g->inputs[i].channels : r->g->channels, 1};
         sizes[i] =
@@ -423,6 +431,11 @@ static grail_status find_border(onnx_reading *r, int64_t value, bool through_opa
     char letters[ONNX_LAYOUT_SIZE];
     onnx_known *k = &r->values[value];
     const int64_t maker = r->file->values[value].node;
+    if (r->file->values[value].is_input && maker < 0 && r->values[value].tensor < 0 &&
+        r->g->input_kind == INPUT_TOKENS) {
+        *out = true;
+        return GRAIL_OK;
+    }
     *out = (k->value != GRAPH_NONE || k->linear != 0) && k->form == ONNX_VALUE &&
            !onnx_is_padded(k) && !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
     if (*out && onnx_has_layout(k)) {
@@ -573,8 +586,10 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];
-        parts.inputs[i] = region_value_of(c->inputs[i], x);
-        n.inputs[n.input_count++] = x->value;
+        const bool are_ids = x->value == GRAPH_NONE; /* an input of the network */
+        parts.inputs[i] = are_ids ? (region_value){c->inputs[i], REGION_IDS, 1, 1}
+                                  : region_value_of(c->inputs[i], x);
+        n.inputs[n.input_count++] = are_ids ? r->g->input : x->value;
     }
     if (c->asks_size) {
         parts.inputs[parts.input_count++] =

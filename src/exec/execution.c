@@ -289,7 +289,8 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
     node_run r;
     const profile_kind before = profile_enter(node_profile(n));
     for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
-        if (!matrix_exists(e->values[n->inputs[i]])) {
+        const bool is_ids = n->inputs[i] == e->graph->input && e->input.ids != NULL;
+        if (!is_ids && !matrix_exists(e->values[n->inputs[i]])) {
             FAIL(GRAIL_ERROR_INTERNAL, "node %d was run without its input %d", index, i);
         }
     }

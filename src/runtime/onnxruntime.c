@@ -1,5 +1,7 @@
 #include "runtime/onnxruntime.h"
 
+#include "runtime/region_model.h"
+
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/parallel.h"
@@ -230,12 +232,12 @@ static grail_status hold_input(const ort_tensor *t, ort_value **out)
         const void *read;
         void *written;
     } values = {.read = t->values};
-    size_t bytes = sizeof(float);
+    size_t bytes = region_element_bytes(t->element);
     for (int d = 0; d < t->rank; d++) {
         bytes *= (size_t)t->shape[d];
     }
     return check(ort.CreateTensorWithDataAsOrtValue(host_memory, values.written, bytes, t->shape,
-                                                    (size_t)t->rank, ONNX_FLOAT, out));
+                                                    (size_t)t->rank, t->element, out));
 }
 
 /* Shape and values of what an output holds. */

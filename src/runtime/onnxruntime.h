@@ -11,7 +11,7 @@ typedef struct ort_tensor {
     int element;      /* numbered as in a file; 0: no tensor */
     int rank;         /* -1: of no tensor, or more than ONNX_MAX_RANK */
     int64_t shape[ONNX_MAX_RANK];
-    const float *values; /* of ONNX_FLOAT; NULL of other types */
+    const float *values; /* of ONNX_FLOAT; NULL of other types that are made */
     struct ort_value *held;
 } ort_tensor;
 
@@ -31,7 +31,8 @@ grail_status ort_load(void) GRAIL_MUST_CHECK;
 grail_status ort_session_open(const void *model, size_t size, ort_session **out) GRAIL_MUST_CHECK;
 void ort_session_close(ort_session *s); /* NULL is allowed */
 
-/** Computes outputs[output_count], whose names are given, of inputs[input_count] of ONNX_FLOAT.
+/** Computes outputs[output_count], whose names are given, of inputs[input_count], which are of
+ * ONNX_FLOAT, integers or truths, whatever `values` is a pointer to.
  * ort_tensors_fini of the outputs, even after a failure. */
 grail_status ort_session_run(ort_session *s, int input_count, const ort_tensor inputs[],
                              int output_count, ort_tensor outputs[]) GRAIL_MUST_CHECK;

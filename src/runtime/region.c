@@ -94,6 +94,13 @@ bool region_asks_size(const region *r)
     return r->parts.asks_size;
 }
 
+const char *region_ids_name(const region *r, int input, int *element)
+{
+    const onnx_value *v = &r->parts.file->values[r->parts.inputs[input].value];
+    *element = v->element;
+    return r->parts.inputs[input].rank == REGION_IDS ? v->name : NULL;
+}
+
 /* -- sessions ---------------------------------------------------------------------------------- */
 
 static grail_status open_session(const region_parts *p, int64_t output_count,
@@ -180,6 +187,12 @@ static ort_tensor tensor_of(const onnx_file *file, const region_value *v, int64_
                     .element = ONNX_FLOAT,
                     .rank = v->rank,
                     .shape = {samples}};
+    if (v->rank == REGION_IDS) {
+        t.element = file->values[v->value].element;
+        t.rank = 2;
+        t.shape[1] = at.height * at.width;
+        return t;
+    }
     t.shape[v->channels] = v->width;
     if (v->rank == REGION_TOKENS) {
         t.shape[first] = at.height * at.width;
@@ -221,7 +234,7 @@ static bool is_turned(const region_value *v)
 
 /* Values as the library wants them. */
 static grail_status hold_inputs(const region *r, int64_t samples, const region_positions at[],
-                                const float *const inputs[], ort_tensor tensors[], float *owned[])
+                                const void *const inputs[], ort_tensor tensors[], float *owned[])
 {
     for (int i = 0; i < r->parts.input_count; i++) {
         const region_value *v = &r->parts.inputs[i];
@@ -242,7 +255,7 @@ static grail_status hold_inputs(const region *r, int64_t samples, const region_p
 
 /* The output of so many samples; *made is the library's: ort_tensors_fini. */
 static grail_status compute(region *r, int64_t samples, const region_positions at[],
-                            const float *const inputs[], ort_tensor *made)
+                            const void *const inputs[], ort_tensor *made)
 {
     grail_status status = GRAIL_OK;
     ort_tensor tensors[REGION_MOST_INPUTS + 1];
@@ -258,7 +271,7 @@ out:
 }
 
 static grail_status run_samples(region *r, int64_t samples, const region_positions at[],
-                                const float *const inputs[], region_positions made, float *out)
+                                const void *const inputs[], region_positions made, float *out)
 {
     grail_status status = GRAIL_OK;
     const region_value *v = &r->parts.output;
@@ -280,14 +293,17 @@ out:
 }
 
 grail_status region_run(region *r, int64_t samples, const region_positions in[],
-                        const float *const inputs[], region_positions made, float *out)
+                        const void *const inputs[], region_positions made, float *out)
 {
     CHECK(region_start(r));
     const int64_t step = r->parts.takes_one_sample ? 1 : samples;
     for (int64_t s = 0; s < samples; s += step) {
-        const float *at[REGION_MOST_INPUTS + 1] = {NULL};
+        const void *at[REGION_MOST_INPUTS + 1] = {NULL};
         for (int i = 0; i < r->parts.input_count && inputs[i] != NULL; i++) {
-            at[i] = inputs[i] + s * in[i].height * in[i].width * r->parts.inputs[i].width;
+            const ort_tensor one = tensor_of(r->parts.file, &r->parts.inputs[i], 1, in[i]);
+            at[i] = (const unsigned char *)inputs[i] +
+                    (size_t)(s * in[i].height * in[i].width * r->parts.inputs[i].width) *
+                        region_element_bytes(one.element);
         }
         CHECK(
             in_region(r, run_samples(r, step, in, at, made,
@@ -354,7 +370,7 @@ static grail_status try_out(region *r, const region_positions in[])
 {
     grail_status status = GRAIL_OK;
     float *zeros = NULL;
-    const float *inputs[REGION_MOST_INPUTS + 1];
+    const void *inputs[REGION_MOST_INPUTS + 1];
     ort_tensor made = {0};
     size_t largest = 1;
     for (int i = 0; i < r->parts.input_count; i++) {
@@ -362,7 +378,7 @@ static grail_status try_out(region *r, const region_positions in[])
         CHECK(elements_of(&r->parts.inputs[i], in[i], 1, &size));
         largest = size > largest ? size : largest;
     }
-    TRY(memory_new(&zeros, largest, sizeof zeros[0]));
+    TRY(memory_new(&zeros, 2 * largest, sizeof zeros[0])); /* integers may be twice as wide */
     for (int i = 0; i < r->parts.input_count; i++) {
         inputs[i] = zeros;
         r->in[i] = in[i];
@@ -417,7 +433,7 @@ static grail_status probe(ort_session *session, const region_parts *network, int
         TRY(elements_of(&network->inputs[i], images[i], (size_t)samples, &size));
         largest = size > largest ? size : largest;
     }
-    TRY(memory_new(&zeros, largest, sizeof zeros[0]));
+    TRY(memory_new(&zeros, 2 * largest, sizeof zeros[0])); /* integers may be twice as wide */
     for (int i = 0; i < network->input_count; i++) {
         inputs[i] = tensor_of(network->file, &network->inputs[i], samples, images[i]);
         inputs[i].values = zeros;

@@ -44,6 +44,8 @@ int64_t region_node_count(const region *r);
 int64_t region_width(const region *r);
 int64_t region_input_width(const region *r, int input);
 bool region_asks_size(const region *r);
+/** The name of an input that is integers of the network, and their type; NULL: it is none. */
+const char *region_ids_name(const region *r, int input, int *element);
 
 /** GRAIL_ERROR_UNSUPPORTED where ONNX Runtime is missing or refuses the region: what a run asks
  * before it begins. */
@@ -55,10 +57,11 @@ grail_status region_measure(region *r, const region_positions in[],
                             region_positions *out) GRAIL_MUST_CHECK;
 
 /** out[samples x positions, width] <- what it makes of inputs in the same form, NULL of which the
- * size alone is read. Other shapes than
+ * size alone is read, but for integers of the network, which have the type that the file declares.
+ * Other shapes than
  * `made`, which region_measure gave, are GRAIL_ERROR_SHAPE. */
 grail_status region_run(region *r, int64_t samples, const region_positions in[],
-                        const float *const inputs[], region_positions made,
+                        const void *const inputs[], region_positions made,
                         float *out) GRAIL_MUST_CHECK;
 
 /** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its

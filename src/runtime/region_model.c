@@ -87,17 +87,25 @@ static grail_status check_message(message_kind in, byte_range rest, int depth)
 /* -- the model --------------------------------------------------------------------------------- */
 
 /* Only the channels have a size: others, and of which name each is, the nodes may not rely on. */
+size_t region_element_bytes(int element)
+{
+    return element == ONNX_INT64 ? 8 : element == ONNX_INT32 || element == ONNX_FLOAT ? 4 : 1;
+}
+
 static grail_status put_input(const onnx_file *file, const region_value *input, buffer *out)
 {
     const size_t value = out->size;
     CHECK(protobuf_put_string(out, VALUE_NAME, file->values[input->value].name));
     const size_t type = out->size; /* a message that is a tensor */
-    CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT, ONNX_FLOAT));
+    const bool are_ids = input->rank == REGION_IDS;
+    CHECK(
+        protobuf_put_integer(out, TENSOR_TYPE_ELEMENT,
+                             are_ids ? (uint64_t)file->values[input->value].element : ONNX_FLOAT));
     const size_t sizes = out->size;
-    for (int d = 0; d < input->rank; d++) {
+    for (int d = 0; d < (are_ids ? 2 : input->rank); d++) {
         const size_t size = out->size;
-        CHECK(d == input->channels ? protobuf_put_integer(out, SIZE_VALUE, input->width)
-                                   : GRAIL_OK);
+        CHECK(d == input->channels && !are_ids ? protobuf_put_integer(out, SIZE_VALUE, input->width)
+                                               : GRAIL_OK);
         CHECK(protobuf_end_message(out, SHAPE_SIZE, size, 0));
     }
     CHECK(protobuf_end_message(out, TENSOR_TYPE_SHAPE, sizes, 0));

@@ -7,12 +7,16 @@
 /** A value that such a model reads. */
 typedef struct region_value {
     int64_t value; /* of the file */
-    int rank;      /* 2: [samples, channels]; 3 with one dimension of positions, 4 with two */
+    int rank;      /* 2: [samples, channels]; 3 with one dimension of positions, 4 with two;
+                      REGION_IDS: [samples, positions] of the type that the file declares */
     int64_t width; /* channels */
     int channels;  /* which dimension they are: 1, or the last one, behind the positions */
 } region_value;
 
-enum { REGION_FLAT = 2, REGION_TOKENS, REGION_IMAGE };
+enum { REGION_IDS = 1, REGION_FLAT, REGION_TOKENS, REGION_IMAGE };
+
+/** Bytes of an element of a type that such integers, or a mask, may have. */
+size_t region_element_bytes(int element);
 
 /** Appends the model to *out: nodes of the file, in its order, and the constants that they read.
  * Values that lie in another file, and operators that draw random numbers, are

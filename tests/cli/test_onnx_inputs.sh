@@ -89,7 +89,7 @@ agree() { # NETWORK ARRAYS
         "$python" "$source_dir/tests/cli/compare_onnx_inputs.py" "$grail" "$file" "$2" || fail "$1: other outputs"
     done
 }
-for name in bert distilbert roberta siamese detector; do
+for name in bert distilbert roberta mpnet siamese detector; do
     case $name in
     bert) arrays=$of_bert ;;
     siamese) arrays=$of_siamese ;;
@@ -124,4 +124,4 @@ says "documents" stdout
 agree bert "$of_bert"
 narrow siamese "$of_siamese" --heal block,model --heal-steps 4 --eval "$of_siamese" --images 8
 agree siamese "$of_siamese"
-runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --sparsity 0.3 --threads 1 --quiet
+runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --target-ratio 0.8 --threads 1 --quiet

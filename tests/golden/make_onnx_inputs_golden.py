@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Small networks of several inputs as torch exports them, and their outputs from ONNX Runtime: writes NAME.onnx and
 NAME.safetensors into inputs beside this script. Encoders of transformers read ids, masks with padding and types (BERT
-traced at operator set 14, DistilBERT by the newer exporter, RoBERTa, whose positions are counted from its ids); siamese
+traced at operator set 14, DistilBERT by the newer exporter, RoBERTa, whose positions are counted from its ids; MPNet, whose scores depend on distances, which no row of grail
+reads); siamese
 and detector read images of two sizes, and an image with sizes beside it.
 
 Needs torch, transformers, onnx, onnxscript and onnxruntime.
@@ -117,6 +118,10 @@ def main():
           dynamo=True, free=(0, 1))
     roberta = transformers.RobertaConfig(**SIZES, type_vocab_size=1, pad_token_id=1)
     write("roberta", Encoder(transformers.RobertaModel(roberta, add_pooling_layer=False)), both, ["states"], free=(0, 1))
+
+    distances = transformers.MPNetConfig(**{**SIZES, "num_hidden_layers": 1}, pad_token_id=1, attn_implementation="eager")
+    mpnet = transformers.MPNetModel(distances, add_pooling_layer=False)
+    write("mpnet", Encoder(mpnet), both, ["states"], free=(0, 1))
 
     def normal(*shape):
         return random.normal(size=shape).astype(numpy.float32)

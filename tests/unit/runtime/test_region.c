@@ -74,7 +74,7 @@ static void check_run(region *r)
 {
     float x[ROWS * CHANNELS];
     float y[ROWS * CHANNELS];
-    const float *inputs[] = {x};
+    const void *inputs[] = {x};
     support_fill_normal(x, ROWS * CHANNELS, 1);
     assert_ok(region_run(r, SAMPLES, &square, inputs, square, y));
     for (int i = 0; i < ROWS * CHANNELS; i++) {
@@ -147,7 +147,7 @@ TEST_OF(lab, l, begin_lab, end_lab, what_fails_names_file_and_node)
     region *r = NULL;
     float x[ROWS * CHANNELS] = {0};
     float y[ROWS * CHANNELS];
-    const float *inputs[] = {x};
+    const void *inputs[] = {x};
     region_positions out = {0};
     assert_ok(region_create(&l->parts, &r));
     assert_ok(region_start(r));
@@ -244,7 +244,7 @@ static grail_status run_all(void *context)
     region *r = NULL;
     float x[ROWS * CHANNELS] = {0};
     float y[ROWS * CHANNELS];
-    const float *inputs[] = {x};
+    const void *inputs[] = {x};
     region_positions out;
     TRY(region_create(&l->parts, &r));
     TRY(region_measure(r, &square, &out));
