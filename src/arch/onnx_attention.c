@@ -57,6 +57,23 @@ static grail_status misfit_of_products(void)
                        "positions, features]; grail has no row for that");
 }
 
+/* Queries attend to keys and values at their own positions, all of which are in one letter. */
+static grail_status check_positions(onnx_reading *r, int left, int right)
+{
+    const onnx_known a = {.value = left};
+    const onnx_known b = {.value = right};
+    extent of[2];
+    CHECK(onnx_positions_of(r, &a, &of[0]));
+    CHECK(onnx_positions_of(r, &b, &of[1]));
+    return of[0].height * of[0].width == of[1].height * of[1].width
+               ? GRAIL_OK
+               : onnx_misfit(
+                     "is attention to %lld other positions than the %lld of the queries, for "
+                     "which grail has no row",
+                     (long long)(of[1].height * of[1].width),
+                     (long long)(of[0].height * of[0].width));
+}
+
 static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, const sides *left,
                                 const sides *right)
 {
@@ -67,6 +84,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
     }
     CHECK(onnx_settle(r, x));
     CHECK(onnx_settle(r, y));
+    CHECK(check_positions(r, x->value, y->value));
     onnx_known scores = *x;
     char text[ONNX_LAYOUT_SIZE];
     onnx_letters(x, text);
@@ -85,6 +103,8 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
                                   int64_t head_dim, double scale)
 {
     CHECK(onnx_settle(r, v));
+    CHECK(check_positions(r, query, key));
+    CHECK(check_positions(r, query, v->value));
     node n = node_of(NODE_ATTENTION, GRAPH_NONE, query, key);
     n.inputs[2] = v->value;
     n.input_count = 3;

@@ -247,17 +247,29 @@ out:
 
 /* -- channels that stay ------------------------------------------------------------------------ */
 
-/* origin[values] <- the first value that has the channels of each, by nodes that keep them. */
+static int find_origin(const int *origin, int value)
+{
+    while (origin[value] != value) {
+        value = origin[value];
+    }
+    return value;
+}
+
+/* origin[values] <- another value with the same channels, by nodes that keep or join them; of those
+ * that have the same ones one is its own. */
 static void find_origins(const graph *g, int *origin)
 {
     for (int v = 0; v < g->value_count; v++) {
         origin[v] = v;
     }
-    for (int i = 0; i < g->node_count; i++) { /* which are behind what they read */
+    for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         const axis_rule rule = operator_of(n)->axis;
-        if (rule == AXIS_CARRIES || rule == AXIS_JOINS || rule == AXIS_SUMS) {
-            origin[n->output] = origin[n->inputs[0]];
+        const int count = rule == AXIS_CARRIES                      ? 1
+                          : rule == AXIS_JOINS || rule == AXIS_SUMS ? n->input_count
+                                                                    : 0;
+        for (int k = 0; k < count; k++) {
+            origin[find_origin(origin, n->output)] = find_origin(origin, n->inputs[k]);
         }
     }
 }
@@ -283,7 +295,8 @@ static bool is_alike(const onnx_reading *r, const onnx_count *c, const int *orig
     const int by = c->by.linear == 0 ? c->by.value : r->linears[c->by.linear].value;
     return c->of.outer == c->by.outer &&
            ((c->of.linear != 0 && c->of.linear == c->by.linear) ||
-            (counted != GRAPH_NONE && by != GRAPH_NONE && origin[counted] == origin[by]));
+            (counted != GRAPH_NONE && by != GRAPH_NONE &&
+             find_origin(origin, counted) == find_origin(origin, by)));
 }
 
 grail_status onnx_pin_computed(onnx_reading *r)

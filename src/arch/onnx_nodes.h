@@ -120,6 +120,8 @@ typedef struct onnx_pattern {
     int64_t last, input;           /* node and value of the file */
     int64_t weight_node;           /* that reads the weight; the last one reads the bias */
     int64_t weight, bias, epsilon; /* values of the file, -1 without; epsilon -1: GELU */
+    int64_t axis;                  /* of a norm */
+    bool is_rms;                   /* without the mean */
 } onnx_pattern;
 
 typedef struct onnx_barriers onnx_barriers;

@@ -125,8 +125,8 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
 
 /* -- LayerNorm: (x - mean) / sqrt(mean of squares + epsilon) * weight + bias ------------------- */
 
-/* The mean over the last dimension, which is kept. */
-static int64_t mean_of(const search *s, int64_t value)
+/* The mean over one dimension, *over, which is kept: the last one, as it is to be found out. */
+static int64_t mean_of(const search *s, int64_t value, int64_t *over)
 {
     const int64_t at = maker(s, value, "ReduceMean");
     int64_t axis = 0;
@@ -142,7 +142,8 @@ static int64_t mean_of(const search *s, int64_t value)
     } else if (tensor >= 0 && s->r->file->tensors[tensor].view.bytes == sizeof axis) {
         axis = onnx_tensor_integers(&s->r->file->tensors[tensor], &axis) == GRAIL_OK ? axis : 0;
     }
-    return axis == -1 && (keeps == NULL || keeps->integer == 1) ? at : -1;
+    *over = axis;
+    return axis != 0 && (keeps == NULL || keeps->integer == 1) ? at : -1;
 }
 
 static bool is_constant(const search *s, int64_t value)
@@ -168,15 +169,16 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
 {
     const int64_t sum = maker(s, input_of(s, root, 0), "Add");
     const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
-    const int64_t variance = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at));
+    int64_t axes[2] = {0};
+    const int64_t variance = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axes[0]);
     const int64_t power = maker(s, input_of(s, variance, 0), "Pow");
     const int64_t product = maker(s, input_of(s, variance, 0), "Mul");
     const int64_t squares = power >= 0 ? power : product;
     const int64_t centred = input_of(s, squares, 0);
     const int64_t difference = maker(s, centred, "Sub");
-    const int64_t mean = difference < 0 ? -1 : mean_of(s, input_of(s, difference, 1));
+    const int64_t mean = difference < 0 ? -1 : mean_of(s, input_of(s, difference, 1), &axes[1]);
     int64_t last = sole_reader(s, root, "Div");
-    if (mean < 0 || last < 0 || !is_constant(s, input_of(s, sum, at)) ||
+    if (mean < 0 || last < 0 || axes[0] != axes[1] || !is_constant(s, input_of(s, sum, at)) ||
         input_of(s, mean, 0) != input_of(s, difference, 0) || input_of(s, last, 0) != centred ||
         !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0)
                      : input_of(s, product, 1) == centred)) {
@@ -188,7 +190,8 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
     swallow(s, variance);
     swallow(s, sum);
     swallow(s, root);
-    *p = (onnx_pattern){.input = input_of(s, difference, 0), .epsilon = input_of(s, sum, at)};
+    *p = (onnx_pattern){
+        .input = input_of(s, difference, 0), .epsilon = input_of(s, sum, at), .axis = axes[0]};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
     p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
@@ -196,7 +199,53 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
     return true;
 }
 
+/* -- RMS norm: x / sqrt(mean of squares + epsilon) * weight ------------------------------------ */
+
+static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
+{
+    const int64_t sum = maker(s, input_of(s, root, 0), "Add");
+    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
+    int64_t axis = 0;
+    const int64_t mean = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axis);
+    const int64_t power = maker(s, input_of(s, mean, 0), "Pow");
+    const int64_t product = maker(s, input_of(s, mean, 0), "Mul");
+    const int64_t squares = power >= 0 ? power : product;
+    const int64_t x = input_of(s, squares, 0);
+    const int64_t inverse = sole_reader(s, root, "Reciprocal");
+    const int64_t scaled = inverse >= 0 ? sole_reader(s, inverse, "Mul") : -1;
+    const int64_t divided = sole_reader(s, root, "Div");
+    int64_t last = scaled >= 0 ? scaled : divided;
+    if (mean < 0 || x < 0 || last < 0 || !is_constant(s, input_of(s, sum, at)) ||
+        (divided >= 0 ? input_of(s, divided, 0)
+                      : other_input(s, scaled, node_at(s, inverse)->outputs[0])) != x ||
+        !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0) : input_of(s, product, 1) == x)) {
+        return false;
+    }
+    swallow(s, squares);
+    swallow(s, mean);
+    swallow(s, sum);
+    swallow(s, root);
+    if (inverse >= 0) {
+        swallow(s, inverse);
+    }
+    *p = (onnx_pattern){
+        .input = x, .epsilon = input_of(s, sum, at), .bias = -1, .axis = axis, .is_rms = true};
+    p->weight = take_constant(s, &last, "Mul");
+    p->weight_node = last;
+    p->last = last;
+    return p->weight >= 0; /* without one no channel could go */
+}
+
 /* -- the list ---------------------------------------------------------------------------------- */
+
+static bool find_norm(search *s, int64_t root, onnx_pattern *p)
+{
+    if (find_layer_norm(s, root, p)) {
+        return true;
+    }
+    s->count = 0;
+    return find_rms_norm(s, root, p);
+}
 
 static grail_status find_in(search *s)
 {
@@ -212,7 +261,7 @@ static grail_status find_in(search *s)
         onnx_pattern p = {0};
         s->count = 0;
         const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
-                           (check(s, i, "Sqrt") >= 0 && find_layer_norm(s, i, &p));
+                           (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p));
         if (found && !onnx_is_opaque(s->r, p.last)) {
             onnx_reading *r = s->r;
             CHECK(memory_reserve(&r->patterns, (size_t)r->pattern_count + 1, sizeof p));
@@ -322,6 +371,9 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
         n.activation = ACTIVATION_GELU;
         return onnx_give_node(r, &n, *x);
     }
+    if (onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
+        return onnx_misfit("is a norm over other dimensions than the last one");
+    }
     float epsilon = 0.0F;
     const onnx_tensor *t = &r->file->tensors[r->file->values[p->epsilon].tensor];
     int64_t elements = 0;
@@ -329,5 +381,5 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
         return onnx_misfit("its epsilon is no number");
     }
     CHECK(onnx_tensor_f32(t, &epsilon));
-    return add_norm(r, NODE_LAYER_NORM, x, (double)epsilon, w);
+    return add_norm(r, p->is_rms ? NODE_RMS_NORM : NODE_LAYER_NORM, x, (double)epsilon, w);
 }

@@ -38,6 +38,7 @@ static const struct {
     {"Pow", AS_MADE},
     {"RMSNormalization", IN_LAST},
     {"Relu", AS_MADE},
+    {"Reshape", AS_MADE},
     {"Resize", IN_SECOND},
     {"Sigmoid", AS_MADE},
     {"Slice", AS_MADE},

@@ -415,8 +415,9 @@ static grail_status make_whole(onnx_reading *r, onnx_known *x)
     bool is_parted = false;
     for (int i = 1; i < r->linear_count; i++) {
         const onnx_linear *l = &r->linears[i];
-        if (x->linear != 0 && l->parent == x->linear && !r->barriers->is_opaque[l->node]) {
-            is_parted = true;
+        const bool parts = x->linear != 0 && l->parent == x->linear;
+        is_parted = is_parted || parts;
+        if (parts && !r->barriers->is_opaque[l->node]) {
             CHECK(make_opaque(r, l->node, "parts what nodes that no row reads read as a whole"));
         }
     }

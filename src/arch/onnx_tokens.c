@@ -335,11 +335,12 @@ grail_status onnx_read_slice(onnx_reading *r)
                : take_later(r, list[2][0], list[0][0], list[1][0]);
 }
 
-/* Channels in runs of any length, which are stated. */
-static grail_status part_channels(onnx_reading *r, const onnx_known *x, int count,
+/* Channels in runs of any length, which are stated, or else equal, and must stay so. */
+static grail_status part_channels(onnx_reading *r, const onnx_known *x, bool is_stated, int count,
                                   const int64_t sizes[])
 {
     int64_t first = 0;
+    onnx_number as_first = onnx_whole(sizes[0]);
     for (int i = 0; i < count; i++) {
         onnx_known y = *x;
         if (sizes[i] < 1 || sizes[i] > x->width - first) {
@@ -349,7 +350,10 @@ static grail_status part_channels(onnx_reading *r, const onnx_known *x, int coun
         y.value = GRAPH_NONE;
         CHECK(onnx_part_linear(r, x->linear, first, sizes[i], &y.linear));
         CHECK(onnx_give(r, i, y));
-        CHECK(onnx_note_channels(r, "split", 1, i, onnx_channels_of(&y)));
+        const onnx_channels of = onnx_channels_of(&y);
+        as_first.of = i == 0 ? of : as_first.of;
+        CHECK(is_stated ? onnx_note_channels(r, "split", 1, i, of)
+                        : onnx_note_number(r, &as_first, &of));
         first += sizes[i];
     }
     return first == x->width ? GRAIL_OK : onnx_misfit("leaves channels out");
@@ -373,8 +377,12 @@ grail_status onnx_part_all(onnx_reading *r)
     if (k < 0 || x->form != ONNX_VALUE || x->factor != 0.0 || (count != 0 && count != outputs)) {
         return onnx_misfit("parts what grail has no row for");
     }
-    if (strcmp(part, "C") == 0 && count == outputs) {
-        return part_channels(r, &whole, count, sizes);
+    const bool is_stated = count == outputs;
+    for (int i = 0; i < outputs && outputs <= ONNX_MOST_AXES && !is_stated; i++) {
+        sizes[i] = whole.width / outputs;
+    }
+    if (strcmp(part, "C") == 0 && outputs <= ONNX_MOST_AXES) {
+        return part_channels(r, &whole, is_stated, outputs, sizes);
     }
     if (strcmp(part, piece == 0 ? "P" : "H") != 0 || outputs != whole.pieces[piece]) {
         return onnx_misfit("parts dimension %d of [%s] into %d, for which grail has no row", k,
@@ -403,7 +411,7 @@ grail_status onnx_mean_over(onnx_reading *r, int count, const int64_t axes[])
         onnx_dimension_text(text, k, part);
         const bool is_position =
             strcmp(part, "T") == 0 || strcmp(part, "Y") == 0 || strcmp(part, "X") == 0;
-        if (goes != is_position || strlen(part) > 1) {
+        if (strlen(part) > 1 || (part[0] != '\0' && goes != is_position)) {
             return onnx_misfit("is a mean over other dimensions than the positions, for which "
                                "grail has no row");
         }

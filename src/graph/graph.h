@@ -1,7 +1,7 @@
 /* The graph: nodes in topological order over values, built per architecture.
  *
  * A value is a matrix [rows, width], rows = samples x positions (sequence positions, or height x
- * width of an image, channel last), or as many of them as a router chose; a node reads up to three
+ * width of an image, channel last), or as many of them as a router chose; a node reads up to eight
  * values and makes one. Widths are not stored; they follow from the shapes of the parameters, so a
  * narrowed model is the same graph with other shapes. */
 #ifndef GRAIL_GRAPH_GRAPH_H

@@ -141,7 +141,7 @@ OPERATOR(UNPACK, unpack, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_UNPACKED
 /* the first channels of `runs` runs, then the second ones, ... */
 OPERATOR(SHUFFLE, shuffle, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_ENDS, .check = runs_fit)
 
-/* up to three values -> what other programs than grail compute of them, `region`: nothing is known
+/* up to eight values -> what other programs than grail compute of them, `region`: nothing is known
  * of it but the width of what it makes */
 OPERATOR(OPAQUE, opaque, .inputs = 1, .most_inputs = 8, .axis = AXIS_ENDS, .width = WIDTH_REGION,
          .check = region_fits, .extent = region_positions_of, .may_overflow = true)

@@ -113,7 +113,8 @@ for i in range(2):
 add("Gemm", [add("ReduceMean", [x], "means", axes=[1, 2], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("last", (3, 32, 32), {"y": (5,)})
 
-# One matrix makes three values, of which a region reads the whole; halves of another gate each other.
+# One matrix makes three values, of which a region reads the whole; halves of others gate each other, stated by slices or
+# by an even Split behind an RMS norm spelled out.
 x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", numpy.array([0, 16, -1]))], "flat")
 x = add("Transpose", [x], "tokens", perm=[0, 2, 1])
 qkv = linear(x, "qkv", 16, 48)
@@ -126,6 +127,12 @@ halves = [add("Slice", [both, *(constant(f"{n}{i}", numpy.array([v])) for n, v i
           for i, (b, e) in enumerate(((0, 24), (24, 2**63 - 1)))]
 gated = add("Mul", [halves[0], add("Sigmoid", [halves[1]], "gate")], "gated")
 x = add("Sub", [x, linear(gated, "down", 24, 16)], "x2")
+mean = add("ReduceMean", [add("Mul", [x, x], "squares")], "mean", axes=[2])
+root = add("Sqrt", [add("Add", [mean, constant("epsilon", numpy.float32(1e-5))], "summed")], "root")
+n = add("Mul", [add("Mul", [x, add("Reciprocal", [root], "inverse")], "scaled"), weight("n.w", 16)], "n")
+halves = add("Split", [linear(n, "pair", 16, 40)], "pair_", outputs=2, axis=2)
+gated = add("Mul", [add("Mul", [halves[0], add("Sigmoid", [halves[0]], "gate2")], "silu"), halves[1]], "gated2")
+x = add("Add", [x, linear(gated, "down2", 20, 16)], "x3")
 add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("parted", (3, 32, 32), {"y": (5,)})
 
@@ -167,7 +174,7 @@ narrow signals conv 1232
 narrow encoder conv,ffn,heads 2296
 narrow detector conv 4960
 narrow last ffn 1949
-narrow parted ffn 2309
+narrow parted ffn 2841
 narrow computed conv,ffn 2993
 
 check "arrays of other channels than the network reads"
