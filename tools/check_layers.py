@@ -52,7 +52,7 @@ WRAPPED = {
 }
 
 FAMILY = re.compile(
-    r"(?<![A-Za-z0-9])(llama|qwen|mistral|resnet|clip|gpt2|opt|vit)\d*(?![A-Za-z0-9])", re.IGNORECASE
+    r"(?<![A-Za-z0-9])(?<!dnnl_eltwise_)(llama|qwen|mistral|resnet|clip|gpt2|opt|vit)\d*(?![A-Za-z0-9])", re.IGNORECASE
 )
 # Published preprocessing pipelines are known by the family that they were made for.
 PRESETS = {"clip", "vit"}

@@ -19,7 +19,6 @@ typedef struct factor {
 
 typedef struct dimensions {
     int rank, count;
-    int64_t height; /* of the positions */
     factor items[MOST_FACTORS];
 } dimensions;
 
@@ -209,7 +208,7 @@ static grail_status lay_out(onnx_reading *r, const onnx_known *x, dimensions *ou
     extent positions;
     onnx_letters(x, text);
     CHECK(onnx_positions_of(r, x, &positions));
-    *out = (dimensions){.rank = 1, .height = positions.height};
+    *out = (dimensions){.rank = 1};
     for (const char *at = text; *at != '\0'; at++) {
         if (*at == ',') {
             out->rank++;
@@ -443,7 +442,7 @@ static grail_status settle_target(const onnx_reading *r, const dimensions *d, on
 static bool cut_factor(dimensions *d, int i, int64_t size)
 {
     factor *f = &d->items[i];
-    const bool is_split = (f->letter == 'T' && size == d->height) || is_channel(f->letter);
+    const bool is_split = f->letter == 'T' || is_channel(f->letter);
     if (!is_split || d->count == MOST_FACTORS || f->size % size != 0) {
         return false;
     }
