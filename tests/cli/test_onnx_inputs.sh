@@ -24,8 +24,6 @@ calibrate() {
 }
 refuses 1 "the input 'attention_mask' is not given: integers [samples, positions], a mask: 1 where positions count" \
     calibrate "$bert" input_ids=ids.npy,token_type_ids=types.npy
-refuses 1 "the input 'im_shape' is not given: floating-point values [samples, 2]; add im_shape=FILE" \
-    calibrate "$inputs/detector.onnx" image=image.npy,scale_factor=scale.npy
 refuses 1 "names the input 'input_ids' twice" calibrate "$bert" input_ids=ids.npy,input_ids=ids.npy
 refuses 1 "'words=ids.npy' is no input of the network" calibrate "$bert" words=ids.npy
 
@@ -65,6 +63,8 @@ of_siamese=template=template.npy,search=search.npy
 of_detector=scale_factor=scale.npy,image=image.npy,im_shape=shape.npy
 
 check "arrays that do not fit are refused, with their place"
+refuses 1 "the input 'im_shape' is not given: floating-point values [samples, 2]; add im_shape=FILE" \
+    calibrate "$inputs/detector.onnx" image=image.npy,scale_factor=scale.npy
 refuses 1 "sample 3 has 41 at position 0 of 'input_ids', expected 0 to 40" calibrate "$bert" "${of_bert/ids.npy/unknown.npy}"
 refuses 1 "negative.npy" calibrate "$bert" "${of_bert/ids.npy/negative.npy}"
 refuses 1 "sample 3 has 2 at position 0 of the mask 'attention_mask', expected 0 or 1" calibrate "$bert" "${of_bert/mask.npy/twos.npy}"

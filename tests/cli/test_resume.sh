@@ -108,6 +108,7 @@ done
 killed_when has_said '^block 1/4 .*written'
 assert_same_bytes
 command=("${one[@]}")
+uninterrupted
 
 check "a second run into the same output is refused while the first goes on"
 rm -rf out out.partial

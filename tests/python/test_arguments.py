@@ -20,8 +20,8 @@ def cut(calib: object, **given: Any) -> grail.Report:
 def test_the_options_of_the_program(program: Callable[..., str]) -> None:
     """Each is a keyword of the function, but for those of the terminal and of ranks. PyTorch is
     that of Python."""
-    left_out = {"help", "help_all", "quiet", "json", "ranks", "comm", "tolerance", "output", "torch"}
-    left_out |= {"data", "tasks", "task_data", "limit", "per_document"}
+    left_out = {"help", "help_all", "quiet", "json", "ranks", "comm", "tolerance", "output"}
+    left_out |= {"torch", "data", "tasks", "task_data", "limit", "per_document"}
     needed: dict[str, dict[str, Any]] = {
         "compress": {"sparsity": 0.5},
         "heal": {"calib": TEXT, "teacher": DEMO},

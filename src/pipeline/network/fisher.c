@@ -288,6 +288,9 @@ grail_status fisher_measure(calibration_network *network)
     const compression_request *request = network->request;
     const double begun = clock_seconds();
     fisher_task t = {0};
+    if (!cuts_take_metric(network->cut)) { /* statistics of other samples stay */
+        return GRAIL_OK;
+    }
     session_count(request->session, request->samples, request->judges, request->backend);
     if (!is_lacking(network)) {
         return GRAIL_OK;

@@ -162,6 +162,15 @@ const site *cut_site(const cutting *cut, int index)
     return &cut->sites->sites[index];
 }
 
+bool cuts_take_metric(const cutting *cut)
+{
+    bool any = false;
+    for (int i = 0; i < cut->plan->count && !any; i++) {
+        any = site_takes_metric(cut->plan, i, cut_site(cut, i));
+    }
+    return any;
+}
+
 bool site_narrows_in_walk(const cutting *cut, int index)
 {
     return cut->plan->loop == LOOP_CLOSED &&

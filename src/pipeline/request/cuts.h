@@ -65,6 +65,8 @@ typedef struct cutting {
 } cutting;
 
 const site *cut_site(const cutting *cut, int index);
+/** Whether any site's decision takes a metric. */
+bool cuts_take_metric(const cutting *cut);
 
 /** Whether a site takes its narrow shapes as soon as its last consumer is set
  * (network/narrow.h). */

@@ -74,16 +74,6 @@ static bool trains_each(const cutting *cut)
     return any;
 }
 
-/* Whether a choice takes gradients of the outputs. */
-static bool takes_metric(const cutting *cut)
-{
-    bool any = false;
-    for (int i = 0; i < cut->plan->count && !any; i++) {
-        any = site_takes_metric(cut->plan, i, cut_site(cut, i));
-    }
-    return any;
-}
-
 static grail_status refuse_gradients(const cutting *cut, const heal_options *heal)
 {
     const graph *g = cut->graph;
@@ -100,7 +90,7 @@ static grail_status refuse_gradients(const cutting *cut, const heal_options *hea
         CHECK(trains_each(cut) ? refuse(g, stop, "choose by a selector without gradients")
                                : GRAIL_OK);
     }
-    if (takes_metric(cut)) {
+    if (cuts_take_metric(cut)) {
         CHECK(find_stop(g, 0, g->node_count, false, &stop));
         CHECK(refuse(g, stop, "choose by a metric without gradients"));
     }
