@@ -27,8 +27,8 @@ typedef struct grail_pixels {
  * none, or numpy's .npy files, one or a folder of them: [samples, channels, height, width],
  * [samples, channels], or one sample without the first dimension, of float32, float16, float64 or
  * uint8, which are the network's input as they are (uint8: 0 to 255); or of a network with several
- * inputs (grail_model_input) such files for each of them, "NAME=PATH,NAME=PATH". All strings are borrowed for
- * the duration of a call.
+ * inputs (grail_model_input) such files for each of them, "NAME=PATH,NAME=PATH". All strings are
+ * borrowed for the duration of a call.
  *
  * Pixels equal those of Pillow and torchvision's ImageFolder bit by bit, so an EXIF orientation is
  * not applied. The cifar presets use images of their size unchanged; the others resize the shorter

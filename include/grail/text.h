@@ -19,8 +19,8 @@ typedef struct grail_tokens {
 
 /**
  * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, a folder of
- * these, or token ids as .npy; of a network with several inputs (grail_model_input) an .npy file for
- * each of them, "NAME=FILE,NAME=FILE". All strings are borrowed for the duration of a call.
+ * these, or token ids as .npy; of a network with several inputs (grail_model_input) an .npy file
+ * for each of them, "NAME=FILE,NAME=FILE". All strings are borrowed for the duration of a call.
  */
 typedef struct grail_text_source {
     const char *path;

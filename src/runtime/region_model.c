@@ -98,9 +98,8 @@ static grail_status put_input(const onnx_file *file, const region_value *input, 
     CHECK(protobuf_put_string(out, VALUE_NAME, file->values[input->value].name));
     const size_t type = out->size; /* a message that is a tensor */
     const bool are_ids = input->rank == REGION_IDS;
-    CHECK(
-        protobuf_put_integer(out, TENSOR_TYPE_ELEMENT,
-                             are_ids ? (uint64_t)file->values[input->value].element : ONNX_FLOAT));
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT,
+                               are_ids ? file->values[input->value].element : ONNX_FLOAT));
     const size_t sizes = out->size;
     for (int d = 0; d < (are_ids ? 2 : input->rank); d++) {
         const size_t size = out->size;

@@ -190,7 +190,7 @@ plan "plan.json: site '$site' has no \"kept\"; give the number of units to keep"
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\"}]}"
 plan "plan.json: sites[0]: unknown key \"keep\"; the known keys are site, kind, selector, units, kept" \
     "{\"grail_plan\": 1, \"sites\": [{\"site\": \"$site\", \"keep\": 40}]}"
-plan "plan.json: unknown key \"repare\"; the known keys are gqa, seed, loop, select, stream_score, repair," \
+plan "plan.json: unknown key \"repare\"; the known keys are gqa, seed, loop, select, stream_score, metric, repair," \
     '{"grail_plan": 1, "repare": true, "sites": []}'
 plan "plan.json: compensation: unknown key \"lambda\"; the known keys are enabled, target, bias, conv_fit," \
     '{"grail_plan": 1, "compensation": {"lambda": 1}, "sites": []}'

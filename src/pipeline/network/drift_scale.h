@@ -1,5 +1,5 @@
-/* How a change behind the norm or scale that follows a consumer is converted to one of the consumer's output
- * (docs/numerics.md, Dense target with drift). */
+/* How a change behind the norm or scale that follows a consumer is converted to one of the
+ * consumer's output (docs/numerics.md, Dense target with drift). */
 #ifndef GRAIL_PIPELINE_NETWORK_DRIFT_SCALE_H
 #define GRAIL_PIPELINE_NETWORK_DRIFT_SCALE_H
 
@@ -16,8 +16,8 @@ typedef struct drift_scale {
     double damping; /* of such a norm: mu in mean(gains^2), below 0 until it is chosen */
 } drift_scale;
 
-/** The norm or scale behind a consumer whose output is added to a residual stream, if there is one. *out may
- * not move; drift_scale_fini frees, even after a failure. */
+/** The norm or scale behind a consumer whose output is added to a residual stream, if there is one.
+ * *out may not move; drift_scale_fini frees, even after a failure. */
 grail_status drift_scale_init(const graph *g, parameter_store *current, int consumer,
                               drift_scale *out) GRAIL_MUST_CHECK;
 void drift_scale_fini(drift_scale *s); /* works on a zeroed one */

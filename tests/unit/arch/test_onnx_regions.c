@@ -193,9 +193,7 @@ DIRECTORY_TEST(nodes_without_a_row_become_regions)
          {"node of 'b' (Mystery)", 1, 1, 1, 6}},
         /* of the images the size alone is read, which holds them nowhere; but where nothing else is
          * read they are an input */
-        {{.nodes = {{"Conv", "pixels w", "a"},
-                    {"Shape", "pixels", "s"},
-                    {"Mystery", "a s", "b"}},
+        {{.nodes = {{"Conv", "pixels w", "a"}, {"Shape", "pixels", "s"}, {"Mystery", "a s", "b"}},
           .declared = {"b"}},
          {"node of 'b' (Mystery)", 1, 1, 2, 6}},
         {{.nodes = {{"Shape", "pixels", "s"}, {"Mystery", "s", "b"}}, .declared = {"b"}},
