@@ -160,10 +160,20 @@ static onnx_bounds as_truth(const onnx_bounds *a)
     return truth(a->low > 0.0 || a->high < 0.0, is_always(a, 0.0));
 }
 
+/* Values may be integers, of which some operators leave out what is behind the point. */
+static onnx_bounds rounded(const onnx_bounds *a)
+{
+    onnx_bounds y = *a;
+    y.low = floor(a->low);
+    y.high = ceil(a->high);
+    return y;
+}
+
 static onnx_bounds over(const onnx_bounds *a, const onnx_bounds *b)
 {
     const onnx_bounds inverse = between(1.0 / b->high, 1.0 / b->low);
-    return b->low > 0.0 || b->high < 0.0 ? times(a, &inverse) : anything;
+    const onnx_bounds y = times(a, &inverse);
+    return b->low > 0.0 || b->high < 0.0 ? rounded(&y) : anything;
 }
 
 static onnx_bounds sum_of(const onnx_bounds *a, const onnx_bounds *b)
@@ -279,7 +289,7 @@ static onnx_bounds part(const onnx_reading *r, const onnx_bounds *a)
 static onnx_bounds cast(const onnx_reading *r, const onnx_bounds *a)
 {
     enum { TO_BOOL = 9 };
-    return onnx_integer_of(r, "to", 0) == TO_BOOL ? as_truth(a) : *a;
+    return onnx_integer_of(r, "to", 0) == TO_BOOL ? as_truth(a) : rounded(a);
 }
 
 static grail_status filled(const onnx_reading *r, onnx_bounds *y)
