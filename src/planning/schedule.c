@@ -88,7 +88,6 @@ void grail_schedule_free(grail_schedule *s)
     if (s != NULL) {
         memory_free(s->path);
         json_decref(s->kept);
-
         memory_free(s);
     }
 }
@@ -391,19 +390,26 @@ grail_status grail_schedule_finish(grail_schedule *s)
 
 /* -- what things take -------------------------------------------------------------------------- */
 
+/* For a limit: *chosen <- uniform widths that meet it, which `o` takes, too. */
+static grail_status take_uniform_widths(const choosing *c, grail_plan **chosen,
+                                        grail_compress_options *o)
+{
+    if (c->subject == GRAIL_SCHEDULE_RUN) {
+        return GRAIL_OK;
+    }
+    grail_plan_options stand_in = *c->options;
+    stand_in.compress.output = (grail_output_options){.dry_run = 1};
+    CHECK(grail_plan_make(&stand_in, chosen));
+    o->amount.plan_text = grail_plan_text(*chosen);
+    return GRAIL_OK;
+}
+
 /* The run as it would be now: its own widths, or uniform ones for the limit. */
-static grail_status open_dry(choosing *c, grail_plan **chosen, grail_compression **out)
+static grail_status open_dry(const choosing *c, grail_plan **chosen, grail_compression **out)
 {
     grail_compress_options o = *c->run;
-    o.output.path = NULL;
-    o.output.resume = 0;
-    o.output.dry_run = 1;
-    if (c->subject != GRAIL_SCHEDULE_RUN) {
-        grail_plan_options stand_in = *c->options;
-        stand_in.compress = o;
-        CHECK(grail_plan_make(&stand_in, chosen));
-        o.amount.plan_text = grail_plan_text(*chosen);
-    }
+    o.output = (grail_output_options){.dry_run = 1};
+    CHECK(take_uniform_widths(c, chosen, &o));
     return grail_compression_open(&o, out);
 }
 
@@ -450,12 +456,7 @@ static grail_status measure_rates(choosing *c, grail_rates *out)
     grail_plan *chosen = NULL;
     grail_compress_options o = *c->run;
     o.output.path = NULL;
-    if (c->subject != GRAIL_SCHEDULE_RUN) {
-        grail_plan_options stand_in = *c->options;
-        stand_in.compress.output = (grail_output_options){.dry_run = 1};
-        TRY(grail_plan_make(&stand_in, &chosen));
-        o.amount.plan_text = grail_plan_text(chosen);
-    }
+    TRY(take_uniform_widths(c, &chosen, &o));
     TRY(grail_rates_measure(&o, out));
 out:
     grail_plan_free(chosen);

@@ -265,3 +265,10 @@ write_vocabulary() {
         printf '}}}'
     } >"$1"
 }
+
+# same_outputs MODEL PIXELS: ONNX Runtime, of $python, computes of these images what grail does
+same_outputs() {
+    rm -f own.safetensors
+    "$grail" logits "$1" --pixels "$2" -o own.safetensors --quiet 2>stderr || fail "$(cat stderr)"
+    "$python" "$source_dir/tests/cli/compare_onnx.py" "$1" "$2" own.safetensors || fail "outputs of $1 differ"
+}
