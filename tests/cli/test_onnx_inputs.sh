@@ -125,3 +125,23 @@ agree bert "$of_bert"
 narrow siamese "$of_siamese" --heal block,model --heal-steps 4 --eval "$of_siamese" --images 8
 agree siamese "$of_siamese"
 runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --target-ratio 0.8 --threads 1 --quiet
+
+check "a mask that integers round is not taken for ones"
+"$python" - <<'PYTHON' || fail "cannot make halved.onnx"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(3)
+reals = {"table": (20, 8), "up": (8, 12), "down": (12, 8)}
+tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in reals.items()]
+tensors += [numpy_helper.from_array(numpy.array(2), "two"), numpy_helper.from_array(numpy.array([2]), "last")]
+nodes = [helper.make_node("Gather", ["table", "input_ids"], ["x"]), helper.make_node("Div", ["attention_mask", "two"], ["half"]),
+         helper.make_node("Mul", ["half", "two"], ["whole"]), helper.make_node("Cast", ["whole"], ["real"], to=TensorProto.FLOAT),
+         helper.make_node("Unsqueeze", ["real", "last"], ["factor"]), helper.make_node("Mul", ["x", "factor"], ["gated"]),
+         helper.make_node("MatMul", ["gated", "up"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+         helper.make_node("MatMul", ["r", "down"], ["d"]), helper.make_node("Add", ["x", "d"], ["y"])]
+inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, ["N", "T"]) for n in ("input_ids", "attention_mask")]
+output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "T", 8])
+onnx.save(helper.make_model(helper.make_graph(nodes, "halved", inputs, [output], tensors), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "halved.onnx")
+PYTHON
+runs "$grail" inspect halved.onnx
+says "region of 5 nodes, 16 channels: node of 'gated' (Mul)" stdout
