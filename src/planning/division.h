@@ -35,12 +35,13 @@ typedef struct division {
 } division;
 
 /**
- * Gives the closed form two fifths of the time where healing follows it, half where widths are
- * measured before it, else what leaves a sixth for what a forecast misses; and as many samples as
- * that suffices for, but the least number where it does not. Then widths are measured if that
- * leaves three fifths of the rest to healing, or a sixth of the time without one. Healing has what
- * is left; where that is less than its least, the time is divided without it. A time that does not
- * suffice for the least is GRAIL_ERROR_ARGUMENT; *least_time is what does.
+ * Gives the closed form a quarter of the time where healing follows it, but up to half for a third
+ * of the samples; half where widths are measured before it, else what leaves a sixth for what a
+ * forecast misses; and as many samples as that suffices for, but the least number where it does
+ * not. Then widths are measured if that leaves a quarter of the rest to healing, or a sixth of the
+ * time without one. Healing has what is left; where that is less than its least, the time is
+ * divided without it. A time that does not suffice for the least is GRAIL_ERROR_ARGUMENT;
+ * *least_time is what does.
  */
 grail_status division_make(const division_costs *costs, division *out,
                            double *least_time) GRAIL_MUST_CHECK;

@@ -46,18 +46,32 @@ TEST(a_shorter_one_has_fewer_samples)
 {
     const division_costs costs = costs_for(100.0);
     const division d = divided(&costs);
-    assert_int_equal(d.samples, 30); /* 0.4 of the time, less 10 s */
-    assert_near(d.widths, 20.0, 1e-12);
-    assert_near(d.healing, 40.0, 1e-12);
+    assert_int_equal(d.samples, 40); /* half of the time, less 10 s, for a third of 128 */
+    assert_near(d.widths, 25.0, 1e-12);
+    assert_near(d.healing, 25.0, 1e-12);
+}
+
+static int64_t samples_in(double time)
+{
+    const division_costs costs = costs_for(time);
+    return divided(&costs).samples;
+}
+
+/* A third of the samples, until a quarter of the time suffices for more. */
+TEST(healing_goes_before_more_samples)
+{
+    assert_int_equal(samples_in(150.0), 42);
+    assert_int_equal(samples_in(200.0), 42);
+    assert_int_equal(samples_in(400.0), 90);
 }
 
 TEST(widths_give_way_to_healing)
 {
     division_costs costs = costs_for(100.0);
-    costs.widths.fixed = 10.0; /* 25 s where 0.4 of 60 s are left for them */
+    costs.widths.fixed = 20.0; /* 40 s where 0.75 of 50 s are left for them */
     const division d = divided(&costs);
     assert_true(d.widths == 0.0);
-    assert_near(d.healing, 60.0, 1e-12);
+    assert_near(d.healing, 50.0, 1e-12);
 }
 
 /* What would go to a healing too short to be worth it goes to samples and widths. */
