@@ -203,7 +203,7 @@ print(f("torch").submodule_search_locations[0] if f("torch") else "")' 2>/dev/nu
         leave_out torch "python3 has no package torch, and GRAIL_TORCH names none"
         return
     fi
-    GRAIL_TORCH=$where run_tests torch release -R '^(conformance/test_(backend|matrix|instances|fallbacks).*|cli/torch)$' \
+    GRAIL_TORCH=$where run_tests torch release -R '^(conformance/test_(backend|matrix|instances|fallbacks).*|unit/exec/test_parameters|unit/pipeline/test_transfers|cli/torch)$' \
         ${left_out_release:+-LE "^($left_out_release)\$"}
 }
 
