@@ -6,7 +6,7 @@ layer: a convolution of 5 x 5, or a matrix where input 0 is [N, C], so that what
 that layer's weights. bench_gradients gives the outputs and the gradients of a weighted sum of them in f32; here the same
 nodes are computed by torch in f64. Both must agree to 1e-4 of the largest value of a tensor, which for a gradient counts
 as a hundredth of the network's largest at least. Exits with 1 where one differs. Tests with operators that are not in
-OPERATORS are not tried.
+OPERATORS are not tried. Then come networks of this script, of operators whose tests grail does not read by rows.
 
 needs: onnx, onnxruntime, safetensors, torch
 usage: onnx_gradients.py GRAIL BENCH_GRADIENTS [--only TEXT] [--list]
@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx.parser
 import torch
 from onnx import helper, numpy_helper
 from onnx_nodes import TOLERANCE, Frame, cases, converted, gives_outputs, is_taken, most_parts, operator_of, run
@@ -28,6 +29,41 @@ from torch.nn import functional
 
 AGREES, DIFFERS, MISSING = "agree", "differ", "not compared"
 FIRST, MOST_CHANNELS = "frame_first", 1000
+NETWORKS = {
+    "Mul and Add by channel": """(float[2,6,5,5] x, float[6,1,1] w, float[1,6,1,1] b) => (float[2,6,5,5] y)
+        { m = Mul (x, w) y = Add (m, b) }""",
+    "Conv in groups": """(float[2,6,5,5] x, float[9,2,3,3] w, float[9] b) => (float[2,9,5,5] y)
+        { y = Conv <group = 3, pads = [1, 1, 1, 1]> (x, w, b) }""",
+    "Conv, depthwise": """(float[2,6,7,7] x, float[6,1,3,2] w, float[6] b) => (float[2,6,3,3] y)
+        { y = Conv <group = 6, pads = [1, 1, 2, 0], strides = [2, 2], dilations = [2, 1]> (x, w, b) }""",
+    "Pad": """(float[2,4,5,5] x, float[3,4,3,3] w) => (float[2,3,5,6] y)
+        { n = Constant <value = int64[8] {0, 0, 0, 1, 0, 0, 2, 2}> ()
+          p = Pad (x, n) y = Conv (p, w) }""",
+    "squeeze and excitation": """(float[2,8,5,5] x, float[3,8,1,1] v, float[3] c, float[8,3,1,1] w, float[8] b)
+        => (float[2,8,5,5] y)
+        { m = GlobalAveragePool (x) n = Conv (m, v, c) r = Relu (n) s = Conv (r, w, b) g = HardSigmoid (s)
+          y = Mul (x, g) }""",
+    "SiLU": "(float[2,6,5,5] x) => (float[2,6,5,5] y) { s = Sigmoid (x) y = Mul (x, s) }",
+    "Concat of branches": """(float[2,4,5,5] x, float[3,4,1,1] w) => (float[2,7,5,5] y)
+        { c = Conv (x, w) y = Concat <axis = 1> (x, c) }""",
+    "Slice": """(float[2,6,5,5] x) => (float[2,3,5,5] y)
+        { b = Constant <value = int64[1] {2}> () e = Constant <value = int64[1] {5}> ()
+          a = Constant <value = int64[1] {1}> () y = Slice (x, b, e, a) }""",
+    "channel shuffle": """(float[2,6,5,5] x) => (float[2,6,5,5] y)
+        { a = Constant <value = int64[5] {0, 2, 3, 5, 5}> () b = Constant <value = int64[4] {0, 6, 5, 5}> ()
+          r = Reshape (x, a) t = Transpose <perm = [0, 2, 1, 3, 4]> (r) y = Reshape (t, b) }""",
+    "LayerNormalization": """(float[2,9,6] x, float[6] w, float[6] b) => (float[2,9,6] y)
+        { y = LayerNormalization <axis = -1> (x, w, b) }""",
+    "attention (MatMul, Softmax)": """(float[2,9,8] x, float[8,8] q, float[8,8] k, float[8,8] v, float[8,8] o, float[8] b)
+        => (float[2,9,8] y)
+        { n = Constant <value = int64[4] {0, 0, 2, 4}> () e = Constant <value = int64[3] {0, 0, 8}> ()
+          c = Constant <value = float {0.5}> ()
+          q0 = MatMul (x, q) q1 = Reshape (q0, n) q2 = Transpose <perm = [0, 2, 1, 3]> (q1)
+          k0 = MatMul (x, k) k1 = Reshape (k0, n) k2 = Transpose <perm = [0, 2, 3, 1]> (k1)
+          v0 = MatMul (x, v) v1 = Reshape (v0, n) v2 = Transpose <perm = [0, 2, 1, 3]> (v1)
+          s = MatMul (q2, k2) d = Mul (s, c) p = Softmax <axis = -1> (d) r = MatMul (p, v2)
+          t = Transpose <perm = [0, 2, 1, 3]> (r) f = Reshape (t, e) g = MatMul (f, o) y = Add (g, b) }""",
+}
 
 
 class TrainedFrame(Frame):
@@ -233,6 +269,11 @@ def squeeze(inputs, a, _):
     return [inputs[0].squeeze(tuple(axes_of(inputs, a)))]
 
 
+def take(inputs, _, __):
+    x, (begin,), (end,), (axis,) = inputs[0], *(i.tolist() for i in inputs[1:4])
+    return [x.narrow(axis, begin, end - begin)]
+
+
 def pad(inputs, a, _):
     sizes = a["pads"] if "pads" in a else [int(p) for p in inputs[1]]
     return [padded(inputs[0], [(sizes[i], sizes[i + 4]) for i in (2, 3)])]
@@ -258,6 +299,7 @@ OPERATORS = {
     "PRelu": lambda x, a, _: [torch.where(x[0] > 0, x[0], x[0] * x[1])],
     "HardSigmoid": lambda x, a, _: [(a.get("alpha", 0.2) * x[0] + a.get("beta", 0.5)).clamp(0, 1)],
     "HardSwish": lambda x, a, _: [functional.hardswish(x[0])], "Clip": clip,
+    "Softmax": lambda x, a, _: [x[0].softmax(a.get("axis", -1))], "Slice": take,
     "Resize": resize, "Upsample": upsample, "Pad": pad, "Reshape": reshape, "Unsqueeze": unsqueeze, "Squeeze": squeeze,
     "Transpose": lambda x, a, _: [x[0].permute(a.get("perm", list(range(x[0].ndim))[::-1]))],
     "Identity": lambda x, a, _: [x[0]], "Dropout": lambda x, a, _: [x[0]],
@@ -325,7 +367,18 @@ def compare(frame, answer):
 
 
 def is_known(model):
-    return all(n.op_type in OPERATORS or n.op_type == "Constant" for n in model.graph.node)
+    """A last Softmax stands behind what grail gives."""
+    kinds = [n.op_type for n in model.graph.node]
+    return all(kind in OPERATORS or kind == "Constant" for kind in kinds) and kinds[-1] != "Softmax"
+
+
+def own_cases():
+    """(name, model, inputs) of NETWORKS."""
+    random = np.random.default_rng(2)
+    for name, text in NETWORKS.items():
+        model = helper.make_model(onnx.parser.parse_graph(f"g {text}"), opset_imports=[helper.make_opsetid("", 18)])
+        shapes = [[d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input]
+        yield name, model, [random.standard_normal(s).astype(np.float32) / math.sqrt(s[1] if len(s) > 1 else 1) for s in shapes]
 
 
 def try_case(given, model, inputs, folder):
@@ -367,6 +420,10 @@ def main():
                 found[operator_of(name, model)].append((name, *line))
                 if given.list:
                     print(f"{name}: {operator_of(name, model)}: {line}", flush=True)
+        for name, model, inputs in own_cases():
+            if given.only in name:
+                line = try_case(given, model, inputs, pathlib.Path(work))
+                found[f"{name}, of this script"].append((name, *(line or (MISSING, "not read by rows", math.inf))))
     print_table(found)
     return 1 if any(test[1] == DIFFERS for tests in found.values() for test in tests) else 0
 
