@@ -7,8 +7,8 @@ again.
 
 needs: numpy, onnx, onnxruntime, pillow; the package onnxruntime where grail's python3 finds it
 usage: onnx_dino.py GRAIL vit_s_focus.onnx CIFAR_DIRECTORY [--neighbours 1000] [--tests 2000] [--calibration 128]
-       [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps 160] [--threads 2]
-       [--results onnx_dino.jsonl]
+       [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps 160] [--heal-batch 64]
+       [--threads 2] [--results onnx_dino.jsonl]
 """
 
 import argparse
@@ -64,9 +64,12 @@ def compute(session, pixels, with_maps):
 
 
 def find_nearest(known, asked):
-    """Indices of each image's neighbours [images,NEAREST] by cosine, and the cosines."""
+    """Indices of each image's neighbours [images,NEAREST] by cosine, and the cosines. None is its own neighbour."""
+    own = known is asked
     known, asked = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (known, asked))
     cosines = asked @ known.T
+    if own:
+        np.fill_diagonal(cosines, -np.inf)
     nearest = np.argsort(-cosines, axis=1)[:, :NEAREST]
     return nearest, np.take_along_axis(cosines, nearest, axis=1)
 
@@ -84,8 +87,8 @@ def relative_error(values, wanted):
 class Measurement:
     def __init__(self, given):
         train, test = (given.cifar / name for name in ("data_batch_1.bin", "test_batch.bin"))
-        self.neighbours, self.labels = read_batch(train, 0, given.neighbours)
         self.tests, self.answers = read_batch(test, 0, given.tests)
+        self.neighbours, self.labels = read_batch(train, 0, given.neighbours) if given.neighbours else (None, self.answers)
         self.calibration, _ = read_batch(train, -given.calibration, given.calibration)
         self.threads = given.threads
         self.dense = None
@@ -93,8 +96,8 @@ class Measurement:
     def of(self, path):
         """The first network measured is the one that others are compared with."""
         session = open_network(path, self.threads)
-        known, _ = compute(session, self.neighbours, False)
         token, maps = compute(session, self.tests, True)
+        known = token if self.neighbours is None else compute(session, self.neighbours, False)[0]
         if not all(np.isfinite(v).all() for v in (known, token, maps)):
             raise SystemExit(f"{path}: the class tokens or maps hold NaN or infinity")
         nearest, cosines = find_nearest(known, token)
@@ -116,7 +119,8 @@ def narrow(given, folder, cell):
                str(given.calibration), "--sites", given.sites, "--sparsity", ratio, "--selector", selector, "--compensate",
                repair.partition("+")[0], "--threads", str(given.threads), "--quiet", "--json"]
     if "+" in repair:  # "block" or "model"
-        command += ["--heal", repair.partition("+")[2], "--heal-steps", str(given.heal_steps)]
+        command += ["--heal", repair.partition("+")[2], "--heal-steps", str(given.heal_steps),
+                    "--heal-batch", str(given.heal_batch)]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stderr.strip()}")
@@ -139,7 +143,8 @@ def main():
     parser.add_argument("grail", type=lambda p: pathlib.Path(p).resolve())
     parser.add_argument("network", type=pathlib.Path)
     parser.add_argument("cifar", type=pathlib.Path)
-    for name, usual in (("neighbours", 1000), ("tests", 2000), ("calibration", 128), ("threads", 2), ("heal-steps", 160)):
+    for name, usual in (("neighbours", 1000), ("tests", 2000), ("calibration", 128), ("threads", 2), ("heal-steps", 160),
+                        ("heal-batch", 64)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--sites", default="ffn")
     for name, usual in (("ratios", "0.3,0.5"), ("cuts", CUTS)):

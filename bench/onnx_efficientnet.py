@@ -13,9 +13,11 @@ file, cut by magnitude and not repaired.
 
 needs: torch, timm, onnx, onnxscript, onnxruntime, Pillow; torch-pruning and onnxsim for their rows
 usage: onnx_efficientnet.py GRAIL WEIGHTS IMAGES FOLDER [--ratios R,...] [--ways NAME,...] [--views N]
+       [--heal "OPTION VALUE ..."]
 """
 
 import argparse
+import json
 import os
 import pathlib
 import resource
@@ -30,8 +32,10 @@ import onnx  # noqa: E402
 import onnxruntime  # noqa: E402
 import timm  # noqa: E402
 import torch  # noqa: E402
+from onnx import numpy_helper  # noqa: E402
 from onnx_networks import SIDE, export  # noqa: E402
 from PIL import Image  # noqa: E402
+from timm.models import adapt_model_from_string  # noqa: E402
 
 NAME = "tf_efficientnet_lite0"
 CUTS = {  # of grail
@@ -39,6 +43,8 @@ CUTS = {  # of grail
     "wanda, none": ["--selector", "wanda", "--compensate", "none"],
     "wanda, grail": ["--selector", "wanda", "--compensate", "grail"],
     "obs, full": ["--selector", "obs", "--compensate", "full"],
+    "obs, full, + heal": ["--selector", "obs", "--compensate", "full", "--heal", "model"],
+    "obs, full, + heal blocks": ["--selector", "obs", "--compensate", "full", "--heal", "block,model"],
 }
 PEERS = ["Torch-Pruning", "onnxsim's ridge"]
 
@@ -108,11 +114,43 @@ def by_grail(given, path, ratio, arguments):
     return out / path.name, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def kept_steps(folder):
+    """What of each training was kept: 0 is what was there before it."""
+    healed = json.loads((folder / "report.json").read_text()).get("healed", [])
+    blocks = [h["best_step"] for h in healed if h["block"] is not None]
+    network = [f"step {h['best_step']} of {h['steps']}, loss {h['held_loss_before']:.2f} to {h['held_loss_after']:.2f}"
+               for h in healed if h["block"] is None]
+    return "".join(f" ({said})" for said in ([f"{sum(b > 0 for b in blocks)} of {len(blocks)} blocks"] if blocks else []) + network)
+
+
 def widths_of(path):
     """What each convolution makes, in order."""
     model = onnx.load(path)
     shapes = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
     return [shapes[node.input[1]][0] for node in model.graph.node if node.op_type == "Conv"]
+
+
+def opened_in_timm(path):
+    """The network of a narrow file as timm makes it, in which a batch norm adds the bias that the export made of it."""
+    model = onnx.load(path)
+    stored = {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy()) for tensor in model.graph.initializer}
+    layers = [[stored[name] for name in node.input[1:3]] for node in model.graph.node if node.op_type in ("Conv", "Gemm")]
+    network = timm.create_model(NAME)
+    kinds = (torch.nn.Conv2d, torch.nn.Linear), (torch.nn.BatchNorm2d,)
+    convolutions, norms = ([name for name, module in network.named_modules() if isinstance(module, k)] for k in kinds)
+    shapes = {f"{name}.weight": list(weight.shape) for name, (weight, _) in zip(convolutions, layers, strict=True)}
+    shapes |= {f"{name}.weight": list(bias.shape) for name, (_, bias) in zip(norms, layers)}
+    narrow = adapt_model_from_string(network, "***".join(f"{name}:{shape}" for name, shape in shapes.items()))
+    state = narrow.state_dict()
+    for name, (weight, _) in zip(convolutions, layers):
+        state[f"{name}.weight"] = weight
+    for name, (_, bias) in zip(norms, layers):
+        ones = torch.ones_like(bias)
+        state |= {f"{name}.weight": ones, f"{name}.bias": bias, f"{name}.running_mean": 0 * ones,
+                  f"{name}.running_var": ones - narrow.get_submodule(name).eps}
+    state[f"{convolutions[-1]}.bias"] = layers[-1][1]
+    narrow.load_state_dict(state)
+    return narrow.eval()
 
 
 def by_torch_pruning(given, weights, widths):
@@ -158,6 +196,7 @@ def main():
     parser.add_argument("--ratios", type=lambda text: text.split(","), default=["0.2", "0.3", "0.5"])
     parser.add_argument("--ways", type=lambda text: text.split(";"), default=[*CUTS, *PEERS])
     parser.add_argument("--views", type=int, default=6, help="random crops of each image that calibrates")
+    parser.add_argument("--heal", type=str.split, default=[], help="options of grail compress for ways that heal")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     images = [Image.open(path).convert("RGB") for path in sorted(given.images.glob("*.JPEG"))]
@@ -172,6 +211,7 @@ def main():
     dense = logits(dense_session, judged)
     print(f"{len(calibration)} views of {len(images[::2])} images calibrate, {len(judged)} of {len(images[1::2])} judge\n")
     print("| expansions | way | parameters | same class | error | ms (dense) | made in |\n|---|---|---|---|---|---|---|")
+    apart = []
     for ratio in given.ratios:
         cut = by_grail(given, path, ratio, CUTS["magnitude-l2, none"])[0].rename(given.folder / "cut.onnx")
         for way in given.ways:
@@ -180,15 +220,22 @@ def main():
             elif way == "onnxsim's ridge":
                 narrow, seconds = by_onnxsim(given, path, cut, calibration)
             else:
-                narrow, seconds = by_grail(given, path, ratio, CUTS[way])
+                narrow, seconds = by_grail(given, path, ratio, CUTS[way] + (given.heal if "heal" in way else []))
             session = open_session(narrow)
             found = logits(session, judged)
+            if way in CUTS:
+                in_timm = opened_in_timm(narrow)(torch.from_numpy(judged[:4])).detach().numpy()
+                apart.append(np.abs(in_timm - found[:4]).max() / np.abs(found[:4]).max())
             same = (found.argmax(-1) == dense.argmax(-1)).mean()
             error = np.linalg.norm(found - dense) / np.linalg.norm(dense)
             usual, now = least_times([dense_session, session], judged[:1])
             count = sum(int(np.prod(tensor.dims)) for tensor in onnx.load(narrow).graph.initializer)
+            way += kept_steps(narrow.parent) if way in CUTS else ""
             print(f"| -{float(ratio):.0%} | {way} | {count / 1e6:.2f} M | {same:.1%} | {error:.3f} | {now:.1f} ({usual:.1f}) | "
                   f"{seconds:.0f} s |", flush=True)
+    if apart:
+        print(f"\n{len(apart)} files of grail open in timm (adapt_model_from_string); its outputs and ONNX Runtime's differ by at "
+              f"most {max(apart):.1e} of the largest logit.")
 
 
 if __name__ == "__main__":
