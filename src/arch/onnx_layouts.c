@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
+#include "arch/onnx_regions.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -160,10 +161,12 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
             for (int k = 0; k < n->input_count; k++) {
                 in[k] = r->extents[n->inputs[k]];
             }
-            if (n->kind == NODE_OPAQUE && n->region == NULL) {
-                r->extents[n->output] = stand_in_positions(r, n->output);
-            } else if (n->output >= r->extent_count) {
-                CHECK(node_extent(g, n, in, &r->extents[n->output]));
+            extent *made = &r->extents[n->output];
+            if (n->output >= r->extent_count) {
+                *made = n->kind == NODE_OPAQUE ? stand_in_positions(r, n->output) : (extent){0};
+                CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
+                          ? GRAIL_OK
+                          : node_extent(g, n, in, made));
             }
         }
         r->extent_count = g->value_count;
@@ -334,7 +337,9 @@ static grail_status sizes_of_constant(const onnx_reading *r, onnx_numbers *out)
                            : computed->rank == 2                ? matrix
                                                                 : list;
     if (t == NULL && k->form != ONNX_TABLE && !computed->is_known) {
-        return onnx_misfit("is of sizes that are not known");
+        return onnx_inner_sizes(r, r->node->inputs[0], out)
+                   ? GRAIL_OK
+                   : onnx_misfit("is of sizes that are not known");
     }
     out->count = k->form == ONNX_TABLE || k->reshaped ? k->rank
                  : t != NULL                          ? t->rank
