@@ -62,6 +62,9 @@ else:
             bounds = [constant(f"{of}_{end}", numpy.array([at])) for end, at in (("from", a), ("to", a + 2))]
             sizes.append(add("Slice", [add("Shape", [of], f"{of}_shape"), *bounds], f"{of}_sizes"))
         x = add("Resize", [x, "", "", add("Concat", sizes, "sizes", axis=0)], "resized", mode="cubic")
+    elif name in ("masked", "endless"):  # minus infinity, which the region takes away itself, or the nodes behind it
+        mask = constant("mask", numpy.where(random.random((1, 8, 32, 32)) < 0.1, -numpy.inf, 0).astype(numpy.float32))
+        x = add("Exp" if name == "masked" else "Relu", [add("Add", [add("Sin", [x], "wave"), mask], "masked")], "seen")
     elif name == "inner":  # its pieces are no value of a graph, and their sizes are those of a later one
         pieces = add("Cos", [add("Reshape", [x, constant("halves", numpy.array([-1, 4, 32, 32]))], "parted")], "pieces")
         sides = add("Slice", [add("Shape", [pieces], "inner_shape"), constant("second", numpy.array([2])), constant("fourth", numpy.array([4]))], "sides")
@@ -128,6 +131,15 @@ narrow_other inner --selector random --compensate none
 runs "$grail" verify inner.onnx out/inner.onnx
 says ", holds (tolerance 0.001)" stdout
 same_outputs out/inner.onnx "$pixels"
+
+check "minus infinity inside a region is no matter; what a region gives away must be numbers"
+make_network masked
+same_outputs masked.onnx "$pixels"
+narrow_other masked
+same_outputs out/masked.onnx "$pixels"
+make_network endless
+run "$grail" compress endless.onnx -o out2 --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --quiet
+says "the output of node 'make_wave' (Sin), which ONNX Runtime computes, is NaN or infinite" stderr
 
 check "an output that moves channels between positions is computed by ONNX Runtime, and shapes are asked of any channels"
 make_network shuffled
