@@ -106,6 +106,7 @@ done
 runs "$grail" inspect middle.onnx
 says "2 regions of nodes that grail has no rows for are left to ONNX Runtime; 24 channels that are read or made there stay (the first begins with node 'make_sum' (ReduceSum))" stderr
 says "region of 3 nodes, 16 channels: node 'make_sum' (ReduceSum): grail has no row for this operator" stdout
+says "channels that 3 of 6 maps make stay in every cut: 3 go through nodes left to ONNX Runtime ('s.w' first, at node 'make_sum' (ReduceSum))" stderr
 for name in middle tail all; do
     same_outputs $name.onnx "$pixels"
 done
