@@ -2,7 +2,6 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
-#include "arch/onnx_regions.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -337,9 +336,7 @@ static grail_status sizes_of_constant(const onnx_reading *r, onnx_numbers *out)
                            : computed->rank == 2                ? matrix
                                                                 : list;
     if (t == NULL && k->form != ONNX_TABLE && !computed->is_known) {
-        return onnx_inner_sizes(r, r->node->inputs[0], out)
-                   ? GRAIL_OK
-                   : onnx_misfit("is of sizes that are not known");
+        return onnx_misfit("is of sizes that are not known");
     }
     out->count = k->form == ONNX_TABLE || k->reshaped ? k->rank
                  : t != NULL                          ? t->rank

@@ -324,14 +324,19 @@ static bool follows_samples(const onnx_barriers *b, int64_t value)
            memcmp(&t->shape[1], &more->shape[1], (size_t)(t->rank - 1) * sizeof t->shape[0]) == 0;
 }
 
+bool onnx_is_inner(const onnx_reading *r, int64_t value)
+{
+    const int64_t maker = r->file->values[value].node;
+    return maker >= 0 && r->barriers->is_opaque[maker] && r->values[value].value == GRAPH_NONE;
+}
+
 bool onnx_inner_sizes(const onnx_reading *r, int64_t value, onnx_numbers *out)
 {
     const onnx_barriers *b = r->barriers;
-    const int64_t maker = b->file->values[value].node;
     const ort_tensor *t = b->asked == NULL ? NULL : &b->asked[value];
     const ort_tensor *more = t == NULL ? NULL : &b->more[value];
-    bool are_known = t != NULL && maker >= 0 && b->is_opaque[maker] && b->has_size &&
-                     r->g->input_kind == INPUT_IMAGES && t->rank > 0 && t->rank == more->rank;
+    bool are_known = t != NULL && b->has_size && r->g->input_kind == INPUT_IMAGES && t->rank > 0 &&
+                     t->rank == more->rank;
     for (int d = 0; are_known && d < t->rank; d++) {
         const int64_t by_sample = more->shape[d] - t->shape[d];
         out->items[d] = onnx_whole(by_sample > 0 ? by_sample : t->shape[d]);
