@@ -507,6 +507,41 @@ out:
     return status;
 }
 
+/* Why maps keep all channels, but where any network does: at its ends and norms. */
+static grail_status note_pinned(grail_model *m)
+{
+    static const char *const causes[PINS] = {
+        [PINNED_BY_REGION] = "go through nodes left to ONNX Runtime",
+        [PINNED_BY_SHUFFLE] = "change places with others (a channel shuffle)",
+        [PINNED_IN_PARTS] = "are parted by groups or heads that do not go together",
+        [PINNED_BY_NUMBERS] = "are counted by numbers that the file computes"};
+    char text[1024] = "";
+    const graph *g = m->graph;
+    int maps = 0;
+    int all = 0;
+    pinned_maps pinned[PINS];
+    CHECK(sites_pinned(g, &maps, pinned));
+    for (int cause = PINNED_BY_REGION; cause < PINS; cause++) {
+        const pinned_maps *p = &pinned[cause];
+        const node *at = p->at == GRAPH_NONE ? NULL : &g->nodes[p->at];
+        const size_t length = strlen(text);
+        all += p->count;
+        const char *name = at == NULL                 ? NULL
+                           : at->kind == NODE_OPAQUE  ? region_name(at->region)
+                           : at->weight != GRAPH_NONE ? g->parameters[at->weight].name
+                                                      : NULL;
+        if (p->count > 0) {
+            snprintf(text + length, sizeof text - length, "%s %d %s ('%.100s' first%s%.150s)",
+                     length == 0 ? "" : ";", p->count, causes[cause],
+                     g->parameters[g->nodes[p->first].weight].name, name == NULL ? "" : ", at ",
+                     name == NULL ? "" : name);
+        }
+    }
+    return all == 0 ? GRAIL_OK
+                    : model_add_notice(m, "channels that %d of %d maps make stay in every cut:%s",
+                                       all, maps, text);
+}
+
 static grail_status note_outputs(grail_model *m)
 {
     for (int i = 0; i < m->graph->output_count; i++) {
@@ -574,6 +609,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(note_regions(m));
     CHECK(note_outputs(m));
     CHECK(note_softmax(m));
+    CHECK(note_pinned(m));
     m->context = m->graph->context > 0 ? m->graph->context : m->context;
     if (m->graph->input_kind == INPUT_IMAGES && m->graph->input_count == 0) {
         CHECK(model_preparation_find(m, o->directory, o->is_recognised, o->preset));

@@ -159,9 +159,11 @@ grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_padded_input(r, i, out));
     return onnx_is_padded(*out)
-               ? onnx_misfit("reads what '%s' has zeros around; grail has a row for that "
-                             "before convolutions alone",
-                             r->node->node.inputs[i])
+               ? onnx_misfit("reads what '%s' has %s around; grail has a row for that before %s "
+                             "alone",
+                             r->node->node.inputs[i],
+                             (*out)->pads_lowest ? "minus infinity" : "zeros",
+                             (*out)->pads_lowest ? "maxima" : "convolutions")
                : GRAIL_OK;
 }
 

@@ -160,10 +160,12 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
             for (int k = 0; k < n->input_count; k++) {
                 in[k] = r->extents[n->inputs[k]];
             }
-            if (n->kind == NODE_OPAQUE && n->region == NULL) {
-                r->extents[n->output] = stand_in_positions(r, n->output);
-            } else if (n->output >= r->extent_count) {
-                CHECK(node_extent(g, n, in, &r->extents[n->output]));
+            extent *made = &r->extents[n->output];
+            if (n->output >= r->extent_count) {
+                *made = n->kind == NODE_OPAQUE ? stand_in_positions(r, n->output) : (extent){0};
+                CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
+                          ? GRAIL_OK
+                          : node_extent(g, n, in, made));
             }
         }
         r->extent_count = g->value_count;

@@ -98,6 +98,7 @@ typedef struct onnx_known {
     onnx_count count; /* of `shape`, once it is known of what channels; element -1: none */
     bool one;         /* position in each sample */
     int64_t pads[4];  /* zeros that a Pad puts above, left, below and right, which no value holds */
+    bool pads_lowest; /* they are minus infinity, for maxima */
     int64_t width;
     /* "" where the dimensions are [N, C, H, W] or [N, C]. Else what each of them goes through,
      * between commas (nothing: a size of 1), the last letter the fastest: N samples, Y and X rows

@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
+#include "arch/onnx_numbers.h"
 #include "arch/onnx_places.h"
 
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct onnx_barriers {
     bool *is_wanted;    /* of values that opaque nodes make: a row reads it */
     onnx_place *places; /* of values: where their channels are */
     ort_tensor *asked;  /* of values: shapes out of a trial, NULL before it */
+    ort_tensor *more;   /* the same with one image more, where their number is open */
     int64_t input;      /* the images */
     int64_t *marks;     /* of nodes: the last search that came there */
     int64_t *stack;     /* [nodes] of that search */
@@ -68,6 +70,7 @@ void onnx_barriers_free(onnx_barriers *b)
     memory_free(b->is_wanted);
     memory_free(b->places);
     memory_free(b->asked);
+    memory_free(b->more);
     memory_free(b);
 }
 
@@ -273,6 +276,7 @@ static grail_status ask_shapes(onnx_reading *r)
     int64_t *values = NULL;
     int64_t *nodes = NULL;
     ort_tensor *shapes = NULL;
+    ort_tensor *more = NULL;
     int64_t count = 0;
     TRY(memory_new(&values, (size_t)f->value_count, sizeof values[0]));
     TRY(memory_new(&nodes, (size_t)f->node_count, sizeof nodes[0]));
@@ -289,20 +293,58 @@ static grail_status ask_shapes(onnx_reading *r)
         }
     }
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
+    TRY(memory_new(&more, (size_t)count, sizeof more[0]));
     region_parts network = {.file = f, .node_count = f->node_count, .nodes = nodes};
     region_positions sizes[REGION_MOST_INPUTS];
     TRY(list_inputs(r, &network, sizes));
     TRY(region_probe(&network, samples_of(b), f->values[b->input].shape[0] <= 0, sizes, count,
-                     values, shapes));
+                     values, shapes, more));
+    TRY(memory_new(&b->more, (size_t)f->value_count, sizeof b->more[0]));
     TRY(memory_new(&b->asked, (size_t)f->value_count, sizeof b->asked[0]));
     for (int64_t i = 0; i < count; i++) {
         b->asked[values[i]] = shapes[i];
+        b->more[values[i]] = more[i];
     }
 out:
     memory_free(values);
     memory_free(nodes);
     memory_free(shapes);
+    memory_free(more);
     return status;
+}
+
+/* Whether a value has one row more of an image more, where the number of images is open. */
+static bool follows_samples(const onnx_barriers *b, int64_t value)
+{
+    const ort_tensor *t = &b->asked[value];
+    const ort_tensor *more = &b->more[value];
+    const int64_t samples = b->file->values[b->input].shape[0] > 0 ? 0 : 1;
+    return t->element == more->element && t->rank == more->rank && t->rank > 0 &&
+           more->shape[0] == t->shape[0] + samples &&
+           memcmp(&t->shape[1], &more->shape[1], (size_t)(t->rank - 1) * sizeof t->shape[0]) == 0;
+}
+
+bool onnx_is_inner(const onnx_reading *r, int64_t value)
+{
+    const int64_t maker = r->file->values[value].node;
+    return maker >= 0 && r->barriers->is_opaque[maker] && r->values[value].value == GRAPH_NONE;
+}
+
+bool onnx_inner_sizes(const onnx_reading *r, int64_t value, onnx_numbers *out)
+{
+    const onnx_barriers *b = r->barriers;
+    const ort_tensor *t = b->asked == NULL ? NULL : &b->asked[value];
+    const ort_tensor *more = t == NULL ? NULL : &b->more[value];
+    bool are_known = t != NULL && b->has_size && r->g->input_kind == INPUT_IMAGES && t->rank > 0 &&
+                     t->rank == more->rank;
+    for (int d = 0; are_known && d < t->rank; d++) {
+        const int64_t by_sample = more->shape[d] - t->shape[d];
+        out->items[d] = onnx_whole(by_sample > 0 ? by_sample : t->shape[d]);
+        out->items[d].per_sample = by_sample > 0;
+        are_known = by_sample == 0 || by_sample * samples_of(b) == t->shape[d];
+    }
+    out->count = are_known ? t->rank : 0;
+    return are_known;
 }
 
 /* The node at hand becomes the first one that no row reads; false: there is none. */
@@ -351,8 +393,8 @@ static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
         }
     }
     const ort_tensor *t = &b->asked[value];
-    if (t->element == ONNX_FLOAT && t->rank >= FLAT_RANK && t->rank <= IMAGE_RANK &&
-        t->shape[0] == samples_of(b)) {
+    if (follows_samples(b, value) && t->element == ONNX_FLOAT && t->rank >= FLAT_RANK &&
+        t->rank <= IMAGE_RANK && t->shape[0] == samples_of(b)) {
         set_shape(out, t->rank, channels_at(b, value, t->rank), t->shape);
     }
     return GRAIL_OK;
@@ -400,6 +442,8 @@ typedef struct cone {
     int64_t node_count;
     int64_t *inputs; /* values of the file, owned */
     int64_t input_count;
+    region_numbers *numbers; /* owned */
+    int64_t number_count;
     bool asks_size; /* a node reads the size of the images */
 } cone;
 
@@ -407,6 +451,7 @@ static void cone_fini(cone *c)
 {
     memory_free(c->nodes);
     memory_free(c->inputs);
+    memory_free(c->numbers);
 }
 
 /* What parts a Linear that is read as a whole, too, is left to regions. */
@@ -461,6 +506,39 @@ static grail_status add_input(cone *c, int64_t value)
     return GRAIL_OK;
 }
 
+/* *out <- whether a value is integers that are known, whatever the images hold: a constant of the
+ * region. Those that count samples are computed in it, and so are those that follow channels. */
+static grail_status find_numbers(onnx_reading *r, int64_t value, cone *c, bool *out)
+{
+    const onnx_numbers *n = &r->numbers[value];
+    const int64_t maker = r->file->values[value].node;
+    const int declared = r->file->values[value].element;
+    const int element =
+        declared != 0 || r->barriers->asked == NULL ? declared : r->barriers->asked[value].element;
+    *out = element == ONNX_INT64 && r->barriers->has_size && maker >= 0 &&
+           !r->barriers->is_opaque[maker] && n->is_known && n->rank <= 1 &&
+           n->count <= REGION_MOST_NUMBERS;
+    for (int i = 0; i < n->count && *out; i++) {
+        const onnx_number *x = &n->items[i];
+        *out = !x->is_open && !x->is_real && !x->per_sample && !onnx_is_channels(&x->of);
+    }
+    for (int64_t i = 0; i < c->number_count && *out; i++) {
+        if (c->numbers[i].value == value) {
+            return GRAIL_OK;
+        }
+    }
+    if (*out) {
+        CHECK(memory_reserve(&c->numbers, (size_t)c->number_count + 1, sizeof c->numbers[0]));
+        region_numbers *made = &c->numbers[c->number_count++];
+        *made = (region_numbers){.value = value, .rank = n->rank, .count = n->count};
+        for (int i = 0; i < n->count; i++) {
+            made->items[i] = n->items[i].factor;
+            CHECK(onnx_note_stays(r, &n->items[i]));
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* Goes to what makes these values, but not beyond those that the graph has. */
 static grail_status visit(onnx_reading *r, const int64_t *values, int64_t count,
                           bool through_opaque, int64_t *depth, cone *c)
@@ -475,7 +553,12 @@ static grail_status visit(onnx_reading *r, const int64_t *values, int64_t count,
         }
         const int64_t maker = r->file->values[values[i]].node;
         bool is_border = false;
+        bool are_numbers = false;
         CHECK(find_border(r, values[i], through_opaque, &is_border));
+        CHECK(is_border ? GRAIL_OK : find_numbers(r, values[i], c, &are_numbers));
+        if (are_numbers) {
+            continue;
+        }
         if (is_border) {
             CHECK(add_input(c, values[i]));
         } else if (maker >= 0 && b->marks[maker] != b->search) {
@@ -514,6 +597,7 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
     int64_t depth = 0;
     c->node_count = 0;
     c->input_count = 0;
+    c->number_count = 0;
     c->asks_size = false;
     b->search++;
     b->stack[depth++] = r->node - r->file->nodes;
@@ -541,6 +625,7 @@ grail_status onnx_find_sources(onnx_reading *r, int64_t **values, int64_t *count
     *values = c.inputs;
     *count = c.input_count;
     memory_free(c.nodes);
+    memory_free(c.numbers);
     return status;
 }
 
@@ -581,6 +666,8 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .path = b->path,
                           .node_count = c->node_count,
                           .nodes = c->nodes,
+                          .number_count = c->number_count,
+                          .numbers = c->numbers,
                           .input_count = (int)c->input_count,
                           .output = region_value_of(value, k),
                           .asks_size = c->asks_size,
@@ -610,23 +697,28 @@ out:
     return status;
 }
 
-/* Stands for a region until all opaque nodes are known; nodes behind it may ask for its positions,
- * 0 x 0 where they are not known. */
-static grail_status add_stand_in(onnx_reading *r, int64_t value, onnx_known *k)
+/* Notes the positions of what a region makes, 0 x 0 where they are not known: nodes behind it ask
+ * for them, and need not run it. */
+static grail_status note_positions(onnx_reading *r, int64_t value, const onnx_known *k)
 {
     const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
     const onnx_value *v = &r->file->values[value];
-    const node n = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
     extent positions = k->one ? (extent){1, 1} : positions_of(r, value, k);
     if (!k->one && k->rank == REGION_TOKENS) {
         const int d = k->layout[2] == 'C' ? 2 : 1;
         const bool is_declared = v->rank == REGION_TOKENS && v->shape[d] > 0;
         positions = (extent){is_declared ? v->shape[d] : t != NULL ? t->shape[d] : 0, 1};
     }
-    CHECK(graph_add_node(r->g, &n, &k->value));
     CHECK(memory_reserve(&r->stand_ins, (size_t)r->stand_in_count + 1, sizeof r->stand_ins[0]));
     r->stand_ins[r->stand_in_count++] = (onnx_stand_in){k->value, positions};
     return GRAIL_OK;
+}
+
+/* Stands for a region until all opaque nodes are known. */
+static grail_status add_stand_in(onnx_reading *r, onnx_known *k)
+{
+    const node n = node_of(NODE_OPAQUE, GRAPH_NONE, r->g->input, GRAPH_NONE);
+    return graph_add_node(r->g, &n, &k->value);
 }
 
 /* Gives a value that a row may read: made by a region, or, until all opaque nodes are known, by
@@ -637,7 +729,8 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     onnx_barriers *b = r->barriers;
     cone c = {0};
     if (!b->is_last) {
-        return add_stand_in(r, value, k);
+        CHECK(add_stand_in(r, k));
+        return note_positions(r, value, k);
     }
     if (!b->is_wanted[value]) {
         return GRAIL_OK;
@@ -647,11 +740,8 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
         TRY(find_cone(r, true, &c));
     }
     TRY(c.input_count > NODE_MAX_INPUTS ? enlarge(r, &c) : GRAIL_OK);
-    if (!b->is_last) { /* no more */
-        TRY(add_stand_in(r, value, k));
-    } else {
-        TRY(add_region(r, &c, value, k));
-    }
+    TRY(b->is_last ? add_region(r, &c, value, k) : add_stand_in(r, k));
+    TRY(note_positions(r, value, k));
 out:
     cone_fini(&c);
     return status;

@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
+#include "arch/onnx_regions.h"
 
 #include <math.h>
 #include <string.h>
@@ -417,7 +418,15 @@ static grail_status read_moved(onnx_reading *r, const onnx_numbers in[], onnx_nu
 /* The sizes of any value. */
 static grail_status read_shape(onnx_reading *r, onnx_numbers *out)
 {
-    CHECK(onnx_sizes_of(r, out));
+    *out = (onnx_numbers){.rank = 1};
+    if (!onnx_has_input(r, 0) || !onnx_is_inner(r, r->node->inputs[0])) {
+        CHECK(onnx_sizes_of(r, out));
+    } else {
+        CHECK(memory_new(&out->items, ONNX_MAX_RANK + 1, sizeof out->items[0]));
+        CHECK(onnx_inner_sizes(r, r->node->inputs[0], out)
+                  ? GRAIL_OK
+                  : onnx_misfit("is of sizes that are not known"));
+    }
     const int64_t first = onnx_integer_of(r, "start", 0);
     const int64_t last = onnx_integer_of(r, "end", out->count);
     const int64_t from = bounded(first < 0 ? first + out->count : first, 0, out->count);

@@ -4,6 +4,7 @@
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_tokens.h"
 
+#include <float.h>
 #include <string.h>
 
 /* out[count] <- an attribute's integers, or the usual one for all. */
@@ -27,11 +28,13 @@ static bool axis_is_bounded(const window_axis *a)
            a->behind >= 0 && a->behind <= most;
 }
 
-/* Pads so that outputs are as many as inputs, which windows that move by one position can do at any
- * size; the odd one goes behind, or before the input. */
-static void pad_to_same(window_axis *a, bool behind)
+/* Pads so that there is an output for each stride, which depends on the size but where windows move
+ * by one position; the odd one goes behind, or before the input. */
+static void pad_to_same(window_axis *a, int64_t size, bool behind)
 {
-    const int64_t all = a->dilation * (a->kernel - 1);
+    const int64_t rest = a->stride == 1 || size % a->stride == 0 ? a->stride : size % a->stride;
+    const int64_t lacks = a->dilation * (a->kernel - 1) + 1 - rest;
+    const int64_t all = lacks > 0 ? lacks : 0;
     a->before = behind ? all / 2 : all - all / 2;
     a->behind = all - a->before;
 }
@@ -44,10 +47,16 @@ static int dimensions_of(const onnx_known *x)
     return is_row ? 1 : x->layout[0] == '\0' && x->rank == IMAGE_RANK ? 2 : 0;
 }
 
-/* Input 0, where `pads` with zeros around it. */
-static grail_status map_input(const onnx_reading *r, bool pads, onnx_known **out)
+/* What a node may read around a value. */
+typedef enum surroundings { NO_PADS, ZEROS, LOWEST } surroundings;
+
+/* Input 0, perhaps with pads around it. */
+static grail_status map_input(const onnx_reading *r, surroundings around, onnx_known **out)
 {
-    CHECK(pads ? onnx_padded_input(r, 0, out) : onnx_any_input(r, 0, out));
+    CHECK(onnx_padded_input(r, 0, out));
+    if (around == NO_PADS || (*out)->pads_lowest != (around == LOWEST)) {
+        CHECK(onnx_any_input(r, 0, out));
+    }
     if (dimensions_of(*out) > 0) {
         return GRAIL_OK;
     }
@@ -64,11 +73,13 @@ static void lay_map(int dimensions, onnx_known *y)
                                          : "N,C,T");
 }
 
-/* A window over so many dimensions of positions. Nothing bounds what a file says but that windows
- * fit, which graph_extents checks. */
-static grail_status window_of(const onnx_reading *r, int dimensions, int64_t height, int64_t width,
+/* A window over so many dimensions of positions of x, and its pads. Nothing bounds what a file says
+ * but that windows fit, which graph_extents checks. */
+static grail_status window_of(onnx_reading *r, const onnx_known *x, int64_t height, int64_t width,
                               window2d *out)
 {
+    extent at = {0};
+    const int dimensions = dimensions_of(x);
     int64_t strides[ONNX_MOST_AXES];
     int64_t dilations[ONNX_MOST_AXES];
     int64_t pads[ONNX_MOST_AXES];
@@ -94,20 +105,21 @@ static grail_status window_of(const onnx_reading *r, int dimensions, int64_t hei
             "has a window that is empty, negative or of more than a million positions");
     }
     if (same && (out->height.stride != 1 || out->width.stride != 1)) {
-        return onnx_misfit("pads by 'auto_pad' and strides, which depends on the size of images; "
-                           "export the network with 'pads'");
+        CHECK(onnx_positions_of(r, x, &at));
+        if (at.height == 0) {
+            return onnx_misfit("pads by 'auto_pad' and strides, which depends on the size of "
+                               "images; the settings height=N and width=N say it");
+        }
     }
     if (same) {
-        pad_to_same(&out->height, behind);
-        pad_to_same(&out->width, behind);
+        pad_to_same(&out->height, at.height + x->pads[0] + x->pads[2], behind);
+        pad_to_same(&out->width, at.width + x->pads[1] + x->pads[3], behind);
     }
+    out->height.before += x->pads[0];
+    out->height.behind += x->pads[2];
+    out->width.before += x->pads[1];
+    out->width.behind += x->pads[3];
     return GRAIL_OK;
-}
-
-static void widen(window_axis *a, int64_t before, int64_t behind)
-{
-    a->before += before;
-    a->behind += behind;
 }
 
 grail_status onnx_read_conv(onnx_reading *r)
@@ -115,7 +127,7 @@ grail_status onnx_read_conv(onnx_reading *r)
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     node n;
-    CHECK(map_input(r, true, &x));
+    CHECK(map_input(r, ZEROS, &x));
     const int dimensions = dimensions_of(x);
     CHECK(onnx_tensor_input(r, 1, 2 + dimensions, NULL, &t));
     const int64_t shape[] = {t->shape[0], t->shape[1], t->shape[2],
@@ -133,9 +145,7 @@ grail_status onnx_read_conv(onnx_reading *r)
     onnx_known y = *x;
     n = onnx_plain(is_depthwise ? NODE_DEPTHWISE : NODE_CONV2D, x, NULL);
     n.groups = is_depthwise ? 0 : groups;
-    CHECK(window_of(r, dimensions, shape[2], shape[3], &n.window));
-    widen(&n.window.height, x->pads[0], x->pads[2]);
-    widen(&n.window.width, x->pads[1], x->pads[3]);
+    CHECK(window_of(r, x, shape[2], shape[3], &n.window));
     memset(y.pads, 0, sizeof y.pads);
     CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
     CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
@@ -149,11 +159,12 @@ grail_status onnx_read_conv(onnx_reading *r)
 }
 
 /* What surrounds the patches of a transposed convolution, and is added behind. */
-static grail_status read_back_window(const onnx_reading *r, int dimensions, const tensor_view *t,
+static grail_status read_back_window(onnx_reading *r, const onnx_known *x, const tensor_view *t,
                                      node *n)
 {
     int64_t more[ONNX_MOST_AXES];
-    CHECK(window_of(r, dimensions, t->shape[2], dimensions == 2 ? t->shape[3] : 1, &n->window));
+    const int dimensions = dimensions_of(x);
+    CHECK(window_of(r, x, t->shape[2], dimensions == 2 ? t->shape[3] : 1, &n->window));
     CHECK(numbers_of(r, "output_padding", dimensions, 0, more));
     more[1] = dimensions == 2 ? more[1] : 0;
     const window_axis *high = &n->window.height;
@@ -175,7 +186,7 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
 {
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
-    CHECK(map_input(r, false, &x));
+    CHECK(map_input(r, NO_PADS, &x));
     const int dimensions = dimensions_of(x);
     CHECK(onnx_tensor_input(r, 1, 2 + dimensions, NULL, &t));
     if (onnx_integer_of(r, "group", 1) != 1 || t->shape[0] != x->width) {
@@ -190,7 +201,7 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
     CHECK(onnx_add_shaped(r, t, true, IMAGE_RANK, shape, &map.weight));
     CHECK(graph_add_node(r->g, &map, &y.value));
     node n = onnx_plain(NODE_PUT_PATCHES, &y, NULL);
-    CHECK(read_back_window(r, dimensions, t, &n));
+    CHECK(read_back_window(r, x, t, &n));
     CHECK(onnx_add_vector(r, 2, t->shape[1], true, &n.bias));
     y.width = t->shape[1];
     y.one = false;
@@ -198,19 +209,28 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
     return onnx_give_node(r, &n, y);
 }
 
+static bool sees_pads_alone(const window_axis *a)
+{
+    const int64_t reach = a->dilation * (a->kernel - 1);
+    return a->before > reach || a->behind > reach;
+}
+
 static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int count = 0;
     int64_t kernel[ONNX_MOST_AXES];
-    CHECK(map_input(r, false, &x));
+    CHECK(map_input(r, kind == NODE_MAX_POOL ? LOWEST : NO_PADS, &x));
     const int dimensions = dimensions_of(x);
     CHECK(onnx_list_of(r, "kernel_shape", 0, &count, kernel));
     node n = onnx_plain(kind, x, NULL);
     if (count != dimensions || r->node->node.output_count != 1) {
         return onnx_misfit("is no pooling over windows of the positions alone");
     }
-    CHECK(window_of(r, dimensions, kernel[0], count == 2 ? kernel[1] : 1, &n.window));
+    CHECK(window_of(r, x, kernel[0], count == 2 ? kernel[1] : 1, &n.window));
+    if (sees_pads_alone(&n.window.height) || sees_pads_alone(&n.window.width)) {
+        return onnx_misfit("has windows over nothing but pads");
+    }
     if (kind == NODE_AVERAGE_POOL &&
         (n.window.height.dilation != 1 || n.window.width.dilation != 1)) {
         return onnx_misfit("is a mean over windows with dilation");
@@ -218,6 +238,8 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
     n.counts_padding = kind == NODE_AVERAGE_POOL && onnx_integer_of(r, "count_include_pad", 0) != 0;
     onnx_known y = *x;
     y.one = false;
+    memset(y.pads, 0, sizeof y.pads);
+    y.pads_lowest = false;
     lay_map(dimensions, &y);
     return onnx_give_node(r, &n, y);
 }
@@ -237,7 +259,7 @@ grail_status onnx_read_global_max_pool(onnx_reading *r)
 {
     onnx_known *x = NULL;
     extent positions;
-    CHECK(map_input(r, false, &x));
+    CHECK(map_input(r, NO_PADS, &x));
     CHECK(onnx_known_positions(r, x, &positions));
     node n = onnx_plain(NODE_MAX_POOL, x, NULL);
     n.window.height.kernel = positions.height;
@@ -249,7 +271,8 @@ grail_status onnx_read_global_max_pool(onnx_reading *r)
     return onnx_give_node(r, &n, y);
 }
 
-/* Zeros around an image, which the convolutions behind take for their own padding. */
+/* Zeros around an image, which the convolutions behind take for their own padding, or minus
+ * infinity, which maxima do. */
 grail_status onnx_read_pad(onnx_reading *r)
 {
     const int64_t most = 1 << 20;
@@ -258,18 +281,21 @@ grail_status onnx_read_pad(onnx_reading *r)
     int64_t pads[ONNX_MOST_AXES];
     bool has_number = false;
     double number = 0.0;
-    CHECK(map_input(r, false, &x));
+    CHECK(map_input(r, NO_PADS, &x));
     const int dimensions = dimensions_of(x);
     const int behind = 2 + dimensions;
     CHECK(onnx_list_of(r, "pads", 1, &count, pads));
     CHECK(onnx_number_of(r, "value", 2, &has_number, &number));
     const bool is_constant =
         onnx_node_attribute(r->node, "mode") == NULL || onnx_text_is(r, "mode", "constant");
-    if (count != 2 * behind || onnx_has_input(r, 3) || !is_constant || number != 0.0 ||
-        pads[0] != 0 || pads[1] != 0 || pads[behind] != 0 || pads[behind + 1] != 0) {
-        return onnx_misfit("pads with other than zeros above, below and beside images");
+    if (count != 2 * behind || onnx_has_input(r, 3) || !is_constant ||
+        !(number == 0.0 || number <= -(double)FLT_MAX) || pads[0] != 0 || pads[1] != 0 ||
+        pads[behind] != 0 || pads[behind + 1] != 0) {
+        return onnx_misfit("pads with other than zeros above, below and beside images, or minus "
+                           "infinity");
     }
     onnx_known y = *x;
+    y.pads_lowest = number != 0.0;
     for (int i = 0; i < 4; i++) {
         y.pads[i] = i % 2 < dimensions ? pads[2 + i % 2 + behind * (i / 2)] : 0;
         if (y.pads[i] < 0 || y.pads[i] > most) {
@@ -284,7 +310,7 @@ grail_status onnx_read_pad(onnx_reading *r)
 static grail_status add_mean(onnx_reading *r, bool keeps)
 {
     onnx_known *x = NULL;
-    CHECK(map_input(r, false, &x));
+    CHECK(map_input(r, NO_PADS, &x));
     node n = onnx_plain(NODE_MEAN, x, NULL);
     onnx_known y = *x;
     y.one = true;

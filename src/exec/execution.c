@@ -214,7 +214,7 @@ grail_status execution_watch(const graph *g, const node *n, int64_t first, matri
                        : is_named              ? region_name(n->region)
                                                : "attention";
     snprintf(text, sizeof text,
-             is_named ? "%sthe output of %s is NaN or infinite"
+             is_named ? "%sthe output of %s, which ONNX Runtime computes, is NaN or infinite"
                       : "%sthe output of '%s' is NaN or infinite",
              block, name);
     return matrix_watch(y, first, text);

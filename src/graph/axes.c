@@ -99,6 +99,7 @@ static grail_status list_segments(axes *a)
                           .first = first,
                           .length = (i == b->count ? a->widths[v] : b->at[i]) - first,
                           .parent = a->of[v] + i,
+                          .pinned_at = GRAPH_NONE,
                           .is_part = b->count > 0};
         }
     }
@@ -134,6 +135,15 @@ static int64_t least_common_multiple(int64_t a, int64_t b)
     return a / divisor * b;
 }
 
+/* The first cause is told. */
+static void pin_class(segment *class, pin cause, int at)
+{
+    if (class->pinned == NOT_PINNED) {
+        class->pinned = cause;
+        class->pinned_at = at;
+    }
+}
+
 static void axis_cut_into(segment *class, int64_t units, int64_t groups, int64_t subunits,
                           bool of_channels)
 {
@@ -146,13 +156,14 @@ static void axis_cut_into(segment *class, int64_t units, int64_t groups, int64_t
         return;
     } else if (class->units != units || class->of_channels != of_channels ||
                (class->groups != groups && !of_channels)) {
-        class->pinned = true; /* two attentions that cut the axis differently */
+        pin_class(class, PINNED_IN_PARTS, GRAPH_NONE); /* two attentions that cut it differently */
     } else { /* as many of each of the finer runs are as many of each of the coarser ones */
         class->groups = least_common_multiple(class->groups, groups);
     }
-    class->pinned =
-        class->pinned || (class->groups > 1 && class->of_channels &&
-                          (class->units % class->groups != 0 || class->units == class->groups));
+    if (class->groups > 1 && class->of_channels &&
+        (class->units % class->groups != 0 || class->units == class->groups)) {
+        pin_class(class, PINNED_IN_PARTS, GRAPH_NONE);
+    }
 }
 
 static void segments_join(axes *a, int left, int right)
@@ -161,7 +172,7 @@ static void segments_join(axes *a, int left, int right)
     segment *to = axes_class_of(a, left);
     if (from != to) {
         from->parent = to->parent;
-        to->pinned = to->pinned || from->pinned;
+        pin_class(to, from->pinned, from->pinned_at);
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
         to->is_part = to->is_part || from->is_part;
@@ -169,11 +180,16 @@ static void segments_join(axes *a, int left, int right)
     }
 }
 
-static void axis_pin(axes *a, int value)
+static void axis_pin_by(axes *a, int value, pin cause, int at)
 {
     for (int s = a->of[value]; s < a->of[value + 1]; s++) {
-        axes_class_of(a, s)->pinned = true;
+        pin_class(axes_class_of(a, s), cause, at);
     }
+}
+
+static void axis_pin(axes *a, int value)
+{
+    axis_pin_by(a, value, PINNED_AT_ENDS, GRAPH_NONE);
 }
 
 /* Joins two values whose channels come in heads. */
@@ -269,7 +285,7 @@ static void follow_groups(axes *a, const node *n)
     for (int i = 0; i < 2 && node_groups(n) > 1; i++) {
         segment *class = axes_class_of_value(a, values[i]);
         if (class == NULL) {
-            axis_pin(a, values[i]);
+            axis_pin_by(a, values[i], PINNED_IN_PARTS, (int)(n - a->g->nodes));
         } else {
             axis_cut_into(class, a->widths[values[i]], node_groups(n), 1, true);
         }
@@ -293,14 +309,18 @@ static void mark_output(axes *a, const node *n)
 
 static void follow_node(axes *a, const node *n, gqa_mode mode)
 {
+    const int index = (int)(n - a->g->nodes);
+    const pin cause = n->kind == NODE_OPAQUE    ? PINNED_BY_REGION
+                      : n->kind == NODE_SHUFFLE ? PINNED_BY_SHUFFLE
+                                                : PINNED_AT_ENDS;
     switch (operator_of(n)->axis) {
     case AXIS_STARTS:
         follow_groups(a, n);
         break;
     case AXIS_ENDS:
-        axis_pin(a, n->output);
+        axis_pin_by(a, n->output, cause, index);
         for (int i = 0; i < n->input_count; i++) {
-            axis_pin(a, n->inputs[i]);
+            axis_pin_by(a, n->inputs[i], cause, index);
         }
         break;
     case AXIS_BESIDE:
@@ -335,7 +355,7 @@ static void pin_repeated(axes *a, int value)
     for (int s = a->of[value]; s < a->of[value + 1]; s++) {
         for (int r = a->of[value]; r < s; r++) {
             if (axes_class_of(a, r) == axes_class_of(a, s)) {
-                axes_class_of(a, s)->pinned = true;
+                pin_class(axes_class_of(a, s), PINNED_IN_PARTS, GRAPH_NONE);
             }
         }
     }
@@ -351,7 +371,9 @@ static void summarise(axes *a)
         segment *own = axes_class_of(a, s);
         const int64_t length = a->segments[s].length;
         own->narrowest = own->narrowest == 0 || length < own->narrowest ? length : own->narrowest;
-        own->pinned = own->pinned || (own->normed && own->of_channels && own->groups > 1);
+        if (own->normed && own->of_channels && own->groups > 1) {
+            pin_class(own, PINNED_IN_PARTS, GRAPH_NONE);
+        }
         own->site = -1;
     }
 }
@@ -381,7 +403,7 @@ grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
         axis_pin(a, g->outputs[i].value);
     }
     for (int i = 0; i < g->pinned_count; i++) {
-        axis_pin(a, g->pinned[i]);
+        axis_pin_by(a, g->pinned[i], PINNED_BY_NUMBERS, GRAPH_NONE);
     }
     for (int n = 0; n < g->node_count; n++) {
         follow_node(a, &g->nodes[n], mode);

@@ -12,7 +12,8 @@ typedef struct segment {
     int value;
     int64_t first, length;
     int parent;
-    bool pinned;
+    pin pinned;
+    int pinned_at;            /* the node that pins it; GRAPH_NONE: no single one */
     bool summed;              /* an Add joins values of this class */
     bool normed;              /* a norm over all channels makes one of them */
     bool is_part;             /* of a value that has others */

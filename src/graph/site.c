@@ -281,6 +281,33 @@ branch_list site_branches(const graph *g, const site *s)
     return branches;
 }
 
+grail_status sites_pinned(const graph *g, int *maps, pinned_maps out[PINS])
+{
+    axes a = {0};
+    *maps = 0;
+    for (int cause = 0; cause < PINS; cause++) {
+        out[cause] = (pinned_maps){.first = GRAPH_NONE, .at = GRAPH_NONE};
+    }
+    CHECK(axes_init(&a, g, GQA_KV_GROUPS));
+    for (int i = 0; i < g->node_count; i++) {
+        const int value = g->nodes[i].output;
+        bool is_counted[PINS] = {false};
+        for (int k = a.of[value]; node_is_map(&g->nodes[i]) && k < a.of[value + 1]; k++) {
+            const segment *class = axes_class_of(&a, k);
+            pinned_maps *p = &out[class->pinned];
+            if (p->count == 0) {
+                p->first = i;
+                p->at = class->pinned_at;
+            }
+            p->count += is_counted[class->pinned] ? 0 : 1;
+            is_counted[class->pinned] = true;
+        }
+        *maps += node_is_map(&g->nodes[i]) ? 1 : 0;
+    }
+    axes_fini(&a);
+    return GRAIL_OK;
+}
+
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
 {
     grail_status status = GRAIL_OK;

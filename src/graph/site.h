@@ -80,6 +80,27 @@ typedef struct site_list {
     int count;
 } site_list;
 
+/** What keeps channels from being a site. */
+typedef enum pin {
+    NOT_PINNED,
+    PINNED_AT_ENDS,    /* the network's input or outputs, a norm, or what else has them all */
+    PINNED_BY_REGION,  /* nodes of another program read or make them */
+    PINNED_BY_SHUFFLE, /* they change places with others */
+    PINNED_IN_PARTS,   /* groups or heads part them in ways that do not go together */
+    PINNED_BY_NUMBERS, /* the network's file computes numbers of them that would not follow */
+    PINS
+} pin;
+
+/** The maps whose channels, or a part of them, one cause pins. */
+typedef struct pinned_maps {
+    int count;
+    int first; /* node; GRAPH_NONE: there is none */
+    int at;    /* the node that pins its channels; GRAPH_NONE: no single one */
+} pinned_maps;
+
+/** out[PINS] <- those of each cause; *maps <- how many there are of all. */
+grail_status sites_pinned(const graph *g, int *maps, pinned_maps out[PINS]) GRAIL_MUST_CHECK;
+
 /** Derives all sites. site_list_fini frees. */
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out) GRAIL_MUST_CHECK;
 void site_list_fini(site_list *list);

@@ -14,6 +14,7 @@ struct region {
     region_parts parts; /* its lists are owned */
     char *path, *reason;
     int64_t *nodes;
+    region_numbers *numbers;
     char name[NAME_SIZE];
     pthread_mutex_t mutex; /* of what follows */
     ort_session *session;
@@ -35,6 +36,10 @@ grail_status region_create(const region_parts *parts, region **out)
     TRY(memory_copy_string(&r->reason, parts->reason));
     TRY(memory_new(&r->nodes, (size_t)parts->node_count, sizeof r->nodes[0]));
     memcpy(r->nodes, parts->nodes, (size_t)parts->node_count * sizeof r->nodes[0]);
+    TRY(memory_new(&r->numbers, (size_t)parts->number_count + 1, sizeof r->numbers[0]));
+    for (int64_t i = 0; i < parts->number_count; i++) {
+        r->numbers[i] = parts->numbers[i];
+    }
     const onnx_node *n = &parts->file->nodes[parts->first].node;
     const bool has_name = *n->name != '\0';
     snprintf(r->name, sizeof r->name, "node %s'%.160s' (%.100s)", has_name ? "" : "of ",
@@ -61,6 +66,7 @@ void region_free(region *r)
     memory_free(r->path);
     memory_free(r->reason);
     memory_free(r->nodes);
+    memory_free(r->numbers);
     memory_free(r);
 }
 
@@ -110,8 +116,8 @@ static grail_status open_session(const region_parts *p, int64_t output_count,
     buffer model;
     buffer_init(&model, (size_t)ONNX_LARGEST_FILE);
     TRY(ort_load());
-    TRY(region_model_put(p->file, p->node_count, p->nodes, p->input_count, p->inputs, output_count,
-                         outputs, &model));
+    TRY(region_model_put(p->file, p->node_count, p->nodes, p->number_count, p->numbers,
+                         p->input_count, p->inputs, output_count, outputs, &model));
     TRY(ort_session_open(model.bytes, model.size, out));
 out:
     buffer_fini(&model);
@@ -130,6 +136,7 @@ static grail_status start(region *r)
     }
     region_parts parts = r->parts;
     parts.nodes = r->nodes;
+    parts.numbers = r->numbers;
     r->session = NULL; /* the other process has it */
     CHECK(open_session(&parts, 1, &parts.output.value, &r->session));
     r->process = getpid();
@@ -445,34 +452,24 @@ out:
     return status;
 }
 
-/* Whether b is what a is of, of so many samples more. */
-static bool follows_samples(const ort_tensor *a, const ort_tensor *b, int64_t more)
-{
-    return a->element == b->element && a->rank == b->rank && a->rank > 0 &&
-           b->shape[0] == a->shape[0] + more &&
-           memcmp(&a->shape[1], &b->shape[1], (size_t)(a->rank - 1) * sizeof a->shape[0]) == 0;
-}
-
 grail_status region_probe(const region_parts *network, int64_t samples, bool is_open,
                           const region_positions images[], int64_t count, const int64_t values[],
-                          ort_tensor shapes[])
+                          ort_tensor shapes[], ort_tensor more[])
 {
     grail_status status = GRAIL_OK;
     ort_session *session = NULL;
-    ort_tensor *others = NULL;
-    TRY(memory_new(&others, (size_t)count + 1, sizeof others[0]));
     for (int64_t i = 0; i < count; i++) {
         shapes[i] = (ort_tensor){.name = network->file->values[values[i]].name};
-        others[i] = shapes[i];
+        more[i] = shapes[i];
     }
     TRY(open_session(network, count, values, &session));
     TRY(probe(session, network, samples, images, count, shapes));
-    TRY(is_open ? probe(session, network, samples + 1, images, count, others) : GRAIL_OK);
-    for (int64_t i = 0; i < count && is_open; i++) {
-        shapes[i].rank = follows_samples(&shapes[i], &others[i], 1) ? shapes[i].rank : 0;
+    if (is_open) {
+        TRY(probe(session, network, samples + 1, images, count, more));
+    } else {
+        memcpy(more, shapes, (size_t)count * sizeof more[0]);
     }
 out:
-    memory_free(others);
     ort_session_close(session);
     return status;
 }

@@ -18,13 +18,15 @@ typedef struct region_positions {
 } region_positions;
 
 /** `nodes`, in the order of the file, of which `first` is one that no row reads, for the reason
- * that it was refused with. All are copied; `file`, which lies at `path`, must outlive *out, which
- * is owned: region_free. */
+ * that it was refused with, and numbers that they read as constants. All are copied; `file`, which
+ * lies at `path`, must outlive *out, which is owned: region_free. */
 typedef struct region_parts {
     const onnx_file *file;
     const char *path;
     int64_t node_count, first;
     const int64_t *nodes;
+    int64_t number_count;
+    const region_numbers *numbers;
     const char *reason;
     int input_count;
     region_value inputs[REGION_MOST_INPUTS + 1], output;
@@ -65,10 +67,10 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
                         float *out) GRAIL_MUST_CHECK;
 
 /** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its
- * inputs: element and shape of each of these values; where the number of images is open, rank 0 of
- * a value that does not grow with it. The names in shapes are set. */
+ * inputs: element and shape of each of these values; more[count]: the same of one image more, where
+ * their number is open. The names in shapes are set. */
 grail_status region_probe(const region_parts *network, int64_t samples, bool is_open,
                           const region_positions images[], int64_t count, const int64_t values[],
-                          ort_tensor shapes[]) GRAIL_MUST_CHECK;
+                          ort_tensor shapes[], ort_tensor more[]) GRAIL_MUST_CHECK;
 
 #endif

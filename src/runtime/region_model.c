@@ -145,8 +145,22 @@ out:
     return status;
 }
 
+static grail_status put_numbers(const onnx_file *file, const region_numbers *n, buffer *out)
+{
+    const size_t tensor = out->size;
+    const int64_t count = n->count;
+    CHECK(n->rank > 0 ? protobuf_put_integer(out, TENSOR_SIZE, count) : GRAIL_OK);
+    CHECK(protobuf_put_integer(out, TENSOR_TYPE, ONNX_INT64));
+    for (int64_t i = 0; i < count; i++) {
+        CHECK(protobuf_put_integer(out, TENSOR_INTEGERS64, n->items[i]));
+    }
+    CHECK(protobuf_put_string(out, TENSOR_NAME, file->values[n->value].name));
+    return protobuf_end_message(out, GRAPH_INITIALIZER, tensor, 0);
+}
+
 static grail_status put_graph(const onnx_file *file, int64_t node_count, const int64_t nodes[],
-                              int input_count, const region_value inputs[], int64_t output_count,
+                              int64_t number_count, const region_numbers numbers[], int input_count,
+                              const region_value inputs[], int64_t output_count,
                               const int64_t outputs[], buffer *out)
 {
     const size_t graph = out->size;
@@ -156,6 +170,9 @@ static grail_status put_graph(const onnx_file *file, int64_t node_count, const i
     }
     CHECK(protobuf_put_string(out, GRAPH_NAME, "grail"));
     CHECK(put_constants(file, node_count, nodes, out));
+    for (int64_t i = 0; i < number_count; i++) {
+        CHECK(put_numbers(file, &numbers[i], out));
+    }
     for (int i = 0; i < input_count; i++) {
         CHECK(put_input(file, &inputs[i], out));
     }
@@ -168,7 +185,8 @@ static grail_status put_graph(const onnx_file *file, int64_t node_count, const i
 }
 
 grail_status region_model_put(const onnx_file *file, int64_t node_count, const int64_t nodes[],
-                              int input_count, const region_value inputs[], int64_t output_count,
+                              int64_t number_count, const region_numbers numbers[], int input_count,
+                              const region_value inputs[], int64_t output_count,
                               const int64_t outputs[], buffer *out)
 {
     const int64_t version =
@@ -181,6 +199,7 @@ grail_status region_model_put(const onnx_file *file, int64_t node_count, const i
             CHECK(buffer_append(out, field.whole.bytes, field.whole.size));
         }
     }
-    CHECK(put_graph(file, node_count, nodes, input_count, inputs, output_count, outputs, out));
+    CHECK(put_graph(file, node_count, nodes, number_count, numbers, input_count, inputs,
+                    output_count, outputs, out));
     return check_message(MODEL, (byte_range){out->bytes, out->size}, 0);
 }

@@ -151,10 +151,6 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
          "a",
          {LIST("kernel_shape", 2), LIST("dilations", 2)},
          "is a mean over windows with dilation"},
-        {"Conv",
-         "a k",
-         {LIST("strides", 2), PADS("\012", "SAME_LOWER")},
-         "pads by 'auto_pad' and strides"},
         {"Conv", "a k", {PADS("\004", "SAME")}, "its 'auto_pad' is not known"},
         {"Add",
          "a v",
@@ -216,9 +212,6 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Resize", "a _ k", {{0}}, "its scales are computed, or not of [N, C, H, W]"},
         {"Upsample", "a a", {{0}}, "its scales are computed"},
     };
-#undef LIST
-#undef PADS
-#undef NUMBER
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[128];
         network n = usual();
@@ -227,7 +220,17 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
         assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED, name);
     }
+    network n = usual();
+    n.node = (middle){"Conv", "a k", {LIST("strides", 2), PADS("\012", "SAME_LOWER")}, NULL};
+    assert_ok(open_network(directory, &n));
+    n.has_any_size = true;
+    assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
+                 "pads by 'auto_pad' and strides, which depends on the size of images; the "
+                 "settings height=N and width=N say it");
 }
+#undef LIST
+#undef PADS
+#undef NUMBER
 
 DIRECTORY_TEST(positions_beside_channels_are_counted)
 {
