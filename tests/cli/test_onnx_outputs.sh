@@ -153,4 +153,29 @@ refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" gram "$channels" -o
 refuses 1 "arrays are the network's input as they are; leave out the preset" \
     "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
 refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5
+
+if "$python" -c "import onnx" 2>/dev/null; then
+    check "values in a file beside the model are put together with it, and results are one file"
+    mkdir beside
+    "$python" - "$net" <<'PYTHON' || fail "cannot make beside/net.onnx"
+import sys
+import onnx
+model = onnx.load(sys.argv[1])
+onnx.save_model(model, "beside/net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+PYTHON
+    for file in "$net" beside/net.onnx; do
+        rm -rf out
+        runs "$grail" compress "$file" -o out --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --threads 1 --quiet
+        mv out/net.onnx "narrow-$(wc -c <"$file").onnx"
+    done
+    "$python" - narrow-*.onnx <<'PYTHON' || fail "other values"
+import sys
+import onnx
+one, other = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer} for f in sys.argv[1:])
+assert one == other and len(one) > 4
+PYTHON
+    rm beside/net.onnx.data
+    rm -rf out
+    refuses 1 "cannot open 'beside/net.onnx.data'" "$grail" inspect beside/net.onnx
+fi
 echo "all checks passed"
