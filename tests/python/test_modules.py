@@ -370,6 +370,7 @@ class Affine(nn.Module):  # type: ignore[name-defined,misc]
         (lambda n: nn.LayerNorm(n), "normalized_shape"),
         (lambda n: nn.GroupNorm(4, n), "num_channels"),
         (lambda n: nn.InstanceNorm2d(n, affine=True), "num_features"),
+        (lambda n: nn.GroupNorm(n, n), "num_groups"),
         (lambda n: nn.Embedding(5, n), "embedding_dim"),
         (lambda n: nn.PReLU(n), "num_parameters"),
         (lambda n: Affine(n, False), "training"),
