@@ -68,7 +68,8 @@ class Samples:
         for i, (name, values) in enumerate(samples.named.items()):
             file = os.path.join(folder.name, f"{i}.npy")
             np.save(file, values.astype(np.int8) if values.dtype == bool else values)
-            places.append(f"{name}={file}")
+            alone = len(samples.named) == 1 and values.dtype.kind == "f"
+            places.append(file if alone else f"{name}={file}")
         if not places:
             raise ArgumentError("Samples.inputs() has no array", ("samples",))
         samples.parts = ((",".join(places), 0.0),)
@@ -184,7 +185,7 @@ class Samples:
 
     @property
     def has_preset(self) -> bool:
-        return "preset" in self.given.texts or self.is_memory
+        return "preset" in self.given.texts or self.is_memory or bool(self.named)
 
 
 def _read_by(images: bool) -> Any:

@@ -61,7 +61,8 @@ def sizes(layer: nn.Module, tensors: Mapping[str, Any]) -> dict[str, Any] | None
     if isinstance(layer, (*_NORMS, *_INSTANCE_NORMS)):
         return {"num_features": len(next(iter(tensors.values())))}
     if isinstance(layer, nn.GroupNorm):
-        return {"num_channels": shape[0]}
+        each = layer.num_groups == layer.num_channels  # a group of its own for each channel
+        return {"num_channels": shape[0], "num_groups": shape[0] if each else layer.num_groups}
     if isinstance(layer, (nn.LayerNorm, *_RMS_NORM)):
         return {"normalized_shape": shape}
     if isinstance(layer, nn.Embedding):

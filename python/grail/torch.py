@@ -54,14 +54,14 @@ def compress(
     """Narrows a copy of a live module, which stays as it is.
 
     Families of transformers, timm and torchvision that grail knows need no disk. Any other module
-    that classifies images is exported to ONNX in a temporary directory (torch, onnx, onnxscript),
-    narrowed there, and its narrow layers are put into a copy, which must compute what grail does of
-    that file; where one of this cannot be done, UnsupportedError says which.
+    is exported to ONNX in a temporary directory (torch, onnx, onnxscript), narrowed there, and its
+    narrow layers are put into a copy, which must compute what that file does, in all outputs; where
+    one of this cannot be done, UnsupportedError says which.
 
-    `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples; of a module
+    `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples; an array of
+    vectors, of signals [signals, channels, length] or of images that are not square; of a module
     with several inputs Samples.inputs(), or a tuple of arrays in the order of its forward().
-    `documents`
-    are other files of its directory, such as "tokenizer.json". The options are those of
+    `documents` are other files of its directory, such as "tokenizer.json". The options are those of
     grail.compress().
     """
     check_module(module)
@@ -69,6 +69,10 @@ def compress(
         check_tensor(name, tensor)
     if options.get("output") is not None:
         raise TypeError("compress() of a live module has no output; grail.compress() writes one")
+    shape: Any = getattr(samples, "shape", ()) if hasattr(samples, "__array__") else ()
+    is_square = len(shape) == 4 and (shape[2] == shape[3] or shape[1] == shape[2])
+    if "float" in str(getattr(samples, "dtype", "")) and len(shape) > 1 and not is_square:
+        samples = (samples,)  # vectors, signals, and images that are not square
     if isinstance(samples, tuple) and all(hasattr(one, "__array__") for one in samples):
         names = list(inspect.signature(module.forward).parameters)[: len(samples)]
         samples = Samples.inputs(dict(zip(names, samples)))

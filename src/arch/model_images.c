@@ -125,7 +125,7 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
                      "files, or arrays (.npy)");
     }
     TRY(status);
-    TRY(model->graph->in_row ? image_set_lay_in_row(set) : GRAIL_OK);
+    TRY(image_set_settle(set, &filled, model->graph->in_row));
     const extent own = filled.size > 0 ? (extent){0} : model->graph->image;
     if (!is_unprepared) {
         TRY(image_set_fit(set, own.height, own.width, model->graph->channels));

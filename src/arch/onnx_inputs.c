@@ -199,7 +199,7 @@ grail_status onnx_settle_ids(onnx_reading *r)
         if (!is_used && strstr(name, "mask") == NULL) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
                              "the input '%.100s' is neither a mask nor chooses rows of a table, "
-                             "which is all that grail has rows for in networks of several inputs",
+                             "which is all that grail has rows for of integers",
                              name);
         }
     }

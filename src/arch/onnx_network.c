@@ -154,23 +154,27 @@ static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
     int64_t input = -1;
-    int64_t count = 0;
     for (int64_t i = 0; i < f->input_count; i++) {
         const bool is_constant = f->values[f->inputs[i]].tensor >= 0;
         input = is_constant ? input : f->inputs[i];
-        count += is_constant ? 0 : 1;
     }
     const onnx_value *v = input < 0 ? NULL : &f->values[input];
     const bool is_map = v != NULL && v->rank == IMAGE_RANK;
     const bool is_row = v != NULL && v->rank == REGION_TOKENS;
-    if (count != 1 || v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
+    if (v == NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "the model has no input but constants");
+    }
+    if (v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
         v->shape[1] < 1) {
-        return error_set(
-            GRAIL_ERROR_UNSUPPORTED,
-            "the model has %lld input(s), '%.100s' last; grail narrows networks of "
-            "ONNX with one, FLOAT [N, channels, height, width], [N, channels, length] or "
-            "[N, channels]",
-            (long long)count, v == NULL ? "" : v->name);
+        char text[64] = "";
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "the input '%.100s' has element type %d and shape %s; grail reads FLOAT "
+                         "(1) [N, channels, height, width], [N, channels, length] or [N, channels] "
+                         "with a stated number of channels, or INT32 or INT64 (6, 7) [N, "
+                         "positions]",
+                         v->name, v->element,
+                         v->rank < 0 ? "that is not declared"
+                                     : shape_text(v->rank, v->shape, text, sizeof text));
     }
     extent *image = &r->g->image;
     CHECK(settle_size(v, 2, "height", r->asked.height, &image->height));
@@ -268,8 +272,8 @@ static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logit
 }
 
 /* An output that no value of the graph can be, such as a list of boxes or the classes by number:
- * what the last nodes read that lead to it becomes an output in its place. *any <- whether there
- * is such a value. */
+ * what the last nodes read that lead to it becomes an output in its place, unless that is ids or
+ * masks, which no cut changes. *any <- whether there is anything. */
 static grail_status read_sources(onnx_reading *r, int64_t output, bool *any)
 {
     grail_status status = GRAIL_OK;
@@ -283,7 +287,9 @@ static grail_status read_sources(onnx_reading *r, int64_t output, bool *any)
     for (int64_t s = 0; s < count; s++) {
         const int value = r->values[sources[s]].value;
         const int i = find_output(r->g, value);
-        if (value != r->g->input) {
+        if (value == GRAPH_NONE) {
+            *any = true;
+        } else if (value != r->g->input) {
             TRY(i < r->g->output_count ? GRAIL_OK : add_output(r, sources[s], ranks));
             TRY(graph_stand_for(r->g, i, v->name));
             *any = true;
@@ -338,6 +344,11 @@ static grail_status read_outputs(onnx_reading *r)
     }
     for (int64_t i = 0; i < f->output_count; i++) {
         CHECK(read_output(r, f->outputs[i]));
+    }
+    if (r->g->output_count == 0) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "its outputs follow from ids and masks alone, in nodes that grail has no "
+                         "rows for");
     }
     return refuse_others(r);
 }

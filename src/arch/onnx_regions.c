@@ -590,6 +590,20 @@ static grail_status settle_size(const onnx_barriers *b, cone *c)
     return GRAIL_OK;
 }
 
+/* A node that makes an input and something else that is needed makes the input, too. */
+static void drop_made(const onnx_reading *r, cone *c)
+{
+    const onnx_barriers *b = r->barriers;
+    int64_t count = 0;
+    for (int64_t i = 0; i < c->input_count; i++) {
+        const int64_t maker = r->file->values[c->inputs[i]].node;
+        if (maker < 0 || b->marks[maker] != b->search) {
+            c->inputs[count++] = c->inputs[i];
+        }
+    }
+    c->input_count = count;
+}
+
 /* All that leads to the node at hand. */
 static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
 {
@@ -614,6 +628,7 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
         CHECK(visit(r, n->inputs, n->node.input_count, through_opaque, &depth, c));
         CHECK(visit(r, n->captures, n->capture_count, through_opaque, &depth, c));
     }
+    drop_made(r, c);
     qsort(c->nodes, (size_t)c->node_count, sizeof c->nodes[0], compare_nodes);
     return settle_size(b, c);
 }

@@ -145,3 +145,36 @@ onnx.save(helper.make_model(helper.make_graph(nodes, "halved", inputs, [output],
 PYTHON
 runs "$grail" inspect halved.onnx
 says "region of 5 nodes, 16 channels: node of 'gated' (Mul)" stdout
+
+check "outputs that follow from a mask are no value of the graph: they stay, and what else they follow from is compared"
+"$python" - <<'PYTHON' || fail "cannot make kept.onnx"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+model = onnx.load("halved.onnx")
+two = next(one for one in model.graph.initializer if one.name == "two")
+two.CopyFrom(numpy_helper.from_array(numpy.array(1), "two"))
+model.graph.node.extend([helper.make_node("Identity", ["attention_mask"], ["mask_out"]),
+                         helper.make_node("ArgMax", ["y"], ["words"], axis=2, keepdims=0),
+                         helper.make_node("Mul", ["words", "attention_mask"], ["masked"])])
+model.graph.output.extend([helper.make_tensor_value_info(n, TensorProto.INT64, ["N", "T"]) for n in ("mask_out", "masked")])
+onnx.save(model, "kept.onnx")
+del model.graph.output[0], model.graph.output[1]
+onnx.save(model, "alone.onnx")
+PYTHON
+"$python" - <<'PYTHON'
+import numpy
+random = numpy.random.default_rng(0)
+numpy.save("words.npy", random.integers(0, 20, (16, 6)))
+numpy.save("all.npy", numpy.ones((16, 6), numpy.int64))
+PYTHON
+of_kept=input_ids=words.npy,attention_mask=all.npy
+rm -rf out
+runs "$grail" compress kept.onnx -o out --align 1 --sparsity 0.3 --threads 1 --quiet --calib "$of_kept"
+"$python" -c "
+import onnx, onnxruntime, numpy
+onnx.checker.check_model(onnx.load('out/kept.onnx'), full_check=True)
+given = {'input_ids': numpy.load('words.npy'), 'attention_mask': numpy.load('all.npy')}
+y, mask, words = onnxruntime.InferenceSession('out/kept.onnx').run(None, given)
+assert (mask == 1).all() and (words == y.argmax(2)).all()" || fail "kept.onnx does not give what it gave"
+rm -rf out
+refuses 1 "its outputs follow from ids and masks alone" "$grail" inspect alone.onnx

@@ -153,4 +153,51 @@ refuses 3 "nan.npy: sample 1: holds NaN at element" "$grail" gram "$channels" -o
 refuses 1 "arrays are the network's input as they are; leave out the preset" \
     "$grail" compress "$channels" -o out --calib samples.npy --preset cifar --sparsity 0.5
 refuses 1 "the images have 5 channels, but the network reads 3" "$grail" compress "$net" -o out --calib samples.npy --sparsity 0.5
+
+if "$python" -c "import onnx, numpy" 2>/dev/null; then
+    check "a signal may be longer than images are wide, and have one position alone"
+    "$python" - <<'PYTHON' || fail "cannot make networks of signals"
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(5)
+for name, channels, length in (("long", 1, 9000), ("point", 9000, 1)):
+    shapes = {"a": (12, channels, 1), "b": (5, 12, 1)}
+    tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
+    nodes = [helper.make_node("Conv", ["x", "a"], ["h"], strides=[min(length, 50)]), helper.make_node("Relu", ["h"], ["r"]),
+             helper.make_node("Conv", ["r", "b"], ["y"])]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", c, t])
+              for n, c, t in (("x", channels, length), ("y", 5, None))]
+    onnx.save(helper.make_model(helper.make_graph(nodes, name, values[:1], values[1:], tensors),
+                                opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
+    numpy.save(f"{name}.npy", random.normal(size=(6, channels, length)).astype(numpy.float32))
+PYTHON
+    for name in long point; do
+        rm -rf out
+        runs "$grail" compress "$name.onnx" -o out --calib "$name.npy" --align 1 --sparsity 0.5 --threads 1 --quiet
+    done
+
+    check "values in a file beside the model are put together with it, and results are one file"
+    mkdir beside
+    "$python" - "$net" <<'PYTHON' || fail "cannot make beside/net.onnx"
+import sys
+import onnx
+model = onnx.load(sys.argv[1])
+onnx.save_model(model, "beside/net.onnx", save_as_external_data=True, location="net.onnx.data", size_threshold=0)
+PYTHON
+    for file in "$net" beside/net.onnx; do
+        rm -rf out
+        runs "$grail" compress "$file" -o out --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --threads 1 --quiet
+        mv out/net.onnx "narrow-$(wc -c <"$file").onnx"
+    done
+    "$python" - narrow-*.onnx <<'PYTHON' || fail "other values"
+import sys
+import onnx
+one, other = ({t.name: onnx.numpy_helper.to_array(t).tobytes() for t in onnx.load(f).graph.initializer} for f in sys.argv[1:])
+assert one == other and len(one) > 4
+PYTHON
+    rm beside/net.onnx.data
+    rm -rf out
+    refuses 1 "cannot open 'beside/net.onnx.data'" "$grail" inspect beside/net.onnx
+fi
 echo "all checks passed"

@@ -211,4 +211,40 @@ runs env GRAIL_ONNXRUNTIME=nowhere "$grail" compress tail.onnx -o out --calib "$
 cmp with/tail.onnx out/tail.onnx || fail "bytes differ"
 rm -rf out
 refuses 1 "node 'make_logits' (Sin): 'nowhere' has no libonnxruntime.so" env GRAIL_ONNXRUNTIME=nowhere "$grail" verify tail.onnx with/tail.onnx
+
+check "parts of a Split that some regions share and others make are made once in each"
+"$python" - <<'PYTHON' || fail "cannot make shared.onnx"
+import json
+import struct
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(0)
+weights = {"a": (8, 3, 3, 3), "q": (16, 8, 1, 1), "pe": (8, 1, 3, 3), "o": (8, 8, 1, 1), "f": (12, 8, 1, 1), "g": (8, 12, 1, 1), "z": (4, 8, 1, 1)}
+tensors = [numpy_helper.from_array((random.normal(size=s) * 0.3).astype(numpy.float32), n) for n, s in weights.items()]
+tensors += [numpy_helper.from_array(numpy.array(v), n) for n, v in (("heads", [0, 2, 8, 64]), ("parts", [2, 2, 4]), ("map", [0, 8, 8, 8]))]
+add = helper.make_node
+nodes = [add("Conv", ["pixels", "a"], ["c"], pads=[1] * 4), add("Relu", ["c"], ["c1"]), add("Conv", ["c1", "q"], ["qkv"]),
+         add("Reshape", ["qkv", "heads"], ["r"]), add("Split", ["r", "parts"], ["q0", "k0", "v0"], axis=2),
+         add("Transpose", ["q0"], ["qt"], perm=[0, 1, 3, 2]), add("Reshape", ["v0", "map"], ["vr"]), add("MatMul", ["qt", "k0"], ["qk"]),
+         add("Conv", ["vr", "pe"], ["pv"], pads=[1] * 4, group=8), add("Softmax", ["qk"], ["sm"], axis=3),
+         add("Transpose", ["sm"], ["st"], perm=[0, 1, 3, 2]), add("MatMul", ["v0", "st"], ["av"]), add("Reshape", ["av", "map"], ["ar"]),
+         add("Add", ["ar", "pv"], ["sum"]), add("Conv", ["sum", "o"], ["pr"]), add("Add", ["c1", "pr"], ["res"]), add("Conv", ["res", "f"], ["f1"]),
+         add("Relu", ["f1"], ["f2"]), add("Conv", ["f2", "g"], ["f3"]), add("Add", ["res", "f3"], ["sum2"]), add("Conv", ["sum2", "z"], ["y"])]
+values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", c, 8, 8]) for n, c in (("pixels", 3), ("y", 4))]
+onnx.save(helper.make_model(helper.make_graph(nodes, "shared", values[:1], values[1:], tensors), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "shared.onnx")
+images = random.normal(size=(16, 3, 8, 8)).astype(numpy.float32)
+numpy.save("shared.npy", images)
+rows = numpy.ascontiguousarray(images[:4].transpose(0, 2, 3, 1))
+header = json.dumps({"pixels": {"dtype": "F32", "shape": rows.shape, "data_offsets": [0, rows.nbytes]}}).encode()
+with open("shared.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(header)) + header + rows.tobytes())
+PYTHON
+rm -rf out
+runs "$grail" compress shared.onnx -o out --calib shared.npy --align 1 --sparsity 0.5 --threads 1 --quiet
+for file in shared.onnx out/shared.onnx; do
+    rm -f logits.safetensors
+    runs "$grail" logits "$file" --pixels shared.safetensors -o logits.safetensors --quiet
+    "$python" "$source_dir/tests/cli/compare_onnx.py" "$file" shared.safetensors logits.safetensors || fail "$file: other outputs"
+done
 echo "all checks passed"

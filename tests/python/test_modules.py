@@ -123,6 +123,27 @@ class WithoutScale(Plain):
         return torch.relu(self.second(torch.relu(self.norm(x))))
 
 
+class Maps(Plain):
+    """Two maps, both enlarged by the same constant."""
+
+    def forward(self, x: Any) -> Any:
+        grow = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+        x = torch.relu(self.first(nn.functional.max_pool2d(x, 2)))
+        y = self.inner(grow(x))
+        return {"large": grow(nn.functional.max_pool2d(y, 2)), "classes": self.head(y.mean((2, 3)))}
+
+
+class Signals(nn.Module):  # type: ignore[name-defined,misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(2, 32, 5, 2)
+        self.second = nn.Conv1d(32, 24, 3)
+        self.head = nn.Conv1d(24, 4, 1)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(torch.relu(self.second(torch.relu(self.first(x)))))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where temporary files go, of which none are left."""
@@ -225,8 +246,8 @@ def test_types_stay(folder: Path, dtype: Any) -> None:
         (InReshape, "does not run with narrow layers"),
         (InValues, "computes with narrow layers what is"),
         (OfData, "torch.onnx.export cannot export it: .*data-dependent"),
-        (Twice, "'second.weight' is read by another node"),
-        (Tied, "is read by another node"),
+        (Twice, "'second.weight' is used more than once"),
+        (Tied, "'second.weight' is also 'third.weight'"),
     ],
 )
 def test_modules_that_are_refused(folder: Path, kind: Any, text: str) -> None:
@@ -257,6 +278,29 @@ def test_constants_and_what_inference_does_not_use(folder: Path) -> None:
     with pytest.warns(grail.errors.GrailWarning, match=r"not use 'aid.weight', one of 2 "):
         cut = grail.torch.compress(network, PIXELS, **CUT).module
     assert same(cut.aid.state_dict(), network.aid.state_dict())
+
+
+def test_maps_and_several_outputs(folder: Path) -> None:
+    torch.manual_seed(0)
+    network = Maps()
+    narrow = grail.torch.compress(network, PIXELS, **CUT)
+    assert narrow.module.first.out_channels == 48 == narrow.module.second.in_channels
+    assert narrow.difference is not None and narrow.difference < 1e-5
+    found, dense = outputs(narrow.module), outputs(network)
+    assert found.keys() == dense.keys() == {"large", "classes"}
+    assert all(apart(found[name], dense[name]) < 0.3 for name in dense)
+
+
+@pytest.mark.parametrize("shape", [(24, 12), (24, 2, 50), (24, 3, 12, 20)])
+def test_vectors_signals_and_images_that_are_not_square(folder: Path, shape: Any) -> None:
+    torch.manual_seed(0)
+    vectors = nn.Sequential(nn.Linear(12, 64), nn.GELU(), nn.Linear(64, 5))
+    network = {2: vectors, 3: Signals(), 4: Plain()}[len(shape)]
+    samples = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+    narrow = grail.torch.compress(network, samples, **CUT)
+    assert narrow.report.ratio < 0.85
+    assert narrow.difference is not None and narrow.difference < 1e-5
+    assert apart(outputs(narrow.module, samples), outputs(network, samples)) < 0.3
 
 
 def test_misuse_and_interruption(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,6 +370,7 @@ class Affine(nn.Module):  # type: ignore[name-defined,misc]
         (lambda n: nn.LayerNorm(n), "normalized_shape"),
         (lambda n: nn.GroupNorm(4, n), "num_channels"),
         (lambda n: nn.InstanceNorm2d(n, affine=True), "num_features"),
+        (lambda n: nn.GroupNorm(n, n), "num_groups"),
         (lambda n: nn.Embedding(5, n), "embedding_dim"),
         (lambda n: nn.PReLU(n), "num_parameters"),
         (lambda n: Affine(n, False), "training"),

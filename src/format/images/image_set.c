@@ -37,14 +37,25 @@ static bool of_arrays(const image_set *set)
     return set->arrays.count > 0;
 }
 
-grail_status image_set_lay_in_row(image_set *set)
+grail_status image_set_settle(image_set *set, const grail_image_source *source, bool in_row)
 {
     const image_arrays *a = &set->arrays;
-    if (of_arrays(set)) {
-        CHECK(image_arrays_lay_in_row(&set->arrays));
-        set->rule.height = a->height;
-        set->rule.width = a->width;
-        set->rule.channels = (int)a->channels;
+    if (!of_arrays(set)) {
+        return GRAIL_OK;
+    }
+    CHECK(in_row ? image_arrays_lay_in_row(&set->arrays) : GRAIL_OK);
+    set->rule.height = a->height;
+    set->rule.width = a->width;
+    set->rule.channels = (int)a->channels;
+    const int64_t largest =
+        in_row ? (int64_t)IMAGE_LARGEST_SIDE * IMAGE_LARGEST_SIDE : IMAGE_LARGEST_SIDE;
+    if (a->height > largest || a->width > largest ||
+        (source->size > 0 && (a->height != source->size || a->width != source->size))) {
+        const long long most = source->size > 0 ? source->size : largest;
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: the samples have %lld x %lld positions, expected %s%lld x %lld",
+                         source->path, (long long)a->height, (long long)a->width,
+                         source->size > 0 ? "" : "at most ", most, most);
     }
     return GRAIL_OK;
 }
@@ -59,14 +70,6 @@ static grail_status open_arrays(image_set *set, const grail_image_source *source
                              .height = a->height,
                              .width = a->width,
                              .channels = (int)a->channels};
-    if (a->height > IMAGE_LARGEST_SIDE || a->width > IMAGE_LARGEST_SIDE ||
-        (source->size > 0 && (a->height != source->size || a->width != source->size))) {
-        const long long most = source->size > 0 ? source->size : IMAGE_LARGEST_SIDE;
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: the samples have %lld x %lld positions, expected %s%lld x %lld",
-                         source->path, (long long)a->height, (long long)a->width,
-                         source->size > 0 ? "" : "at most ", most, most);
-    }
     return GRAIL_OK;
 }
 

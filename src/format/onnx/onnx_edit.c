@@ -528,6 +528,15 @@ static grail_status move_out(onnx_edit *e, const char *path)
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
+static grail_status check_size(size_t size)
+{
+    return size <= ONNX_LARGEST_FILE
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "takes %zu bytes, more than the %lld that one ONNX file holds", size,
+                           (long long)ONNX_LARGEST_FILE);
+}
+
 static grail_status write_given(const onnx_edit *e, const written_tensor *t)
 {
     grail_status status = GRAIL_OK;
@@ -593,6 +602,35 @@ grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest)
     return onnx_layout_commit(l);
 }
 
+grail_status onnx_edit_join(const onnx_file *file, unsigned char **out, size_t *size)
+{
+    grail_status status = GRAIL_OK;
+    onnx_edit *e = NULL;
+    unsigned char *bytes = NULL;
+    CHECK(onnx_edit_create(file, &e));
+    for (int64_t i = 0; i < file->tensor_count; i++) {
+        written_tensor *t = &e->tensors[i];
+        t->is_changed = t->place.file >= 0;
+        t->place.file = -1;
+        e->is_changed = e->is_changed || t->is_changed;
+    }
+    TRY(lay_model(e));
+    TRY(check_size(e->layout.size));
+    TRY(memory_new_unset(&bytes, e->layout.size, 1));
+    onnx_layout_gather(&e->layout, bytes);
+    for (int64_t i = 0; i < file->tensor_count; i++) {
+        const written_tensor *t = &e->tensors[i];
+        if (t->is_changed && t->view.bytes > 0) {
+            memcpy(bytes + t->place.offset, t->view.data, t->view.bytes);
+        }
+    }
+    *out = bytes;
+    *size = e->layout.size;
+out:
+    onnx_edit_free(e);
+    return status;
+}
+
 static int compare_holes(const void *a, const void *b)
 {
     const uintptr_t left = (uintptr_t)((const onnx_hole *)a)->values.bytes;
@@ -628,11 +666,7 @@ grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout 
             TRY(file_layout_add(out, t->integers, t->view.bytes, places[i]));
         }
     }
-    if (out->file_size > ONNX_LARGEST_FILE) {
-        FAIL(GRAIL_ERROR_UNSUPPORTED,
-             "takes %zu bytes, more than the %lld that one ONNX file holds", out->file_size,
-             (long long)ONNX_LARGEST_FILE);
-    }
+    TRY(check_size(out->file_size));
 out:
     memory_free(holes);
     return status;

@@ -61,5 +61,9 @@ grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest) GR
  * once. */
 grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout *out,
                                size_t places[]) GRAIL_MUST_CHECK;
+/** The model as one file in memory, with the values of the files beside it in their places; *out is
+ * owned: memory_free. */
+grail_status onnx_edit_join(const onnx_file *file, unsigned char **out,
+                            size_t *size) GRAIL_MUST_CHECK;
 
 #endif

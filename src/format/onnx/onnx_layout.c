@@ -209,6 +209,20 @@ grail_status onnx_layout_describe(onnx_layout *l, size_t count, const onnx_hole 
     return GRAIL_OK;
 }
 
+void onnx_layout_gather(onnx_layout *l, unsigned char *bytes)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < l->piece_count; i++) {
+        const piece *p = &l->pieces[i];
+        if (p->place != NULL) {
+            p->place->offset = at;
+        } else if (p->size > 0) {
+            memcpy(bytes + at, p->bytes != NULL ? p->bytes : l->text.bytes + p->at, p->size);
+        }
+        at += p->size;
+    }
+}
+
 grail_status onnx_layout_put(const onnx_layout *l, const onnx_place *place, uint64_t at,
                              const void *bytes, size_t size)
 {

@@ -75,6 +75,8 @@ grail_status onnx_layout_describe(onnx_layout *l, size_t count, const onnx_hole 
 /** Opens the files under temporary names, and writes all pieces but the values. A file that exists
  * already is GRAIL_ERROR_EXISTS. */
 grail_status onnx_layout_write(onnx_layout *l, const char *path) GRAIL_MUST_CHECK;
+/** bytes[size] <- all pieces but the values, whose places are told. */
+void onnx_layout_gather(onnx_layout *l, unsigned char *bytes);
 grail_status onnx_layout_put(const onnx_layout *l, const onnx_place *place, uint64_t at,
                              const void *bytes, size_t size) GRAIL_MUST_CHECK;
 /** Flushes and gives the files their names, that of the model last; of a failure none is left. */

