@@ -122,7 +122,7 @@ static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
     if (block < 0) {
-        return shared_options_watch_drawing(done);
+        return shared_options_watch_before(block, done);
     }
     print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", last_trial,
                    last_trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
