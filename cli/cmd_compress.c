@@ -148,7 +148,7 @@ static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
     if (block < 0) {
-        return shared_options_watch_drawing(done);
+        return shared_options_watch_before(block, done);
     }
     block_now = block + 1;
     block_count = blocks;

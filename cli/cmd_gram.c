@@ -39,7 +39,7 @@ static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
     if (block < 0) {
-        return shared_options_watch_drawing(done);
+        return shared_options_watch_before(block, done);
     }
     print_progress((block + done) / blocks, "counting in block %d/%d: %.0f %%", block + 1, blocks,
                    100.0 * done);

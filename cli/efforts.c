@@ -10,7 +10,7 @@ static int watch_measuring(void *user, int block, int blocks, double done)
 {
     (void)user;
     if (block < 0) {
-        return shared_options_watch_drawing(done);
+        return shared_options_watch_before(block, done);
     }
     print_progress((double)NAN, "measuring how fast this machine is: block %d/%d", block + 1,
                    blocks);

@@ -122,7 +122,7 @@ static int watch_steps(void *user, int block, int blocks, double done)
 {
     (void)user;
     if (block < 0) {
-        return shared_options_watch_drawing(done);
+        return shared_options_watch_before(block, done);
     }
     print_progress((double)NAN, "%s%sblock %d/%d: %.0f %%", last_trial,
                    last_trial[0] == 0 ? "measuring " : "; now ", block + 1, blocks, 100.0 * done);
@@ -145,7 +145,9 @@ int limit_options_choose(const char *kinds, grail_plan **out)
     if (status != GRAIL_OK) {
         return print_failure(status);
     }
-    const char *reason = grail_plan_facts_get(*out).reason;
+    const grail_plan_facts f = grail_plan_facts_get(*out);
+    widths_differ = widths_differ && (f.stands_in != 0 || strcmp(f.formula, "uniform") != 0);
+    const char *reason = f.reason;
     if (reason[0] != 0 && ranks_is_first()) {
         print_error("grail: note: %s\n", reason);
     }

@@ -110,9 +110,12 @@ static int read_part(const char *given, grail_text_part *out)
     return EXIT_OK;
 }
 
-int shared_options_watch_drawing(double done)
+int shared_options_watch_before(int work, double done)
 {
-    print_progress(done, "drawing calibration text from the network: %.0f %%", 100.0 * done);
+    print_progress(done, "%s: %.0f %%",
+                   work == GRAIL_STEP_METRIC ? "measuring the metric of errors"
+                                             : "drawing calibration text from the network",
+                   100.0 * done);
     return interrupt_came();
 }
 

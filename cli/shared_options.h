@@ -148,8 +148,9 @@ int shared_options_read(void);
  * Returns an exit code. */
 int shared_options_open(const char **sites);
 
-/** Tells how much of the samples the network has drawn; whether an interrupt came. */
-int shared_options_watch_drawing(double done);
+/** Tells how much of a work before the blocks (GRAIL_STEP_...) is done; whether an interrupt came.
+ */
+int shared_options_watch_before(int work, double done);
 
 /** Prints what had to be assumed of the network of the session, and what is to be said of the
  * samples of its run. */

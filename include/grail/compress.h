@@ -79,10 +79,17 @@ typedef struct grail_site_report {
 typedef int (*grail_compress_observer)(void *user, const grail_site_report *site, int block,
                                        int blocks, double seconds_left);
 
-/** Called while the network draws its own samples, where it does, with `block` -1, and `done` the
- * part of them that is drawn; and while a block is worked on, whenever a batch of samples was
- * carried through a part of it: `done` is the part of the block that all samples have passed, from
- * 0 to 1, and never falls within a block. Return non-zero to cancel the run. */
+/** Works before the first block, in place of its number. */
+enum {
+    GRAIL_STEP_DRAWING = -1, /* the network draws its own samples */
+    GRAIL_STEP_METRIC = -2   /* the metric of errors is measured */
+};
+
+/** Called during works before the first block, where there are some, with one of GRAIL_STEP_ for
+ * `block`, and `done` the part of that which is done; and while a block is worked on, whenever a
+ * batch of samples was carried through a part of it: `done` is the part of the block that all
+ * samples have passed, from 0 to 1, and never falls within a block. Return non-zero to cancel the
+ * run. */
 typedef int (*grail_step_observer)(void *user, int block, int blocks, double done);
 
 /** A training that went on from the closed form: of one block, of neighbouring blocks together, or

@@ -39,7 +39,7 @@ class Watch:
         if self.bar is None:
             return
         total, now = float(step.blocks), step.block + step.done
-        if step.what in ("measure", "trial"):
+        if step.what in ("measure", "trial") or step.block < 0:
             total, now = 1.0, step.done
         self.bar.set_description_str(f"{step.what} {step.network}".strip(), refresh=False)
         self.bar.total, self.bar.n = total, min(now, total)

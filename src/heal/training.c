@@ -151,6 +151,7 @@ static grail_status take_step(const training_options *options, const training_ta
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
 {
     return state->steps >= options->chosen->steps ||
+           state->held_best == 0.0 || /* nothing before it is cut: the block is the dense one */
            state->judgements_lost >= patience_of(options) || !another_fits(p, state);
 }
 

@@ -2,6 +2,7 @@
 #include "pipeline/forecast.h"
 #include "base/machine_memory.h"
 #include "graph/operators.h"
+#include "pipeline/network/fisher.h"
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -207,6 +208,26 @@ static grail_status add_samples(const rows_of *r, const graph *g, bool blocks, d
     return add_forward(&some, g, g->node_count, 1.0, work);
 }
 
+/* A metric of errors: forward and back, which is twice as much, and the products of the gradients
+ * at each consumer that has one. */
+static grail_status count_metric(const rows_of *r, double *work)
+{
+    static const double passes = 3.0;
+    const compression_request *request = r->request;
+    const graph *g = request->graph;
+    const double seen = (double)fisher_samples(g, r->count);
+    bool any = false;
+    for (int i = 0; i < request->plan.count; i++) {
+        const site *s = site_at(request, i);
+        if (site_takes_metric(&request->plan, i, s)) {
+            const map_size m = size_of(r, &g->nodes[s->consumers[0].node]);
+            work[PROFILE_STATISTICS] += seen / (double)r->count * m.rows * m.outputs * m.outputs;
+            any = true;
+        }
+    }
+    return any ? add_samples(r, g, false, passes * seen, work) : GRAIL_OK;
+}
+
 /* All trainings, as if none ended early. A step runs forward and back, which is twice as much. The
  * dense network runs once for each sample, or for images, which change, in every pass. */
 static grail_status count_healing(const rows_of *r, double *work)
@@ -321,6 +342,7 @@ grail_status run_work_count(const grail_compression *c, const grail_compress_opt
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(measure(options, &r, widths, extents));
     TRY(count_closed(&r, out->closed, &out->uses_data));
+    TRY(count_metric(&r, out->closed));
     if (heals(&c->request->heal)) {
         TRY(count_healing(&r, out->healing));
     }

@@ -167,11 +167,36 @@ static bool heals_run(const choosing *c)
     return c->subject != GRAIL_SCHEDULE_PLAN && what != NULL && strcmp(what, "none") != 0;
 }
 
+/* Images that are healed on: few are learnt by heart. Their pixels are all held. */
+static int64_t most_images(const grail_model *model)
+{
+    enum { MOST_IMAGES = 2048 };
+    static const double most_bytes = 512e6;
+    const extent x = model_usual_positions(model);
+    const double image = 3.0 * sizeof(float) * (double)(x.height * x.width); /* of colours */
+    return (int64_t)fmax(1.0, fmin(MOST_IMAGES, most_bytes / fmax(image, 1.0)));
+}
+
+/* As many as the steps take, with those held out. */
+static void set_own_samples(choosing *c, int64_t seen)
+{
+    enum { HELD_OUT = 16 };
+    const grail_model *model = grail_session_model(c->run->read.session);
+    const int64_t wanted = seen + seen / (HELD_OUT - 1) + HELD_OUT / 2;
+    const int64_t most = c->length == 1 ? most_images(model) : INT64_MAX;
+    const int64_t all = wanted < most ? wanted : most;
+    const int64_t read =
+        c->run->read.samples > 0 ? c->run->read.samples : usual_samples(c->graph, c->length);
+    if (!is_given(c, "heal.own_samples")) {
+        c->run->heal.own_samples = all > read ? all : 0;
+    }
+}
+
 /* Steps of more samples for more tokens: 2,048 tokens a step to 150 k, 8,192 from 800 k on. Windows
  * are new ones as far as the text goes. */
 static void set_tokens(choosing *c, double tokens)
 {
-    enum { MOST_SAMPLES = 64, IMAGES = 64, MOST_IMAGE_STEPS = 640, HELD_OUT = 16 };
+    enum { MOST_SAMPLES = 64, IMAGES = 64, MOST_IMAGE_STEPS = 640 };
     static const double most = 1e10;
     grail_heal_options *h = &c->run->heal;
     const bool of_images = c->length == 1;
@@ -185,24 +210,21 @@ static void set_tokens(choosing *c, double tokens)
         const double steps = fmax(1.0, floor(fmin(tokens, most) / batch / (double)c->length));
         h->steps = (int64_t)(of_images ? fmin(steps, MOST_IMAGE_STEPS) : steps);
     }
-    if (!is_given(c, "heal.own_samples") && !of_images) {
-        const int64_t seen = h->steps * h->batch;
-        const int64_t all = seen + seen / (HELD_OUT - 1) + HELD_OUT / 2;
-        const int64_t read =
-            c->run->read.samples > 0 ? c->run->read.samples : usual_samples(c->graph, c->length);
-        h->own_samples = all > read ? all : 0;
-    }
+    set_own_samples(c, h->steps * h->batch);
 }
 
 static void set_healing(choosing *c, bool heals)
 {
     static const double usual_tokens = 3e5;
+    static const int64_t usual_images = 160 * 64; /* what steps see where none are named */
     if (is_given(c, "heal.what")) {
         return;
     }
     c->run->heal.what = !heals ? "none" : c->length == 1 ? "block,model" : "model";
     if (heals && c->length > 1) {
         set_tokens(c, usual_tokens);
+    } else if (heals) {
+        set_own_samples(c, usual_images);
     }
 }
 

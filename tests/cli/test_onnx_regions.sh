@@ -180,6 +180,8 @@ rm -rf out
 refuses 1 "no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes" \
     "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal model
 says "every output is behind it; heal blocks" stderr
+refuses 1 "no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes, to the weights before it: choose by a metric without gradients" \
+    "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --metric fisher
 runs "$grail" compress middle.onnx -o healed --calib "$images" --preset cifar --samples 24 --sparsity 0.5 --heal block --heal-steps 8
 says "block 1 of 2 was not healed: no gradient goes through node 'make_sum' (ReduceSum), which ONNX Runtime computes" stdout
 says "healed block 2 of 2 in 8 steps" stdout

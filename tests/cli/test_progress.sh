@@ -50,6 +50,7 @@ progresses() {
 }
 
 progresses 'block 2/2: [0-9]+ %, [0-2] sites? done' "${narrow[@]}" -o out
+progresses 'measuring the metric of errors: [0-9]+ %' "${narrow[@]}" -o out --metric fisher
 progresses 'measuring the (dense|plain cut|result): [0-9]+/16 windows' "${narrow[@]}" --eval other.npy -o out
 progresses '  healing block 1/2: step [0-9]+ of 8, loss [0-9.]+ -> [0-9.]+(, about .* left)?' "${narrow[@]}" -o out \
     --heal block --heal-steps 8

@@ -29,7 +29,7 @@ compress_on_ranks() {
     shift
     runs "$grail" compress "$@" -o "$name-1"
     for n in 2 3 5; do
-        if ((n == 2 || all == 1)) || [[ $name == plain ]]; then
+        if ((n == 2 || all == 1)) || [[ $name == plain ]] || [[ $name == metric* && $n == 3 ]]; then
             runs ranks "$n" "$grail" compress "$@" -o "$name-$n"
             [[ $(grep -c '^written: ' stdout) == 1 ]] || fail "$n ranks wrote more than one result"
             same_result "$name-1" "$name-$n"
@@ -56,6 +56,11 @@ compress_on_ranks wanda "$model" "${few[@]}" --sparsity 0.3 --selector wanda --c
 check "with images, convolutions and REPAIR"
 compress_on_ranks images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
     --quiet --sparsity 0.3 --repair
+
+check "with a metric of errors, whose samples are shared out: windows one by one, images in parts, of which a rank has none"
+compress_on_ranks metric "$model" "${few[@]}" --sparsity 0.3 --metric fisher
+compress_on_ranks metric-images "$demo/vision/cnn.pth" --calib "$demo/vision/calibration" --samples 60 --threads 1 \
+    --quiet --sparsity 0.3 --metric fisher
 
 check "with choices by the dense network"
 compress_on_ranks open "$model" "${few[@]}" --sparsity 0.3 --select open

@@ -110,6 +110,17 @@ assert_same_bytes
 command=("${one[@]}")
 uninterrupted
 
+check "a metric of errors: killed behind a block, which is chosen by it alone"
+plain=("${command[@]}")
+command+=(--metric fisher)
+uninterrupted
+killed_when has_said '^block 2/4 .*written'
+refuses 1 "was started with other options or files: cut.metric was \"fisher\" and is now \"plain\"" \
+    "$grail" compress "${plain[@]}" -o out --resume
+assert_continues
+command=("${plain[@]}")
+uninterrupted
+
 check "a second run into the same output is refused while the first goes on"
 rm -rf out out.partial
 start

@@ -38,6 +38,21 @@ def test_steps(ids: Path) -> None:
     assert report.healing == (trainings[-1],)
 
 
+def test_a_metric_of_errors(tmp_path: Path, ids: Path) -> None:
+    steps: list[grail.Step] = []
+    cut(ids, metric="fisher", output=tmp_path / "fisher", progress=steps.append)
+    measured = [step.done for step in steps if step.block == -2]  # before the first block
+    assert measured == sorted(measured) and measured[-1] == 1.0
+    assert [step.block for step in steps[: len(measured)]] == [-2] * len(measured)
+    cut(ids, output=tmp_path / "plain")
+    weights = "model.safetensors"  # the rest says which metric it was
+    assert contents(tmp_path / "fisher")[weights] != contents(tmp_path / "plain")[weights]
+    with pytest.raises(ZeroDivisionError):
+        cut(ids, metric="fisher", progress=fail)
+    with pytest.raises(grail.ArgumentError, match="selector obs, ziplm or slimgpt"):
+        cut(ids, metric="fisher", selector="wanda")
+
+
 def fail(step: grail.Step) -> None:
     raise ZeroDivisionError(step.what)
 

@@ -3,11 +3,13 @@
 #include "backend/operations.h"
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/profile.h"
 #include "base/random.h"
 #include "graph/operators.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
 #include "pipeline/network/sections.h"
+#include "stats/chunk_sums.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,8 +20,11 @@ static const double shrinkage = 0.01; /* the share of the identity, of the mean 
 
 typedef struct fisher_task {
     const calibration_network *network;
-    bool *wanted; /* [value_count] outputs of the consumers; owned */
-    matrix *sums; /* [node_count] of the session; borrowed */
+    bool *wanted;       /* [value_count] outputs of the consumers; owned */
+    matrix *sums;       /* [node_count] of the session; borrowed */
+    matrix *parts;      /* [node_count] the same of one part of the samples; owned */
+    int64_t *rows;      /* [node_count] of `sums`; owned */
+    int64_t *part_rows; /* [node_count] of `parts`; owned */
     parameter_store
         *weights; /* as the model has them, so that they can be dropped at will; owned */
     sections sections;
@@ -29,6 +34,12 @@ typedef struct fisher_task {
 
 static void task_fini(fisher_task *t)
 {
+    for (int i = 0; t->parts != NULL && i < t->network->cut->graph->node_count; i++) {
+        matrix_free(&t->parts[i]);
+    }
+    memory_free(t->parts);
+    memory_free(t->rows);
+    memory_free(t->part_rows);
     sections_fini(&t->sections);
     parameter_store_free(t->weights);
     memory_free(t->wanted);
@@ -72,24 +83,63 @@ static grail_status find_consumers(fisher_task *t)
     return GRAIL_OK;
 }
 
+int64_t fisher_samples(const graph *g, int64_t count)
+{
+    const int64_t most = g->input_kind == INPUT_IMAGES ? MOST_IMAGES : MOST_WINDOWS;
+    return count < most ? count : most;
+}
+
 /* Evenly among those that do not judge. */
 static grail_status choose_samples(fisher_task *t)
 {
-    const bool images = t->network->cut->graph->input_kind == INPUT_IMAGES;
-    const int64_t most = images ? MOST_IMAGES : MOST_WINDOWS;
     int64_t count = 0;
     CHECK(passes_trained_samples(&t->network->passes, &count, &t->samples));
-    t->sample_count = count < most ? count : most;
+    t->sample_count = fisher_samples(t->network->cut->graph, count);
     for (int64_t i = 0; i < t->sample_count; i++) {
         t->samples[i] = t->samples[i * count / t->sample_count];
     }
     return GRAIL_OK;
 }
 
+/* -- sums -------------------------------------------------------------------------------------- */
+
+static grail_status need_part(fisher_task *t, int reader)
+{
+    const matrix sum = t->sums[reader];
+    return matrix_exists(t->parts[reader]) ? GRAIL_OK
+                                           : matrix_new_zero(sum.owner, GRAIL_DTYPE_F64, sum.rows,
+                                                             sum.columns, &t->parts[reader]);
+}
+
+static chunk_sums sums_of(fisher_task *t, int reader)
+{
+    chunk_sums s = {.part_rows = &t->part_rows[reader], .total_rows = &t->rows[reader]};
+    chunk_sums_append_triangle(&s, &t->parts[reader], &t->sums[reader]);
+    return s;
+}
+
+/* Adds what the first `ranks` have of one consumer, a part of the samples each. */
+static grail_status fold(fisher_task *t, int reader, int ranks)
+{
+    CHECK(need_part(t, reader));
+    const chunk_sums s = sums_of(t, reader);
+    CHECK(chunk_sums_fold_ranks(t->network->passes.comm, ranks, &s));
+    matrix_free(&t->parts[reader]);
+    return GRAIL_OK;
+}
+
+/* One rank adds at once; several exchange what they have behind the way back. */
 static grail_status add_rows(void *user, int value, matrix gradient)
 {
-    const fisher_task *t = user;
-    return matrix_gram(gradient, t->sums[t->network->cut->graph->value_source[value]]);
+    fisher_task *t = user;
+    const int reader = t->network->cut->graph->value_source[value];
+    CHECK(need_part(t, reader));
+    const profile_kind before = profile_enter(PROFILE_STATISTICS);
+    const grail_status status = matrix_gram(gradient, t->parts[reader]);
+    profile_enter(before);
+    CHECK(status);
+    t->part_rows[reader] += gradient.rows;
+    return comm_is_shared(t->network->passes.comm) ? GRAIL_OK : fold(t, reader, 1);
 }
 
 /* Windows may differ in length. */
@@ -113,6 +163,9 @@ static grail_status task_init(calibration_network *network, fisher_task *t)
     const compression_request *request = network->request;
     bool fits = false;
     *t = (fisher_task){.network = network, .sums = request->session->metrics};
+    CHECK(memory_new(&t->parts, (size_t)g->node_count, sizeof t->parts[0]));
+    CHECK(memory_new(&t->rows, (size_t)g->node_count, sizeof t->rows[0]));
+    CHECK(memory_new(&t->part_rows, (size_t)g->node_count, sizeof t->part_rows[0]));
     CHECK(tape_fits(g, request->backend, request->samples->positions, samples_of_part(network),
                     all_weights(request->model), network->memory, &fits));
     CHECK(parameter_store_create(request->model, request->backend, NULL, &t->weights));
@@ -224,26 +277,50 @@ out:
     return status;
 }
 
+/* Each rank adds a part, as far as they go. */
+static grail_status add_turn(fisher_task *t, int64_t first)
+{
+    const grail_comm *comm = t->network->passes.comm;
+    const int64_t most = samples_of_part(t->network);
+    const int64_t begin = first + comm_rank(comm) * most;
+    const int64_t left = t->sample_count - begin;
+    if (left > 0) {
+        const sample_part part = {.samples = t->samples + begin,
+                                  .count = left < most ? left : most};
+        CHECK(add_part(t, &part));
+    }
+    const int64_t parts = (t->sample_count - first + most - 1) / most;
+    const int ranks = parts < comm_size(comm) ? (int)parts : comm_size(comm);
+    for (int i = 0; comm_is_shared(comm) && i < t->network->cut->graph->node_count; i++) {
+        CHECK(matrix_exists(t->sums[i]) ? fold(t, i, ranks) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status add_parts(fisher_task *t)
 {
-    const int64_t most = samples_of_part(t->network);
-    for (int64_t i = 0; i < t->sample_count; i += most) {
-        const int64_t left = t->sample_count - i;
-        const sample_part part = {.samples = t->samples + i, .count = left < most ? left : most};
-        CHECK(add_part(t, &part));
+    const grail_comm *comm = t->network->passes.comm;
+    const int64_t turn = samples_of_part(t->network) * comm_size(comm);
+    for (int64_t first = 0; first < t->sample_count; first += turn) {
+        const int64_t done = first + turn < t->sample_count ? first + turn : t->sample_count;
+        CHECK(add_turn(t, first));
+        CHECK(progress_before(&t->network->passes.progress, GRAIL_STEP_METRIC,
+                              (double)done / (double)t->sample_count));
     }
     return GRAIL_OK;
 }
 
 /* Where nothing depends on the output, all alike. */
-static grail_status finish(const fisher_task *t, int reader)
+static grail_status finish(fisher_task *t, int reader)
 {
     grail_status status = GRAIL_OK;
     matrix *sum = &t->sums[reader];
+    const chunk_sums sums = sums_of(t, reader);
     const graph *g = t->network->cut->graph;
     const int64_t width = sum->rows;
     double *diagonal = NULL;
     double mean = 0.0;
+    TRY(chunk_sums_share(t->network->passes.comm, &sums));
     TRY(memory_new_unset(&diagonal, (size_t)width, sizeof diagonal[0]));
     TRY(matrix_download_diagonal(*sum, diagonal));
     for (int64_t i = 0; i < width; i++) {

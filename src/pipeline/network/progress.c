@@ -61,3 +61,11 @@ grail_status progress_step(progress *p, int from, int to, int64_t batch)
     }
     return GRAIL_OK;
 }
+
+grail_status progress_before(const progress *p, int work, double done)
+{
+    const int blocks = p->graph->block_count;
+    return p->step_observer == NULL || p->step_observer(p->user, work, blocks, done) == 0
+               ? GRAIL_OK
+               : progress_cancelled(GRAPH_NONE, blocks, false);
+}

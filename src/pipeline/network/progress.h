@@ -35,4 +35,8 @@ grail_status progress_tell(const progress *p, int block,
  * before. Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
 grail_status progress_step(progress *p, int from, int to, int64_t batch) GRAIL_MUST_CHECK;
 
+/** Tells the observer of steps how much of a work before the blocks (GRAIL_STEP_...) is done.
+ * Returns GRAIL_ERROR_CANCELLED when the observer asks to cancel. */
+grail_status progress_before(const progress *p, int work, double done) GRAIL_MUST_CHECK;
+
 #endif

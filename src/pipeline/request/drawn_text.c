@@ -118,8 +118,8 @@ static grail_status tell(const drawing *d, int64_t begin, int64_t count, int64_t
     const double done = ((double)begin + (double)count * (double)(place + 1 - d->first) /
                                              (double)(d->windows->length - d->first)) /
                         (double)d->windows->count;
-    if (run->step_observer == NULL ||
-        run->step_observer(run->observer_user, -1, d->model->graph->block_count, done) == 0) {
+    if (run->step_observer == NULL || run->step_observer(run->observer_user, GRAIL_STEP_DRAWING,
+                                                         d->model->graph->block_count, done) == 0) {
         return GRAIL_OK;
     }
     return error_set(GRAIL_ERROR_CANCELLED, "cancelled while the network drew its own text");

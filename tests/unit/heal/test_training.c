@@ -212,6 +212,21 @@ TEST(it_ends_after_eight_judgements_that_are_not_better)
     game_fini(&g);
 }
 
+/* A block before the first cut is the dense one. */
+TEST(no_loss_means_no_step)
+{
+    game g;
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    g.answers = true;
+    assert_ok(play(&g, 0.1, &s));
+    assert_int_equal(s.steps, 0);
+    assert_int_equal(g.judged, 1);
+    assert_int_equal(g.told, 1);
+    assert_true(s.held_before == 0.0 && s.held_best == 0.0);
+    game_fini(&g);
+}
+
 TEST(where_nothing_is_better_the_start_stays)
 {
     game g;

@@ -9,8 +9,10 @@
 #include <grail/schedule.h>
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const double tick = 1e-3;
 static double now;
@@ -171,6 +173,73 @@ ASKING_TEST(times_that_are_none_are_refused)
     a->effort.effort = "most";
     assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_RUN, NULL, &a->options, &s),
                  GRAIL_ERROR_ARGUMENT, "effort");
+}
+
+/* Few images are learnt by heart, but not by a training that is told how many it has. */
+VISION_TEST(more_images_are_healed_on_than_are_calibrated_on)
+{
+    grail_plan_options o;
+    grail_effort_options effort;
+    grail_schedule *s = NULL;
+    const char *dense = vision_network(v, VISION_BASIC, "dense");
+    grail_plan_options_init(&o);
+    grail_effort_options_init(&effort);
+    o.compress = vision_options(v, dense, NULL);
+    assert_ok(grail_session_open(o.compress.read.model, NULL, &o.compress.read.session));
+    effort.effort = "best";
+    assert_ok(grail_schedule_make(&effort, GRAIL_SCHEDULE_RUN, NULL, &o, &s));
+    assert_string_equal(o.compress.heal.what, "block,model");
+    assert_int_equal(o.compress.heal.own_samples, 2048);
+    grail_schedule_free(s);
+    o.compress.heal.own_samples = 0;
+    assert_ok(grail_schedule_make(&effort, GRAIL_SCHEDULE_RUN, "heal.own_samples", &o, &s));
+    assert_int_equal(o.compress.heal.own_samples, 0);
+    grail_schedule_free(s);
+    grail_session_close(o.compress.read.session);
+}
+
+/* What was chosen cannot be kept: the file is named, and none is there that is half. */
+ASKING_TEST(a_disk_that_is_full_is_told)
+{
+    struct rlimit before;
+    grail_schedule *s = NULL;
+    a->effort.time_limit = 500.0;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const grail_status status =
+        grail_schedule_make(&a->effort, GRAIL_SCHEDULE_LIMITED, NULL, &a->options, &s);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_fails(status, GRAIL_ERROR_SPACE, "out.schedule");
+    assert_true(!file_exists(lab_path(&a->l, "out.schedule")));
+    s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_true(file_exists(lab_path(&a->l, "out.schedule")));
+    grail_schedule_free(s);
+}
+
+/* An allocation that fails leaves no file, or a whole one that a resumed run takes. */
+ASKING_TEST(failing_allocations_are_survived)
+{
+    grail_status status = GRAIL_ERROR_MEMORY;
+    const grail_plan_options asked = a->options;
+    if (!support_walks_failures()) {
+        skip();
+    }
+    a->effort.time_limit = 500.0;
+    for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
+        grail_schedule *s = NULL;
+        a->options = asked;
+        a->options.compress.output.resume = file_exists(lab_path(&a->l, "out.schedule")) ? 1 : 0;
+        memory_fail_after(n);
+        status = grail_schedule_make(&a->effort, GRAIL_SCHEDULE_LIMITED, NULL, &a->options, &s);
+        memory_fail_after(-1);
+        assert_true(status == GRAIL_OK || status == GRAIL_ERROR_MEMORY);
+        assert_int_equal(s != NULL, status == GRAIL_OK);
+        grail_schedule_free(s);
+    }
+    assert_string_equal(a->options.budget, "divergence");
 }
 
 /* An interrupted run goes on with what it had chosen, whatever the time is now. */
