@@ -16,6 +16,7 @@ typedef struct asked {
     grail_model *model;
     grail_compress_options options;
     token_windows drawn;
+    char *notice;
 } asked;
 
 static void open_asked(asked *a)
@@ -31,6 +32,7 @@ static void open_asked(asked *a)
 static void close_asked(asked *a)
 {
     token_windows_fini(&a->drawn);
+    memory_free(a->notice);
     grail_model_close(a->model);
 }
 
@@ -39,7 +41,9 @@ static grail_status draw(void *context)
     asked *a = context;
     token_windows_fini(&a->drawn);
     a->drawn = (token_windows){0};
-    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn);
+    memory_free(a->notice);
+    a->notice = NULL;
+    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn, &a->notice);
 }
 
 static calibration *calibrate(const asked *a)
@@ -106,7 +110,7 @@ TEST(windows_go_on_with_the_first_tokens_of_others)
     token_windows w = {0};
     asked a;
     open_asked(&a);
-    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w));
+    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w, &a.notice));
     for (int64_t i = 0; i < 4; i++) {
         assert_int_equal(w.ids[i * LAB_LENGTH], i < 2 ? 7 : 17);
         assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i / 2 * PROMPT, sizeof ids / 2);
@@ -192,9 +196,9 @@ TEST(wrong_requests_are_refused)
 {
     asked a;
     open_asked(&a);
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn), GRAIL_ERROR_ARGUMENT,
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn, &a.notice), GRAIL_ERROR_ARGUMENT,
                  "windows of 2 to");
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn),
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn, &a.notice),
                  GRAIL_ERROR_ARGUMENT, "windows of 2 to");
     a.options.heal.teacher = "/no/such/model";
     assert_true(draw(&a) != GRAIL_OK);
