@@ -196,10 +196,11 @@ TEST(wrong_requests_are_refused)
 {
     asked a;
     open_asked(&a);
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn, &a.notice), GRAIL_ERROR_ARGUMENT,
-                 "windows of 2 to");
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn, &a.notice),
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn, &a.notice),
                  GRAIL_ERROR_ARGUMENT, "windows of 2 to");
+    assert_fails(
+        drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn, &a.notice),
+        GRAIL_ERROR_ARGUMENT, "windows of 2 to");
     a.options.heal.teacher = "/no/such/model";
     assert_true(draw(&a) != GRAIL_OK);
     close_asked(&a);
