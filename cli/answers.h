@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/** Of both networks; nothing where no question was asked. */
+/** Those of both networks; nothing where no question was asked. */
 void answers_print(const grail_answers *dense, const grail_answers *result);
 /** Appends a list in Markdown to text[size]. */
 void answers_append(const grail_answers *dense, const grail_answers *result, char *text,

@@ -20,7 +20,8 @@ typedef struct grail_tokens {
 /**
  * Runs a model's chat template on `messages`, a JSON list of objects with "role" and "content";
  * with `answers` the beginning of the network's answer follows. *text is UTF-8, borrowed until the
- * next call. Return non-zero where the template refuses them; *text is then the reason, or NULL.
+ * next call. Return 1 where the template refuses them; *text is then the reason, or NULL. Return 2
+ * where templates of this model cannot be run: then those of known kinds are written without it.
  */
 typedef int (*grail_chat_renderer)(void *user, const char *messages, int answers,
                                    const char **text);
@@ -40,7 +41,7 @@ typedef struct grail_text_source {
     grail_chat_renderer renderer; /* of conversations, for a model with a chat template; NULL: those
                                      of known kinds are written without one */
     void *renderer_user;
-    GRAIL_ROOM(4);
+    GRAIL_ROOM(2);
 } grail_text_source;
 
 /** One of several texts that calibration windows are drawn from. */

@@ -187,6 +187,12 @@ static const char *role_of(const char *from)
     return from;
 }
 
+/* Takes the reference of `content`. */
+static json_t *message(const char *role, json_t *content)
+{
+    return json_pack("{s:o, s:o}", "role", json_text(role), "content", content);
+}
+
 grail_status chat_read(const json_t *conversation, json_t **out)
 {
     grail_status status = GRAIL_OK;
@@ -202,8 +208,8 @@ grail_status chat_read(const json_t *conversation, json_t **out)
         if (role != NULL && json_object_get(one, "content") != NULL) {
             TRY(json_push(messages, json_incref(one)));
         } else if (from != NULL && json_is_string(json_object_get(one, "value"))) {
-            TRY(json_push(messages, json_pack("{s:s, s:O}", "role", role_of(from), "content",
-                                              json_object_get(one, "value"))));
+            TRY(json_push(messages,
+                          message(role_of(from), json_incref(json_object_get(one, "value")))));
         } else {
             FAIL(GRAIL_ERROR_FORMAT,
                  "is a list, whose entry %zu is no message: it has neither \"role\" and "
@@ -336,19 +342,28 @@ static grail_status write_by_kind(const chat_writer *c, const json_t *messages, 
                    : buffer_append_string(out, finishes ? k->finish : "");
 }
 
+enum { CALLER_WROTE = 0, CALLER_CANNOT = 2 };
+
+/* *written is false where the caller cannot run the template, or there is none who does. */
 static grail_status write_by_caller(const chat_writer *c, const json_t *messages, bool answers,
-                                    buffer *out)
+                                    buffer *out, bool *written)
 {
     grail_status status = GRAIL_OK;
     buffer bytes = {0};
     const char *text = NULL;
+    *written = false;
+    if (c->renderer == NULL) {
+        return GRAIL_OK;
+    }
     buffer_init(&bytes, SIZE_MAX / 4);
     TRY(json_append_text(messages, &bytes));
-    if (c->renderer(c->user, (const char *)bytes.bytes, answers ? 1 : 0, &text) != 0) {
+    const int found = c->renderer(c->user, (const char *)bytes.bytes, answers ? 1 : 0, &text);
+    *written = found == CALLER_WROTE;
+    if (!*written && found != CALLER_CANNOT) {
         FAIL(GRAIL_ERROR_FORMAT, "is refused by the chat template (%s)%s%s", c->place,
              text == NULL ? "" : ": ", text == NULL ? "" : text);
     }
-    TRY(buffer_append_string(out, text == NULL ? "" : text));
+    TRY(*written && text != NULL ? buffer_append_string(out, text) : GRAIL_OK);
 out:
     buffer_fini(&bytes);
     return status;
@@ -356,8 +371,10 @@ out:
 
 grail_status chat_write(const chat_writer *c, const json_t *messages, bool answers, buffer *out)
 {
-    if (c->renderer != NULL) {
-        return write_by_caller(c, messages, answers, out);
+    bool written = false;
+    CHECK(write_by_caller(c, messages, answers, out, &written));
+    if (written) {
+        return GRAIL_OK;
     }
     if (c->kind == NULL) {
         return refuse("is a conversation, and the chat template is of no kind that is known here: ",
@@ -378,17 +395,15 @@ grail_status chat_write(const chat_writer *c, const json_t *messages, bool answe
 static grail_status write_pair(const chat_writer *c, bool answers, buffer *out)
 {
     grail_status status = GRAIL_OK;
-    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", ASKED);
-    if (messages == NULL ||
-        (!answers && json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "assistant",
-                                                               "content", ANSWERED)) != 0)) {
-        FAIL(GRAIL_ERROR_MEMORY, "out of memory for a conversation");
-    }
-    TRY(c->renderer != NULL ? write_by_caller(c, messages, answers, out)
-                            : write_by_kind(c, messages, answers, out));
+    bool written = false;
+    json_t *messages = json_array();
+    TRY(json_push(messages, message("user", json_text(ASKED))));
+    TRY(answers ? GRAIL_OK : json_push(messages, message("assistant", json_text(ANSWERED))));
+    TRY(write_by_caller(c, messages, answers, out, &written));
+    TRY(written || c->kind == NULL ? GRAIL_OK : write_by_kind(c, messages, answers, out));
 out:
     json_decref(messages);
-    return status;
+    return error_in(status, "a conversation");
 }
 
 static grail_status encode(const chat_writer *c, const char *text, size_t size, token_list *out)
@@ -405,9 +420,6 @@ grail_status chat_turns_find(const chat_writer *c, chat_turns *out, bool *known)
     *known = false;
     buffer_init(&asked, LONGEST_TEXT);
     buffer_init(&answered, LONGEST_TEXT);
-    if (c->renderer == NULL && c->kind == NULL) {
-        goto out;
-    }
     TRY(write_pair(c, true, &asked));
     TRY(write_pair(c, false, &answered));
     const char *begin = (const char *)asked.bytes;

@@ -12,7 +12,7 @@
 
 typedef struct chat_writer chat_writer;
 
-/** Of a template, `text`, that stands in `place`; `source`, which may be NULL, has who runs
+/** For a template, `text`, that stands in `place`; `source`, which may be NULL, has who runs
  * templates. The tokenizer is borrowed. *out is owned: chat_close. */
 grail_status chat_open(const char *text, const char *place, const tokenizer *t,
                        const grail_text_source *source, chat_writer **out) GRAIL_MUST_CHECK;

@@ -284,6 +284,7 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
                 "%s: holds conversations, which the protocol %s would take apart; give plain",
                 options->path, text_protocol_names[options->protocol]);
         }
+        windows->is_written = windows->is_written || piece.is_written;
         e.read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
         TRY(take(&e, &piece));
     }

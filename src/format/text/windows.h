@@ -41,6 +41,7 @@ typedef struct token_windows {
     int64_t count;
     int64_t length;        /* of documents the most that one may have */
     int64_t stream_tokens; /* tokens of the entire text; -1 if not all of it was encoded */
+    bool is_written;       /* some of it by a chat template */
     char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 

@@ -223,6 +223,7 @@ static grail_status make_room(const text_parts *p, token_windows *w)
     bool documents = false;
     for (int i = 0; i < p->count; i++) {
         const token_windows *of = &p->items[i].windows;
+        w->is_written = w->is_written || of->is_written;
         w->count += of->count;
         ids += window_start(of, of->count);
         documents = documents || of->starts != NULL;
@@ -330,7 +331,7 @@ grail_status text_parts_notice(const grail_model *model, const grail_read_option
     grail_status status = GRAIL_OK;
     char *place = NULL;
     turns_found turns = TURNS_UNKNOWN;
-    if (json_object_get(description, CALIBRATION_NOTICE_KEY) != NULL) {
+    if (w->is_written || json_object_get(description, CALIBRATION_NOTICE_KEY) != NULL) {
         return GRAIL_OK;
     }
     TRY(model_find_template(model, &place));

@@ -68,10 +68,8 @@ static void begin_windows(const grail_model *model, const text_ends *e, uint64_t
     for (int64_t i = 0; i < w->count; i++) {
         int32_t *to = w->ids + i * w->length;
         const int64_t tokens = given_tokens(t, prompts, w->length, i);
-        if (converses(t, prompts, i)) { /* with what ends the question, for who looks at marks */
-            const token_list *between = &t->turns.between;
+        if (converses(t, prompts, i)) {
             memcpy(to, t->turns.begin.ids, (size_t)tokens * sizeof to[0]);
-            memcpy(to + tokens, between->ids, (size_t)between->count * sizeof to[0]);
             continue;
         }
         if (prompts == NULL || prompts->count == 0) {
@@ -338,6 +336,7 @@ grail_status drawn_text_read(const grail_model *model, const grail_compress_opti
     if (options->output.dry_run == 0) {
         TRY(draw(dense, options, &ends, prompts, &turns, out));
     }
+    out->is_written = turns.turns.begin.count > 0;
     if (turns.why != NULL) {
         TRY(memory_format(notice,
                           "the network drew plain text and no conversations: it has a chat "

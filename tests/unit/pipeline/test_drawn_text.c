@@ -6,6 +6,7 @@
 #include "pipeline/request/calibration.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/drawn_text.h"
+#include "pipeline/request/drawn_turns.h"
 
 #include <math.h>
 #include <string.h>
@@ -190,6 +191,49 @@ TEST(a_network_that_only_ends_texts_is_no_source)
     assert_int_equal(json_object_del(a.model->config, "bos_token_id"), 0);
     assert_fails(draw(&a), GRAIL_ERROR_UNSUPPORTED, "hardly any text");
     close_asked(&a);
+}
+
+/* The turns of a template, by hand: a question lies between 40 and 41, 42; its answer ends with 43.
+ */
+static void name_turns(drawn_turns *t)
+{
+    static const int32_t ids[] = {40, 41, 42, 43};
+    *t = (drawn_turns){0};
+    assert_ok(token_list_push(&t->turns.begin, ids[0]));
+    assert_ok(token_list_push(&t->turns.between, ids[1]));
+    assert_ok(token_list_push(&t->turns.between, ids[2]));
+    assert_ok(token_list_push(&t->turns.after, ids[3]));
+}
+
+/* What stands where the network would say `said`, one after the other, behind the beginning. */
+static void follow(const drawn_turns *t, const int32_t *said, const int32_t *expected, int count)
+{
+    enum { LONGEST_QUESTION = 3, END = 2 };
+    drawn_turn now = {0};
+    for (int i = 0, k = 0; i < count; i++) {
+        int32_t id = -1;
+        bool ended = false;
+        if (!drawn_turn_gives(t, &now, &id)) {
+            id = drawn_turn_take(t, &now, said[k], said[k] == END, LONGEST_QUESTION, &ended);
+            k++;
+        }
+        assert_int_equal(id, expected[i]);
+    }
+}
+
+TEST(questions_and_answers_take_turns)
+{
+    drawn_turns t;
+    name_turns(&t);
+    /* an end of texts, and one of turns; then nothing is said; then a question that does not end */
+    const int32_t said[] = {10, 2, 11, 43, 41, 2, 12, 13, 14, 15, 2};
+    const int32_t expected[] = {10, 41, 42, 11, 43, 40, 41, 42, 43, 40, 12, 13, 14, 41, 42, 15, 43};
+    follow(&t, said, expected, sizeof expected / sizeof expected[0]);
+    t.turns.after.count = 0; /* the template leaves the end to the network */
+    const int32_t open[] = {10, 41, 42, 11, 2, 40, 12};
+    const int32_t ends[] = {10, 2, 11, 2, 12};
+    follow(&t, ends, open, sizeof open / sizeof open[0]);
+    drawn_turns_fini(&t);
 }
 
 TEST(wrong_requests_are_refused)
