@@ -1,5 +1,6 @@
 #include "quality.h"
 
+#include "answers.h"
 #include "command_line.h"
 #include "notices.h"
 #include "outputs.h"
@@ -22,7 +23,8 @@ typedef struct measurement {
     grail_model *given;   /* what was healed; NULL where `dense` was cut */
     grail_images *images; /* NULL: text */
     quality *found;
-    const char *now; /* which network runs */
+    const char *now;  /* which network runs */
+    const char *what; /* is counted: "windows", "images" or "questions" */
 } measurement;
 
 int quality_check(void)
@@ -39,8 +41,7 @@ static int watch(void *user, const grail_eval_progress *p)
 {
     const measurement *m = user;
     print_progress(p->passed / (double)p->total, "measuring the %s: %lld/%lld %s", m->now,
-                   (long long)p->passed, (long long)p->total,
-                   m->images != NULL ? "images" : "windows");
+                   (long long)p->passed, (long long)p->total, m->what);
     if (p->done == p->total) {
         print_progress_end();
     }
@@ -199,10 +200,20 @@ static bool is_compared(quality_kind measure)
     return measure == QUALITY_COSINE || measure == QUALITY_OUTPUTS;
 }
 
+/* A model that answers is asked, too; others are not. */
+static grail_status ask(measurement *m, const char *now, const grail_model *model,
+                        grail_answers *out)
+{
+    m->now = now;
+    m->what = "questions";
+    return grail_answers_measure(model, &asked.text, &asked.compute, watch, m, out);
+}
+
 static grail_status measure_all(measurement *m)
 {
     quality *q = m->found;
     grail_status status = GRAIL_OK;
+    m->what = m->images != NULL ? "images" : "windows";
     q->dense = not_measured;
     if (!is_compared(q->measure)) {
         status = measure(m, "dense", m->dense, false, &q->dense);
@@ -216,7 +227,12 @@ static grail_status measure_all(measurement *m)
             status = GRAIL_OK;
         }
     }
-    return status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result) : status;
+    status = status == GRAIL_OK ? measure(m, "result", m->narrow, false, &q->result) : status;
+    if (status == GRAIL_OK && q->measure == QUALITY_PERPLEXITY) {
+        status = ask(m, "dense", m->dense, &q->dense_answers);
+        status = status == GRAIL_OK ? ask(m, "result", m->narrow, &q->answers) : status;
+    }
+    return status;
 }
 
 /* The data are read, and the networks run, as in the run itself. *images is owned: of a network
@@ -506,6 +522,7 @@ static grail_status add_to_card(const quality *q, grail_compression *c)
             q->measure, &q->before, text, sizeof text);
     put_row("this network", q->measure, &q->result, text, sizeof text);
     put_outputs(q, text, sizeof text);
+    answers_append(&q->dense_answers, &q->answers, text, sizeof text);
     describe_seen(q, seen, sizeof seen);
     if (seen[0] != 0) {
         append_text(text, sizeof text, "\nNote: %s.\n", seen);
@@ -570,6 +587,7 @@ void quality_print(const quality *q)
     if (q->output_count > 1) {
         outputs_print(q->output_count, q->result.outputs);
     }
+    answers_print(&q->dense_answers, &q->answers);
 }
 
 void quality_fini(quality *q)
@@ -618,5 +636,8 @@ json_t *quality_json(const quality *q)
         json_of("data", J(q->data), "measure", J(names[q->measure]), "dense", J(q->dense.value),
                 q->is_healed ? "narrow" : "plain", J(q->before.value), "result", J(q->result.value),
                 "calibration_share", J(q->seen.share), NULL);
+    if (all != NULL && q->measure == QUALITY_PERPLEXITY) {
+        json_object_set_new(all, "answers", answers_json(&q->dense_answers, &q->answers));
+    }
     return add_outputs(q, add_vectors(q, all));
 }

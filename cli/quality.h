@@ -57,7 +57,8 @@ typedef struct quality {
     quality_kind measure;
     bool is_healed;
     quality_value dense, before, result;
-    char pooling[8]; /* of an encoder */
+    grail_answers dense_answers, answers; /* of models that answer */
+    char pooling[8];                      /* of an encoder */
     int64_t samples;
     const char *samples_name; /* "windows", "images" or "documents" */
     int64_t output_count;     /* whose names are those of the session's model */

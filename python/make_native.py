@@ -3,7 +3,7 @@
 usage: make_native.py COMPILER INCLUDE_DIRECTORY OUTPUT
 
 The compiler's preprocessor expands the headers; what came from them, not from the system's, is
-what cffi declares. Each type of observer becomes a function that Python defines.
+what cffi declares. Each type of observer or renderer becomes a function that Python defines.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def declarations(compiler: str, include: Path, source: str) -> str:
     expanded = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
     text = own_lines(expanded.stdout, include)
     text = re.sub(r"__attribute__\(\((?:[^()]|\([^()]*\))*\)\)", "", text)
-    observers = re.findall(r"typedef\s+int\s*\(\*(grail_\w+_observer)\)\s*(\([^;]*\));", text)
+    called = r"typedef\s+int\s*\(\*(grail_\w+_(?:observ|render)e)r\)\s*(\([^;]*\));"
     return text + "".join(
-        f'\nextern "Python" int {name.replace("_observer", "_observed")}{arguments};'
-        for name, arguments in observers
+        f'\nextern "Python" int {name}d{arguments};' for name, arguments in re.findall(called, text)
     )
 
 

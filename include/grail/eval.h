@@ -262,6 +262,36 @@ GRAIL_API grail_status grail_pixel_logits_write(const grail_model *model, const 
                                                 const grail_compute *compute,
                                                 const char *path) GRAIL_MUST_CHECK;
 
+/** A question whose answer can be checked, and what a network says. */
+typedef struct grail_answer {
+    const char *question, *expected; /* static */
+    int is_right;                    /* 1: the word that is expected stands in the answer */
+    char text[256];                  /* UTF-8, cut between characters */
+    GRAIL_ROOM(4);
+} grail_answer;
+
+enum { GRAIL_ANSWERS = 3 };
+
+typedef struct grail_answers {
+    int count;        /* GRAIL_ANSWERS; 0 for a model that has no chat template, or as `notice` says
+                       */
+    char notice[320]; /* why nothing was asked although there is a template; "" */
+    grail_answer items[GRAIL_ANSWERS];
+    GRAIL_ROOM(4);
+} grail_answers;
+
+/**
+ * Asks a language model that has a chat template the same three questions each time: the answers
+ * are the likeliest tokens, 24 at most. `source` has the renderer of the template; NULL, or one
+ * without a renderer, stands for the kinds of templates that are known. The observer may be NULL,
+ * and counts questions.
+ */
+GRAIL_API grail_status grail_answers_measure(const grail_model *model,
+                                             const grail_text_source *source,
+                                             const grail_compute *compute,
+                                             grail_eval_observer observer, void *user,
+                                             grail_answers *out) GRAIL_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -18,6 +18,15 @@ typedef struct grail_tokens {
 } grail_tokens;
 
 /**
+ * Runs a model's chat template on `messages`, a JSON list of objects with "role" and "content";
+ * with `answers` the beginning of the network's answer follows. *text is UTF-8, borrowed until the
+ * next call. Return 1 where the template refuses them; *text is then the reason, or NULL. Return 2
+ * where templates of this model cannot be run: then those of known kinds are written without it.
+ */
+typedef int (*grail_chat_renderer)(void *user, const char *messages, int answers,
+                                   const char **text);
+
+/**
  * Text for calibration or evaluation: token ids in memory, .txt, .jsonl, .jsonl.gz, a folder of
  * these, or token ids as .npy; of a network with several inputs (grail_model_input) an .npy file
  * for each of them, "NAME=FILE,NAME=FILE". All strings are borrowed for the duration of a call.
@@ -29,7 +38,10 @@ typedef struct grail_text_source {
     const char *protocol;       /* "plain" (NULL), "lines", "wikitext2", "ptb", "c4" */
     int64_t context; /* tokens per window; 0 = 2048, or less where the model promises less */
     int window_bos;  /* 1: every window begins with BOS */
-    GRAIL_ROOM(4);
+    grail_chat_renderer renderer; /* of conversations, for a model with a chat template; NULL: those
+                                     of known kinds are written without one */
+    void *renderer_user;
+    GRAIL_ROOM(2);
 } grail_text_source;
 
 /** One of several texts that calibration windows are drawn from. */

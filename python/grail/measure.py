@@ -11,7 +11,7 @@ from ._native import ffi, lib
 from .errors import ArgumentError, UnsupportedError, check, warn
 from .model import Model, Path, at_work, inspect, settle_backend
 from .options import COMPRESS, FIELDS, IMAGES, TEXT, Given, named, new_backend, new_text
-from .records import Accuracy, Comparison, OutputComparison, Perplexity, record
+from .records import Accuracy, Answer, Comparison, OutputComparison, Perplexity, record
 from .samples import Samples
 from .watch import Progress, Watch
 
@@ -27,11 +27,13 @@ class Quality:
     """The dense network, what was before the repair, and the result, on the same samples. `before`
     is the plain cut (None where units were folded), or what was healed. Networks of images that are
     no classifiers, or whose images have no classes, are compared with the dense one, which has no
-    measure of its own then."""
+    measure of its own then. A model with a chat template also answers questions, dense and narrow.
+    """
 
     dense: Measure | None
     before: Measure | None
     result: Measure
+    answers: tuple[tuple[Answer, Answer], ...] = ()
 
     @property
     def seen(self) -> str:
@@ -141,11 +143,11 @@ class Evaluation:
             raise ArgumentError(f"{names[0]} takes an integer of at least 1, not {most}", names[:1])
         return most or 0
 
-    def _source(self, keep: list[Any]) -> Any:
+    def _source(self, model: Model, keep: list[Any]) -> Any:
         if len(self.samples.parts) != 1:
             raise ArgumentError("give one path to measure on")
         source = ffi.new("grail_text_source *")
-        self.samples.fill_text(source[0], keep)
+        self.samples.fill_text(model, source[0], keep)
         return source
 
     def _images(self, model: Model, keep: list[Any]) -> Any:
@@ -176,7 +178,7 @@ class Evaluation:
             check(lib.grail_accuracy_describe(model._model, images, most, accuracy), FIELDS)
         else:
             found = ffi.new("grail_perplexity *")
-            source = self._source(keep)
+            source = self._source(model, keep)
             check(lib.grail_perplexity_describe(model._model, source, most, found), FIELDS)
 
     def measure(
@@ -187,7 +189,7 @@ class Evaluation:
         keep: list[Any] = []
         is_image = model.facts.reads_images
         networks = [model._model] if cut is None else [model._model, cut._model]
-        data = self._images(model, keep) if is_image else self._source(keep)
+        data = self._images(model, keep) if is_image else self._source(model, keep)
         out = ffi.new("grail_accuracy *" if is_image else "grail_perplexity *")
         call = getattr(
             lib,
@@ -208,6 +210,17 @@ class Evaluation:
         source = self.samples.new_images(keep)
         call = (dense, narrow, source, self._most(True), compute, watch)
         return compare_outputs(*call, of_cut=of_cut)
+
+    def _ask(self, model: Model, compute: Any, watch: Watch) -> list[Answer]:
+        """Questions to a model that answers."""
+        keep: list[Any] = []
+        out = ffi.new("grail_answers *")
+        source = self._source(model, keep)
+        call = (model._model, source, compute, lib.grail_eval_observed, watch.handle, out)
+        watch.check(lib.grail_answers_measure(*call))
+        if notice := ffi.string(out.notice).decode(errors="replace"):
+            warn(f"eval: {notice}")
+        return [record(Answer, out.items[i]) for i in range(out.count)]
 
     def measure_result(self, result: Model, request: Any) -> Quality:
         """Measures the result of a run and the networks that it came from."""
@@ -235,7 +248,12 @@ class Evaluation:
             before = measured("narrow", model) if healed else measured("plain cut", dense, result)
         except UnsupportedError:  # folded: the cut alone is no network of its own
             before = None
-        quality = Quality(of_dense, before, measured("result", result))
+        of_result = measured("result", result)
+        answers: tuple[tuple[Answer, Answer], ...] = ()
+        if isinstance(of_result, Perplexity):
+            said = [self._ask(network, compute, watch) for network in (dense, result)]
+            answers = tuple(zip(*said))
+        quality = Quality(of_dense, before, of_result, answers)
         if seen := quality.seen:
             warn(f"eval: {seen}")
         return quality
@@ -254,6 +272,20 @@ def _row(what: str, measured: Measure | None) -> str:
     return f"| {what} | {measured.perplexity:.4f} +- {measured.error:.4f} |\n"
 
 
+def _answers(quality: Quality) -> str:
+    if not quality.answers:
+        return ""
+    right = [sum(answer.is_right for answer in said) for said in zip(*quality.answers)]
+    text = f"\nAnswers, of which {right[0]} of the dense network and {right[1]} of this one are "
+    text += "right:\n\n"
+    for before, after in quality.answers:
+        text += f"- {before.question}\n"
+        for network, answer in (("dense network", before), ("this network", after)):
+            said = " ".join(answer.text.split()).replace("`", "'") or "(nothing)"
+            text += f"  - {network}: `{said}`\n"
+    return text
+
+
 def card(path: str, quality: Quality, healed: bool) -> bytes:
     """The section of a model card."""
     measure = "top-1 accuracy, %" if isinstance(quality.result, Accuracy) else "perplexity"
@@ -269,6 +301,7 @@ def card(path: str, quality: Quality, healed: bool) -> bytes:
         + _row("dense network", quality.dense)
         + _row(before, quality.before)
         + _row("this network", quality.result)
+        + _answers(quality)
         + (f"\nNote: {quality.seen}.\n" if quality.seen else "")
     )
     return text.encode()
@@ -331,7 +364,7 @@ def verify(
             samples.check(first)
             evaluation = Evaluation(samples, windows, images)
             most = evaluation._most(is_image) or most
-            source = samples.new_images(keep) if is_image else evaluation._source(keep)
+            source = samples.new_images(keep) if is_image else evaluation._source(dense, keep)
         if is_image:
             call = (first, second, source, most, compute.struct, watch)
             return compare_outputs(*call, of_cut=False)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ._native import ffi
 from .options import text_of
 
-__all__ = ["Accuracy", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
+__all__ = ["Accuracy", "Answer", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
 __all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "OutputComparison", "Perplexity", "Plan"]
 __all__ += ["Preparation", "Region"]
 __all__ += ["Site", "Step", "Totals", "Trial"]
@@ -366,6 +366,16 @@ class OutputComparison:
     max_abs: float
     mean_kl: float | None
     is_zero: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question whose answer can be checked, and what a network says."""
+
+    question: str
+    expected: str
+    is_right: bool
+    text: str
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._native import ffi
 from .arrays import new_pixels, new_tokens
+from .chat import render_chats
 from .errors import ArgumentError
 from .model import Model, Path
 from .options import IMAGES, TEXT, Given, new_text
@@ -38,7 +39,8 @@ class Samples:
     @classmethod
     def text(cls, *parts: Part, **options: Any) -> Samples:
         """Text files (.txt, .jsonl, .jsonl.gz, folders of these), token ids (.npy), or to calibrate
-        on "self": text that the network draws. Each of several may be a pair of a path and its
+        on "self": text that the network draws. Lists of messages in JSON lines are written by the
+        model's chat template. Each of several may be a pair of a path and its
         share of the windows. Options: field, protocol, context, window_bos."""
         given = Given("Samples.text", TEXT, options, {"calib": parts})
         return cls("text", [_part(part) for part in parts], given)
@@ -150,9 +152,10 @@ class Samples:
         if not self.parts or (reads_images and (len(self.parts) > 1 or self.parts[0][1] > 0)):
             raise ArgumentError(f"{model.path} reads {reads}; give one path, without a share")
 
-    def fill_text(self, source: Any, keep: list[Any]) -> None:
+    def fill_text(self, model: Model, source: Any, keep: list[Any]) -> None:
         """A grail_text_source."""
         self.given.fill(TEXT, ffi.addressof(source), keep)
+        render_chats(model.path, source, keep)
         if self.is_memory:
             source.tokens = self._memory
         else:
@@ -175,7 +178,7 @@ class Samples:
         if model.facts.reads_images:
             read.images = self.new_images(keep)
             return
-        self.fill_text(read.text, keep)
+        self.fill_text(model, read.text, keep)
         if len(self.parts) > 1 or self.parts[0][1] > 0:
             parts = ffi.new("grail_text_part[]", len(self.parts))
             keep.append(parts)

@@ -135,6 +135,59 @@ grail_status model_read_tokens(const grail_model *model, const grail_tokens *tok
     return status;
 }
 
+static grail_status find_template(const grail_model *model, char **text, char **place)
+{
+    static const char key[] = "tokenizer.chat_template";
+    const checkpoint *c = model->checkpoint;
+    if (checkpoint_documents(c) != NULL) {
+        return GRAIL_OK;
+    }
+    if (checkpoint_metadata(c) == NULL) {
+        return chat_template_find(checkpoint_directory(c), text, place);
+    }
+    CHECK(gguf_get_text(checkpoint_metadata(c), key, text));
+    return *text == NULL ? GRAIL_OK : memory_format(place, "%s: %s", checkpoint_path(c), key);
+}
+
+/* Token ids need neither a template nor a tokenizer, so a damaged one is no error: nothing is known
+ * then. */
+static grail_status unless_damaged(grail_status status)
+{
+    return status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+}
+
+grail_status model_tokenizer_if_read(const grail_model *model, tokenizer **out)
+{
+    *out = NULL;
+    return unless_damaged(model_tokenizer_open(model, out));
+}
+
+grail_status model_find_template(const grail_model *model, char **place)
+{
+    char *text = NULL;
+    *place = NULL;
+    const grail_status status = unless_damaged(find_template(model, &text, place));
+    memory_free(text);
+    return status;
+}
+
+grail_status model_chat_open(const grail_model *model, const tokenizer *t,
+                             const grail_text_source *source, chat_writer **out)
+{
+    grail_status status = GRAIL_OK;
+    char *text = NULL;
+    char *place = NULL;
+    *out = NULL;
+    TRY(unless_damaged(find_template(model, &text, &place)));
+    if (text != NULL && place != NULL) {
+        TRY(chat_open(text, place, t, source, out));
+    }
+out:
+    memory_free(text);
+    memory_free(place);
+    return status;
+}
+
 /* Token ids need nothing that says how a file is read. */
 static grail_status check_in_memory(const grail_text_source *s)
 {
@@ -163,6 +216,7 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         return model_read_tokens(model, source->tokens, 0, out);
     }
     tokenizer *t = NULL;
+    chat_writer *writer = NULL;
     int protocol = 0;
     token_windows read = {0};
     const bool encoder = graph_gives_features(model->graph);
@@ -204,6 +258,10 @@ grail_status model_read_first_windows(const grail_model *model, const grail_text
         TRY(model_tokenizer_open(model, &t));
         snprintf(hash, 65, "%s", tokenizer_hash(t));
     }
+    if (t != NULL && !encoder) {
+        TRY(model_chat_open(model, t, source, &writer));
+        options.chat = writer;
+    }
     TRY(windows_read(&options, t, model_word_count(model), &read));
 check:
     TRY(check_context(model, read.length));
@@ -212,6 +270,7 @@ check:
     read = (token_windows){0};
 out:
     token_windows_fini(&read);
+    chat_close(writer);
     tokenizer_close(t);
     return status;
 }
@@ -244,42 +303,12 @@ out:
     return status;
 }
 
-static grail_status find_template(const grail_model *model, char **text, char **place)
-{
-    static const char key[] = "tokenizer.chat_template";
-    const checkpoint *c = model->checkpoint;
-    if (checkpoint_documents(c) != NULL) {
-        return GRAIL_OK;
-    }
-    if (checkpoint_metadata(c) == NULL) {
-        return chat_template_find(checkpoint_directory(c), text, place);
-    }
-    CHECK(gguf_get_text(checkpoint_metadata(c), key, text));
-    return *text == NULL ? GRAIL_OK : memory_format(place, "%s: %s", checkpoint_path(c), key);
-}
-
-/* Token ids need neither a template nor a tokenizer, so a damaged one is no error: nothing is known
- * then. */
-static grail_status unless_damaged(grail_status status)
-{
-    return status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
-}
-
-grail_status model_find_template(const grail_model *model, char **place)
-{
-    char *text = NULL;
-    *place = NULL;
-    const grail_status status = unless_damaged(find_template(model, &text, place));
-    memory_free(text);
-    return status;
-}
-
 grail_status model_find_turns(const grail_model *model, const token_windows *w, turns_found *out)
 {
     grail_status status = GRAIL_OK;
     tokenizer *t = NULL;
     *out = TURNS_UNKNOWN;
-    TRY(unless_damaged(model_tokenizer_open(model, &t)));
+    TRY(model_tokenizer_if_read(model, &t));
     if (t != NULL) {
         TRY(turns_find(t, w, out));
     }

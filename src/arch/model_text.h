@@ -4,6 +4,7 @@
 #define GRAIL_ARCH_MODEL_TEXT_H
 
 #include "arch/model.h"
+#include "format/text/chat.h"
 #include "format/text/chat_template.h"
 
 #include <grail/text.h>
@@ -39,9 +40,16 @@ grail_status text_source_check(const grail_text_source *source) GRAIL_MUST_CHECK
 /** Opens the tokenizer of the directory, or of the GGUF file. *out is owned: tokenizer_close. */
 grail_status model_tokenizer_open(const grail_model *model, tokenizer **out) GRAIL_MUST_CHECK;
 
+/** The same, but *out is NULL where it cannot be read, without a failure. */
+grail_status model_tokenizer_if_read(const grail_model *model, tokenizer **out) GRAIL_MUST_CHECK;
+
 /** What the model's chat template stands in: *place is owned (memory_free), even after a failure,
  * and NULL where the model has none or its files are damaged. */
 grail_status model_find_template(const grail_model *model, char **place) GRAIL_MUST_CHECK;
+/** What writes the model's conversations with its tokenizer, which is borrowed. *out is owned:
+ * chat_close; NULL where the model has no template, or its files are damaged. */
+grail_status model_chat_open(const grail_model *model, const tokenizer *t,
+                             const grail_text_source *source, chat_writer **out) GRAIL_MUST_CHECK;
 /** Whether windows that were read for the model hold a conversation. */
 grail_status model_find_turns(const grail_model *model, const token_windows *w,
                               turns_found *out) GRAIL_MUST_CHECK;

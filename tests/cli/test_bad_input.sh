@@ -43,7 +43,7 @@ printf '{"text": "a b c"}\n\n{"body": "a"}\n' >other.jsonl
 text "other.jsonl: line 3: has no string field \"text\"; choose one of its string fields: \"body\" (--field)" --calib other.jsonl
 text "other.jsonl: line 1: has no string field \"body\"" --calib other.jsonl --field body
 printf '{"text": "a"}\n{"messages": [{"role": "user", "content": "a"}]}\n' >chat.jsonl
-text "chat.jsonl: line 2: \"messages\" is a conversation, which the model's chat template has to write first; give the token ids that apply_chat_template of transformers makes as .npy, JSON lines of its texts, or Samples.conversations of the Python package" \
+text "chat.jsonl: line 2: \"messages\" is a conversation, which a chat template has to write, and the model has none that is read here; give the token ids that apply_chat_template of transformers makes as .npy, or JSON lines of its texts" \
     --calib chat.jsonl
 tr -d '"' <"$demo/held-out.txt" | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' | gzip |
     head -c 3000 >short.jsonl.gz

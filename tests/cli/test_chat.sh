@@ -18,10 +18,52 @@ few() { "$grail" "$1" model --context 64 --samples 8 --quiet "${@:2}"; }
 cut=(compress --sparsity 0.3)
 
 check "conversations are refused by their field"
-remedy=" is a conversation, which the model's chat template has to write first; give the token ids that apply_chat_template"
+remedy=": is a conversation, and the chat template is of no kind that is known here: model/chat_template.jinja; give the token ids that apply_chat_template"
 refuses_clean 1 "chat.jsonl: line 1: \"messages\"$remedy" few "${cut[@]}" -o out --calib chat.jsonl
 refuses_clean 1 "speakers.jsonl.gz: line 1: \"conversations\"$remedy" few "${cut[@]}" -o out --calib speakers.jsonl.gz
 refuses 1 "chat.jsonl: line 1: \"messages\"$remedy" "$grail" eval model --data chat.jsonl --field messages
+
+check "a template that is not known: plain text is drawn, and said so"
+runs few "${cut[@]}" -o drawn --calib self
+says "grail: warning: the network drew plain text and no conversations: it has a chat template (model/chat_template.jinja), but it is of no kind that is known here" stderr
+says "Note: the network drew plain text" drawn/README.md
+runs few "${cut[@]}" -o asked --calib rendered.txt --eval "$demo/held-out.txt" --windows 1
+says "answers: no questions were asked: the model has a chat template" stdout
+
+check "a template that is known: conversations of files and of the network itself"
+# Two tokens of the model become marks.
+copy_model model knows
+sed -i -e 's/"Ġlost": 510/"<|im_start|>": 510/; s/"Ġk": 511/"<|im_end|>": 511/; /"Ġlo st",/d; /"Ġ k"$/d; s/"Ġv isit",/"Ġv isit"/' \
+    -e 's/"added_tokens": *\[/&{"id": 510, "content": "<|im_start|>", "special": true}, {"id": 511, "content": "<|im_end|>", "special": true}, /' knows/tokenizer.json
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}" >knows/chat_template.jinja
+know() { "$grail" "$1" knows --context 64 --samples 8 "${@:2}"; }
+quiet() { [[ ! -s stderr ]] || { show; fail "warns of $1"; }; }
+runs know "${cut[@]}" -o talks --calib chat.jsonl --quiet --eval "$demo/held-out.txt" --windows 1
+quiet chat.jsonl
+says "answers to 3 questions, right: dense " stdout
+says "What is the capital of France? (Paris)" stdout
+says "Answers, of which " talks/README.md
+runs know "${cut[@]}" -o speakers --calib speakers.jsonl.gz --quiet
+cmp talks/model.safetensors speakers/model.safetensors || fail "human is another role than user"
+runs know "${cut[@]}" -o drew --calib self --quiet --eval "$demo/held-out.txt" --windows 1 --json
+quiet self
+says '"expected": "Paris"' stdout
+runs know "${cut[@]}" -o none --calib self --dry-run --quiet
+quiet "a dry run"
+cmp -s talks/model.safetensors drew/model.safetensors && fail "the network drew the file"
+runs know "${cut[@]}" -o short --calib self --context 8 --quiet
+says "but a window of this context has no room for its turns" stderr
+"$grail" compress knows --context 64 --samples 8 "${cut[@]:1}" -o killed --calib self >stdout 2>stderr &
+pid=$!
+until [[ -s killed.partial/grail-state.jsonl ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.005; done
+kill -KILL $pid 2>/dev/null || true
+wait $pid 2>/dev/null || true
+runs know "${cut[@]}" -o killed --calib self --resume --quiet
+cmp drew/model.safetensors killed/model.safetensors || fail "a killed run drew other conversations"
+printf '{"messages": []}\n' >empty.jsonl
+refuses_clean 1 'empty.jsonl: line 1: "messages": is a conversation without a message; leave the line out' know "${cut[@]}" -o out --calib empty.jsonl
+refuses_clean 1 "holds conversations, which the protocol lines would take apart" know "${cut[@]}" -o out --calib chat.jsonl --protocol lines
+runs "$grail" eval knows --data chat.jsonl --windows 2 --context 64
 
 check "plain text for a model that answers"
 answers='the model has a chat template (model/chat_template.jinja), but the samples of '

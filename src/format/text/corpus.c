@@ -34,8 +34,10 @@ struct corpus {
     buffer line; /* the beginning of a line that continues in the next piece */
     json_t *document;
     int64_t line_number;
-    size_t line_begin;   /* its place in the file */
-    bool field_is_usual; /* no field was named */
+    size_t line_begin;       /* its place in the file */
+    bool field_is_usual;     /* no field was named */
+    const chat_writer *chat; /* writes conversations, or NULL */
+    buffer written;          /* the last one */
     /* For ids. */
     npy_ids ids; /* data is NULL for text */
     int32_t *converted;
@@ -176,6 +178,31 @@ static grail_status next_plain(corpus *c, corpus_piece *out)
 
 /* --- JSON lines --- */
 
+static grail_status read_conversation(corpus *c, const char *key, const json_t *value,
+                                      corpus_piece *out)
+{
+    grail_status status = GRAIL_OK;
+    json_t *messages = NULL;
+    if (c->chat == NULL) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED,
+                         "\"%s\" is a conversation, which a chat template has to write, and the "
+                         "model has none that is read here; give the token ids that "
+                         "apply_chat_template of transformers makes as .npy, or JSON lines of its "
+                         "texts",
+                         key);
+    }
+    c->written.size = 0;
+    TRY(chat_read(value, &messages));
+    TRY(chat_write(c->chat, messages, false, &c->written));
+    *out = (corpus_piece){.text = (const char *)c->written.bytes,
+                          .size = c->written.size,
+                          .ends_document = true,
+                          .is_written = true};
+out:
+    json_decref(messages);
+    return error_in(status, "\"%s\"", key);
+}
+
 static grail_status read_field(corpus *c, corpus_piece *out)
 {
     enum { MOST_NAMED = 4 };
@@ -187,12 +214,7 @@ static grail_status read_field(corpus *c, corpus_piece *out)
     for (int i = 0; i < (c->field_is_usual ? 3 : 1); i++) {
         value = json_object_get(c->document, conversations[i]);
         if (json_is_array(value)) {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "\"%s\" is a conversation, which the model's chat template has to "
-                             "write first; give the token ids that apply_chat_template of "
-                             "transformers makes as .npy, JSON lines of its texts, or "
-                             "Samples.conversations of the Python package",
-                             conversations[i]);
+            return read_conversation(c, conversations[i], value, out);
         }
         if (value != NULL && !json_is_null(value)) {
             break;
@@ -342,6 +364,7 @@ static grail_status begin(corpus *c, const char *field)
 {
     hash_begin(&c->hash);
     buffer_init(&c->line, TEXT_LONGEST_LINE);
+    buffer_init(&c->written, 2 * (size_t)TEXT_LONGEST_LINE);
     c->field_is_usual = field == NULL;
     if (name_is_of_kind(c->path, ".npy")) {
         CHECK(error_in(npy_read_header(c->source.bytes, c->source.size, &c->ids), "%s", c->path));
@@ -396,6 +419,11 @@ grail_status corpus_open(const char *path, const char *field, corpus **out)
     return open_as(path, field, false, NULL, 0, out);
 }
 
+void corpus_set_chat(corpus *c, const chat_writer *writer)
+{
+    c->chat = writer;
+}
+
 void corpus_close(corpus *c)
 {
     if (c == NULL) {
@@ -404,6 +432,7 @@ void corpus_close(corpus *c)
     text_source_close(&c->source);
     json_decref(c->document);
     buffer_fini(&c->line);
+    buffer_fini(&c->written);
     memory_free(c->converted);
     memory_free(c->field);
     memory_free(c->path);

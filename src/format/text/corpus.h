@@ -4,7 +4,7 @@
 #ifndef GRAIL_FORMAT_TEXT_CORPUS_H
 #define GRAIL_FORMAT_TEXT_CORPUS_H
 
-#include "base/status.h"
+#include "format/text/chat.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +19,7 @@ typedef struct corpus_piece {
     const int32_t *ids; /* NULL for text */
     int64_t count;
     bool ends_document;
+    bool is_written; /* by a chat template: its special tokens are all that it has */
 } corpus_piece;
 
 /** Opens a file. `field` names the JSON field ("text" when NULL). An unknown ending, or that of
@@ -30,6 +31,10 @@ grail_status corpus_open(const char *path, const char *field, corpus **out) GRAI
 grail_status corpus_open_bytes(const char *name, const char *field, const void *bytes, size_t size,
                                corpus **out) GRAIL_MUST_CHECK;
 void corpus_close(corpus *c); /* NULL is allowed */
+
+/** Conversations of JSON lines are written by `writer`, which is borrowed; without one they are
+ * refused. */
+void corpus_set_chat(corpus *c, const chat_writer *writer);
 
 /** Number of ids when the file holds ids; -1 when it holds text. */
 int64_t corpus_ids(const corpus *c);

@@ -127,7 +127,7 @@ static grail_status encode_document(encoding *e, const char *text, size_t size)
 static grail_status take_plain(encoding *e, const corpus_piece *piece)
 {
     if (piece->ends_document && e->document.size == 0) {
-        return encode(e, piece->text, piece->size, true);
+        return encode(e, piece->text, piece->size, !piece->is_written);
     }
     CHECK(extend_document(e, piece->text, piece->size));
     if (piece->ends_document) {
@@ -278,6 +278,13 @@ grail_status text_encode(corpus *c, const window_options *options, const tokeniz
         if (!found) {
             break;
         }
+        if (piece.is_written && options->protocol != TEXT_PLAIN) {
+            FAIL_ABOUT(
+                "protocol", GRAIL_ERROR_ARGUMENT,
+                "%s: holds conversations, which the protocol %s would take apart; give plain",
+                options->path, text_protocol_names[options->protocol]);
+        }
+        windows->is_written = windows->is_written || piece.is_written;
         e.read += piece.size + (size_t)piece.count * sizeof piece.ids[0];
         TRY(take(&e, &piece));
     }

@@ -64,6 +64,7 @@ static grail_status read_file(const window_options *options, const tokenizer *t,
     corpus *c = NULL;
     bool complete = true;
     TRY(corpus_open(options->path, options->field, &c));
+    corpus_set_chat(c, options->chat);
     w->length = options->length != 0 ? options->length
                 : corpus_row(c) > 0  ? corpus_row(c)
                                      : options->default_length;

@@ -5,7 +5,7 @@
 #define GRAIL_FORMAT_TEXT_WINDOWS_H
 
 #include "base/hash.h"
-#include "format/text/tokenizer.h"
+#include "format/text/chat.h"
 
 typedef enum text_protocol {
     TEXT_PLAIN,     /* every document unchanged, with the tokenizer's special tokens */
@@ -20,7 +20,8 @@ extern const char *const text_protocol_names[];
 
 typedef struct window_options {
     const char *path;
-    const char *field; /* of JSON lines; NULL = "text" */
+    const char *field;       /* of JSON lines; NULL = "text" */
+    const chat_writer *chat; /* what writes conversations, or NULL */
     text_protocol protocol;
     int64_t length; /* tokens per window; 0: the row length of two-dimensional ids, otherwise
                        default_length */
@@ -40,6 +41,7 @@ typedef struct token_windows {
     int64_t count;
     int64_t length;        /* of documents the most that one may have */
     int64_t stream_tokens; /* tokens of the entire text; -1 if not all of it was encoded */
+    bool is_written;       /* some of it by a chat template */
     char text_hash[65];    /* SHA-256 of the text (or ids) that was read */
 } token_windows;
 

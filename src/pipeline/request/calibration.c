@@ -174,6 +174,7 @@ static grail_status text_key(const grail_text_source *source, json_t *key)
     CHECK(json_push(key, text_or_null(source->field)));
     CHECK(json_push(key, text_or_null(source->protocol)));
     CHECK(json_push(key, json_integer(source->context)));
+    CHECK(json_push(key, json_boolean(source->renderer != NULL)));
     return json_push(key, json_boolean(source->window_bos));
 }
 

@@ -16,6 +16,7 @@ typedef struct text_part {
     token_windows windows; /* all of it, then those that were drawn */
     int64_t available, taken;
     bool is_drawn; /* by the network */
+    char *notice;  /* of that, or NULL; owned */
 } text_part;
 
 typedef struct text_parts {
@@ -27,6 +28,7 @@ static void text_parts_fini(text_parts *p)
 {
     for (int i = 0; p->items != NULL && i < p->count; i++) {
         token_windows_fini(&p->items[i].windows);
+        memory_free(p->items[i].notice);
     }
     memory_free(p->items);
 }
@@ -192,7 +194,7 @@ static grail_status sample(const grail_model *model, const grail_compress_option
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
         CHECK(part->is_drawn ? drawn_text_read(model, o, prompts, part->taken, part->windows.length,
-                                               &part->windows)
+                                               &part->windows, &part->notice)
                              : GRAIL_OK);
     }
     return GRAIL_OK;
@@ -221,6 +223,7 @@ static grail_status make_room(const text_parts *p, token_windows *w)
     bool documents = false;
     for (int i = 0; i < p->count; i++) {
         const token_windows *of = &p->items[i].windows;
+        w->is_written = w->is_written || of->is_written;
         w->count += of->count;
         ids += window_start(of, of->count);
         documents = documents || of->starts != NULL;
@@ -290,6 +293,11 @@ static grail_status describe(const text_parts *p, const grail_text_source *sourc
     CHECK(json_put(object, "context", json_integer(w->length)));
     CHECK(json_put(object, "window_bos", json_boolean(source->window_bos)));
     CHECK(json_put(object, "samples", json_integer(w->count)));
+    for (int i = 0; i < p->count; i++) { /* one is drawn at most */
+        const char *notice = p->items[i].notice;
+        CHECK(notice == NULL ? GRAIL_OK
+                             : json_put(object, CALIBRATION_NOTICE_KEY, json_text(notice)));
+    }
     if (w->starts != NULL) {
         CHECK(json_put(object, CALIBRATION_FULL_KEY, json_integer(windows_full(w))));
     }
@@ -302,14 +310,15 @@ static grail_status put_notice(const grail_read_options *o, const char *place, j
 {
     grail_status status = GRAIL_OK;
     char *text = NULL;
-    TRY(memory_format(&text,
-                      "the model has a chat template (%s), but the samples of '%s'%s hold no "
-                      "conversation: they lack its special tokens; fitted to plain text alone, it "
-                      "answers worse; calibrate on conversations: as .npy the token ids that "
-                      "apply_chat_template of transformers makes of them, or as "
-                      "Samples.conversations of the Python package",
-                      place, o->part_count > 0 ? o->parts[0].path : text_source_place(&o->text),
-                      o->part_count > 1 ? " and of the other texts" : ""));
+    TRY(memory_format(
+        &text,
+        "the model has a chat template (%s), but the samples of '%s'%s hold no "
+        "conversation: they lack its special tokens; fitted to plain text alone, it "
+        "answers worse; calibrate on conversations: JSON lines with \"messages\", as .npy "
+        "the token ids that apply_chat_template of transformers makes of them, or "
+        "\"" DRAWN_PLACE "\", which the network draws",
+        place, o->part_count > 0 ? o->parts[0].path : text_source_place(&o->text),
+        o->part_count > 1 ? " and of the other texts" : ""));
     TRY(json_put(description, CALIBRATION_NOTICE_KEY, json_text(text)));
 out:
     memory_free(text);
@@ -322,6 +331,9 @@ grail_status text_parts_notice(const grail_model *model, const grail_read_option
     grail_status status = GRAIL_OK;
     char *place = NULL;
     turns_found turns = TURNS_UNKNOWN;
+    if (w->is_written || json_object_get(description, CALIBRATION_NOTICE_KEY) != NULL) {
+        return GRAIL_OK;
+    }
     TRY(model_find_template(model, &place));
     if (place != NULL) {
         TRY(model_find_turns(model, w, &turns));

@@ -5,11 +5,13 @@
 #include "exec/compute.h"
 #include "exec/decoding.h"
 #include "exec/next_token.h"
+#include "pipeline/request/drawn_turns.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { USUAL_LENGTH = 512, PROMPT_TOKENS = 32, MOST_SEQUENCES = 128 };
+enum { QUESTION_SHARE = 4 }; /* a question has at most this part of a window */
 
 /* For what attentions keep of all sequences that are drawn at once. */
 static const double most_kept_bytes = 2e9;
@@ -48,12 +50,28 @@ static int32_t first_token(const grail_model *model, const text_ends *e, uint64_
                : (int32_t)random_below(&random, model->graph->vocabulary);
 }
 
-static void begin_windows(const grail_model *model, const text_ends *e, uint64_t seed,
-                          const token_windows *prompts, token_windows *w)
+/* All windows of a model that answers; beside other texts every second one, as it reads both. */
+static bool converses(const drawn_turns *t, const token_windows *prompts, int64_t window)
 {
-    const int64_t tokens = prompt_tokens(prompts, w->length);
+    return t->turns.begin.count > 0 && (prompts == NULL || prompts->count == 0 || window % 2 == 1);
+}
+
+static int64_t given_tokens(const drawn_turns *t, const token_windows *prompts, int64_t length,
+                            int64_t window)
+{
+    return converses(t, prompts, window) ? t->turns.begin.count : prompt_tokens(prompts, length);
+}
+
+static void begin_windows(const grail_model *model, const text_ends *e, uint64_t seed,
+                          const token_windows *prompts, const drawn_turns *t, token_windows *w)
+{
     for (int64_t i = 0; i < w->count; i++) {
         int32_t *to = w->ids + i * w->length;
+        const int64_t tokens = given_tokens(t, prompts, w->length, i);
+        if (converses(t, prompts, i)) {
+            memcpy(to, t->turns.begin.ids, (size_t)tokens * sizeof to[0]);
+            continue;
+        }
         if (prompts == NULL || prompts->count == 0) {
             to[0] = first_token(model, e, seed, i);
             continue;
@@ -72,13 +90,23 @@ typedef struct drawing {
     const grail_model *model; /* the dense one */
     const grail_compress_options *options;
     const text_ends *ends;
+    const token_windows *prompts; /* or NULL */
+    const drawn_turns *turns;
     token_windows *windows;
     int64_t first; /* token that is drawn first */
     bool restarts; /* behind an end comes the token that begins texts */
     parameter_store *store;
-    float *logits;     /* [sequences, vocabulary] */
-    int64_t end_drawn; /* how often an end was drawn */
+    float *logits;            /* [sequences, vocabulary] */
+    int64_t drawn, end_drawn; /* tokens; how many of them were an end */
 } drawing;
+
+/* One of the windows that are drawn at once. */
+typedef struct sequence {
+    random_state random;
+    int64_t given; /* tokens that it begins with */
+    bool converses;
+    drawn_turn turn;
+} sequence;
 
 static grail_status check_logits(const drawing *d, const float *logits)
 {
@@ -92,22 +120,38 @@ static grail_status check_logits(const drawing *d, const float *logits)
     return GRAIL_OK;
 }
 
-/* Tokens at `place` of windows [begin, begin + count), from their logits. */
-static grail_status draw_tokens(drawing *d, random_state *random, int64_t begin, int64_t count,
-                                int64_t place)
+static grail_status draw_token(drawing *d, sequence *s, const float *logits, int64_t place,
+                               int32_t *window)
 {
     const token_choice choice = {.temperature = 1.0};
-    const int64_t vocabulary = d->model->graph->vocabulary;
+    int32_t id = 0;
+    CHECK(next_token(&choice, logits, d->model->graph->vocabulary, &s->random, &id));
+    bool ends = text_ends_with(d->ends, id);
+    if (s->converses) {
+        const int64_t most = d->windows->length / QUESTION_SHARE;
+        id = drawn_turn_take(d->turns, &s->turn, id, ends, most, &ends);
+    } else if (d->restarts && place > s->given && text_ends_with(d->ends, window[place - 1])) {
+        id = d->ends->begin;
+    }
+    d->drawn++;
+    d->end_drawn += ends ? 1 : 0;
+    window[place] = id;
+    return GRAIL_OK;
+}
+
+/* Tokens at `place` of windows [begin, begin + count), from their logits. */
+static grail_status draw_tokens(drawing *d, sequence *sequences, int64_t begin, int64_t count,
+                                int64_t place)
+{
     for (int64_t i = 0; i < count; i++) {
+        sequence *s = &sequences[i];
         int32_t *window = d->windows->ids + (begin + i) * d->windows->length;
-        const float *logits = d->logits + i * vocabulary;
+        const float *logits = d->logits + i * d->model->graph->vocabulary;
         CHECK(check_logits(d, logits));
-        CHECK(next_token(&choice, logits, vocabulary, &random[i], &window[place]));
-        const bool follows_end = place >= d->first && text_ends_with(d->ends, window[place - 1]);
-        d->end_drawn += text_ends_with(d->ends, window[place]) ? 1 : 0;
-        if (d->restarts && follows_end) {
-            window[place] = d->ends->begin;
-        }
+        const bool is_given =
+            place < s->given ||
+            (s->converses && drawn_turn_gives(d->turns, &s->turn, &window[place]));
+        CHECK(is_given ? GRAIL_OK : draw_token(d, s, logits, place, window));
     }
     return GRAIL_OK;
 }
@@ -132,12 +176,16 @@ static grail_status draw_windows(drawing *d, int64_t begin, int64_t count)
     decoding running = {0};
     matrix logits = {0};
     int32_t *ids = NULL;
-    random_state random[MOST_SEQUENCES];
+    sequence sequences[MOST_SEQUENCES];
     const token_windows *w = d->windows;
     TRY(memory_new(&ids, (size_t)(count * w->length), sizeof ids[0]));
     TRY(decoding_begin(&running, d->store, count, w->length));
     for (int64_t i = 0; i < count; i++) {
-        random_seed(&random[i], d->options->read.seed, (uint64_t)(begin + i) + 1);
+        sequences[i] = (sequence){
+            .given = given_tokens(d->turns, d->prompts, w->length, begin + i),
+            .converses = converses(d->turns, d->prompts, begin + i),
+        };
+        random_seed(&sequences[i].random, d->options->read.seed, (uint64_t)(begin + i) + 1);
     }
     for (int64_t place = d->first; place < w->length; place++) {
         const int64_t from = place == d->first ? 0 : place - 1;
@@ -147,7 +195,7 @@ static grail_status draw_windows(drawing *d, int64_t begin, int64_t count)
         }
         TRY(decoding_append(&running, ids, place - from, &logits));
         TRY(matrix_download_f32(logits, d->logits));
-        TRY(draw_tokens(d, random, begin, count, place));
+        TRY(draw_tokens(d, sequences, begin, count, place));
         TRY(tell(d, begin, count, place));
     }
 out:
@@ -183,29 +231,37 @@ out:
 /* A network that says nothing is no source of samples. */
 static grail_status check_text(const drawing *d)
 {
-    const int64_t drawn = d->windows->count * (d->windows->length - d->first);
-    if (2 * d->end_drawn <= drawn) {
+    if (2 * d->end_drawn <= d->drawn) {
         return GRAIL_OK;
     }
     return error_about(error_set(GRAIL_ERROR_UNSUPPORTED,
-                                 "%s draws the token that ends texts %lld times in %lld and hardly "
-                                 "any text; calibrate on a text",
-                                 d->model->path, (long long)d->end_drawn, (long long)drawn),
+                                 "%s draws a token that ends texts or turns %lld times in %lld and "
+                                 "hardly any text; calibrate on a text",
+                                 d->model->path, (long long)d->end_drawn, (long long)d->drawn),
                        "path");
 }
 
 static grail_status draw(const grail_model *model, const grail_compress_options *options,
-                         const text_ends *ends, int64_t first, token_windows *w)
+                         const text_ends *ends, const token_windows *prompts,
+                         const drawn_turns *turns, token_windows *w)
 {
     grail_status status = GRAIL_OK;
     backend *b = NULL;
-    char *place = NULL;
     int64_t at_once = 0;
-    drawing d = {.model = model, .options = options, .ends = ends, .windows = w, .first = first};
+    drawing d = {.model = model,
+                 .options = options,
+                 .ends = ends,
+                 .prompts = prompts,
+                 .turns = turns,
+                 .windows = w,
+                 .first = w->length};
     const grail_compute compute = {.backend = options->run.backend,
                                    .precision = options->run.precision};
-    TRY(model_find_template(model, &place));
-    d.restarts = place == NULL && ends->begin >= 0 && !text_ends_with(ends, ends->begin);
+    d.restarts = turns->place == NULL && ends->begin >= 0 && !text_ends_with(ends, ends->begin);
+    for (int64_t i = 0; i < w->count && i < 2; i++) { /* windows are of two sorts at most */
+        const int64_t given = given_tokens(turns, prompts, w->length, i);
+        d.first = given < d.first ? given : d.first;
+    }
     TRY(find_sequences(&d, &at_once));
     TRY(compute_open(&compute, model, &b));
     TRY(parameter_store_create(model, b, NULL, &d.store));
@@ -217,7 +273,6 @@ static grail_status draw(const grail_model *model, const grail_compress_options 
     }
     TRY(check_text(&d));
 out:
-    memory_free(place);
     memory_free(d.logits);
     parameter_store_free(d.store);
     backend_close(b);
@@ -228,8 +283,9 @@ out:
 
 /* Names the network, what windows begin with, and the seed. */
 static grail_status hash_origin(const grail_model *model, const grail_compress_options *options,
-                                token_windows *w)
+                                const chat_turns *turns, token_windows *w)
 {
+    const token_list *const lists[] = {&turns->between, &turns->after};
     grail_status status = GRAIL_OK;
     char tensors[HASH_TEXT_SIZE];
     buffer all = {0};
@@ -238,6 +294,10 @@ static grail_status hash_origin(const grail_model *model, const grail_compress_o
     TRY(buffer_append(&all, tensors, sizeof tensors));
     TRY(buffer_append(&all, &options->read.seed, sizeof options->read.seed));
     TRY(buffer_append(&all, w->ids, (size_t)(w->count * w->length) * sizeof w->ids[0]));
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = (size_t)lists[i]->count * sizeof lists[i]->ids[0];
+        TRY(bytes > 0 ? buffer_append(&all, lists[i]->ids, bytes) : GRAIL_OK);
+    }
     hash_bytes(all.bytes, all.size, w->text_hash);
 out:
     buffer_fini(&all);
@@ -246,10 +306,11 @@ out:
 
 grail_status drawn_text_read(const grail_model *model, const grail_compress_options *options,
                              const token_windows *prompts, int64_t count, int64_t length,
-                             token_windows *out)
+                             token_windows *out, char **notice)
 {
     grail_status status = GRAIL_OK;
     grail_model *teacher = NULL;
+    drawn_turns turns = {0};
     text_ends ends;
     size_t ids = 0;
     if (options->heal.teacher != NULL) {
@@ -269,12 +330,22 @@ grail_status drawn_text_read(const grail_model *model, const grail_compress_opti
              (long long)length);
     }
     TRY(memory_new(&out->ids, ids, sizeof out->ids[0]));
-    begin_windows(dense, &ends, options->read.seed, prompts, out);
-    TRY(hash_origin(dense, options, out));
+    TRY(drawn_turns_find(dense, &options->read.text, length, &turns));
+    begin_windows(dense, &ends, options->read.seed, prompts, &turns, out);
+    TRY(hash_origin(dense, options, &turns.turns, out));
     if (options->output.dry_run == 0) {
-        TRY(draw(dense, options, &ends, prompt_tokens(prompts, length), out));
+        TRY(draw(dense, options, &ends, prompts, &turns, out));
+    }
+    out->is_written = turns.turns.begin.count > 0;
+    if (turns.why != NULL) {
+        TRY(memory_format(notice,
+                          "the network drew plain text and no conversations: it has a chat "
+                          "template (%s), but %s; the Python package, which runs templates of any "
+                          "kind, draws them",
+                          turns.place, turns.why));
     }
 out:
+    drawn_turns_fini(&turns);
     grail_model_close(teacher);
     return status;
 }

@@ -20,13 +20,15 @@ int64_t drawn_length(const grail_model *model, const grail_compress_options *opt
  * Draws windows of `length` tokens, each with a temperature of 1 and a sequence of random numbers
  * of its own, from the dense network: the model, or the teacher that it is healed towards. They
  * begin with the first tokens of windows of `prompts`, or without any with the token that begins
- * texts. A dry run draws nothing: then its windows hold their first tokens alone. text_hash is that
- * of all that decides what is drawn. token_windows_fini frees *out, even after a failure.
+ * texts. A model with a chat template draws conversations: in all windows, or beside prompts in
+ * every second one. Where its template does not tell how, *notice, owned, says so, and plain text
+ * is drawn. A dry run draws nothing: then its windows hold their first tokens alone. text_hash is
+ * that of all that decides what is drawn. token_windows_fini frees *out, even after a failure.
  *
  * Source: Self-calibration for language model quantization and pruning (arXiv 2410.17170).
  */
 grail_status drawn_text_read(const grail_model *model, const grail_compress_options *options,
                              const token_windows *prompts, int64_t count, int64_t length,
-                             token_windows *out) GRAIL_MUST_CHECK;
+                             token_windows *out, char **notice) GRAIL_MUST_CHECK;
 
 #endif

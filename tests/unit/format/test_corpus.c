@@ -135,8 +135,9 @@ TEST(test_another_field_can_be_named)
 
 TEST(test_conversations_are_refused_by_their_field)
 {
-    static const char remedy[] = " is a conversation, which the model's chat template has to write "
-                                 "first; give the token ids that apply_chat_template";
+    static const char remedy[] = " is a conversation, which a chat template has to write, and the "
+                                 "model has none that is read here; give the token ids that "
+                                 "apply_chat_template";
     static const struct {
         const char *field, *lines, *expected;
     } known[] = {

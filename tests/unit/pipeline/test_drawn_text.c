@@ -6,6 +6,7 @@
 #include "pipeline/request/calibration.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/drawn_text.h"
+#include "pipeline/request/drawn_turns.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,6 +17,7 @@ typedef struct asked {
     grail_model *model;
     grail_compress_options options;
     token_windows drawn;
+    char *notice;
 } asked;
 
 static void open_asked(asked *a)
@@ -31,6 +33,7 @@ static void open_asked(asked *a)
 static void close_asked(asked *a)
 {
     token_windows_fini(&a->drawn);
+    memory_free(a->notice);
     grail_model_close(a->model);
 }
 
@@ -39,7 +42,9 @@ static grail_status draw(void *context)
     asked *a = context;
     token_windows_fini(&a->drawn);
     a->drawn = (token_windows){0};
-    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn);
+    memory_free(a->notice);
+    a->notice = NULL;
+    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn, &a->notice);
 }
 
 static calibration *calibrate(const asked *a)
@@ -106,7 +111,7 @@ TEST(windows_go_on_with_the_first_tokens_of_others)
     token_windows w = {0};
     asked a;
     open_asked(&a);
-    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w));
+    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w, &a.notice));
     for (int64_t i = 0; i < 4; i++) {
         assert_int_equal(w.ids[i * LAB_LENGTH], i < 2 ? 7 : 17);
         assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i / 2 * PROMPT, sizeof ids / 2);
@@ -188,14 +193,58 @@ TEST(a_network_that_only_ends_texts_is_no_source)
     close_asked(&a);
 }
 
+/* The turns of a template, by hand: a question lies between 40 and 41, 42; its answer ends with 43.
+ */
+static void name_turns(drawn_turns *t)
+{
+    static const int32_t ids[] = {40, 41, 42, 43};
+    *t = (drawn_turns){0};
+    assert_ok(token_list_push(&t->turns.begin, ids[0]));
+    assert_ok(token_list_push(&t->turns.between, ids[1]));
+    assert_ok(token_list_push(&t->turns.between, ids[2]));
+    assert_ok(token_list_push(&t->turns.after, ids[3]));
+}
+
+/* What stands where the network would say `said`, one after the other, behind the beginning. */
+static void follow(const drawn_turns *t, const int32_t *said, const int32_t *expected, int count)
+{
+    enum { LONGEST_QUESTION = 3, END = 2 };
+    drawn_turn now = {0};
+    for (int i = 0, k = 0; i < count; i++) {
+        int32_t id = -1;
+        bool ended = false;
+        if (!drawn_turn_gives(t, &now, &id)) {
+            id = drawn_turn_take(t, &now, said[k], said[k] == END, LONGEST_QUESTION, &ended);
+            k++;
+        }
+        assert_int_equal(id, expected[i]);
+    }
+}
+
+TEST(questions_and_answers_take_turns)
+{
+    drawn_turns t;
+    name_turns(&t);
+    /* an end of texts, and one of turns; then nothing is said; then a question that does not end */
+    const int32_t said[] = {10, 2, 11, 43, 41, 2, 12, 13, 14, 15, 2};
+    const int32_t expected[] = {10, 41, 42, 11, 43, 40, 41, 42, 43, 40, 12, 13, 14, 41, 42, 15, 43};
+    follow(&t, said, expected, sizeof expected / sizeof expected[0]);
+    t.turns.after.count = 0; /* the template leaves the end to the network */
+    const int32_t open[] = {10, 41, 42, 11, 2, 40, 12};
+    const int32_t ends[] = {10, 2, 11, 2, 12};
+    follow(&t, ends, open, sizeof open / sizeof open[0]);
+    drawn_turns_fini(&t);
+}
+
 TEST(wrong_requests_are_refused)
 {
     asked a;
     open_asked(&a);
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn), GRAIL_ERROR_ARGUMENT,
-                 "windows of 2 to");
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn),
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn, &a.notice),
                  GRAIL_ERROR_ARGUMENT, "windows of 2 to");
+    assert_fails(
+        drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn, &a.notice),
+        GRAIL_ERROR_ARGUMENT, "windows of 2 to");
     a.options.heal.teacher = "/no/such/model";
     assert_true(draw(&a) != GRAIL_OK);
     close_asked(&a);
