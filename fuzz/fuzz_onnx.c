@@ -177,8 +177,8 @@ static void check_region(const onnx_file *file)
     }
     buffer_init(&model, (size_t)1 << 30);
     if (file->node_count <= MOST && file->input_count <= MOST &&
-        region_model_put(file, file->node_count, nodes, input_count, inputs, 0, NULL, &model) ==
-            GRAIL_OK) {
+        region_model_put(file, file->node_count, nodes, 0, NULL, input_count, inputs, 0, NULL,
+                         &model) == GRAIL_OK) {
         fuzz_require(onnx_file_open_bytes("region", model.bytes, model.size, &own) == GRAIL_OK);
         fuzz_require(own->node_count == file->node_count && own->opset == file->opset);
         for (int64_t i = 0; i < file->node_count; i++) {
