@@ -92,6 +92,9 @@ int aoti_torch_empty_strided(int64_t rank, const int64_t *shape, const int64_t *
 int aoti_torch_copy_(tensor to, tensor from, int32_t later);
 int aoti_torch_delete_tensor_object(tensor t);
 int aoti_torch_cuda_addmm_out(tensor out, tensor c, tensor a, tensor b, double beta, double alpha);
+int aoti_torch_cuda_mul_Scalar(tensor t, double by, tensor *out);
+int aoti_torch_cuda_add_Scalar(tensor t, double more, double times, tensor *out);
+int aoti_torch_cuda_fill__Scalar(tensor t, double with);
 int aoti_torch_call_dispatcher(const char *name, const char *overload, value *stack);
 
 int32_t aoti_torch_device_type_cuda(void)
@@ -152,6 +155,27 @@ int aoti_torch_cuda_addmm_out(tensor out, tensor c, tensor a, tensor b, double b
     int (*next)(tensor, tensor, tensor, tensor, double, double) = NULL;
     find("aoti_torch_cpu_addmm_out", &next);
     return fails_after_loss("aoti_torch_cuda_addmm_out") ? 1 : next(out, c, a, b, beta, alpha);
+}
+
+int aoti_torch_cuda_mul_Scalar(tensor t, double by, tensor *out)
+{
+    int (*next)(tensor, double, tensor *) = NULL;
+    find("aoti_torch_cpu_mul_Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_mul_Scalar") ? 1 : next(t, by, out);
+}
+
+int aoti_torch_cuda_add_Scalar(tensor t, double more, double times, tensor *out)
+{
+    int (*next)(tensor, double, double, tensor *) = NULL;
+    find("aoti_torch_cpu_add_Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_add_Scalar") ? 1 : next(t, more, times, out);
+}
+
+int aoti_torch_cuda_fill__Scalar(tensor t, double with)
+{
+    int (*next)(tensor, double) = NULL;
+    find("aoti_torch_cpu_fill__Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_fill__Scalar") ? 1 : next(t, with);
 }
 
 int aoti_torch_call_dispatcher(const char *name, const char *overload, value *stack)
