@@ -4,6 +4,9 @@
  * GRAIL_TEST_GPUS    how many there are (1)
  * GRAIL_TEST_GPU_MOST    the most bytes that can be taken at once (no limit)
  * GRAIL_TEST_GPU_COPIES  how many copies go well before the context is lost (all)
+ * GRAIL_TEST_GPU_PINNED  how many pieces of pinned memory there are (no limit)
+ * GRAIL_TEST_GPU_TELLS   at its end the program tells how many were taken, and how many copies from
+ *                        them began without being waited for
  *
  * A call after the loss is told on standard error. */
 #include <dlfcn.h>
@@ -89,6 +92,8 @@ int32_t aoti_torch_device_type_cuda(void);
 const char *torch_exception_get_what_without_backtrace(void);
 int aoti_torch_empty_strided(int64_t rank, const int64_t *shape, const int64_t *strides,
                              int32_t type, int32_t device, int32_t index, tensor *out);
+int aoti_torch_empty_strided_pinned(int64_t rank, const int64_t *shape, const int64_t *strides,
+                                    int32_t type, int32_t device, int32_t index, tensor *out);
 int aoti_torch_copy_(tensor to, tensor from, int32_t later);
 int aoti_torch_delete_tensor_object(tensor t);
 int aoti_torch_cuda_addmm_out(tensor out, tensor c, tensor a, tensor b, double beta, double alpha);
@@ -124,8 +129,34 @@ int aoti_torch_empty_strided(int64_t rank, const int64_t *shape, const int64_t *
     return next(rank, shape, strides, type, device, index, out);
 }
 
+static int64_t pinned, begun;
+
+__attribute__((destructor)) static void tell(void)
+{
+    if (setting("GRAIL_TEST_GPU_TELLS", 0) != 0) {
+        fprintf(stderr, "the GPU of tests: %s, %s\n", pinned > 0 ? "pinned" : "none pinned",
+                begun > 0 ? "begun" : "none begun");
+    }
+}
+
+int aoti_torch_empty_strided_pinned(int64_t rank, const int64_t *shape, const int64_t *strides,
+                                    int32_t type, int32_t device, int32_t index, tensor *out)
+{
+    int (*next)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, tensor *) =
+        NULL;
+    if (fails_after_loss("aoti_torch_empty_strided_pinned") ||
+        pinned == setting("GRAIL_TEST_GPU_PINNED", INT64_MAX)) {
+        text = "CUDA error: this test allows no more pinned memory";
+        return 1;
+    }
+    pinned++;
+    find("aoti_torch_empty_strided", &next);
+    return next(rank, shape, strides, type, device, index, out);
+}
+
 int aoti_torch_copy_(tensor to, tensor from, int32_t later)
 {
+    begun += later != 0;
     static int64_t copies;
     int (*next)(tensor, tensor, int32_t) = NULL;
     if (fails_after_loss("aoti_torch_copy_")) {

@@ -392,6 +392,11 @@ torch_tensor torch_take(torch_frame *f, torch_tensor t)
                : NULL;
 }
 
+torch_tensor torch_own(torch_frame *f, torch_tensor t)
+{
+    return keep(f, t);
+}
+
 torch_tensor torch_shared(torch_frame *f, torch_tensor t)
 {
     const torch_tensor own = torch_take(f, t);
@@ -415,6 +420,13 @@ void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to)
 /* A function that each device has its own of. */
 #define OF_DEVICE(f, name)                                                                         \
     (torch_is_cuda((f)->owner) ? torch.aoti_torch_cuda_##name : torch.aoti_torch_cpu_##name)
+
+void torch_start_copy(torch_frame *f, torch_tensor from, torch_tensor to)
+{
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f, torch.aoti_torch_copy_(to, from, 1), "a copy");
+    }
+}
 
 torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double factor)
 {

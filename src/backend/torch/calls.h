@@ -153,11 +153,15 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
 
 /** A handle of the caller's: aoti_torch_delete_tensor_object. */
 torch_tensor torch_take(torch_frame *f, torch_tensor t);
+/** Gives a handle to the frame. */
+torch_tensor torch_own(torch_frame *f, torch_tensor t);
 /** The frame's own handle of a tensor. */
 torch_tensor torch_shared(torch_frame *f, torch_tensor t);
 void torch_zero(torch_frame *f, torch_tensor t);
 /** to <- from, converted. */
 void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to);
+/** The same from pinned memory of the host, which need not have ended when it returns. */
+void torch_start_copy(torch_frame *f, torch_tensor from, torch_tensor to);
 /** a + factor b as a new tensor. */
 torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double factor);
 /** to <- to + factor a b, element by element, in place. */

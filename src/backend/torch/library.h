@@ -68,6 +68,9 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(int, aoti_torch_cuda_mul_Scalar, (torch_tensor, double, torch_tensor *))              \
     FUNCTION(int, aoti_torch_cuda_add_Scalar, (torch_tensor, double, double, torch_tensor *))      \
     FUNCTION(int, aoti_torch_cuda_fill__Scalar, (torch_tensor, double))                            \
+    FUNCTION(                                                                                      \
+        int, aoti_torch_empty_strided_pinned,                                                      \
+        (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_tensor *))    \
     FUNCTION(int, cudaGetDeviceCount, (int *)) /* of the runtime that torch has loaded */          \
     FUNCTION(int, cudaGetDevice, (int *))                                                          \
     FUNCTION(int, cudaSetDevice, (int))                                                            \
