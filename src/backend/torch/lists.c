@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { KEPT = 64, MOST_BYTES = 1 << 16 };
+enum { KEPT = 128, MOST_BYTES = 1 << 16 };
 
 typedef struct kept_tensor {
     torch_device where;

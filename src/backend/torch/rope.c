@@ -7,11 +7,11 @@
 
 /* What a table is made of; the frequencies follow it. */
 typedef struct table_key {
-    int64_t length, first, turned, backward;
+    int64_t length, turned, backward;
     double factor;
 } table_key;
 
-enum { MOST_KEPT = 1 << 22 }; /* values of a table */
+enum { MOST_KEPT = 1 << 20 }; /* angles of a table */
 
 /* first, first + 1, ... as a column of f64 */
 static torch_tensor counted(torch_frame *f, int64_t first, int64_t count)
@@ -28,7 +28,7 @@ static torch_tensor make_table(torch_frame *f, const rope_shape *s)
 {
     const int64_t half = s->turned / 2;
     const double sine = s->backward ? -s->factor : s->factor;
-    const torch_tensor frequency = torch_values(f, GRAIL_DTYPE_F64, half, s->frequency);
+    const torch_tensor frequency = torch_list(f, GRAIL_DTYPE_F64, half, s->frequency);
     const torch_tensor angles = torch_times(f, counted(f, s->first, s->length), frequency);
     const torch_tensor sines = torch_unary(f, "aten::sin", angles);
     const torch_tensor all =
@@ -39,14 +39,15 @@ static torch_tensor make_table(torch_frame *f, const rope_shape *s)
     return torch_as(f, GRAIL_DTYPE_F32, all);
 }
 
-/* The one of the last batch, or a new one. */
+/* The one of an earlier batch, or a new one: of whole sequences alone, since each token behind one
+ * has its own. */
 static torch_tensor table_of(torch_frame *f, const rope_shape *s)
 {
     const size_t list = (size_t)(s->turned / 2) * sizeof s->frequency[0];
-    const table_key key = {s->length, s->first, s->turned, s->backward, s->factor};
+    const table_key key = {s->length, s->turned, s->backward, s->factor};
     unsigned char *bytes = NULL;
     torch_tensor t = NULL;
-    if (s->length * s->turned > MOST_KEPT ||
+    if (s->first != 0 || s->length * s->turned > MOST_KEPT ||
         memory_new_unset(&bytes, sizeof key + list, 1) != GRAIL_OK) {
         return make_table(f, s);
     }
