@@ -129,6 +129,8 @@ static grail_status load_entry(parameter_store *store, int index)
     TRY(element_size(values.type) == 2 ? load_stored(store->model, source, values)
                                        : load_values(store->model, source, values));
     memcpy(entry->shape, p->shape, sizeof entry->shape);
+    entry->is_stored = values.type == store->model->tensors[source]->dtype &&
+                       storage_is_plain(&store->model->graph->parameters[source].map);
     entry->values = values;
     values = (matrix){0};
 out:
@@ -226,6 +228,7 @@ static void put_entry(parameter_store *store, int index, const int64_t shape[], 
 {
     parameter_entry *entry = &store->entries[index];
     drop_entry(store, index);
+    entry->is_stored = false;
     entry->values = *values;
     *values = no_matrix;
     memcpy(entry->shape, shape,
@@ -314,6 +317,7 @@ grail_status parameter_store_own(parameter_store *store, int index)
     matrix values = {0};
     TRY(parameter_store_get(store, index, &entry));
     const grail_dtype type = backend_master_type(store->backend);
+    own->is_stored = false;
     if (entry == own && entry->values.type == type) {
         return GRAIL_OK;
     }
@@ -337,18 +341,25 @@ const int64_t *parameter_store_shape(parameter_store *store, int index)
                                                    : s->model->graph->parameters[index].shape;
 }
 
+/* Whether there are values of an entry, and they are not read from the file as well without the
+ * device. */
+static bool reads_entry(const parameter_store *s, int index)
+{
+    const parameter_entry *entry = &s->entries[index];
+    return matrix_exists(entry->values) && !(entry->is_stored && !backend_is_host(s->backend));
+}
+
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements)
 {
     grail_status status = GRAIL_OK;
     const parameter_store *s = store_of(store, index);
-    const matrix held = s->entries[index].values;
     float *values = NULL;
     int64_t count = 0;
     TRY(entry_elements(store, index, parameter_store_shape(store, index), &count));
     TRY(memory_new_unset(&values, (size_t)count, sizeof values[0]));
-    TRY(matrix_exists(held) ? matrix_download_f32(held, values)
-                            : model_parameter_f32(s->model, source_of(s, index), values));
+    TRY(reads_entry(s, index) ? matrix_download_f32(s->entries[index].values, values)
+                              : model_parameter_f32(s->model, source_of(s, index), values));
     *out = values;
     *elements = count;
     values = NULL;
@@ -375,6 +386,12 @@ grail_status parameter_store_borrow_f32(parameter_store *store, int index, const
 {
     const parameter_entry *entry = NULL;
     host_view v = {0};
+    int64_t count = 0;
+    if (!backend_is_host(store->backend)) {
+        CHECK(parameter_store_read_f32(store, index, owned, &count));
+        *out = *owned;
+        return GRAIL_OK;
+    }
     CHECK(parameter_store_get(store, index, &entry));
     CHECK(host_view_open(entry->values, GRAIL_DTYPE_F32, HOST_READS, &v));
     *out = v.values;

@@ -12,6 +12,7 @@
 typedef struct parameter_entry {
     matrix values;
     int64_t shape[PARAMETER_MAX_RANK];
+    bool is_stored; /* the values are those of the checkpoint, without rounding */
 } parameter_entry;
 
 typedef struct parameter_store {
@@ -67,8 +68,8 @@ grail_status parameter_store_round(const parameter_store *store, int index,
 const int64_t *parameter_store_shape(parameter_store *store, int index);
 
 /** Values of a parameter as seen through `store`, as f32: *out is owned, with its elements. Without
- * an entry they are read from the checkpoint, and none is made: what is only read passes no device.
- */
+ * an entry they are read from the checkpoint, and none is made; so they are where a device holds
+ * them as stored: what is only read passes no device. */
 grail_status parameter_store_read_f32(parameter_store *store, int index, float **out,
                                       int64_t *elements) GRAIL_MUST_CHECK;
 

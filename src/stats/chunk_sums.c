@@ -49,11 +49,15 @@ static matrix rows_of(matrix m, int64_t begin, int64_t count, bool lower)
     return matrix_columns(matrix_rows(m, begin, end - begin), 0, lower ? end : m.columns);
 }
 
+/* Few rows stay in a processor's cache; of a device an eighth saves most of a triangle by few
+ * calls. */
 static grail_status add_and_clear(matrix part, matrix total, bool lower)
 {
-    for (int64_t begin = 0; begin < part.rows; begin += PANEL) {
-        const matrix rows = rows_of(part, begin, PANEL, lower);
-        CHECK(matrix_add_scaled(1.0, rows, rows_of(total, begin, PANEL, lower)));
+    const int64_t eighth = (part.rows + 7) / 8;
+    const int64_t step = backend_is_host(part.owner) || eighth < PANEL ? PANEL : eighth;
+    for (int64_t begin = 0; begin < part.rows; begin += step) {
+        const matrix rows = rows_of(part, begin, step, lower);
+        CHECK(matrix_add_scaled(1.0, rows, rows_of(total, begin, step, lower)));
         CHECK(matrix_zero(rows));
     }
     return GRAIL_OK;

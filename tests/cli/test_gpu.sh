@@ -87,6 +87,15 @@ says "grail: note: the backend is torch:cuda: PyTorch sees a GPU, and the networ
 runs on_gpu GRAIL_TEST_GPUS=0 "${automatic[@]}"
 says "the backend is cpu: PyTorch sees no GPU here: no such GPU in this test" stderr
 
+check "transfers go by way of pinned memory, or without where there is none"
+measured=$(runs on_gpu GRAIL_TEST_GPU_TELLS=1 "${measure[@]}" --backend torch:cuda --json && field perplexity stdout)
+says "the GPU of tests: pinned, begun" stderr
+for pieces in 0 2; do
+    runs on_gpu GRAIL_TEST_GPU_TELLS=1 GRAIL_TEST_GPU_PINNED=$pieces "${measure[@]}" --backend torch:cuda --json
+    [[ -n $measured && $(field perplexity stdout) == "$measured" ]] || fail "with $pieces pieces: $(field perplexity stdout)"
+    ((pieces > 0)) || says "the GPU of tests: none pinned, none begun" stderr
+done
+
 check "a context that is lost ends the run with the first error, and the command that goes on"
 runs on_gpu "${narrow[@]}" -o whole
 run on_gpu GRAIL_TEST_GPU_COPIES=3000 "${narrow[@]}" -o out

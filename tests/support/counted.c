@@ -4,6 +4,8 @@
 #include "backend/torch/calls.h"
 #include "support/support.h"
 
+#include <stdlib.h>
+
 transfers counted;
 
 static backend_kind own, own_torch;
@@ -67,8 +69,48 @@ static backend_kind counting(const backend_kind *of, const char *name)
     return kind;
 }
 
+/* -- calls of PyTorch's operators -------------------------------------------------------------- */
+
+#define COUNTING(FUNCTION)                                                                         \
+    FUNCTION(aoti_torch_call_dispatcher, (const char *n, const char *o, torch_value *v),           \
+             (n, o, v))                                                                            \
+    FUNCTION(aoti_torch_copy_, (torch_tensor a, torch_tensor b, int32_t later), (a, b, later))     \
+    FUNCTION(aoti_torch_zero_, (torch_tensor a), (a))                                              \
+    FUNCTION(aoti_torch_cpu_addmm_out,                                                             \
+             (torch_tensor o, torch_tensor c, torch_tensor a, torch_tensor b, double x, double y), \
+             (o, c, a, b, x, y))                                                                   \
+    FUNCTION(aoti_torch_aten_subtract_Tensor,                                                      \
+             (torch_tensor a, torch_tensor b, double x, torch_tensor *o), (a, b, x, o))            \
+    FUNCTION(aoti_torch_cpu_mul_Scalar, (torch_tensor a, double x, torch_tensor *o), (a, x, o))    \
+    FUNCTION(aoti_torch_cpu_add_Scalar, (torch_tensor a, double x, double y, torch_tensor *o),     \
+             (a, x, y, o))                                                                         \
+    FUNCTION(aoti_torch_cpu_fill__Scalar, (torch_tensor a, double x), (a, x))
+
+static torch_library uncounted;
+
+#define FUNCTION(name, parameters, arguments)                                                      \
+    static int counting_##name parameters                                                          \
+    {                                                                                              \
+        counted.calls++;                                                                           \
+        return uncounted.name arguments;                                                           \
+    }
+COUNTING(FUNCTION)
+#undef FUNCTION
+
+static void count_calls(void)
+{
+    assert_ok(torch_library_load(false));
+    uncounted = torch;
+#define FUNCTION(name, parameters, arguments) torch.name = counting_##name;
+    COUNTING(FUNCTION)
+#undef FUNCTION
+}
+
 void counted_add(void)
 {
+    if (getenv("GRAIL_TORCH") != NULL) {
+        count_calls();
+    }
     own = counting(&backend_cpu, "counted");
     own_torch = counting(&backend_torch_cpu, "counted torch");
     assert_ok(backend_add(&own));

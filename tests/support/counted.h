@@ -10,6 +10,7 @@
 typedef struct transfers {
     int64_t uploads, downloads, readings;
     int64_t bytes_up, bytes_down;
+    int64_t calls; /* of operators of PyTorch */
 } transfers;
 
 extern transfers counted;

@@ -4,6 +4,9 @@
  * GRAIL_TEST_GPUS    how many there are (1)
  * GRAIL_TEST_GPU_MOST    the most bytes that can be taken at once (no limit)
  * GRAIL_TEST_GPU_COPIES  how many copies go well before the context is lost (all)
+ * GRAIL_TEST_GPU_PINNED  how many pieces of pinned memory there are (no limit)
+ * GRAIL_TEST_GPU_TELLS   at its end the program tells how many were taken, and how many copies from
+ *                        them began without being waited for
  *
  * A call after the loss is told on standard error. */
 #include <dlfcn.h>
@@ -89,9 +92,14 @@ int32_t aoti_torch_device_type_cuda(void);
 const char *torch_exception_get_what_without_backtrace(void);
 int aoti_torch_empty_strided(int64_t rank, const int64_t *shape, const int64_t *strides,
                              int32_t type, int32_t device, int32_t index, tensor *out);
+int aoti_torch_empty_strided_pinned(int64_t rank, const int64_t *shape, const int64_t *strides,
+                                    int32_t type, int32_t device, int32_t index, tensor *out);
 int aoti_torch_copy_(tensor to, tensor from, int32_t later);
 int aoti_torch_delete_tensor_object(tensor t);
 int aoti_torch_cuda_addmm_out(tensor out, tensor c, tensor a, tensor b, double beta, double alpha);
+int aoti_torch_cuda_mul_Scalar(tensor t, double by, tensor *out);
+int aoti_torch_cuda_add_Scalar(tensor t, double more, double times, tensor *out);
+int aoti_torch_cuda_fill__Scalar(tensor t, double with);
 int aoti_torch_call_dispatcher(const char *name, const char *overload, value *stack);
 
 int32_t aoti_torch_device_type_cuda(void)
@@ -121,8 +129,34 @@ int aoti_torch_empty_strided(int64_t rank, const int64_t *shape, const int64_t *
     return next(rank, shape, strides, type, device, index, out);
 }
 
+static int64_t pinned, begun;
+
+__attribute__((destructor)) static void tell(void)
+{
+    if (setting("GRAIL_TEST_GPU_TELLS", 0) != 0) {
+        fprintf(stderr, "the GPU of tests: %s, %s\n", pinned > 0 ? "pinned" : "none pinned",
+                begun > 0 ? "begun" : "none begun");
+    }
+}
+
+int aoti_torch_empty_strided_pinned(int64_t rank, const int64_t *shape, const int64_t *strides,
+                                    int32_t type, int32_t device, int32_t index, tensor *out)
+{
+    int (*next)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, tensor *) =
+        NULL;
+    if (fails_after_loss("aoti_torch_empty_strided_pinned") ||
+        pinned == setting("GRAIL_TEST_GPU_PINNED", INT64_MAX)) {
+        text = "CUDA error: this test allows no more pinned memory";
+        return 1;
+    }
+    pinned++;
+    find("aoti_torch_empty_strided", &next);
+    return next(rank, shape, strides, type, device, index, out);
+}
+
 int aoti_torch_copy_(tensor to, tensor from, int32_t later)
 {
+    begun += later != 0;
     static int64_t copies;
     int (*next)(tensor, tensor, int32_t) = NULL;
     if (fails_after_loss("aoti_torch_copy_")) {
@@ -152,6 +186,27 @@ int aoti_torch_cuda_addmm_out(tensor out, tensor c, tensor a, tensor b, double b
     int (*next)(tensor, tensor, tensor, tensor, double, double) = NULL;
     find("aoti_torch_cpu_addmm_out", &next);
     return fails_after_loss("aoti_torch_cuda_addmm_out") ? 1 : next(out, c, a, b, beta, alpha);
+}
+
+int aoti_torch_cuda_mul_Scalar(tensor t, double by, tensor *out)
+{
+    int (*next)(tensor, double, tensor *) = NULL;
+    find("aoti_torch_cpu_mul_Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_mul_Scalar") ? 1 : next(t, by, out);
+}
+
+int aoti_torch_cuda_add_Scalar(tensor t, double more, double times, tensor *out)
+{
+    int (*next)(tensor, double, double, tensor *) = NULL;
+    find("aoti_torch_cpu_add_Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_add_Scalar") ? 1 : next(t, more, times, out);
+}
+
+int aoti_torch_cuda_fill__Scalar(tensor t, double with)
+{
+    int (*next)(tensor, double) = NULL;
+    find("aoti_torch_cpu_fill__Scalar", &next);
+    return fails_after_loss("aoti_torch_cuda_fill__Scalar") ? 1 : next(t, with);
 }
 
 int aoti_torch_call_dispatcher(const char *name, const char *overload, value *stack)

@@ -218,7 +218,7 @@ grail_status torch_run_clamp(const operation *o)
     const torch_tensor y = torch_matrix(&f, o->m[1]);
     torch_limit(&f, c->low, c->high, torch_matrix(&f, o->m[0]), y);
     if (c->offset != 0.0) {
-        torch_copy(&f, torch_sum(&f, y, torch_number(&f, c->offset), 1.0), y);
+        torch_copy(&f, torch_shifted(&f, y, c->offset), y);
     }
     return torch_end(&f);
 }

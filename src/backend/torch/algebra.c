@@ -24,12 +24,6 @@ static torch_tensor diagonal_of(torch_frame *f, matrix a)
     return torch_view(f, a, 1, &a.rows, (int64_t[]){a.stride + 1});
 }
 
-/* to += factor x */
-static void add_to(torch_frame *f, torch_tensor to, torch_tensor x, double factor)
-{
-    torch_copy(f, torch_sum(f, to, x, factor), to);
-}
-
 /* The lower triangle from this diagonal on, zeros elsewhere, whatever stands there; or the upper
  * one. */
 static torch_tensor lower_of(torch_frame *f, torch_tensor a, int64_t diagonal)
@@ -42,6 +36,12 @@ static torch_tensor upper_of(torch_frame *f, torch_tensor a, int64_t diagonal)
     return torch_call(f, "aten::triu", "", A_TENSOR(a), AN_INTEGER(diagonal));
 }
 
+static torch_tensor panel_in_f64(torch_frame *f, matrix m, int64_t begin, int64_t rows)
+{
+    const torch_tensor own = torch_matrix(f, matrix_rows(m, begin, rows));
+    return m.type == GRAIL_DTYPE_F64 ? own : torch_as(f, GRAIL_DTYPE_F64, own);
+}
+
 grail_status torch_run_column_sums(const operation *o)
 {
     const matrix x = o->m[0];
@@ -51,15 +51,13 @@ grail_status torch_run_column_sums(const operation *o)
     const int before = f.count;
     const int64_t step = panel_of(x);
     for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += step) {
-        const torch_tensor panel =
-            torch_as(&f, GRAIL_DTYPE_F64,
-                     torch_matrix(&f, matrix_rows(x, begin, smaller(step, x.rows - begin))));
+        const torch_tensor panel = panel_in_f64(&f, x, begin, smaller(step, x.rows - begin));
         if (sum != NULL) {
-            add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0)), 1.0);
+            torch_add(&f, torch_sums(&f, panel, MAYBE_INTEGERS(0)), 1.0, sum);
         }
         if (square != NULL) {
-            add_to(&f, square, torch_sums(&f, torch_times(&f, panel, panel), MAYBE_INTEGERS(0)),
-                   1.0);
+            torch_add(&f, torch_sums(&f, torch_times(&f, panel, panel), MAYBE_INTEGERS(0)), 1.0,
+                      square);
         }
         torch_forget(&f, before);
     }
@@ -69,11 +67,9 @@ grail_status torch_run_column_sums(const operation *o)
 /* Rows of A times those of B, in f64. */
 static torch_tensor products(torch_frame *f, matrix a, matrix b, int64_t begin, int64_t rows)
 {
-    const torch_tensor left =
-        torch_as(f, GRAIL_DTYPE_F64, torch_matrix(f, matrix_rows(a, begin, rows)));
-    const torch_tensor right =
-        torch_as(f, GRAIL_DTYPE_F64, torch_matrix(f, matrix_rows(b, begin, rows)));
-    return torch_times(f, left, right);
+    const torch_tensor left = panel_in_f64(f, a, begin, rows);
+    const bool is_square = a.memory == b.memory && a.stride == b.stride;
+    return torch_times(f, left, is_square ? left : panel_in_f64(f, b, begin, rows));
 }
 
 grail_status torch_run_row_dots(const operation *o)
@@ -85,8 +81,9 @@ grail_status torch_run_row_dots(const operation *o)
         const int64_t rows = smaller(step, a.rows - begin);
         const torch_tensor out = torch_view(&f, matrix_columns(o->m[2], begin, rows), 2,
                                             (int64_t[]){rows, 1}, (int64_t[]){1, 1});
-        torch_copy(&f, torch_sums(&f, products(&f, a, o->m[1], begin, rows), MAYBE_INTEGERS(1)),
-                   out);
+        (void)torch_call(&f, "aten::sum", "IntList_out",
+                         A_TENSOR(products(&f, a, o->m[1], begin, rows)), MAYBE_INTEGERS(1),
+                         A_TRUTH(true), NOTHING, A_TENSOR(out));
         torch_forget(&f, 0);
     }
     return torch_end(&f);
@@ -104,7 +101,7 @@ grail_status torch_run_add_products(const operation *o)
         const torch_tensor panel = matrix_exists(o->m[1])
                                        ? products(&f, a, o->m[1], begin, rows)
                                        : torch_matrix(&f, matrix_rows(a, begin, rows));
-        add_to(&f, sum, torch_sums(&f, panel, MAYBE_INTEGERS(0, 1)), 1.0);
+        torch_add(&f, torch_sums(&f, panel, MAYBE_INTEGERS(0, 1)), 1.0, sum);
         torch_forget(&f, before);
     }
     return torch_end(&f);
@@ -114,10 +111,10 @@ grail_status torch_run_normalise(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor x = torch_matrix(&f, o->m[0]);
-    const torch_tensor square = torch_sums(&f, torch_times(&f, x, x), MAYBE_INTEGERS(0, 1));
-    const torch_tensor norm = torch_unary(&f, "aten::sqrt", square);
-    torch_copy(&f, torch_divided(&f, x, norm), x);
-    torch_copy(&f, norm, torch_matrix(&f, o->m[1]));
+    const torch_tensor norm = torch_matrix(&f, o->m[1]);
+    (void)torch_call(&f, "aten::norm", "out", A_TENSOR(x), NOTHING, INTEGERS(0, 1), A_TRUTH(true),
+                     A_TENSOR(norm));
+    (void)torch_call(&f, "aten::div", "out", A_TENSOR(x), A_TENSOR(norm), A_TENSOR(x));
     return torch_end(&f);
 }
 
@@ -140,7 +137,7 @@ grail_status torch_run_roots(const operation *o)
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor x = torch_matrix(&f, o->m[0]);
     const torch_tensor quotient = torch_divided(&f, x, torch_number(&f, o->with.alpha));
-    const torch_tensor sum = torch_sum(&f, quotient, torch_number(&f, o->with.beta), 1.0);
+    const torch_tensor sum = torch_shifted(&f, quotient, o->with.beta);
     torch_copy(&f, torch_unary(&f, "aten::sqrt", sum), torch_matrix(&f, o->m[1]));
     return torch_end(&f);
 }
@@ -166,7 +163,7 @@ grail_status torch_run_gap_share(const operation *o)
     torch_frame f = torch_begin(o->m[0].owner);
     const torch_tensor target = torch_matrix(&f, o->m[1]);
     const torch_tensor lost = torch_divided(&f, torch_matrix(&f, o->m[0]), target);
-    const torch_tensor share = torch_sum(&f, torch_number(&f, 1.0), lost, -1.0);
+    const torch_tensor share = torch_shifted(&f, torch_scaled(&f, lost, -1.0), 1.0);
     torch_limit(&f, 0.0, 1.0, share, share);
     torch_put(&f, torch_unary(&f, "aten::logical_not", torch_compared(&f, "aten::gt", target, 0.0)),
               1.0, share);
@@ -258,7 +255,7 @@ grail_status torch_run_add_symmetric(const operation *o)
 grail_status torch_run_add_scaled(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    add_to(&f, torch_matrix(&f, o->m[1]), torch_matrix(&f, o->m[0]), o->with.alpha);
+    torch_add(&f, torch_matrix(&f, o->m[0]), o->with.alpha, torch_matrix(&f, o->m[1]));
     return torch_end(&f);
 }
 
@@ -269,7 +266,7 @@ grail_status torch_run_add_outer(const operation *o)
     const torch_tensor y = torch_matrix(&f, o->m[1]);
     const torch_tensor a = torch_matrix(&f, o->m[2]);
     if (o->with.lower) {
-        add_to(&f, a, lower_of(&f, torch_times(&f, x, y), 0), o->with.alpha);
+        torch_add(&f, lower_of(&f, torch_times(&f, x, y), 0), o->with.alpha, a);
     } else {
         torch_add_product(&f, x, y, o->with.alpha, 1.0, a);
     }
@@ -294,7 +291,10 @@ grail_status torch_run_set_diagonal(const operation *o)
 grail_status torch_run_shift_diagonal(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    add_to(&f, diagonal_of(&f, o->m[0]), torch_number(&f, o->with.alpha), 1.0);
+    {
+        const torch_tensor d = diagonal_of(&f, o->m[0]);
+        torch_copy(&f, torch_shifted(&f, d, o->with.alpha), d);
+    }
     return torch_end(&f);
 }
 
@@ -343,25 +343,23 @@ grail_status torch_run_divide_columns(const operation *o)
 
 /* -- factors ----------------------------------------------------------------------------------- */
 
-/* `place` in f64, or many where the mask is set. */
-static torch_tensor place_unless(torch_frame *f, torch_tensor mask, torch_tensor place)
+/* NO_PIVOT less the first place of a factor's diagonal that is no number, which the factorisation
+ * need not have noticed; 0 where there is none. torch takes NaN for the largest number, but for the
+ * smaller of two only where both are. */
+static torch_tensor non_finite_code(torch_frame *f, torch_tensor diagonal)
 {
-    const torch_tensor many = torch_as(f, GRAIL_DTYPE_F64, place);
-    torch_put(f, mask, NO_PIVOT, many);
-    return many;
+    torch_tensor first[2]; /* 0 or NaN, and where */
+    (void)torch_call_many(f, "aten::max", "dim", 2, first, A_TENSOR(torch_scaled(f, diagonal, 0.0)),
+                          AN_INTEGER(0), A_TRUTH(true));
+    return torch_call(f, "aten::fmin", "", A_TENSOR(first[0]),
+                      A_TENSOR(torch_sum(f, torch_number(f, NO_PIVOT), first[1], -1.0)));
 }
 
-/* The first place of a factor's diagonal that is no number, which the factorisation need not have
- * noticed. */
-static torch_tensor first_non_finite(torch_frame *f, torch_tensor diagonal)
+/* NO_PIVOT less the place of a pivot that is counted from 1; 0 where that is 0. */
+static torch_tensor failure_code(torch_frame *f, torch_tensor place)
 {
-    const torch_tensor bad =
-        torch_as(f, GRAIL_DTYPE_I64,
-                 torch_unary(f, "aten::logical_not", torch_unary(f, "aten::isfinite", diagonal)));
-    const torch_tensor first =
-        torch_call(f, "aten::argmax", "", A_TENSOR(bad), NOTHING, A_TRUTH(false));
-    const torch_tensor none = torch_unary(f, "aten::logical_not", torch_unary(f, "aten::max", bad));
-    return place_unless(f, none, first);
+    return torch_times(f, torch_sum(f, torch_number(f, NO_PIVOT + 1.0), place, -1.0),
+                       torch_unary(f, "aten::sign", place));
 }
 
 grail_status torch_run_cholesky(const operation *o)
@@ -378,14 +376,12 @@ grail_status torch_run_cholesky(const operation *o)
                           A_TRUTH(false));
     const torch_tensor above = upper_of(&f, a, 1);
     torch_copy(&f, made[0], a); /* from column to column: a sum of both orders would go slowly */
-    add_to(&f, a, above, 1.0);
-    const torch_tensor failed =
-        torch_sum(&f, place_unless(&f, torch_unary(&f, "aten::logical_not", made[1]), made[1]),
-                  torch_number(&f, 1.0), -1.0);
-    const torch_tensor first = torch_call(&f, "aten::minimum", "", A_TENSOR(failed),
-                                          A_TENSOR(first_non_finite(&f, diagonal_of(&f, o->m[0]))));
-    const double found = torch_item(&f, first); /* one reading for both */
-    *pivot = found < NO_PIVOT - 1.0 ? (int64_t)found : -1;
+    torch_add(&f, above, 1.0, a);
+    const torch_tensor code =
+        torch_call(&f, "aten::maximum", "", A_TENSOR(failure_code(&f, made[1])),
+                   A_TENSOR(non_finite_code(&f, diagonal_of(&f, o->m[0]))));
+    const double found = torch_item(&f, code); /* one reading for both */
+    *pivot = found > 0.0 ? (int64_t)(NO_PIVOT - found) : -1;
     return torch_end(&f);
 }
 

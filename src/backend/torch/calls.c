@@ -392,6 +392,11 @@ torch_tensor torch_take(torch_frame *f, torch_tensor t)
                : NULL;
 }
 
+torch_tensor torch_own(torch_frame *f, torch_tensor t)
+{
+    return keep(f, t);
+}
+
 torch_tensor torch_shared(torch_frame *f, torch_tensor t)
 {
     const torch_tensor own = torch_take(f, t);
@@ -412,6 +417,17 @@ void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to)
     }
 }
 
+/* A function that each device has its own of. */
+#define OF_DEVICE(f, name)                                                                         \
+    (torch_is_cuda((f)->owner) ? torch.aoti_torch_cuda_##name : torch.aoti_torch_cpu_##name)
+
+void torch_start_copy(torch_frame *f, torch_tensor from, torch_tensor to)
+{
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f, torch.aoti_torch_copy_(to, from, 1), "a copy");
+    }
+}
+
 torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double factor)
 {
     torch_tensor t = NULL;
@@ -421,15 +437,21 @@ torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double fa
                : NULL;
 }
 
+/* Other operators that add in place take numbers that the dispatcher does not pass. */
+void torch_add_times(torch_frame *f, torch_tensor a, torch_tensor b, double factor, torch_tensor to)
+{
+    const int64_t one = 1;
+    const torch_tensor factors =
+        over_memory(f, &factor, torch_device_host(), GRAIL_DTYPE_F64, 1, &one, &one);
+    (void)torch_call_many(f, "aten::_foreach_addcmul_", "Tensor", 0, NULL, WHOLE_TENSORS(to),
+                          WHOLE_TENSORS(a), WHOLE_TENSORS(b), A_TENSOR(factors));
+}
+
 void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double alpha, double beta,
                        torch_tensor c)
 {
-    const bool cuda = torch_is_cuda(f->owner);
     if (f->status == GRAIL_OK) {
-        (void)succeeded(f,
-                        (cuda ? torch.aoti_torch_cuda_addmm_out
-                              : torch.aoti_torch_cpu_addmm_out)(c, c, a, b, beta, alpha),
-                        "aten::addmm.out");
+        (void)succeeded(f, OF_DEVICE(f, addmm_out)(c, c, a, b, beta, alpha), "aten::addmm.out");
     }
 }
 
@@ -507,7 +529,20 @@ torch_tensor torch_compared(torch_frame *f, const char *name, torch_tensor x, do
 
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor)
 {
-    return torch_times(f, a, torch_number(f, factor));
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, OF_DEVICE(f, mul_Scalar)(a, factor, &t), "aten::mul.Scalar")
+               ? keep(f, t)
+               : NULL;
+}
+
+torch_tensor torch_shifted(torch_frame *f, torch_tensor a, double by)
+{
+    torch_tensor t = NULL;
+    return f->status == GRAIL_OK &&
+                   succeeded(f, OF_DEVICE(f, add_Scalar)(a, by, 1.0, &t), "aten::add.Scalar")
+               ? keep(f, t)
+               : NULL;
 }
 
 torch_tensor torch_divided(torch_frame *f, torch_tensor a, torch_tensor b)
@@ -523,7 +558,9 @@ torch_tensor torch_sums(torch_frame *f, torch_tensor x, torch_argument dimension
 
 torch_tensor torch_fill(torch_frame *f, torch_tensor t, double value)
 {
-    (void)torch_call(f, "aten::fill_", "Tensor", A_TENSOR(t), A_TENSOR(torch_number(f, value)));
+    if (f->status == GRAIL_OK) {
+        (void)succeeded(f, OF_DEVICE(f, fill__Scalar)(t, value), "aten::fill_.Scalar");
+    }
     return t;
 }
 

@@ -62,6 +62,13 @@ torch_tensor torch_list(torch_frame *f, grail_dtype type, int64_t count, const v
 /** Host values[rows, columns] as they lie, which must outlive the frame. */
 torch_tensor torch_host_values(torch_frame *f, grail_dtype type, int64_t rows, int64_t columns,
                                void *values);
+/** What torch_keep was given with the same key, which `type` is a part of; NULL where that is not
+ * kept any more. It is not written. */
+torch_tensor torch_kept(torch_frame *f, grail_dtype type, size_t bytes, const void *key);
+/** Keeps a tensor, unless one of the two is large. */
+void torch_keep(torch_frame *f, grail_dtype type, size_t bytes, const void *key, torch_tensor t);
+/** `count` zeros of a type of matrices, which are not written. */
+torch_tensor torch_zeros(torch_frame *f, grail_dtype type, int64_t count);
 /** A tensor that is none, where an operator has no optional one. */
 torch_tensor torch_nothing(torch_frame *f);
 /** A number without dimensions, which takes the type of what it meets. */
@@ -146,13 +153,22 @@ torch_tensor torch_call_with(torch_frame *f, const char *name, const char *overl
 
 /** A handle of the caller's: aoti_torch_delete_tensor_object. */
 torch_tensor torch_take(torch_frame *f, torch_tensor t);
+/** Gives a handle to the frame. */
+torch_tensor torch_own(torch_frame *f, torch_tensor t);
 /** The frame's own handle of a tensor. */
 torch_tensor torch_shared(torch_frame *f, torch_tensor t);
 void torch_zero(torch_frame *f, torch_tensor t);
 /** to <- from, converted. */
 void torch_copy(torch_frame *f, torch_tensor from, torch_tensor to);
+/** The same from pinned memory of the host, which need not have ended when it returns. */
+void torch_start_copy(torch_frame *f, torch_tensor from, torch_tensor to);
 /** a + factor b as a new tensor. */
 torch_tensor torch_sum(torch_frame *f, torch_tensor a, torch_tensor b, double factor);
+/** to <- to + factor a b, element by element, in place. */
+void torch_add_times(torch_frame *f, torch_tensor a, torch_tensor b, double factor,
+                     torch_tensor to);
+/** to <- to + factor x, in place; `to` is f64. */
+void torch_add(torch_frame *f, torch_tensor x, double factor, torch_tensor to);
 /** c <- alpha a b + beta c, of one type. */
 void torch_add_product(torch_frame *f, torch_tensor a, torch_tensor b, double alpha, double beta,
                        torch_tensor c);
@@ -168,6 +184,7 @@ torch_tensor torch_operand(torch_frame *f, matrix m, torch_tensor t);
 torch_tensor torch_unary(torch_frame *f, const char *name, torch_tensor x);
 torch_tensor torch_times(torch_frame *f, torch_tensor a, torch_tensor b);
 torch_tensor torch_scaled(torch_frame *f, torch_tensor a, double factor);
+torch_tensor torch_shifted(torch_frame *f, torch_tensor a, double by);
 /** out <- a b, rounded to the type of `out`, which may be one of them. */
 void torch_times_into(torch_frame *f, torch_tensor a, torch_tensor b, torch_tensor out);
 /** out <- min(max(x, low), high), NaN where x is; `out` may be x. (aten::clamp takes no numbers of

@@ -44,7 +44,11 @@ grail_status torch_run_subtract(const operation *o)
     return sum(o, -1.0);
 }
 
-/* Products are f64 before they are rounded, as the factors are. */
+void torch_add(torch_frame *f, torch_tensor x, double factor, torch_tensor to)
+{
+    torch_add_times(f, x, torch_list(f, GRAIL_DTYPE_F64, 1, &(double){1.0}), factor, to);
+}
+
 /* Factors have the type that is computed in: products of mixed types go one by one. */
 grail_status torch_run_scale_rows(const operation *o)
 {
@@ -148,7 +152,7 @@ grail_status torch_run_descend(const operation *o)
     average(&f, step->second_decay, scratch, second);
     torch_times_into(&f, second, torch_number(&f, 1.0 / step->second_share), scratch);
     (void)torch_call(&f, "aten::sqrt", "out", A_TENSOR(scratch), A_TENSOR(scratch));
-    const torch_tensor divisor = torch_sum(&f, scratch, torch_number(&f, step->epsilon), 1.0);
+    const torch_tensor divisor = torch_shifted(&f, scratch, step->epsilon);
     const torch_tensor direction = matrix_exists(o->m[1]) ? first : gradient;
     (void)torch_call(&f, "aten::div", "out", A_TENSOR(direction), A_TENSOR(divisor),
                      A_TENSOR(scratch));

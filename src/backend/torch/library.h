@@ -39,6 +39,9 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
              (torch_tensor, torch_tensor, double, torch_tensor *))                                 \
     FUNCTION(int, aoti_torch_cpu_addmm_out,                                                        \
              (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))             \
+    FUNCTION(int, aoti_torch_cpu_mul_Scalar, (torch_tensor, double, torch_tensor *))               \
+    FUNCTION(int, aoti_torch_cpu_add_Scalar, (torch_tensor, double, double, torch_tensor *))       \
+    FUNCTION(int, aoti_torch_cpu_fill__Scalar, (torch_tensor, double))                             \
     FUNCTION(int32_t, aoti_torch_device_type_cpu, (void))                                          \
     FUNCTION(int32_t, aoti_torch_device_type_cuda, (void))                                         \
     FUNCTION(int32_t, aoti_torch_dtype_uint8, (void))                                              \
@@ -62,6 +65,12 @@ typedef uint64_t torch_value; /* an argument or result of an operator: a number 
     FUNCTION(const char *, torch_exception_get_what_without_backtrace, (void))                     \
     FUNCTION(int, aoti_torch_cuda_addmm_out,                                                       \
              (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))             \
+    FUNCTION(int, aoti_torch_cuda_mul_Scalar, (torch_tensor, double, torch_tensor *))              \
+    FUNCTION(int, aoti_torch_cuda_add_Scalar, (torch_tensor, double, double, torch_tensor *))      \
+    FUNCTION(int, aoti_torch_cuda_fill__Scalar, (torch_tensor, double))                            \
+    FUNCTION(                                                                                      \
+        int, aoti_torch_empty_strided_pinned,                                                      \
+        (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_tensor *))    \
     FUNCTION(int, cudaGetDeviceCount, (int *)) /* of the runtime that torch has loaded */          \
     FUNCTION(int, cudaGetDevice, (int *))                                                          \
     FUNCTION(int, cudaSetDevice, (int))                                                            \

@@ -2,6 +2,7 @@
 
 #include "backend/torch/calls.h"
 #include "backend/torch/device.h"
+#include "backend/torch/staging.h"
 #include "base/parallel.h"
 
 #include <stdio.h>
@@ -89,9 +90,7 @@ void torch_describe(const backend *b, grail_device *out)
 static grail_status transfer(matrix m, void *values, bool up)
 {
     torch_frame f = torch_begin(m.owner);
-    const torch_tensor own = torch_matrix(&f, m);
-    const torch_tensor host = torch_host_values(&f, m.type, m.rows, m.columns, values);
-    torch_copy(&f, up ? host : own, up ? own : host);
+    torch_transfer(&f, m, values, up);
     return torch_end(&f);
 }
 

@@ -11,7 +11,7 @@ static torch_tensor lengths_of(torch_frame *f, torch_tensor x)
 /* 1 / sqrt(x + epsilon) */
 static torch_tensor inverse_deviation(torch_frame *f, torch_tensor x, double epsilon)
 {
-    return torch_unary(f, "aten::rsqrt", torch_sum(f, x, torch_number(f, epsilon), 1.0));
+    return torch_unary(f, "aten::rsqrt", torch_shifted(f, x, epsilon));
 }
 
 static torch_tensor as_values(torch_frame *f, torch_tensor x)

@@ -57,7 +57,7 @@ static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
     if (lower) {
         product = torch_call(f, "aten::tril", "", A_TENSOR(product), AN_INTEGER(0));
     }
-    torch_copy(f, torch_sum(f, into, product, 1.0), into);
+    torch_add(f, product, 1.0, into);
     torch_forget(f, before);
 }
 

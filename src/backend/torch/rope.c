@@ -1,51 +1,93 @@
 /* Rotary embedding. */
 #include "backend/torch/kernels.h"
 
+#include "base/memory.h"
+
+#include <string.h>
+
+/* What a table is made of; the frequencies follow it. */
+typedef struct table_key {
+    int64_t length, turned, backward;
+    double factor;
+} table_key;
+
+enum { MOST_KEPT = 1 << 20 }; /* angles of a table */
+
 /* first, first + 1, ... as a column of f64 */
 static torch_tensor counted(torch_frame *f, int64_t first, int64_t count)
 {
     const torch_tensor ones = torch_fill(f, torch_empty(f, GRAIL_DTYPE_F64, count, 1), 1.0);
-    return torch_sum(f, torch_call(f, "aten::cumsum", "", A_TENSOR(ones), AN_INTEGER(0), NOTHING),
-                     ones, (double)first - 1.0);
+    return torch_shifted(f,
+                         torch_call(f, "aten::cumsum", "", A_TENSOR(ones), AN_INTEGER(0), NOTHING),
+                         (double)first - 1.0);
 }
 
-/* f(angles) * factor for the values of all heads of a row. */
-static torch_tensor table(torch_frame *f, const rope_shape *s, const char *name,
-                          torch_tensor angles, double factor)
+/* Row t has what the two halves of a head are multiplied by at position first + t, cos twice, and
+ * what then comes from the other half, -sin and sin: [length, 3 turned / 2], as cos comes once. */
+static torch_tensor make_table(torch_frame *f, const rope_shape *s)
 {
-    const torch_tensor all = torch_scaled(f, torch_unary(f, name, angles), factor);
-    return torch_reshaped(f, torch_as(f, GRAIL_DTYPE_F32, all), 3,
-                          (int64_t[]){s->length, 1, s->turned / 2},
-                          (int64_t[]){s->turned / 2, s->turned / 2, 1}, 0);
+    const int64_t half = s->turned / 2;
+    const double sine = s->backward ? -s->factor : s->factor;
+    const torch_tensor frequency = torch_list(f, GRAIL_DTYPE_F64, half, s->frequency);
+    const torch_tensor angles = torch_times(f, counted(f, s->first, s->length), frequency);
+    const torch_tensor sines = torch_unary(f, "aten::sin", angles);
+    const torch_tensor all =
+        torch_call(f, "aten::cat", "",
+                   WHOLE_TENSORS(torch_scaled(f, torch_unary(f, "aten::cos", angles), s->factor),
+                                 torch_scaled(f, sines, -sine), torch_scaled(f, sines, sine)),
+                   AN_INTEGER(1));
+    return torch_as(f, GRAIL_DTYPE_F32, all);
 }
 
-/* Features begin .. begin + turned / 2 - 1 of every head. */
-static torch_tensor half_of_heads(torch_frame *f, const rope_shape *s, matrix x, int64_t begin)
+/* The one of an earlier batch, or a new one: of whole sequences alone, since each token behind one
+ * has its own. */
+static torch_tensor table_of(torch_frame *f, const rope_shape *s)
 {
-    const int64_t width = x.columns;
-    return torch_view(f, matrix_columns(x, begin, s->turned / 2), 4,
-                      (int64_t[]){s->sequences, s->length, width / s->head_dim, s->turned / 2},
-                      (int64_t[]){s->length * width, width, s->head_dim, 1});
+    const size_t list = (size_t)(s->turned / 2) * sizeof s->frequency[0];
+    const table_key key = {s->length, s->turned, s->backward, s->factor};
+    unsigned char *bytes = NULL;
+    torch_tensor t = NULL;
+    if (s->first != 0 || s->length * s->turned > MOST_KEPT ||
+        memory_new_unset(&bytes, sizeof key + list, 1) != GRAIL_OK) {
+        return make_table(f, s);
+    }
+    memcpy(bytes, &key, sizeof key);
+    memcpy(bytes + sizeof key, s->frequency, list);
+    t = torch_kept(f, GRAIL_DTYPE_F32, sizeof key + list, bytes);
+    if (t == NULL) {
+        t = make_table(f, s);
+        torch_keep(f, GRAIL_DTYPE_F32, sizeof key + list, bytes, t);
+    }
+    memory_free(bytes);
+    return t;
 }
 
 grail_status torch_run_rope(const operation *o)
 {
     const rope_shape *s = o->with.rope;
-    torch_frame f = torch_begin(o->m[0].owner);
-    if (matrix_count(o->m[0]) == 0 || s->turned == 0) {
+    const matrix x = o->m[0];
+    const int64_t half = s->turned / 2;
+    torch_frame f = torch_begin(x.owner);
+    if (matrix_count(x) == 0 || half == 0) {
         return torch_end(&f);
     }
-    const torch_tensor frequency = torch_list(&f, GRAIL_DTYPE_F64, s->turned / 2, s->frequency);
-    const torch_tensor angles = torch_times(&f, counted(&f, s->first, s->length), frequency);
-    const torch_tensor cosine = table(&f, s, "aten::cos", angles, s->factor);
-    const torch_tensor sine =
-        table(&f, s, "aten::sin", angles, s->backward ? -s->factor : s->factor);
-    const torch_tensor first = half_of_heads(&f, s, o->m[0], 0);
-    const torch_tensor second = half_of_heads(&f, s, o->m[0], s->turned / 2);
-    const torch_tensor crossed = torch_times(&f, first, sine);
-    const torch_tensor turned =
-        torch_sum(&f, torch_times(&f, first, cosine), torch_times(&f, second, sine), -1.0);
-    torch_copy(&f, torch_sum(&f, torch_times(&f, second, cosine), crossed, 1.0), second);
-    torch_copy(&f, turned, first);
+    const torch_tensor table = table_of(&f, s);
+    const torch_tensor own = torch_reshaped(&f, table, 4, (int64_t[]){s->length, 1, 1, half},
+                                            (int64_t[]){3 * half, 0, 0, 1}, 0);
+    const torch_tensor other = torch_reshaped(&f, table, 4, (int64_t[]){s->length, 1, 2, half},
+                                              (int64_t[]){3 * half, 0, half, 1}, half);
+    const torch_tensor halves =
+        torch_view(&f, x, 5, (int64_t[]){s->sequences, s->length, x.columns / s->head_dim, 2, half},
+                   (int64_t[]){s->length * x.columns, x.columns, s->head_dim, half, 1});
+    const torch_tensor exchanged =
+        torch_call(&f, "aten::roll", "", A_TENSOR(halves), INTEGERS(1), INTEGERS(3));
+    if (torch_is_narrow(x)) { /* rounded once */
+        const torch_tensor turned = torch_times(&f, halves, own);
+        torch_add_times(&f, exchanged, other, 1.0, turned);
+        torch_copy(&f, turned, halves);
+    } else {
+        torch_times_into(&f, halves, own, halves);
+        torch_add_times(&f, exchanged, other, 1.0, halves);
+    }
     return torch_end(&f);
 }

@@ -5,15 +5,18 @@
 
 #include <math.h>
 
-/* 0, 1, ... count - 1 as a row of integers. */
+/* 0, 1, ... count - 1 as a row of integers, which is not written. */
 static torch_tensor counting(torch_frame *f, int64_t count)
 {
     const torch_device where = torch_device_of(f->owner);
     const torch_argument device = {.kind = TORCH_OPTIONAL_INTEGER,
                                    .is.integer = (int64_t)where.type << 32 | (uint32_t)where.index};
-    const torch_tensor pairs =
-        torch_call(f, "aten::tril_indices", "", AN_INTEGER(count), AN_INTEGER(1), AN_INTEGER(0),
-                   MAYBE_TYPE(GRAIL_DTYPE_I64), NOTHING, device, NOTHING);
+    torch_tensor pairs = torch_kept(f, GRAIL_DTYPE_U8, sizeof count, &count);
+    if (pairs == NULL) {
+        pairs = torch_call(f, "aten::tril_indices", "", AN_INTEGER(count), AN_INTEGER(1),
+                           AN_INTEGER(0), MAYBE_TYPE(GRAIL_DTYPE_I64), NOTHING, device, NOTHING);
+        torch_keep(f, GRAIL_DTYPE_U8, sizeof count, &count, pairs);
+    }
     return torch_reshaped(f, pairs, 2, (int64_t[]){1, count}, (int64_t[]){count, 1}, 0);
 }
 
@@ -94,7 +97,7 @@ static torch_tensor inverse_of(torch_frame *f, torch_tensor l, torch_tensor one)
 /* A + jitter, of single features. */
 static torch_tensor shifted(torch_frame *f, torch_tensor a, double jitter)
 {
-    return jitter == 0.0 ? a : torch_sum(f, a, torch_number(f, jitter), 1.0);
+    return jitter == 0.0 ? a : torch_shifted(f, a, jitter);
 }
 
 /* -- values ------------------------------------------------------------------------------------ */
@@ -209,21 +212,26 @@ static void make_factors(torch_frame *f, int64_t u, torch_tensor own, matrix pai
     torch_zero(f, torch_reshaped(f, to, 2, shape + 1, (int64_t[]){width, 2}, 1));
 }
 
-/* T = L^-1 of the block A [1, u, u] */
-static torch_tensor inverse_factor(torch_frame *f, const operation *o, int64_t u, torch_tensor a)
+/* T = 1 / sqrt(A) of a single feature */
+static torch_tensor inverse_root(torch_frame *f, const operation *o, torch_tensor a)
 {
-    torch_tensor failed = NULL;
-    if (u == 1) {
-        const torch_tensor t = torch_unary(f, "aten::rsqrt", shifted(f, a, o->with.epsilon));
-        return isnan(o->with.alpha)
-                   ? t
-                   : torch_call(f, "aten::nan_to_num", "", A_TENSOR(t), MAYBE_REAL(o->with.alpha),
-                                MAYBE_REAL(o->with.alpha), NOTHING);
-    }
-    const torch_tensor one = identity(f, u);
-    const torch_tensor t = inverse_of(f, factor(f, a, o->with.epsilon, one, &failed), one);
-    torch_put(f, failed, o->with.alpha, t);
-    return t;
+    const torch_tensor t = torch_unary(f, "aten::rsqrt", shifted(f, a, o->with.epsilon));
+    return isnan(o->with.alpha)
+               ? t
+               : torch_call(f, "aten::nan_to_num", "", A_TENSOR(t), MAYBE_REAL(o->with.alpha),
+                            MAYBE_REAL(o->with.alpha), NOTHING);
+}
+
+/* T, 0; -T^3 M / 2, T */
+static void make_pair(torch_frame *f, const operation *o, torch_tensor a, torch_tensor m)
+{
+    const torch_tensor t = inverse_root(f, o, a);
+    const torch_tensor half = torch_scaled(f, torch_times(f, t, t), -0.5);
+    const torch_tensor mixed = torch_times(f, torch_times(f, t, m), half);
+    const torch_tensor to = torch_view(f, o->m[7], 1, (int64_t[]){4}, (int64_t[]){1});
+    (void)torch_call(f, "aten::cat", "out",
+                     WHOLE_TENSORS(t, torch_zeros(f, GRAIL_DTYPE_F64, 1), mixed, t), AN_INTEGER(0),
+                     A_TENSOR(to));
 }
 
 static torch_tensor turned(torch_frame *f, int64_t u, torch_tensor block)
@@ -233,19 +241,15 @@ static torch_tensor turned(torch_frame *f, int64_t u, torch_tensor block)
                                AN_INTEGER(2));
 }
 
-static void make_transform(torch_frame *f, const operation *o, int64_t u, torch_tensor unit)
+/* The same of blocks [1, u, u], where T = L^-1. */
+static void make_blocks(torch_frame *f, const operation *o, int64_t u, torch_tensor a,
+                        torch_tensor m)
 {
-    const matrix blocks = o->m[3];
-    const int64_t size = u * u;
+    torch_tensor failed = NULL;
     const int64_t shape[] = {2, u, u};
-    const int64_t strides[] = {2 * size, u, 1};
-    const torch_tensor each = torch_view(f, blocks, 3, (int64_t[]){2, blocks.rows / 2, size},
-                                         (int64_t[]){blocks.rows / 2 * size, size, 1});
-    const torch_tensor own =
-        torch_call(f, "aten::index_select", "", A_TENSOR(each), AN_INTEGER(1), A_TENSOR(unit));
-    const torch_tensor a = torch_reshaped(f, own, 3, (int64_t[]){1, u, u}, strides, 0);
-    const torch_tensor m = torch_reshaped(f, own, 3, (int64_t[]){1, u, u}, strides, size);
-    const torch_tensor t = inverse_factor(f, o, u, a);
+    const torch_tensor one = identity(f, u);
+    const torch_tensor t = inverse_of(f, factor(f, a, o->with.epsilon, one, &failed), one);
+    torch_put(f, failed, o->with.alpha, t);
     const torch_tensor half = torch_scaled(f, times(f, u, turned(f, u, t), t), -0.5);
     const torch_tensor mixed = times(f, u, times(f, u, t, m), half);
     const torch_tensor to = torch_matrix(f, o->m[7]);
@@ -253,6 +257,26 @@ static void make_transform(torch_frame *f, const operation *o, int64_t u, torch_
     torch_copy(f, mixed,
                torch_reshaped(f, to, 3, (int64_t[]){1, u, u}, (int64_t[]){0, 4 * u, 1}, 2 * u));
     torch_zero(f, torch_reshaped(f, to, 2, shape + 1, (int64_t[]){4 * u, 1}, u));
+}
+
+static void make_transform(torch_frame *f, const operation *o, int64_t u, torch_tensor unit)
+{
+    const matrix blocks = o->m[3];
+    const int64_t size = u * u;
+    const int64_t shape[] = {1, u, u};
+    const int64_t strides[] = {2 * size, u, 1};
+    const int rank = u == 1 ? 1 : 3;
+    const torch_tensor each = torch_view(f, blocks, 3, (int64_t[]){2, blocks.rows / 2, size},
+                                         (int64_t[]){blocks.rows / 2 * size, size, 1});
+    const torch_tensor own =
+        torch_call(f, "aten::index_select", "", A_TENSOR(each), AN_INTEGER(1), A_TENSOR(unit));
+    const torch_tensor a = torch_reshaped(f, own, rank, shape, strides, 0);
+    const torch_tensor m = torch_reshaped(f, own, rank, shape, strides, size);
+    if (u == 1) {
+        make_pair(f, o, a, m);
+    } else {
+        make_blocks(f, o, u, a, m);
+    }
 }
 
 grail_status torch_run_read_unit(const operation *o)
