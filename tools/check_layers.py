@@ -37,6 +37,7 @@ FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 WRAPPED = {
     "blis.h": "backend/cpu/",
     "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
+    "immintrin.h": "base/hash_blocks.c",
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",

@@ -1,6 +1,7 @@
 #include "base/hash.h"
 
 #include "base/bytes.h"
+#include "base/hash_blocks.h"
 
 #include <sha2.h>
 #include <stdlib.h>
@@ -17,8 +18,21 @@ void hash_begin(hash_state *state)
 
 void hash_add(hash_state *state, const void *bytes, size_t size)
 {
+    enum { BITS = 8 };
     SHA2_CTX context;
     memcpy(&context, state->context, sizeof context);
+    /* libmd takes what fills a block that is begun, and what is left behind whole ones. */
+    const size_t begun = context.bitcount[0] / BITS % SHA256_BLOCK_LENGTH;
+    const size_t filling = begun == 0 ? 0 : SHA256_BLOCK_LENGTH - begun;
+    if (hash_blocks_are_fast() && size >= filling + SHA256_BLOCK_LENGTH) {
+        const size_t blocks = (size - filling) / SHA256_BLOCK_LENGTH;
+        const size_t taken = filling + blocks * SHA256_BLOCK_LENGTH;
+        SHA256Update(&context, bytes, filling);
+        hash_blocks(context.state.st32, (const uint8_t *)bytes + filling, blocks);
+        context.bitcount[0] += (uint64_t)blocks * SHA256_BLOCK_LENGTH * BITS;
+        bytes = (const uint8_t *)bytes + taken;
+        size -= taken;
+    }
     SHA256Update(&context, bytes, size);
     memcpy(state->context, &context, sizeof context);
 }

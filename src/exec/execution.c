@@ -282,10 +282,34 @@ static bool is_bounded(const node *n)
            isfinite(n->ceiling);
 }
 
-static grail_status run_node(execution *e, parameter_store *store, int index)
+/* The node at `index` with what the next one, before `end`, limits its output to, when it can do
+ * that in the same pass and nothing else reads the output. */
+static node with_limit_behind(const execution *e, int index, int end)
+{
+    node n = e->graph->nodes[index];
+    const node *next = index + 1 < end ? &e->graph->nodes[index + 1] : NULL;
+    if ((n.kind == NODE_CONV2D || n.kind == NODE_DEPTHWISE) && n.ceiling == 0.0 && next != NULL &&
+        next->inputs[0] == n.output && is_done_with(e, n.output, index + 1)) {
+        n.ceiling = node_ceiling(next);
+    }
+    return n;
+}
+
+/* Makes the output of node `index`, which limits its input, of an input that is limited already. */
+static void take_limited(execution *e, int index)
+{
+    const node *n = &e->graph->nodes[index];
+    matrix taken = {0};
+    execution_take(e, n->inputs[0], &taken);
+    drop_value(e, n->output);
+    e->widths[n->output] = taken.columns;
+    e->values[n->output] = taken;
+}
+
+/* Runs node `index`, as `n` has it. */
+static grail_status run_node(execution *e, parameter_store *store, int index, const node *n)
 {
     grail_status status = GRAIL_OK;
-    const node *n = &e->graph->nodes[index];
     node_run r;
     const profile_kind before = profile_enter(node_profile(n));
     for (int i = 0; i < n->input_count && !operator_of(n)->gathers; i++) {
@@ -295,6 +319,7 @@ static grail_status run_node(execution *e, parameter_store *store, int index)
         }
     }
     TRY(execution_describe(e, store, index, &r));
+    r.node = n;
     if (operator_of(n)->rows == ROWS_TAKEN) {
         e->taken[n->output] = r.routed.count;
     }
@@ -337,8 +362,12 @@ grail_status execution_run(execution *e, parameter_store *store, int begin, int 
 {
     grail_status status = GRAIL_OK;
     for (int i = begin; i < end && status == GRAIL_OK; i++) {
+        const node n = with_limit_behind(e, i, end);
         status = stop_check();
-        status = status == GRAIL_OK ? run_node(e, store, i) : status;
+        status = status == GRAIL_OK ? run_node(e, store, i, &n) : status;
+        if (status == GRAIL_OK && n.ceiling != e->graph->nodes[i].ceiling) {
+            take_limited(e, ++i);
+        }
     }
     return e->settles_later ? status : backend_settle(e->backend, status);
 }

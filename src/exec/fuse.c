@@ -59,20 +59,9 @@ static bool owns_parameters(const survey *s, const node *n)
     return true;
 }
 
-/* The largest value that the node lets through where it is min(max(., 0), that), else 0. */
-static double ceiling_of(const node *n)
-{
-    if (n->kind != NODE_ACTIVATION) {
-        return 0.0;
-    }
-    return n->activation == ACTIVATION_RELU    ? (double)INFINITY
-           : n->activation == ACTIVATION_RELU6 ? 6.0
-                                               : 0.0;
-}
-
 static bool is_limit(const node *n)
 {
-    return ceiling_of(n) != 0.0;
+    return node_ceiling(n) != 0.0;
 }
 
 /* Marks the node as the chain's new end, if there is one. */
@@ -187,7 +176,7 @@ static grail_status fuse_chain(fused_network *network, const graph *g, const cha
     node fused = g->nodes[c->convolution];
     fused.output = g->nodes[c->last].output;
     fused.block = g->nodes[c->last].block;
-    fused.ceiling = c->limit == GRAPH_NONE ? 0.0 : ceiling_of(&g->nodes[c->limit]);
+    fused.ceiling = c->limit == GRAPH_NONE ? 0.0 : node_ceiling(&g->nodes[c->limit]);
     if (c->norm != GRAPH_NONE) {
         CHECK(fold_norm(network, &g->nodes[c->convolution], &g->nodes[c->norm]));
         fused.bias = g->nodes[c->norm].mean;

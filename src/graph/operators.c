@@ -1,5 +1,7 @@
 #include "graph/operators.h"
 
+#include <math.h>
+
 static const char *node_name(const graph *g, const node *n)
 {
     if (n->weight != GRAPH_NONE) {
@@ -494,6 +496,16 @@ bool node_routes_freely(const node *n)
 bool node_has_moments(const node *n)
 {
     return n->mean != GRAPH_NONE;
+}
+
+double node_ceiling(const node *n)
+{
+    if (n->kind != NODE_ACTIVATION) {
+        return 0.0;
+    }
+    return n->activation == ACTIVATION_RELU    ? (double)INFINITY
+           : n->activation == ACTIVATION_RELU6 ? 6.0
+                                               : 0.0;
 }
 
 bool node_norms_width(const node *n)

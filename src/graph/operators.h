@@ -110,6 +110,9 @@ bool node_routes_freely(const node *n);
 bool node_scales_channels(const node *n);
 /** Whether it normalises by a stored mean and variance per channel. */
 bool node_has_moments(const node *n);
+/** The largest value that it lets through where it is min(max(., 0), that), which convolutions can
+ * do in their own pass; else 0. */
+double node_ceiling(const node *n);
 
 /** Multiply-accumulates for one sample with an output of these positions: at each of them, one for
  * every element of the weight of a map, or of kernels per channel; of rows that a router chose, as

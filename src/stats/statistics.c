@@ -154,14 +154,43 @@ grail_status statistics_watch_rows(const char *name, matrix x)
     return matrix_watch(x, 0, text);
 }
 
-static grail_status check_batch(const grail_statistics *s, matrix z, matrix y)
+static grail_status watch_batch(matrix z, matrix y)
 {
-    CHECK(check_target(s, z.rows, matrix_exists(y)));
     CHECK(statistics_watch_rows("input", z));
-    if (matrix_exists(y)) {
-        CHECK(statistics_watch_rows("target", y));
+    return matrix_exists(y) ? statistics_watch_rows("target", y) : GRAIL_OK;
+}
+
+/* Adds the sums of columns, which come first: where these are finite all rows are, and are not
+ * searched. Where they are not, and a row is the reason, nothing is added. */
+static grail_status add_columns(grail_statistics *s, matrix z, matrix y)
+{
+    enum { SUMS = 3 };
+    grail_status status = GRAIL_OK;
+    const matrix sums[SUMS] = {s->sum, s->target_sum, s->target_square};
+    matrix before[SUMS] = {no_matrix, no_matrix, no_matrix};
+    const int count = matrix_exists(y) ? SUMS : 1;
+    int64_t found = -1;
+    for (int i = 0; i < count; i++) {
+        TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, 1, sums[i].columns, &before[i]));
+        TRY(matrix_copy(sums[i], before[i]));
     }
-    return GRAIL_OK;
+    TRY(matrix_column_sums(z, s->sum, no_matrix));
+    if (matrix_exists(y)) {
+        TRY(matrix_column_sums(y, s->target_sum, s->target_square));
+    }
+    for (int i = 0; i < count && found < 0; i++) {
+        TRY(matrix_find_non_finite(false, sums[i], &found));
+    }
+    status = found < 0 ? GRAIL_OK : watch_batch(z, y);
+    for (int i = 0; i < count && status != GRAIL_OK; i++) {
+        const grail_status restored = matrix_copy(before[i], sums[i]);
+        status = restored == GRAIL_OK ? status : restored;
+    }
+out:
+    for (int i = 0; i < SUMS; i++) {
+        matrix_free(&before[i]);
+    }
+    return status;
 }
 
 static grail_status add_gram(const grail_statistics *s, matrix z)
@@ -183,13 +212,16 @@ static grail_status add_cross(const grail_statistics *s, matrix z, matrix y)
 
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 {
-    CHECK(check_batch(s, z, y));
-    if (matrix_exists(y)) {
-        CHECK(add_cross(s, z, y));
-        CHECK(matrix_column_sums(y, s->target_sum, s->target_square));
+    CHECK(check_target(s, z.rows, matrix_exists(y)));
+    if (backend_is_host(s->owner)) {
+        CHECK(add_columns(s, z, y));
+    } else { /* which searches behind the host's back */
+        CHECK(watch_batch(z, y));
+        CHECK(matrix_column_sums(z, s->sum, no_matrix));
+        CHECK(matrix_exists(y) ? matrix_column_sums(y, s->target_sum, s->target_square) : GRAIL_OK);
     }
+    CHECK(matrix_exists(y) ? add_cross(s, z, y) : GRAIL_OK);
     CHECK(add_gram(s, z));
-    CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
     s->weight += (double)z.rows;
     return GRAIL_OK;
@@ -197,7 +229,8 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 
 grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
 {
-    CHECK(check_batch(s, z, y));
+    CHECK(check_target(s, z.rows, matrix_exists(y)));
+    CHECK(watch_batch(z, y));
     /* The products of rows that are scaled by the roots of their weights, and then, since the
      * constant 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
     CHECK(matrix_scale_rows(root, z, z));

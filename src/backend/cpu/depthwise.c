@@ -107,6 +107,8 @@ static void convolve_positions(int64_t begin, int64_t end, void *context)
                    .x_row = w->height.dilation * s->in.width * channels,
                    .x_column = w->width.dilation * channels,
                    .start = job->weight + taps_of(s) * channels};
+    const float *in = m[0].memory;
+    float *out = m[3].memory;
     for (int64_t index = begin; index < end; index++) {
         const int64_t at = index % positions;
         int64_t row = 0;
@@ -118,13 +120,14 @@ static void convolve_positions(int64_t begin, int64_t end, void *context)
         if (r.rows <= 0 || r.columns <= 0) { /* all of it lies in the padding */
             r.rows = 0;
         } else {
-            const float *sample = host_row(m[0], index / positions * s->in.height * s->in.width);
+            const float *sample =
+                in + index / positions * s->in.height * s->in.width * s->channels_in;
             r.weight = job->weight + (row * w->width.kernel + column) * channels;
             r.x = sample + (y * s->in.width + x) * channels;
         }
-        sum_taps_inside(channels, &r, host_row(m[3], index));
+        sum_taps_inside(channels, &r, out + index * channels);
         if (job->operation->with.ceiling != 0.0) {
-            cpu_limit(channels, (float)job->operation->with.ceiling, host_row(m[3], index));
+            cpu_limit(channels, (float)job->operation->with.ceiling, out + index * channels);
         }
     }
 }

@@ -247,12 +247,15 @@ grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out
     } else {
         TRY(convert_to_f32(f->array.dtype, bytes, channels * plane, planes));
     }
-    for (int64_t v = 0; v < channels * plane; v++) {
-        if (!isfinite(planes[v])) {
-            FAIL(GRAIL_ERROR_NUMERIC, "holds %s at element %lld",
-                 isnan(planes[v]) ? "NaN" : "infinity", (long long)v);
+    const int64_t bad = find_non_finite(planes, channels * plane);
+    if (bad >= 0) {
+        FAIL(GRAIL_ERROR_NUMERIC, "holds %s at element %lld",
+             isnan(planes[bad]) ? "NaN" : "infinity", (long long)bad);
+    }
+    for (int64_t at = 0; at < plane; at++) {
+        for (int64_t c = 0; c < channels; c++) {
+            out[at * channels + c] = planes[c * plane + at];
         }
-        out[v % plane * channels + v / plane] = planes[v];
     }
 out:
     memory_free(planes);

@@ -530,14 +530,17 @@ static conv_shape shape_of_conv(const observation *o, const execution *e)
     };
 }
 
-/* Adds patches in pieces, since all together have kernel^2 times the size of the input. y and root
- * cover the entire batch. */
+/* Adds patches in pieces, since all together have kernel^2 times the size of the input; those of
+ * one tap at each position are the input itself. y and root cover the entire batch. */
 static grail_status add_patches(observation *o, const execution *e, grail_statistics *into,
                                 matrix in, matrix y, matrix root)
 {
     grail_status status = GRAIL_OK;
     matrix room = {0};
     const conv_shape shape = shape_of_conv(o, e);
+    if (o->layout.taps == 1 && !moves_positions(&shape.window)) {
+        return add_rows(o, e, into, in, y, in, root);
+    }
     const int64_t width = shape.channels_in * o->layout.taps;
     const int64_t all = shape.samples * shape.out.height;
     int64_t step = PIECE_ELEMENTS / (width * shape.out.width);

@@ -196,14 +196,27 @@ static grail_status visit(passing *k, int index)
     return GRAIL_OK;
 }
 
+/* The first node behind `index` that visitors stand before, or the end: nodes up to there may run
+ * as one. */
+static int next_visit(const passing *k, int index)
+{
+    int next = k->own.end;
+    for (int i = 0; i < k->p->visitor_count; i++) {
+        const int at = k->p->visitors[i].node;
+        next = at > index && at < next ? at : next;
+    }
+    return next;
+}
+
 /* Visitors at the end see both networks, and are called later. */
 static grail_status run_own(passing *k, portion p, bool visited)
 {
     const leg *l = &k->own;
     CHECK(begin_leg(k->passes->samples, l, p));
-    for (int n = l->begin; n < l->end; n++) {
+    for (int n = l->begin, next = 0; n < l->end; n = next) {
+        next = visited ? next_visit(k, n) : l->end;
         CHECK(visited ? visit(k, n) : GRAIL_OK);
-        CHECK(execution_run(l->run->execution, l->run->parameters, n, n + 1));
+        CHECK(execution_run(l->run->execution, l->run->parameters, n, next));
     }
     return GRAIL_OK;
 }
