@@ -11,6 +11,13 @@ static const void *element(matrix m, const void *row, int64_t column)
     return (const unsigned char *)row + (size_t)column * element_size(m.type);
 }
 
+static void gather_floats(int64_t count, const int64_t *columns, const float *from, float *to)
+{
+    for (int64_t j = 0; j < count; j++) {
+        to[j] = from[columns[j]];
+    }
+}
+
 /* Most gathers are of statistics. */
 static void gather_doubles(int64_t count, const int64_t *columns, const double *from, double *to)
 {
@@ -29,6 +36,10 @@ static void gather_row(matrix in, const void *from, const int64_t *columns, matr
     }
     if (columns != NULL && !reads_f32 && out.type == GRAIL_DTYPE_F64) {
         gather_doubles(out.columns, columns, from, to);
+        return;
+    }
+    if (columns != NULL && reads_f32 && out.type == GRAIL_DTYPE_F32) {
+        gather_floats(out.columns, columns, from, to);
         return;
     }
     for (int64_t j = 0; j < out.columns; j++) {
