@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -154,10 +155,10 @@ def grail(program: str, network: str, calibration: str, out: str, *options: str)
 
 def prepare(name: str, folder: str, a: argparse.Namespace) -> list[str]:
     """Writes the network; the command that narrows it."""
-    l1 = ("--selector", "magnitude-l1", "--sparsity", "0.5", "--samples", str(IMAGES), "--overwrite")
+    l1 = ("--selector", "magnitude-l1", "--sparsity", "0.5", "--samples", str(IMAGES))
     if name == "llama":
         gpu_torch.make_checkpoint(folder, LLAMA, LLAMA.layers, WINDOWS, TOKENS, "cpu")
-        options = ("--selector", "wanda", "--sparsity", "0.3", "--samples", str(WINDOWS), "--context", str(TOKENS), "--overwrite")
+        options = ("--selector", "wanda", "--sparsity", "0.3", "--samples", str(WINDOWS), "--context", str(TOKENS))
         return grail(a.grail, f"{folder}/dense", f"{folder}/ids.npy", f"{folder}/out", *options)
     if name == "vit":
         make_shapes.LAYERS = a.layers
@@ -189,6 +190,7 @@ def main() -> None:
                 this = [sys.executable, str(Path(__file__)), "--paper", name, "--layers", str(a.layers)]
                 theirs = float(subprocess.run(this, check=True, capture_output=True, text=True).stdout)
                 rows.append((theirs, seconds_of(command)))
+                shutil.rmtree(f"{folder}/out")
             theirs, ours = (statistics.median(column) for column in zip(*rows))
             print(f"{name:<10} {theirs:15.2f} {ours:10.2f} {theirs / ours:15.2f}", flush=True)
 
