@@ -2,7 +2,6 @@
  * one tile of C at a time, are added into f64. A Gram is the case Y = X, where only the lower tiles
  * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/f32_product.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/tasks.h"
 #include "backend/cpu/tiles.h"
@@ -10,45 +9,23 @@
 #include "base/parallel.h"
 
 /* PANEL rows are summed in f32. More rows would cost accuracy, fewer would spend a larger share
- * of the time on adding tiles into C. Tiles are multiples of STEP but for the last one. */
-enum { TILE = 768, PANEL = 4096, STEP = 48 };
+ * of the time on adding tiles into C. */
+enum { TILE = 768, PANEL = 4096 };
 
 typedef struct product {
     tiling tiles; /* of C; lower when y is x */
     matrix y, x, c;
-    f32_library library;
 } product;
-
-/* The lower triangle of sums[width, TILE] = X^T X, by squares on the diagonal, whose upper halves
- * are made, too, and rectangles below: oneDNN has nothing for triangles. */
-static void multiply_triangle(int64_t width, int64_t rows, const float *x, int64_t stride,
-                              float *sums)
-{
-    enum { SQUARE = 192 };
-    if (width <= SQUARE) {
-        f32_multiply(F32_ONEDNN, true, false, width, width, rows, x, stride, x, stride, 0.0F, sums,
-                     TILE);
-        return;
-    }
-    const int64_t head = (width / 2 + STEP - 1) / STEP * STEP;
-    multiply_triangle(head, rows, x, stride, sums);
-    f32_multiply(F32_ONEDNN, true, false, width - head, head, rows, x + head, stride, x, stride,
-                 0.0F, sums + head * TILE, TILE);
-    multiply_triangle(width - head, rows, x + head, stride, sums + head * TILE + head);
-}
 
 /* sums[height, TILE] = the tile of Y[first .. first + rows - 1]^T X[same] in f32. */
 static void multiply_tile(const product *p, const tile *t, int64_t first, int64_t rows, float *sums)
 {
     const float *x = host_element(p->x, first, t->j0);
-    if (tile_on_diagonal(&p->tiles, t) && p->library == F32_ONEDNN) {
-        multiply_triangle(t->width, rows, x, p->x.stride, sums);
-    } else if (tile_on_diagonal(&p->tiles, t)) {
+    if (tile_on_diagonal(&p->tiles, t)) {
         blas_ssyrk(t->width, rows, x, p->x.stride, sums, TILE);
     } else {
-        f32_multiply(p->library, true, false, t->height, t->width, rows,
-                     host_element(p->y, first, t->i0), p->y.stride, x, p->x.stride, 0.0F, sums,
-                     TILE);
+        blas_sgemm(true, false, t->height, t->width, rows, 1.0F, host_element(p->y, first, t->i0),
+                   p->y.stride, x, p->x.stride, 0.0F, sums, TILE);
     }
 }
 
@@ -121,9 +98,6 @@ out:
 static grail_status sum_products(matrix y, matrix x, bool lower, matrix c)
 {
     product p = {.y = y, .x = x, .c = c};
-    /* A remainder of one row or column would have other bits than within a wider tile. */
-    p.library =
-        c.rows % STEP == 1 || c.columns % STEP == 1 ? F32_BLIS : f32_library_for(c.rows, c.columns);
     if (x.rows == 0 || matrix_count(c) == 0) {
         return GRAIL_OK;
     }

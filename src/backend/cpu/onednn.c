@@ -75,19 +75,6 @@ static grail_status onednn_checked(dnnl_status_t code, const char *step)
                      step);
 }
 
-/* Outside of a parallel region the library would share a product out itself. */
-bool onednn_multiply_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                         const float *a, int64_t a_stride, const float *b, int64_t b_stride,
-                         float beta, float *c, int64_t c_stride)
-{
-    const int threads = parallel_threads();
-    parallel_set_threads(1);
-    const dnnl_status_t code = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k,
-                                          1.0F, a, a_stride, b, b_stride, beta, c, c_stride);
-    parallel_set_threads(threads);
-    return code == dnnl_success;
-}
-
 /* The processor, which all kernels share; starts the library. */
 static dnnl_engine_t onednn_engine(void)
 {

@@ -1,5 +1,5 @@
 /* What oneDNN computes: convolutions with their gradients and maximum pooling over f32 images,
- * channel last, and products of f32 and bf16. */
+ * channel last, and products of bf16. */
 #ifndef GRAIL_BACKEND_CPU_ONEDNN_H
 #define GRAIL_BACKEND_CPU_ONEDNN_H
 
@@ -24,13 +24,6 @@ grail_status onednn_add_weight_gradient(const conv_shape *shape, const float *x,
                                         float *dweight) GRAIL_MUST_CHECK;
 
 grail_status onednn_maximum(const conv_shape *shape, const float *x, float *y) GRAIL_MUST_CHECK;
-
-/** C[m, n] = op(A) op(B) + beta C of row-major f32 with row strides, on the calling thread alone;
- * beta is 0, when C is not read, or 1. The bits of a number do not depend on m and n where m >= 16
- * and n >= 128, or, with A transposed, where both are at least 2. False where it did nothing. */
-bool onednn_multiply_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                         const float *a, int64_t a_stride, const float *b, int64_t b_stride,
-                         float beta, float *c, int64_t c_stride);
 
 /* -- products of bf16 with f32 sums --------------------------------------------------------------
  *

@@ -2,7 +2,6 @@
  * would wait for each other at spinning barriers after every block, which costs a factor of ten
  * when anything else runs on the machine; tiles are taken as threads become free. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/f32_product.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/tiles.h"
 #include "base/clones.h"
@@ -20,23 +19,7 @@ enum { TILE = 1024, FEW_ROWS = 8 };
 typedef struct linear_job {
     tiling tiles;
     const operation *operation;
-    f32_library library;
 } linear_job;
-
-/* The tile without a remainder behind it, which is taken with it, so that it has as many rows and
- * columns as oneDNN needs to give the same bits; an empty one for such a remainder. */
-static tile with_remainder(const tiling *t, tile one)
-{
-    if ((one.i0 > 0 && one.height < F32_LEAST_ROWS) ||
-        (one.j0 > 0 && one.width < F32_LEAST_COLUMNS)) {
-        return (tile){0};
-    }
-    const int64_t below = t->m - one.i0 - one.height;
-    const int64_t right = t->n - one.j0 - one.width;
-    one.height += below < F32_LEAST_ROWS ? below : 0;
-    one.width += right < F32_LEAST_COLUMNS ? right : 0;
-    return one;
-}
 
 /* The bias goes into Y first and the product is added to it: one pass less over Y. A product of one
  * row would spend its time on ordering the weight (measured, 576 -> 1536: 2.4 GFLOP/s, as a product
@@ -49,7 +32,7 @@ static void linear_tiles(int64_t begin, int64_t end, void *context)
     const int64_t in = m[0].columns;
     const int64_t out = m[3].columns;
     for (int64_t index = begin; index < end; index++) {
-        const tile t = with_remainder(&job->tiles, tiling_at(&job->tiles, index));
+        const tile t = tiling_at(&job->tiles, index);
         float *y = host_element(m[3], t.i0, t.j0);
         for (int64_t row = 0; bias != NULL && row < t.height; row++) {
             memcpy(y + row * out, bias + t.j0, (size_t)t.width * sizeof *y);
@@ -59,22 +42,15 @@ static void linear_tiles(int64_t begin, int64_t end, void *context)
         if (m[3].rows == 1) {
             blas_sgemv(t.width, in, weight, in, m[0].memory, beta, y);
         } else {
-            f32_multiply(job->library, false, true, t.height, t.width, in, host_row(m[0], t.i0), in,
-                         weight, in, beta, y, out);
+            blas_sgemm(false, true, t.height, t.width, in, 1.0F, host_row(m[0], t.i0), in, weight,
+                       in, beta, y, out);
         }
     }
 }
 
 grail_status cpu_linear(const operation *o)
 {
-    linear_job job = {tiling_new(false, o->m[3].rows, o->m[3].columns, TILE), o,
-                      f32_library_for(o->m[3].rows, o->m[3].columns)};
-    if (job.tiles.tile_n < F32_LEAST_COLUMNS) {
-        job.tiles.tile_n = F32_LEAST_COLUMNS;
-    }
-    if (job.tiles.tile_m < F32_LEAST_ROWS) {
-        job.tiles.tile_m = F32_LEAST_ROWS;
-    }
+    linear_job job = {tiling_new(false, o->m[3].rows, o->m[3].columns, TILE), o};
     parallel_for(tiling_count(&job.tiles), 1, linear_tiles, &job);
     return GRAIL_OK;
 }
