@@ -331,7 +331,8 @@ def _apart(expected: list[Any], made: list[Any]) -> float:
     for theirs, ours in zip(expected, made, strict=True):
         largest = theirs.double().abs().max()
         difference = (theirs.double() - ours.double().reshape(theirs.shape)).abs().max()
-        apart = max(apart, float(difference / largest if largest != 0 else difference))
-        if not math.isfinite(apart):
+        found = float(difference / largest if largest != 0 else difference)
+        if not math.isfinite(found):
             return math.inf
+        apart = max(apart, found)
     return apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="these are modules of torch")
 nn = torch.nn
 
-from grail import surgery  # noqa: E402
+from grail import exported, surgery  # noqa: E402
 
 PIXELS = torch.randn(24, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 CUT: dict[str, Any] = {"sparsity": 0.25, "progress": False}
@@ -228,6 +229,14 @@ def test_a_plain_cut_is_the_dense_module_without_channels(folder: Path) -> None:
     assert apart(outputs(cut), outputs(network)) < 1e-5
     whole = grail.torch.compress(network, PIXELS[:1], sparsity=0.0, progress=False).module
     assert same(whole.state_dict(), network.state_dict())
+
+
+def test_what_is_not_finite_agrees_with_nothing() -> None:
+    values = torch.ones(2, 3)
+    broken = torch.tensor([[1.0, 1.0, math.nan], [1.0, 1.0, 1.0]])
+    assert exported._apart([values, values], [values, values.reshape(3, 2)]) == 0.0
+    for theirs, ours in ((values, broken), (broken, values), (broken, broken)):
+        assert exported._apart([values, theirs], [values, ours]) == math.inf
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
