@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import sys
 import tempfile
@@ -269,11 +270,17 @@ def test_modules_that_are_refused(folder: Path, kind: Any, text: str) -> None:
     assert network.training
 
 
-def test_what_is_computed_from_other_parameters_is_refused(folder: Path) -> None:
+def test_what_is_computed_from_other_parameters_is_left_or_refused(folder: Path) -> None:
     network = Plain()
     nn.utils.parametrizations.weight_norm(network.first)
-    with pytest.raises(grail.UnsupportedError, match="no row for this operator"):
-        grail.torch.compress(network, PIXELS, **CUT)
+    if importlib.util.find_spec("onnxruntime") is None:
+        with pytest.raises(grail.UnsupportedError, match="no row for this operator"):
+            grail.torch.compress(network, PIXELS, **CUT)
+    else:
+        with pytest.warns(grail.errors.GrailWarning, match="left to ONNX Runtime; 64 channels"):
+            cut = grail.torch.compress(network, PIXELS, **CUT).module
+        assert cut.first.weight.shape == (64, 3, 3, 3)
+        assert cut.second.weight.shape == (48, 64, 3, 3)
     network = Plain()
     network.first.register_forward_hook(lambda _layer, _given, made: 2.0 * made)
     with pytest.raises(grail.UnsupportedError, match=r"hooks would change .* those of Conv2d"):
