@@ -364,7 +364,7 @@ def verify(
             samples.check(first)
             evaluation = Evaluation(samples, windows, images)
             most = evaluation._most(is_image) or most
-            source = samples.new_images(keep) if is_image else evaluation._source(dense, keep)
+            source = samples.new_images(keep) if is_image else evaluation._source(first, keep)
         if is_image:
             call = (first, second, source, most, compute.struct, watch)
             return compare_outputs(*call, of_cut=False)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import grail
 import pytest
-
 from conftest import DEMO, HELD
 
 pytest.importorskip("transformers")
@@ -38,7 +37,7 @@ def write(path: Path, role: str) -> Path:
 @pytest.mark.filterwarnings("error::grail.errors.GrailWarning")
 def test_any_template_writes(model: Path, tmp_path: Path) -> None:
     grail.compress(model, tmp_path / "a", calib=write(tmp_path / "a.jsonl", "user"), **CUT)
-    with pytest.raises(grail.FormatError, match="line 1.*refused by the chat template.*no such"):
+    with pytest.raises(grail.FormatError, match=r"line 1.*refused by the chat template.*no such"):
         grail.compress(model, tmp_path / "b", calib=write(tmp_path / "b.jsonl", "pope"), **CUT)
 
 
