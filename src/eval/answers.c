@@ -47,19 +47,9 @@ static bool ends_answer(const asking *a, int32_t id)
     return text_ends_with(&a->ends, id) || (after->count > 0 && id == after->ids[0]);
 }
 
-static grail_status most_likely(const asking *a, matrix logits, int32_t *out)
-{
-    CHECK(matrix_download_f32(logits, a->logits));
-    const int64_t best = index_of_largest(a->logits, logits.columns);
-    *out = (int32_t)best;
-    return isfinite(a->logits[best])
-               ? GRAIL_OK
-               : error_set(GRAIL_ERROR_NUMERIC, "%s: the logits of an answer are not finite",
-                           a->model->path);
-}
-
 static grail_status say(const asking *a, const token_list *prompt, buffer *out)
 {
+    static const token_choice likeliest = {.temperature = 0.0};
     grail_status status = GRAIL_OK;
     decoding d = {0};
     matrix logits = {0};
@@ -67,7 +57,9 @@ static grail_status say(const asking *a, const token_list *prompt, buffer *out)
     TRY(decoding_begin(&d, a->network.store, 1, prompt->count + MOST_TOKENS));
     TRY(decoding_append(&d, prompt->ids, prompt->count, &logits));
     for (int i = 0; i < MOST_TOKENS; i++) {
-        TRY(most_likely(a, logits, &id));
+        TRY(matrix_download_f32(logits, a->logits));
+        TRY(error_in(next_token(&likeliest, a->logits, logits.columns, NULL, &id), "%s",
+                     a->model->path));
         if (ends_answer(a, id)) {
             break;
         }
@@ -106,6 +98,13 @@ out:
     return status;
 }
 
+static grail_status tell(grail_eval_observer observer, void *user, int asked)
+{
+    const grail_eval_progress now = {
+        .done = asked, .total = GRAIL_ANSWERS, .passed = asked, .so_far = (double)NAN};
+    return observer_tell(observer, user, &now, "answers");
+}
+
 static grail_status ask_all(asking *a, const grail_compute *compute, grail_eval_observer observer,
                             void *user, grail_answers *out)
 {
@@ -116,18 +115,12 @@ static grail_status ask_all(asking *a, const grail_compute *compute, grail_eval_
     TRY(memory_new_unset(&a->logits, (size_t)a->model->graph->vocabulary, sizeof a->logits[0]));
     TRY(measured_open(a->model, NULL, &alone, &a->network));
     for (int i = 0; i < GRAIL_ANSWERS; i++) {
-        const grail_eval_progress now = {
-            .done = i, .total = GRAIL_ANSWERS, .passed = i, .so_far = (double)NAN};
-        TRY(observer_tell(observer, user, &now, "answers"));
+        TRY(tell(observer, user, i));
         out->items[i] = (grail_answer){.question = questions[i][0], .expected = questions[i][1]};
         TRY(ask(a, &out->items[i]));
     }
     out->count = GRAIL_ANSWERS;
-    const grail_eval_progress all = {.done = GRAIL_ANSWERS,
-                                     .total = GRAIL_ANSWERS,
-                                     .passed = GRAIL_ANSWERS,
-                                     .so_far = (double)NAN};
-    TRY(observer_tell(observer, user, &all, "answers"));
+    TRY(tell(observer, user, GRAIL_ANSWERS));
 out:
     measured_close(&a->network);
     memory_free(a->logits);

@@ -11,7 +11,6 @@
 #include "exec/decoding.h"
 #include "exec/next_token.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -128,14 +127,8 @@ static grail_status go_on(generation *g, decoding *d, grail_generated *out)
     begin = clock_seconds();
     while (goes_on) {
         CHECK(matrix_download_f32(logits, g->logits));
-        for (int64_t i = 0; i < logits.columns; i++) {
-            if (!isfinite(g->logits[i])) {
-                return error_set(GRAIL_ERROR_NUMERIC,
-                                 "%s: the logit of token %lld is NaN or infinite", g->model->path,
-                                 (long long)i);
-            }
-        }
-        CHECK(next_token(&choice, g->logits, logits.columns, &g->random, &id));
+        CHECK(error_in(next_token(&choice, g->logits, logits.columns, &g->random, &id), "%s",
+                       g->model->path));
         out->tokens++;
         out->ended = text_ends_with(&g->ends, id) ? 1 : 0;
         CHECK(show(g, id, out->ended != 0, &stopped));

@@ -1,6 +1,7 @@
 #include "exec/next_token.h"
 
 #include "base/memory.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,6 +72,11 @@ grail_status next_token(const token_choice *o, const float *logits, int64_t coun
     candidate *all = NULL;
     double sum = 0.0;
     const int64_t largest = index_of_largest(logits, count);
+    const int64_t bad = find_non_finite(logits, count);
+    if (bad >= 0) {
+        return error_set(GRAIL_ERROR_NUMERIC, "the logit of token %lld is NaN or infinite",
+                         (long long)bad);
+    }
     if (o->temperature <= 0.0) {
         *out = (int32_t)largest;
         return GRAIL_OK;

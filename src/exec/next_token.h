@@ -14,9 +14,10 @@ typedef struct token_choice {
 } token_choice;
 
 /**
- * The token that is chosen from logits[count], finite ones. The largest, of equal ones the first;
- * with a temperature T one is drawn with a probability in proportion to exp(logit / T), from the
+ * The token that is chosen from logits[count]: the largest, of equal ones the first; with a
+ * temperature T one is drawn with a probability in proportion to exp(logit / T), from the
  * top_k largest, and of these from the fewest whose share of their sum is at least top_p.
+ * A logit that is not finite is GRAIL_ERROR_NUMERIC. `random` may be NULL without a temperature.
  */
 grail_status next_token(const token_choice *choice, const float *logits, int64_t count,
                         random_state *random, int32_t *out) GRAIL_MUST_CHECK;

@@ -291,10 +291,8 @@ grail_status torch_run_set_diagonal(const operation *o)
 grail_status torch_run_shift_diagonal(const operation *o)
 {
     torch_frame f = torch_begin(o->m[0].owner);
-    {
-        const torch_tensor d = diagonal_of(&f, o->m[0]);
-        torch_copy(&f, torch_shifted(&f, d, o->with.alpha), d);
-    }
+    const torch_tensor diagonal = diagonal_of(&f, o->m[0]);
+    torch_copy(&f, torch_shifted(&f, diagonal, o->with.alpha), diagonal);
     return torch_end(&f);
 }
 

@@ -175,6 +175,7 @@ const char *chat_place(const chat_writer *c)
 
 /* -- messages ---------------------------------------------------------------------------------- */
 
+/* Files of ShareGPT's form call those who speak by other names. */
 static const char *role_of(const char *from)
 {
     static const char *const names[][2] = {

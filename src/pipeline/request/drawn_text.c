@@ -7,7 +7,6 @@
 #include "exec/next_token.h"
 #include "pipeline/request/drawn_turns.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { USUAL_LENGTH = 512, PROMPT_TOKENS = 32, MOST_SEQUENCES = 128 };
@@ -108,24 +107,13 @@ typedef struct sequence {
     drawn_turn turn;
 } sequence;
 
-static grail_status check_logits(const drawing *d, const float *logits)
-{
-    for (int64_t i = 0; i < d->model->graph->vocabulary; i++) {
-        if (!isfinite(logits[i])) {
-            return error_set(GRAIL_ERROR_NUMERIC,
-                             "%s draws no text: the logit of token %lld is NaN or infinite",
-                             d->model->path, (long long)i);
-        }
-    }
-    return GRAIL_OK;
-}
-
 static grail_status draw_token(drawing *d, sequence *s, const float *logits, int64_t place,
                                int32_t *window)
 {
     const token_choice choice = {.temperature = 1.0};
     int32_t id = 0;
-    CHECK(next_token(&choice, logits, d->model->graph->vocabulary, &s->random, &id));
+    CHECK(error_in(next_token(&choice, logits, d->model->graph->vocabulary, &s->random, &id),
+                   "%s draws no text", d->model->path));
     bool ends = text_ends_with(d->ends, id);
     if (s->converses) {
         const int64_t most = d->windows->length / QUESTION_SHARE;
@@ -147,7 +135,6 @@ static grail_status draw_tokens(drawing *d, sequence *sequences, int64_t begin, 
         sequence *s = &sequences[i];
         int32_t *window = d->windows->ids + (begin + i) * d->windows->length;
         const float *logits = d->logits + i * d->model->graph->vocabulary;
-        CHECK(check_logits(d, logits));
         const bool is_given =
             place < s->given ||
             (s->converses && drawn_turn_gives(d->turns, &s->turn, &window[place]));

@@ -158,6 +158,22 @@ TEST(tokens_are_drawn_by_their_probabilities)
 }
 
 /* What a tokenizer makes of a text is put together to that text again. */
+TEST(a_logit_that_is_no_number_chooses_nothing)
+{
+    const double temperatures[] = {0.0, 1.0};
+    const float values[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 6; i++) {
+        const float logits[] = {2.0F, 3.0F, values[i % 3], 1.0F};
+        const token_choice o = {.temperature = temperatures[i / 3]};
+        random_state random;
+        int32_t id = -1;
+        random_seed(&random, 0, 0);
+        assert_fails(next_token(&o, logits, 4, &random, &id), GRAIL_ERROR_NUMERIC,
+                     "the logit of token 2 is NaN or infinite");
+        assert_int_equal(id, -1);
+    }
+}
+
 TEST(tokens_have_the_bytes_of_their_text)
 {
     static const char text[] =
