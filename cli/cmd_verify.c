@@ -92,11 +92,10 @@ static void print_difference(const findings *f, bool of_images)
         print_pooled(c);
         return;
     }
-    print_out("logits on %lld %s: max abs difference %.3g, KL per %s %.4g (max %.3g), same top %s "
+    print_out("logits on %lld %s: max abs difference %.3g, mean KL %.4g (max %.3g), same top %s "
               "%.1f %%\n",
-              (long long)c->compared, of_images ? "images" : "tokens", c->max_abs,
-              of_images ? "image" : "token", c->mean_kl, c->max_kl, of_images ? "class" : "token",
-              100.0 * c->top1_agreement);
+              (long long)c->compared, of_images ? "images" : "tokens", c->max_abs, c->mean_kl,
+              c->max_kl, of_images ? "class" : "token", 100.0 * c->top1_agreement);
 }
 
 static void print_identity(const grail_comparison *c)

@@ -143,6 +143,16 @@ grail_status onnx_multiply_heads(onnx_reading *r)
 
 /* The shares of scores; or those of the classes: the network ends before that, so that what is
  * compared are its logits. */
+/* Whether the first output of the node at hand is one of the network. */
+static bool ends_network(const onnx_reading *r)
+{
+    bool found = false;
+    for (int i = 0; i < r->file->output_count; i++) {
+        found = found || r->file->outputs[i] == r->node->outputs[0];
+    }
+    return found;
+}
+
 grail_status onnx_read_softmax(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -150,12 +160,13 @@ grail_status onnx_read_softmax(onnx_reading *r)
     CHECK(onnx_laid_input(r, 0, &x));
     const bool is_of_scores = x->form == ONNX_SCORES;
     if (!is_of_scores) {
-        CHECK(onnx_value_input(r, 0, &x));
-        CHECK(onnx_needs_rank(x, FLAT_RANK));
+        CHECK(ends_network(r) ? onnx_any_input(r, 0, &x) : onnx_value_input(r, 0, &x));
+        CHECK(ends_network(r) ? GRAIL_OK : onnx_needs_rank(x, FLAT_RANK));
     }
-    if (onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) != x->rank - 1) {
-        return onnx_misfit("is over another dimension than the last one, for which grail has no "
-                           "row");
+    const bool is_last = onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) == x->rank - 1;
+    if (!is_last || (!is_of_scores && !onnx_ends_in_channels(x))) {
+        return onnx_misfit("is over another dimension than the last one, or not over channels, for "
+                           "which grail has no row");
     }
     onnx_known y = *x;
     y.form = is_of_scores ? ONNX_SHARES : ONNX_PROBABILITIES;

@@ -155,7 +155,7 @@ grail_status onnx_read_squeeze(onnx_reading *r)
     int count = 0;
     int64_t axes[ONNX_MOST_AXES];
     CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+    if (is_laid(r)) {
         return onnx_lay_squeezed(r, count, axes);
     }
     return is_constant(r) ? move_constant(r, true, count, axes)

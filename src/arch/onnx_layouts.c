@@ -298,12 +298,63 @@ static bool name_pieces(dimensions *d, onnx_known *y)
     return count <= ONNX_PIECES;
 }
 
+/* Positions that are parted into rows and columns become an image of so many where they are not one
+ * yet: the value is one of its own. */
+static grail_status arrange(onnx_reading *r, const dimensions *d, onnx_known *x)
+{
+    extent is;
+    extent wanted = {0};
+    CHECK(onnx_positions_of(r, x, &is));
+    for (int i = 0; i < d->count; i++) {
+        wanted.height = d->items[i].letter == 'Y' ? d->items[i].size : wanted.height;
+        wanted.width = d->items[i].letter == 'X' ? d->items[i].size : wanted.width;
+    }
+    if (wanted.height == 0 || wanted.width == 0 ||
+        (wanted.height == is.height && wanted.width == is.width)) {
+        return GRAIL_OK;
+    }
+    if (x->form != ONNX_VALUE) {
+        return onnx_misfit("parts positions of attention into rows and columns");
+    }
+    CHECK(onnx_settle(r, x));
+    node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);
+    n.tokens.size = wanted;
+    return graph_add_node(r->g, &n, &x->value);
+}
+
+/* Positions of [N, C, T, 1] and [N, C, 1, T] are an image of one column or row. */
+static grail_status see_image(onnx_reading *r, dimensions *d, onnx_known *x)
+{
+    extent is;
+    factor *t = &d->items[2];
+    if (x->form != ONNX_VALUE || d->rank != IMAGE_RANK || d->count != IMAGE_RANK - 1 ||
+        d->items[0].letter != 'N' || d->items[1].letter != 'C' || d->items[1].dimension != 1 ||
+        t->letter != 'T' || t->dimension < 2) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_positions_of(r, x, &is));
+    if (is.height == 0 || r->length == ONNX_OPEN_LENGTH) {
+        return GRAIL_OK;
+    }
+    const bool is_row = t->dimension == 3;
+    factor single = *t;
+    single.size = 1;
+    single.letter = is_row ? 'Y' : 'X';
+    single.dimension = is_row ? 2 : 3;
+    t->letter = is_row ? 'X' : 'Y';
+    d->items[3] = is_row ? *t : single;
+    d->items[2] = is_row ? single : *t;
+    d->count++;
+    return arrange(r, d, x);
+}
+
 /* Gives output 0: `like` in these dimensions. */
 static grail_status give_laid(onnx_reading *r, dimensions *d, onnx_known like)
 {
     char text[ONNX_LAYOUT_SIZE] = {0};
     size_t length = 0;
     join_neighbours(d);
+    CHECK(see_image(r, d, &like));
     CHECK(like.form == ONNX_VALUE ? shuffle(r, d, &like) : GRAIL_OK);
     if ((like.form == ONNX_VALUE && !name_pieces(d, &like)) ||
         d->rank + d->count + 1 > ONNX_LAYOUT_SIZE) {
@@ -516,30 +567,6 @@ static grail_status note_targets(onnx_reading *r, const dimensions *d, const onn
     return GRAIL_OK;
 }
 
-/* Positions that are parted into rows and columns become an image of so many where they are not one
- * yet: the value is one of its own. */
-static grail_status arrange(onnx_reading *r, const dimensions *d, onnx_known *x)
-{
-    extent is;
-    extent wanted = {0};
-    CHECK(onnx_positions_of(r, x, &is));
-    for (int i = 0; i < d->count; i++) {
-        wanted.height = d->items[i].letter == 'Y' ? d->items[i].size : wanted.height;
-        wanted.width = d->items[i].letter == 'X' ? d->items[i].size : wanted.width;
-    }
-    if (wanted.height == 0 || wanted.width == 0 ||
-        (wanted.height == is.height && wanted.width == is.width)) {
-        return GRAIL_OK;
-    }
-    if (x->form != ONNX_VALUE) {
-        return onnx_misfit("parts positions of attention into rows and columns");
-    }
-    CHECK(onnx_settle(r, x));
-    node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);
-    n.tokens.size = wanted;
-    return graph_add_node(r->g, &n, &x->value);
-}
-
 static grail_status reshape(onnx_reading *r, const onnx_known *from, onnx_numbers *to)
 {
     onnx_known whole = *from;
@@ -640,6 +667,7 @@ grail_status onnx_lay_squeezed(onnx_reading *r, int count, const int64_t axes[])
         goes[axis] = true;
     }
     int left = 0;
+    bool is_line = false; /* one row or column: the other one is all positions */
     for (int k = 0; k < d.rank; k++) {
         goes[k] = goes[k] || (count == 0 && is_single(&d, k));
         to[k] = left;
@@ -647,10 +675,15 @@ grail_status onnx_lay_squeezed(onnx_reading *r, int count, const int64_t axes[])
     }
     for (int i = d.count - 1; i >= 0; i--) {
         if (goes[d.items[i].dimension] && !is_channel(d.items[i].letter)) {
+            is_line = is_line || d.items[i].letter == 'Y' || d.items[i].letter == 'X';
             remove_factor(&d, i);
         } else {
             d.items[i].dimension = to[d.items[i].dimension];
         }
+    }
+    for (int i = 0; i < d.count && is_line; i++) {
+        const bool is_position = d.items[i].letter == 'Y' || d.items[i].letter == 'X';
+        d.items[i].letter = is_position ? 'T' : d.items[i].letter;
     }
     d.rank = left;
     return give_laid(r, &d, *x);

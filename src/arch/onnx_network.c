@@ -203,10 +203,14 @@ static grail_status read_input(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* One row for each image that a matrix makes is logits; everything else is features. */
+/* One row for each image that a matrix makes is logits, and what a Softmax is behind; everything
+ * else is features. */
 static bool is_logits(const onnx_reading *r, const onnx_known *k)
 {
     const node *made = NULL;
+    if (k->form == ONNX_PROBABILITIES) {
+        return r->g->input_kind == INPUT_IMAGES;
+    }
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
@@ -265,7 +269,7 @@ static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logit
         CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
     }
     if (g->outputs[0].value == k->value) {
-        g->classes = g->outputs[0].is_logits ? k->width : 0;
+        g->classes = g->outputs[0].is_logits && k->rank == FLAT_RANK ? k->width : 0;
         g->before_softmax = g->before_softmax || k->form == ONNX_PROBABILITIES;
     }
     return GRAIL_OK;

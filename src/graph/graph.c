@@ -342,7 +342,9 @@ out:
 
 bool graph_gives_features(const graph *g)
 {
-    return g->input_kind == INPUT_IMAGES ? g->classes == 0 : g->gives_hidden;
+    return g->output_count > 0             ? !g->outputs[0].is_logits
+           : g->input_kind == INPUT_IMAGES ? g->classes == 0
+                                           : g->gives_hidden;
 }
 
 int graph_sole_reader(const graph *g, int value)

@@ -43,7 +43,7 @@ typedef struct graph_output {
     int value;
     char *name;       /* in the network's file; NULL: it has none there */
     char *stands_for; /* outputs of the file that other nodes make of it; NULL: it is one itself */
-    bool is_logits;   /* of classes or tokens, one row of them for each image */
+    bool is_logits;   /* of classes or tokens: what a softmax makes probabilities of */
 } graph_output;
 
 typedef struct graph {

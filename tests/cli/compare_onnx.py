@@ -30,13 +30,15 @@ pixels = pixels[..., 0] if len(session.get_inputs()[0].shape) == 3 else pixels
 written = read(sys.argv[3])
 for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
     ours = next(iter(written.values())) if len(session.get_outputs()) == 1 else written[output.name]
-    if theirs.ndim == 3:  # positions are a map of width 1
-        ours = ours[:, :, 0] if ours[:, :, 0].shape == theirs.shape else ours[:, :, 0].transpose(0, 2, 1)
+    if theirs.ndim == 3:  # positions are a map of one column or row
+        ours = ours.reshape(len(ours), -1, ours.shape[-1])
+        ours = ours if ours.shape == theirs.shape else ours.transpose(0, 2, 1)
     elif ours.ndim == 4:  # channels last, as the pixels
         ours = ours.transpose(0, 3, 1, 2)
     if output.name == "probabilities":
-        ours = numpy.exp(ours - ours.max(1, keepdims=True))
-        ours /= ours.sum(1, keepdims=True)
+        axis = 1 if ours.ndim == 4 else -1
+        ours = numpy.exp(ours - ours.max(axis, keepdims=True))
+        ours /= ours.sum(axis, keepdims=True)
     difference = abs(theirs - ours).max() / max(1, abs(theirs).max())
     if not difference < 1e-5:
         sys.exit(f"{sys.argv[1]}: {output.name} differs by {difference}")

@@ -156,6 +156,20 @@ x = add("Relu", [conv(x, "c", 24, 16, auto_pad="SAME_UPPER")], "cr")
 add("Gemm", [add("Flatten", [add("GlobalAveragePool", [x], "means")], "flat"), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("padded", (3, 39, 46), {"y": (5,)})
 
+# A recogniser of lines: a map of one row becomes tokens and an image again, a Softmax over the channels of each position ends it.
+x = add("Relu", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4])], "ar")
+x = add("AveragePool", [x], "row", kernel_shape=[4, 1])
+t = add("Transpose", [add("Squeeze", [x, constant("height", numpy.array([2]))], "line")], "tokens", perm=[0, 2, 1])
+t = add("Add", [t, linear(add("Relu", [linear(t, "f", 16, 32)], "fr"), "p", 32, 16)], "t1")
+x = add("Transpose", [add("Reshape", [t, constant("image", numpy.array([0, 1, 8, 16]))], "back")], "map", perm=[0, 3, 1, 2])
+x = add("Relu", [conv(x, "b", 16, 24, (1, 3), pads=[0, 1, 0, 1])], "br")
+t = add("Transpose", [add("Squeeze", [x, constant("height2", numpy.array([2]))], "line2")], "tokens2", perm=[0, 2, 1])
+t = add("Unsqueeze", [add("Transpose", [t], "again", perm=[0, 2, 1]), constant("behind", numpy.array([3]))], "column")
+t = add("Squeeze", [add("Relu", [conv(t, "c", 24, 16, (3, 1), pads=[1, 0, 1, 0])], "cr"), constant("width", numpy.array([3]))], "line3")
+add("Softmax", [linear(add("Transpose", [t], "tokens3", perm=[0, 2, 1]), "h", 16, 10)], "probabilities",
+    axis=-1)
+save("lines", (3, 16, 32), {"probabilities": (8, 10)})
+
 # Channels that no cut may take: they are shuffled, or joined in front of groups that they do not fill.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
 x = add("Transpose", [add("Reshape", [x, constant("parted", numpy.array([0, 2, 8, 8, 8]))], "rows")], "columns", perm=[0, 2, 1, 3, 4])
@@ -193,6 +207,13 @@ narrow computed conv,ffn 2993
 narrow padded conv,ffn 2017
 runs "$grail" inspect padded.onnx
 grep -q region stdout && fail "a region is left"
+
+narrow lines conv,ffn 2302
+runs "$grail" inspect lines.onnx
+grep -q region stdout && fail "a region is left"
+runs "$grail" compress lines.onnx -o healed --calib lines.npy --sites conv,ffn --sparsity 0.5 --heal model --heal-steps 4 --eval lines.npy
+says "same class" stdout
+grep -q "relative squared error" stdout && fail "logits of positions are compared as features"
 
 narrow held conv,ffn 6613
 runs "$grail" inspect held.onnx
