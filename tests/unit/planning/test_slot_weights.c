@@ -62,7 +62,7 @@ TEST(a_weight_is_the_divergence_of_a_single_cut)
         assert_int_equal(tried.count, s.space.slot_count);
         int64_t kept[64];
         const calibration *c = s.request->samples;
-        run.read.samples = slot_weights_samples(s.request->graph, c->windows.length, c->count);
+        run.read.samples = slot_weights_samples(s.request->graph, 0, c->windows.length, c->count);
         const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
         for (int slot = 0; slot < s.space.slot_count; slot++) {
             divergence d = {0};
