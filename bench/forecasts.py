@@ -9,9 +9,10 @@ usage: forecasts.py GRAIL DATA TEXTS SMOLLM2 LITE0 [--only NAME,...] [--record F
     SMOLLM2    directory of SmolLM2-135M-Instruct
     LITE0      FOLDER of onnx_efficientnet.py, which holds the network and images
 
-build/resnet20.pth is the network of bench/recipes/vision.json. One run each on one thread. Seconds are those of the clock that grail reads, so nothing else should run meanwhile; the
-last column is the processor time of the whole process, which the time has to cover. `took` includes what the forecast
-counts: measuring the machine, and the parts. A part that is left out shows what it would take in brackets.
+build/resnet20.pth is the network of bench/recipes/vision.json. One run each on one thread. Seconds
+are those of the clock that grail reads, so nothing else should run meanwhile; those of the whole
+are the processor's, which the time has to cover. Measuring the machine counts among them. A part
+that is left out shows in brackets what it would take.
 """
 
 from __future__ import annotations
@@ -27,29 +28,30 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("measured widths", "statistics and fits", "healing")
+RUNS = {
+    "demonstration, 20 s": "{demo} --target-ratio 0.72 --time 20s",
+    "stories260k, 10 s": "{stories} --target-ratio 0.8 --time 10s",
+    "stories260k, 40 s": "{stories} --target-ratio 0.8 --time 40s",
+    "widths given, 20 s": "{stories} --sparsity 0.3 --time 20s",
+    "ResNet-20, 20 s": "build/resnet20.pth {cifar} --target-ratio 0.7 --time 20s",
+    "ResNet-20, 60 s": "build/resnet20.pth {cifar} --target-ratio 0.7 --time 60s",
+    "ResNet-18, 90 s": "{resnet18} {cifar} --target-ratio 0.7 --time 90s",
+    "EfficientNet-Lite0, 60 s": "{lite0} --sites conv --sparsity 0.3 --time 60s",
+    "SmolLM2-135M, usual, 2 min": "{smollm2} --target-ratio 0.8224 --effort usual --time 2m",
+    "SmolLM2-135M, 4 min": "{smollm2} --target-ratio 0.8224 --time 4m",
+}
 
 
-def runs(data: Path, texts: Path, smollm2: str, lite0: Path) -> dict[str, list[str]]:
+def networks(data: str, texts: str, smollm2: str, lite0: str) -> dict[str, str]:
+    """What RUNS names, with calibration samples."""
     demo = Path(__file__).parent.parent / "demo"
-    cifar = ["--calib", str(data / "cifar-10-batches-bin"), "--preset", "cifar"]
-    stories = [str(data / "stories260k"), "--calib", str(texts / "tinystories.txt"), "--context", "256"]
-    resnet20 = ["build/resnet20.pth", *cifar]
-    resnet18 = [str(data / "resnet18-cifar10/resnet18_cifar10.pth"), *cifar]
-    efficient = [str(lite0 / "tf_efficientnet_lite0.onnx"), "--calib", str(lite0 / "calibration.npy")]
-    smol = [smollm2, "--calib", str(texts / "wikitext2-valid.txt"), "--context", "512", "--sites", "ffn"]
-    smol += ["--target-ratio", "0.8224"]
     return {
-        "demonstration, 20 s": [str(demo / "model"), "--calib", str(demo / "calibration.txt")]
-        + ["--target-ratio", "0.72", "--time", "20s"],
-        "stories260k, 10 s": [*stories, "--target-ratio", "0.8", "--time", "10s"],
-        "stories260k, 40 s": [*stories, "--target-ratio", "0.8", "--time", "40s"],
-        "stories260k, widths given, 20 s": [*stories, "--sparsity", "0.3", "--time", "20s"],
-        "ResNet-20, 20 s": [*resnet20, "--target-ratio", "0.7", "--time", "20s"],
-        "ResNet-20, 60 s": [*resnet20, "--target-ratio", "0.7", "--time", "60s"],
-        "ResNet-18, 90 s": [*resnet18, "--target-ratio", "0.7", "--time", "90s"],
-        "EfficientNet-Lite0, 60 s": [*efficient, "--sites", "conv", "--sparsity", "0.3", "--time", "60s"],
-        "SmolLM2-135M, usual, 3 min": [*smol, "--effort", "usual", "--time", "3m"],
-        "SmolLM2-135M, 6 min": [*smol, "--time", "6m"],
+        "demo": f"{demo}/model --calib {demo}/calibration.txt",
+        "stories": f"{data}/stories260k --calib {texts}/tinystories.txt --context 256",
+        "resnet18": f"{data}/resnet18-cifar10/resnet18_cifar10.pth",
+        "cifar": f"--calib {data}/cifar-10-batches-bin",
+        "lite0": f"{lite0}/tf_efficientnet_lite0.onnx --calib {lite0}/calibration.npy",
+        "smollm2": f"{smollm2} --calib {texts}/wikitext2-valid.txt --context 512 --sites ffn",
     }
 
 
@@ -59,7 +61,7 @@ def run(grail: str, arguments: list[str]) -> dict[str, Any]:
         out = Path(folder) / "narrow"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [grail, "compress", *arguments, "-o", str(out), "--threads", "1", "--json"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}")
@@ -96,10 +98,11 @@ def main() -> None:
     asked = parser.parse_args()
     print("| run | widths, forecast / took, s | statistics and fits | healing | trials | all |")
     print("|---|---|---|---|---|---|", flush=True)
-    for name, arguments in runs(Path(asked.data), Path(asked.texts), asked.smollm2, Path(asked.lite0)).items():
+    places = networks(asked.data, asked.texts, asked.smollm2, asked.lite0)
+    for name, arguments in RUNS.items():
         if asked.only and not name.startswith(tuple(asked.only.split(","))):
             continue
-        summary = run(asked.grail, arguments)
+        summary = run(asked.grail, arguments.format(**places).split())
         if asked.record:
             with Path(asked.record).open("a") as record:
                 kept = {key: summary[key] for key in ("schedule", "seconds", "processor")}

@@ -87,6 +87,14 @@ grail_status division_make(const division_costs *costs, division *out, double *l
     const double left = costs->time - out->closed;
     const double least = costs->heals ? costs->least_tokens * costs->token : 0.0;
     choose_widths(costs, left, least, out);
+    if (!costs->heals && costs->width_count > 0 && out->widths == 0.0) {
+        const double would_take = out->shortest_widths;
+        division_costs without = *costs;
+        without.width_count = 0;
+        CHECK(division_make(&without, out, least_time));
+        out->shortest_widths = would_take;
+        return GRAIL_OK;
+    }
     const double rest = left - out->widths;
     if (costs->heals && !(rest >= least)) {
         division_costs without = *costs;

@@ -43,8 +43,8 @@ typedef struct division {
  * not. Then widths are measured, in the first way that leaves a quarter of the rest to healing, or
  * a sixth of the time without one, and in the first that leaves healing its least if there is such
  * a way. Healing has what is left; where that is less than its least, the
- * time is divided without it. A time that does not suffice for the least is GRAIL_ERROR_ARGUMENT;
- * *least_time is what does.
+ * time is divided without it, and without widths where no way fits then. A time that does not
+ * suffice for the least is GRAIL_ERROR_ARGUMENT; *least_time is what does.
  */
 grail_status division_make(const division_costs *costs, division *out,
                            double *least_time) GRAIL_MUST_CHECK;

@@ -115,6 +115,17 @@ TEST(without_time_to_heal_it_is_divided_among_the_others)
     assert_int_equal(divided(&costs).samples, 73); /* five sixths */
 }
 
+TEST(samples_have_what_neither_widths_nor_healing_take)
+{
+    division_costs costs = costs_for(100.0);
+    costs.heals = false;
+    costs.widths[0].seconds.fixed = 30.0; /* 50 s where 33 s are left for them */
+    const division d = divided(&costs);
+    assert_true(d.widths == 0.0);
+    assert_near(d.shortest_widths, 50.0, 1e-12);
+    assert_int_equal(d.samples, 73); /* five sixths of the time, less 10 s */
+}
+
 TEST(the_quick_form_takes_the_place_of_one_that_does_not_fit)
 {
     const division_costs costs = costs_for(12.0);

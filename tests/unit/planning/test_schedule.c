@@ -139,6 +139,28 @@ ASKING_TEST(a_time_is_divided)
     grail_schedule_free(s);
 }
 
+/* Less and less time: healing goes, then widths, each with what it would take. */
+ASKING_TEST(what_is_left_out_has_what_it_would_take)
+{
+    const grail_plan_options asked = a->options;
+    bool out[2] = {false, false};
+    for (double time = 128.0; !(out[0] && out[1]) && time > 1.0; time *= 0.6) {
+        grail_schedule_phase p = {0};
+        a->options = asked;
+        a->options.compress.output.path = NULL;
+        a->effort.time_limit = time;
+        grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+        for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
+            assert_true((p.seconds > 0.0) != (p.would_take > 0.0));
+            assert_true(p.trials == 0 || p.tokens == p.samples * LAB_LENGTH);
+            out[0] = out[0] || (p.would_take > 0.0 && strcmp(p.name, "healing") == 0);
+            out[1] = out[1] || (p.would_take > 0.0 && strcmp(p.name, "measured widths") == 0);
+        }
+        grail_schedule_free(s);
+    }
+    assert_true(out[0] && out[1]);
+}
+
 static double forecast_of_widths(const asking *a, const grail_rates *rates, double *run)
 {
     grail_plan *p = NULL;

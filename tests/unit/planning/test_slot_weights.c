@@ -89,6 +89,42 @@ TEST(a_weight_is_the_divergence_of_a_single_cut)
     lab_close(&l);
 }
 
+/* The slot trials of a plan read the samples that its tokens make, and images all. */
+TEST(a_trial_reads_the_tokens_that_are_asked_for)
+{
+    lab l;
+    grail_session *session = NULL;
+    double few = 0.0;
+    double weights[64];
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    run.cut.selector = "obs";
+    assert_ok(grail_session_open(run.read.model, NULL, &session));
+    run.read.session = session;
+    for (int i = 0; i < 2; i++) {
+        spaced s = {0};
+        trials n = {.stop_at = 1};
+        slot_trials made = {0};
+        spaced_open(&run, SHARE_NONE, &s);
+        grail_plan_options options = plan_for(&run, "divergence", 0.8);
+        options.observer = note;
+        options.observer_user = &n;
+        options.trial_tokens = i == 0 ? 8 * LAB_LENGTH : 0;
+        assert_ok(
+            slot_weights_measure(&s.space, s.request->samples, &options, 0.0, weights, &made));
+        assert_true(i == 0 || n.divergence[0] != few);
+        few = n.divergence[0];
+        const graph *g = s.request->graph;
+        assert_int_equal(slot_weights_samples(g, 8 * LAB_LENGTH, LAB_LENGTH, LAB_SAMPLES), 8);
+        assert_int_equal(slot_weights_samples(g, 8 * LAB_LENGTH + 1, LAB_LENGTH, LAB_SAMPLES), 9);
+        assert_int_equal(slot_weights_samples(g, INT64_MAX, LAB_LENGTH, LAB_SAMPLES), LAB_SAMPLES);
+        assert_int_equal(slot_weights_samples(g, 0, 512, 1000), 16);
+        spaced_close(&s);
+    }
+    grail_session_close(session);
+    lab_close(&l);
+}
+
 /* Opens a trial that halves one site, and gives it its start; returns where its streams wait. */
 static int start_of(trial_start *start, int cut)
 {
