@@ -210,7 +210,7 @@ static int make_forecast(const grail_compression *c, const grail_plan *plan, for
     }
     if (status == GRAIL_OK && plan != NULL) {
         out->plan = grail_plan_facts_get(plan);
-        out->choosing = grail_plan_forecast(plan, &out->run);
+        status = grail_plan_forecast(plan, c, &asked.compress, &rates, &out->choosing);
     }
     return status == GRAIL_OK ? EXIT_OK : print_failure(status);
 }
@@ -341,8 +341,22 @@ static json_t *site_json(const grail_site_report *s)
                    J(s->fit.held_after), "fallback", J(s->fit.fallback), NULL);
 }
 
-static int print_json_summary(const grail_compression *c, const grail_schedule *schedule,
-                              const quality *q, const forecast *f)
+/* What the parts took that a time is divided among. */
+static json_t *seconds_json(const grail_compression *c, const grail_plan *plan)
+{
+    const grail_compression_totals t = grail_compression_totals_get(c);
+    const double widths = plan == NULL ? 0.0 : grail_plan_facts_get(plan).seconds;
+    double healing = 0.0;
+    grail_healing h;
+    for (int i = 0; grail_compression_healing(c, i, &h) != 0; i++) {
+        healing += h.seconds;
+    }
+    return json_of("measured widths", J(widths), "statistics and fits",
+                   J(t.calibrate_seconds + t.compensate_seconds), "healing", J(healing), NULL);
+}
+
+static int print_json_summary(const grail_compression *c, const grail_plan *plan,
+                              const grail_schedule *schedule, const quality *q, const forecast *f)
 {
     const grail_compression_totals t = grail_compression_totals_get(c);
     json_t *sites = json_array();
@@ -367,7 +381,8 @@ static int print_json_summary(const grail_compression *c, const grail_schedule *
         J(t.kv_bytes_per_token), "samples", J(t.samples), "context", J(t.context), "shortfall",
         J(t.shortfall), "loaders", loaders, "sites", sites, "healed", heal_summaries_json(c), "cut",
         cut_summary_json(c), "quality", quality_json(q), "forecast", forecast_json(c, f),
-        "schedule", efforts_json(schedule), "notices", notices, NULL));
+        "schedule", efforts_json(schedule), "seconds", seconds_json(c, plan), "notices", notices,
+        NULL));
 }
 
 /* -- widths ------------------------------------------------------------------------------------ */
@@ -562,7 +577,7 @@ static int report_result(grail_compression *c, const grail_plan *plan, grail_sch
     if (asked.compress.output.dry_run == 0) {
         print_profile(c);
     }
-    int printed = asked.as_json ? print_json_summary(c, schedule, &q, f) : EXIT_OK;
+    int printed = asked.as_json ? print_json_summary(c, plan, schedule, &q, f) : EXIT_OK;
     if (!asked.as_json) {
         print_summary(c, &q);
     }

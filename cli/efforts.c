@@ -21,6 +21,11 @@ static void print_phase(const grail_schedule_phase *p)
 {
     char seconds[HUMAN_SIZE];
     char tokens[HUMAN_SIZE];
+    if (p->seconds <= 0.0 && p->would_take > 0.0) {
+        print_error("  %-20s left out, would take about %s\n", p->name,
+                    human_seconds(p->would_take, seconds));
+        return;
+    }
     if (p->seconds <= 0.0) {
         print_error("  %-20s left out\n", p->name);
         return;
@@ -29,6 +34,8 @@ static void print_phase(const grail_schedule_phase *p)
     if (p->steps > 0) {
         print_error(" up to %lld steps of %lld samples", (long long)p->steps,
                     (long long)p->step_samples);
+    } else if (p->trials > 0) {
+        print_error(" %d trials of %lld samples", p->trials, (long long)p->samples);
     } else if (p->samples > 0) {
         print_error(" %lld samples", (long long)p->samples);
     }
@@ -89,9 +96,11 @@ json_t *efforts_json(const grail_schedule *s)
     grail_schedule_phase p;
     json_t *phases = json_array();
     for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
-        json_array_append_new(phases, json_of("name", J(p.name), "seconds", J(p.seconds), "samples",
-                                              J(p.samples), "tokens", J(p.tokens), "steps",
-                                              J(p.steps), "step_samples", J(p.step_samples), NULL));
+        json_array_append_new(phases,
+                              json_of("name", J(p.name), "seconds", J(p.seconds), "samples",
+                                      J(p.samples), "tokens", J(p.tokens), "steps", J(p.steps),
+                                      "step_samples", J(p.step_samples), "trials", J(p.trials),
+                                      "would_take", J(p.would_take), NULL));
     }
     return json_of("effort", f.effort[0] == 0 ? json_null() : J(f.effort), "choices", J(f.choices),
                    "time", f.time > 0.0 ? J(f.time) : json_null(), "measured_seconds",

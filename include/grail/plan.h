@@ -57,7 +57,9 @@ typedef struct grail_plan_options {
     double seconds;               /* a search begins no trial after this time; 0 = no limit */
     grail_plan_observer observer; /* may be NULL */
     void *observer_user;
-    GRAIL_ROOM(8);
+    int64_t trial_tokens; /* at least so many are read to weigh a site alone; 0 = 8192. Images: all
+                             are */
+    GRAIL_ROOM(7);
 } grail_plan_options;
 
 GRAIL_API void grail_plan_options_init(grail_plan_options *options);
@@ -107,11 +109,15 @@ typedef struct grail_plan_facts {
 } grail_plan_facts;
 GRAIL_API grail_plan_facts grail_plan_facts_get(const grail_plan *plan);
 
-/** The seconds that it takes to choose the widths which those of a dry run stand for, before the
- * run that `run` forecasts: a pass of the dense network, and for a search its trials, each counted
- * as a run without healing. 0 for widths that are chosen already; NaN where the run reads no
- * samples, so that its forecast says nothing. */
-GRAIL_API double grail_plan_forecast(const grail_plan *plan, const grail_forecast *run);
+/** *seconds = what it takes to choose the widths which those of a dry run stand for, before the run
+ * that `compression` opened with these, and `options` and `rates` as for
+ * grail_compression_forecast_at: a pass of the dense network, and trials. 0 for widths that are
+ * chosen already; NaN where the run reads no samples. */
+GRAIL_API grail_status grail_plan_forecast(const grail_plan *plan,
+                                           const grail_compression *compression,
+                                           const grail_compress_options *options,
+                                           const grail_rates *rates,
+                                           double *seconds) GRAIL_MUST_CHECK;
 
 /** i-th budget or limit name, NULL beyond the last. */
 GRAIL_API const char *grail_budget_at(int i);

@@ -75,10 +75,12 @@ GRAIL_API grail_schedule_facts grail_schedule_facts_get(const grail_schedule *sc
 typedef struct grail_schedule_phase {
     const char *name; /* "statistics and fits", "measured widths" or "healing"; borrowed */
     double seconds;   /* expected; 0: it is left out */
-    int64_t samples;  /* windows or images */
-    int64_t tokens, steps, step_samples; /* of healing: the samples of a step */
+    int64_t samples;  /* windows or images; of widths: of each trial */
+    int64_t tokens, steps, step_samples; /* of widths and healing; of healing: the samples of a
+                                            step */
     int trials;                          /* of widths */
-    GRAIL_ROOM(4);
+    double would_take; /* seconds of what is left out for want of time, at the least; 0: nothing */
+    GRAIL_ROOM(3);
 } grail_schedule_phase;
 /** The i-th part of a time; returns 0 when i is beyond the last, and where no time was divided. */
 GRAIL_API int grail_schedule_phase_at(const grail_schedule *schedule, int i,

@@ -232,6 +232,8 @@ class Phase:
     tokens: int
     steps: int
     step_samples: int
+    trials: int
+    would_take: float
 
 
 @dataclass(frozen=True)

@@ -160,8 +160,24 @@ static void add_refits(const rows_of *r, double *work)
     }
 }
 
+/* The errors of every width of the sites that are cut, in front of trials. */
+static grail_status count_curves(const rows_of *r, double *work)
+{
+    const compression_request *request = r->request;
+    const graph *g = request->graph;
+    for (int i = 0; i < request->plan.count; i++) {
+        const site *s = site_at(request, i);
+        for (int k = 0; site_is_cut(&request->plan, i) && k < s->consumer_count; k++) {
+            const map_size m = size_of(r, &g->nodes[s->consumers[k].node]);
+            work[PROFILE_STATISTICS] += m.groups * m.rows * m.features * m.features;
+            work[PROFILE_SELECTION] += 1.5 * m.groups * m.features * m.features * m.features;
+        }
+    }
+    return add_forward(r, g, g->node_count, 1.0, work);
+}
+
 /* The closed form; *uses_data tells whether it reads samples. */
-static grail_status count_closed(const rows_of *r, double *work, bool *uses_data)
+static grail_status count_closed(const rows_of *r, double *work, double *refits, bool *uses_data)
 {
     const compression_request *request = r->request;
     const graph *g = request->graph;
@@ -178,7 +194,10 @@ static grail_status count_closed(const rows_of *r, double *work, bool *uses_data
                                     p->sites[i].selector->uses_data);
     }
     if (p->compensation.enabled && plan_refits(p)) {
-        add_refits(r, work);
+        add_refits(r, refits);
+    }
+    for (int kind = 0; kind < PROFILE_KINDS; kind++) {
+        work[kind] += refits[kind];
     }
     if (!*uses_data) {
         return GRAIL_OK;
@@ -341,12 +360,14 @@ grail_status run_work_count(const grail_compression *c, const grail_compress_opt
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(measure(options, &r, widths, extents));
-    TRY(count_closed(&r, out->closed, &out->uses_data));
+    TRY(count_closed(&r, out->closed, out->refits, &out->uses_data));
+    TRY(count_curves(&r, out->curves));
     TRY(count_metric(&r, out->closed));
     if (heals(&c->request->heal)) {
         TRY(count_healing(&r, out->healing));
     }
     TRY(add_samples(&r, g, false, 1.0, out->sample));
+    out->blocks = g->block_count;
     out->samples = r.count;
     out->tokens_of_sample = r.length;
     out->bytes = BASE_BYTES + weight_bytes(&r);
@@ -367,6 +388,46 @@ double run_work_seconds(const double *work, const grail_rates *rates)
            work[PROFILE_STATISTICS] * rates->statistics +
            work[PROFILE_SELECTION] * rates->selection + work[PROFILE_FITS] * rates->fits +
            work[PROFILE_WEIGHTS] * rates->weights;
+}
+
+/* What work that was counted for all samples takes for a share of them. */
+static double seconds_of_share(const double *work, double share, const grail_rates *rates)
+{
+    static const profile_kind by_sample[] = {PROFILE_PRODUCTS, PROFILE_ATTENTION,
+                                             PROFILE_ELEMENTWISE, PROFILE_STATISTICS};
+    double part[PROFILE_KINDS];
+    memcpy(part, work, sizeof part);
+    for (size_t i = 0; i < sizeof by_sample / sizeof by_sample[0]; i++) {
+        part[by_sample[i]] *= share;
+    }
+    return run_work_seconds(part, rates);
+}
+
+sample_cost run_work_cost(const double *work, int64_t samples, const grail_rates *rates)
+{
+    const double fixed = seconds_of_share(work, 0.0, rates);
+    const double each = (seconds_of_share(work, 1.0, rates) - fixed) / (double)samples;
+    return (sample_cost){.fixed = fixed, .each = each};
+}
+
+/* Trials of one site each: before the block that is cut the dense network is carried once, behind
+ * it, half of the blocks on average, the quarter that judges alone. Two compressions judge. */
+double run_work_of_trials(const run_work *w, width_trials t, const grail_rates *rates)
+{
+    double own[PROFILE_KINDS];
+    const double count = (double)w->samples;
+    const double share = fmin(1.0, (double)t.samples / count);
+    for (int kind = 0; kind < PROFILE_KINDS; kind++) {
+        own[kind] = w->closed[kind] - w->refits[kind];
+    }
+    const double run = seconds_of_share(own, share, rates);
+    const double dense = seconds_of_share(w->sample, share * count, rates);
+    const double behind = 0.5 * seconds_of_share(w->sample, share * count / JUDGING_ONE_IN, rates);
+    const double blocks_more = fmax(0.0, t.alone / fmax(1.0, w->blocks) - 1.0);
+    const double alone =
+        t.alone > 0 ? run + 2.0 * blocks_more * dense + dense + t.alone * behind : 0.0;
+    return seconds_of_share(w->curves, share, rates) + alone +
+           (t.together + 2.0 * t.verdicts) * run;
 }
 
 /* A value is read and written at about 2 GB/s, and so is a weight. */

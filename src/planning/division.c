@@ -47,11 +47,37 @@ static grail_status choose_samples(const division_costs *costs, division *out, d
     }
     out->is_quick = full > most;
     const sample_cost chosen = out->is_quick ? costs->quick : costs->closed;
-    const double share = costs->has_widths && !out->is_quick ? share_before_widths : share_at_end;
+    const double share =
+        costs->width_count > 0 && !out->is_quick ? share_before_widths : share_at_end;
     out->samples = costs->heals ? samples_before_healing(chosen, costs)
                                 : samples_for(chosen, costs, share * costs->time);
     out->closed = cost_of(chosen, out->samples);
     return GRAIL_OK;
+}
+
+/* The longest trials that may be taken. */
+static void choose_trials(const division_costs *costs, double may_take, division *out)
+{
+    for (int i = 0; i < costs->width_count && out->widths == 0.0; i++) {
+        const width_cost *w = &costs->widths[i];
+        const double takes = cost_of(w->seconds, out->samples < w->most ? out->samples : w->most);
+        out->way = i;
+        out->shortest_widths = takes;
+        out->widths = takes <= may_take ? takes : 0.0;
+    }
+}
+
+/* Such as leave the least of healing, where any do. */
+static void choose_widths(const division_costs *costs, double left, double least, division *out)
+{
+    const double end = share_at_end * costs->time - out->closed;
+    const double may_take = costs->heals ? share_of_widths * left : end;
+    if (!out->is_quick) {
+        choose_trials(costs, fmin(may_take, left - least), out);
+    }
+    if (out->widths == 0.0) {
+        choose_trials(costs, out->is_quick ? 0.0 : may_take, out);
+    }
 }
 
 grail_status division_make(const division_costs *costs, division *out, double *least_time)
@@ -59,14 +85,18 @@ grail_status division_make(const division_costs *costs, division *out, double *l
     *out = (division){0};
     CHECK(choose_samples(costs, out, least_time));
     const double left = costs->time - out->closed;
-    const double widths = cost_of(costs->widths, out->samples);
-    const double may_take =
-        costs->heals ? share_of_widths * left : share_at_end * costs->time - out->closed;
-    if (costs->has_widths && !out->is_quick && widths <= may_take) {
-        out->widths = widths;
+    const double least = costs->heals ? costs->least_tokens * costs->token : 0.0;
+    choose_widths(costs, left, least, out);
+    if (!costs->heals && costs->width_count > 0 && out->widths == 0.0) {
+        const double would_take = out->shortest_widths;
+        division_costs without = *costs;
+        without.width_count = 0;
+        CHECK(division_make(&without, out, least_time));
+        out->shortest_widths = would_take;
+        return GRAIL_OK;
     }
     const double rest = left - out->widths;
-    if (costs->heals && !(rest >= costs->least_tokens * costs->token)) {
+    if (costs->heals && !(rest >= least)) {
         division_costs without = *costs;
         without.heals = false;
         return division_make(&without, out, least_time);

@@ -1,4 +1,5 @@
 /* grail_plan_make: limit, curves, widths, document. */
+#include "planning/plan_make.h"
 #include "arch/model_text.h"
 #include "base/clock.h"
 #include "base/name_list.h"
@@ -38,6 +39,7 @@ static const char *const budget_names[] = {"uniform",    "flap",   "slimgpt", "e
 
 #define FIELD(member) OPTION_FIELD(grail_plan_options, member), .subject = GRAIL_SUBJECT_AMOUNT
 #define LIMITS_GIVEN "target-ratio target-params target-macs target-kv-bytes target-size"
+#define WEIGHS_NOTHING "budget=uniform budget=flap budget=slimgpt budget=error"
 #define NOT_SEARCHED "budget=uniform budget=flap budget=slimgpt budget=error budget=divergence"
 
 /* clang-format off */
@@ -77,6 +79,11 @@ static const grail_option fields[] = {
      .zero_is_usual = 1, .name = "search-seconds", .argument = "S", .only_with = LIMITS_GIVEN,
      .never_with = NOT_SEARCHED,
      .help = "begin no trial of a search after this time (no limit)"},
+    {FIELD(trial_tokens), .type = GRAIL_OPTION_INTEGER, .what = "the number of tokens of a trial",
+     .zero_is_usual = 1, .name = "trial-tokens", .argument = "N", .only_with = LIMITS_GIVEN,
+     .never_with = WEIGHS_NOTHING,
+     .help = "tokens that the trial of a site alone reads, for the budgets divergence and search: "
+             "fewer take less time and tell sites apart less well; images are all read (8192)"},
     OPTION_ROOM(grail_plan_options, room, grail_plan_options),
     {0},
 };
@@ -92,9 +99,8 @@ struct grail_plan {
     char *formula; /* owned */
     char *reason;  /* owned */
     grail_plan_facts facts;
-    double most_seconds;   /* of a search; 0: no limit */
-    int slots;             /* that can be weighed, each alone */
-    int64_t alone_samples; /* at most in the trial of one of them */
+    double most_seconds; /* of a search; 0: no limit */
+    width_trials trials; /* of measured widths; at most so many samples */
     bool searches;
 };
 
@@ -125,25 +131,45 @@ grail_plan_facts grail_plan_facts_get(const grail_plan *p)
     return p->facts;
 }
 
-double grail_plan_forecast(const grail_plan *p, const grail_forecast *run)
+/* A search runs compressions as its trials, and two that judge; `measured` are its trials of sites
+ * alone. */
+static double search_forecast(const grail_plan *p, const run_work *work, double measured,
+                              const grail_rates *rates)
 {
-    const double once = run->seconds - run->heal_seconds;
-    const double part = fmin(1.0, (double)p->alone_samples / (double)run->samples);
-    const double alone = slot_weights_compressions(p->slots, part);
-    const int tries = p->facts.trials;
-    const double compressions = p->searches
-                                    ? tries + (width_search_weighs(tries, alone) ? alone : 0)
-                                    : (tries > 0 ? alone : 0.0);
-    const double judged = p->facts.trials > 0 ? 2.0 * (p->searches ? 1.0 : part) : 0.0;
-    const double trials = (compressions + judged) * once;
-    if (p->facts.stands_in == 0) {
-        return 0.0;
+    const double part = fmin(1.0, (double)p->trials.samples / (double)work->samples);
+    const double alone = slot_weights_compressions(p->trials.alone, part);
+    const bool weighs = width_search_weighs(p->facts.trials, alone);
+    const double once = run_work_seconds(work->closed, rates);
+    return (p->facts.trials + 2.0) * once + (weighs ? measured : 0.0);
+}
+
+width_trials plan_trials(const grail_plan *p)
+{
+    return p->trials;
+}
+
+double plan_forecast(const grail_plan *p, const run_work *work, const grail_rates *rates)
+{
+    const double curves = run_work_seconds(work->curves, rates);
+    if (p->facts.stands_in == 0 || !work->uses_data) {
+        return p->facts.stands_in == 0 ? 0.0 : (double)NAN;
     }
-    const bool measures_fewer = !p->searches && p->facts.trials > 0;
-    const double curves = measures_fewer ? part * once : once;
-    return run->samples == 0
-               ? (double)NAN
-               : curves + (p->most_seconds > 0.0 ? fmin(trials, p->most_seconds) : trials);
+    if (p->facts.trials == 0) {
+        return curves;
+    }
+    const double measured = run_work_of_trials(work, p->trials, rates);
+    const double all = p->searches ? curves + search_forecast(p, work, measured, rates) : measured;
+    return p->most_seconds > 0.0 ? fmin(all, curves + p->most_seconds) : all;
+}
+
+grail_status grail_plan_forecast(const grail_plan *p, const grail_compression *compression,
+                                 const grail_compress_options *options, const grail_rates *rates,
+                                 double *seconds)
+{
+    run_work work = {0};
+    CHECK(run_work_count(compression, options, compression->request->graph->block_count, &work));
+    *seconds = plan_forecast(p, &work, rates);
+    return GRAIL_OK;
 }
 
 grail_status grail_plan_check_place(const char *path)
@@ -391,8 +417,9 @@ static grail_status check_samples(const making *m)
 static grail_status take_fewer_samples(making *m, request_purpose purpose)
 {
     const calibration *samples = m->request->samples;
-    const int64_t fewer = slot_weights_samples(
-        m->request->graph, windows_mean_size(&samples->windows), samples->count);
+    const int64_t fewer =
+        slot_weights_samples(m->request->graph, m->options->trial_tokens,
+                             windows_mean_size(&samples->windows), samples->count);
     if (m->budget != BUDGET_DIVERGENCE || fewer == samples->count) {
         return GRAIL_OK;
     }
@@ -699,26 +726,35 @@ out:
 
 /* Slots that the budget 'divergence' narrows alone: with uniform widths also each of those that may
  * differ, which tells what they cost. */
-static int trial_slots(const making *m)
+static width_trials trials_of(const making *m)
 {
-    int slots = m->space.slot_count > 1 ? m->space.slot_count : 0;
-    for (int i = 0; m->space.sharing == SHARE_ALL && i < m->request->sites->list.count; i++) {
+    int differing = 0;
+    const int slots = m->space.slot_count > 1 ? m->space.slot_count : 0;
+    const bool share = m->space.sharing == SHARE_ALL && m->asked == BUDGET_DIVERGENCE;
+    for (int i = 0; share && i < m->request->sites->list.count; i++) {
         const site *s = site_at(m->request, i);
-        slots += m->may_cut[s->kind] && s->measure == NULL ? 1 : 0;
+        differing += m->may_cut[s->kind] && s->measure == NULL ? 1 : 0;
     }
-    return slots;
+    return (width_trials){
+        .samples = slot_weights_samples(m->request->graph, m->options->trial_tokens,
+                                        m->compress.read.text.context, INT64_MAX),
+        .alone = share ? differing : slots,
+        .together = share ? slots : 0,
+        .verdicts = m->asked != BUDGET_DIVERGENCE ? 0 : (slots > 0 ? 1 : 0) + (share ? 1 : 0),
+    };
 }
 
 static grail_status finish(making *m, double began, grail_plan *p)
 {
     const verdict *v = &m->verdict;
+    const width_trials trials = trials_of(m);
     CHECK(memory_copy_string(&p->formula, m->formula));
     CHECK(memory_copy_string(&p->reason, m->reason));
     p->facts = (grail_plan_facts){
         .budget = budget_names[m->asked],
         .stands_in = m->budget != m->asked ? 1 : 0,
         .trials = m->asked == BUDGET_SEARCH       ? width_search_most(m->options)
-                  : m->asked == BUDGET_DIVERGENCE ? trial_slots(m)
+                  : m->asked == BUDGET_DIVERGENCE ? trials.alone + trials.together
                                                   : 0,
         .limit = limit_names[m->limited],
         .formula = p->formula,
@@ -739,9 +775,7 @@ static grail_status finish(making *m, double began, grail_plan *p)
     p->facts.seconds = clock_seconds() - began;
     p->most_seconds = m->options->seconds;
     p->searches = m->asked == BUDGET_SEARCH;
-    p->slots = p->searches ? m->space.slot_count : trial_slots(m);
-    p->alone_samples =
-        slot_weights_samples(m->request->graph, m->compress.read.text.context, INT64_MAX);
+    p->trials = trials;
     return GRAIL_OK;
 }
 

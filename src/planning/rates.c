@@ -10,11 +10,12 @@
 
 #include <grail/machine.h>
 
+#include <math.h>
 #include <string.h>
 
 /* What a pilot takes: samples enough for whole batches, of which some are held out; at least so
  * long; and steps of healing where it goes through all blocks. */
-enum { PILOT_WINDOWS = 16, PILOT_IMAGES = 64, PILOT_STEPS = 4 };
+enum { PILOT_WINDOWS = 16, PILOT_IMAGES = 64, FEWER_IMAGES = 16, PILOT_STEPS = 4 };
 static const double pilot_seconds = 1.0;
 
 typedef struct pilot {
@@ -98,22 +99,41 @@ static void take(double seconds, double count, double *rate)
     }
 }
 
-/* What belongs to no kind grows with the values that are made. */
+/* The same of work on matrices. Those of the first blocks may be so small that they say nothing of
+ * large ones: where the pilot has seen little of all work, the rest counts at half of the machine's
+ * rate, which *rate holds. */
+static void take_solves(double seconds, double count, double all, double *rate)
+{
+    static const double enough = 0.02;
+    static const double reached = 0.5;
+    if (count >= enough * all) {
+        take(seconds, count, rate);
+    } else {
+        *rate = (seconds + (all - count) * *rate / reached) / all;
+    }
+}
+
+/* What belongs to no kind is memory that is cleared when it is used first, and samples that are
+ * read: it grows with these, and all blocks of the run together have as much as the pilot's. */
 static grail_status read_rates(const pilot *p, const grail_compress_options *options, double ended,
                                grail_rates *out)
 {
     run_work work = {0};
+    run_work all = {0};
     const double *s = p->until.seconds;
     CHECK(run_work_count(p->run, options, p->end, &work));
+    CHECK(run_work_count(p->run, options, p->run->request->graph->block_count, &all));
     const double *w = work.closed;
+    const double once = w[PROFILE_ELEMENTWISE] / fmax(all.closed[PROFILE_ELEMENTWISE], 1.0);
     if (work.uses_data) {
         take(s[PROFILE_PRODUCTS], w[PROFILE_PRODUCTS], &out->products);
         take(s[PROFILE_ATTENTION], w[PROFILE_ATTENTION], &out->attention);
-        take(s[PROFILE_ELEMENTWISE] + s[PROFILE_REST] + s[PROFILE_WAITING], w[PROFILE_ELEMENTWISE],
-             &out->elementwise);
+        take(s[PROFILE_ELEMENTWISE] + s[PROFILE_WAITING] + s[PROFILE_REST] * once,
+             w[PROFILE_ELEMENTWISE], &out->elementwise);
         take(s[PROFILE_STATISTICS], w[PROFILE_STATISTICS], &out->statistics);
-        take(s[PROFILE_SELECTION], w[PROFILE_SELECTION], &out->selection);
-        take(s[PROFILE_FITS], w[PROFILE_FITS], &out->fits);
+        take_solves(s[PROFILE_SELECTION], w[PROFILE_SELECTION], all.closed[PROFILE_SELECTION],
+                    &out->selection);
+        take_solves(s[PROFILE_FITS], w[PROFILE_FITS], all.closed[PROFILE_FITS], &out->fits);
         take(s[PROFILE_WEIGHTS], w[PROFILE_WEIGHTS], &out->weights);
     }
     if (!p->stopped && heals(&p->run->request->heal)) {
@@ -167,16 +187,29 @@ static grail_status measure_forward(const pilot *p, const grail_compress_options
     return status;
 }
 
+/* A large network gets fewer images, so that the pilot goes beyond its first blocks, whose maps are
+ * the largest and have the fewest channels. */
+static grail_status pilot_samples(const grail_compress_options *asked, const grail_rates *machine,
+                                  int64_t *out)
+{
+    static const double share = 0.25; /* of the pilot's seconds, for all products */
+    grail_model_facts facts = {0};
+    const grail_model *model = asked->read.session->model;
+    CHECK(grail_model_describe(model, &facts));
+    const double each = 2.0 * (double)facts.macs_per_token * machine->products;
+    const int64_t most = model->graph->input_kind != INPUT_IMAGES      ? PILOT_WINDOWS
+                         : each * PILOT_IMAGES > share * pilot_seconds ? FEWER_IMAGES
+                                                                       : PILOT_IMAGES;
+    *out = asked->read.samples;
+    return *out == 0 || *out > most ? samples_at_most(asked, most, out) : GRAIL_OK;
+}
+
 static grail_status run_pilot(const grail_compress_options *asked, grail_rates *out)
 {
     grail_status status = GRAIL_OK;
     pilot p = {.asked = asked, .end = GRAPH_NONE};
-    int64_t samples = asked->read.samples;
-    const graph *g = asked->read.session->model->graph;
-    const int64_t most = g->input_kind == INPUT_IMAGES ? PILOT_IMAGES : PILOT_WINDOWS;
-    if (samples == 0 || samples > most) {
-        CHECK(samples_at_most(asked, most, &samples));
-    }
+    int64_t samples = 0;
+    CHECK(pilot_samples(asked, out, &samples));
     const grail_compress_options options = pilot_options(asked, samples, &p);
     TRY(compression_open(&options, (request_purpose){.kept = NULL}, &p.run));
     if (asked->heal.teacher != NULL) {

@@ -9,7 +9,9 @@
 #include "pipeline/forecast.h"
 #include "pipeline/request/usual_samples.h"
 #include "planning/division.h"
+#include "planning/plan_make.h"
 #include "planning/rates.h"
+#include "planning/slot_weights.h"
 
 #include <grail/schedule.h>
 
@@ -329,6 +331,7 @@ static grail_status keep_choices(choosing *c)
     CHECK(put_text(s->kept, "compensate", o->fit.compensate));
     CHECK(put_text(s->kept, "budget", c->options->budget));
     CHECK(put_text(s->kept, "heal", o->heal.what));
+    CHECK(json_put(s->kept, "trial_tokens", json_integer(c->options->trial_tokens)));
     CHECK(json_put(s->kept, "samples", json_integer(o->read.samples)));
     CHECK(json_put(s->kept, "heal_steps", json_integer(o->heal.steps)));
     CHECK(json_put(s->kept, "heal_batch", json_integer(o->heal.batch)));
@@ -370,6 +373,7 @@ static grail_status take_kept(choosing *c)
     take_text(c, "fit.compensate", "compensate", &o->fit.compensate);
     take_text(c, "budget", "budget", &c->options->budget);
     take_text(c, "heal.what", "heal", &o->heal.what);
+    take_integer(c, "trial_tokens", "trial_tokens", &c->options->trial_tokens);
     take_integer(c, "read.samples", "samples", &o->read.samples);
     take_integer(c, "heal.steps", "heal_steps", &o->heal.steps);
     take_integer(c, "heal.batch", "heal_batch", &o->heal.batch);
@@ -435,36 +439,31 @@ static grail_status open_dry(const choosing *c, grail_plan **chosen, grail_compr
     return grail_compression_open(&o, out);
 }
 
-/* What a recipe takes; *widths and *healing may be NULL. */
-static grail_status cost_of_recipe(choosing *c, const grail_rates *rates, sample_cost *closed,
-                                   sample_cost *widths, double *healing, run_work *work)
+/* What a recipe takes. */
+typedef struct recipe_cost {
+    run_work work;
+    sample_cost closed; /* zeros where it reads no data */
+    double healing, choosing;
+    width_trials trials;
+} recipe_cost;
+
+static grail_status cost_of_recipe(choosing *c, const grail_rates *rates, recipe_cost *out)
 {
-    static const profile_kind by_sample[] = {PROFILE_PRODUCTS, PROFILE_ATTENTION,
-                                             PROFILE_ELEMENTWISE, PROFILE_STATISTICS};
     grail_status status = GRAIL_OK;
     grail_plan *chosen = NULL;
     grail_compression *run = NULL;
-    double samples[PROFILE_KINDS] = {0};
+    run_work *work = &out->work;
+    *out = (recipe_cost){0};
     TRY(open_dry(c, &chosen, &run));
     TRY(run_work_count(run, c->run, run->request->graph->block_count, work));
-    for (size_t i = 0; i < sizeof by_sample / sizeof by_sample[0]; i++) {
-        samples[by_sample[i]] = work->closed[by_sample[i]];
+    if (work->uses_data) {
+        out->closed = run_work_cost(work->closed, work->samples, rates);
     }
-    const double count = (double)work->samples;
-    const double all = work->uses_data ? run_work_seconds(work->closed, rates) : 0.0;
-    closed->each = work->uses_data ? run_work_seconds(samples, rates) / count : 0.0;
-    closed->fixed = all - closed->each * count;
-    if (widths != NULL && chosen != NULL) {
-        const grail_forecast full = {.seconds = all, .samples = work->samples};
-        const grail_forecast half = {.seconds = closed->fixed + 0.5 * closed->each * count,
-                                     .samples = (work->samples + 1) / 2};
-        const double more = grail_plan_forecast(chosen, &full) - grail_plan_forecast(chosen, &half);
-        widths->each = more / (double)(full.samples - half.samples);
-        widths->fixed = grail_plan_forecast(chosen, &full) - widths->each * count;
+    if (chosen != NULL) {
+        out->trials = plan_trials(chosen);
+        out->choosing = plan_forecast(chosen, work, rates);
     }
-    if (healing != NULL) {
-        *healing = rates->healing * run_work_seconds(work->healing, rates);
-    }
+    out->healing = rates->healing * run_work_seconds(work->healing, rates);
 out:
     grail_compression_close(run);
     grail_plan_free(chosen);
@@ -486,6 +485,8 @@ out:
 }
 
 /* -- dividing ---------------------------------------------------------------------------------- */
+
+static const double slower = 1.25; /* what trials may take, of their forecast */
 
 /* 3 % of the time are kept, and what writing the result takes at the rate of a slow disk. */
 static double usable_time(const choosing *c, double time)
@@ -516,7 +517,7 @@ static void add_phase(grail_schedule *s, grail_schedule_phase phase)
 }
 
 /* A machine that becomes faster may take more steps: their rates go by the time. */
-static void add_healing(choosing *c, double seconds, double tokens)
+static void add_healing(choosing *c, double seconds, double tokens, double would_take)
 {
     const double more = 1.25;
     const grail_heal_options *h = &c->run->heal;
@@ -529,6 +530,7 @@ static void add_healing(choosing *c, double seconds, double tokens)
     const int64_t seen = seconds > 0.0 ? h->steps * h->batch : 0;
     add_phase(c->schedule, (grail_schedule_phase){.name = "healing",
                                                   .seconds = seconds,
+                                                  .would_take = would_take,
                                                   .samples = seen,
                                                   .tokens = c->length == 1 ? 0 : seen * c->length,
                                                   .steps = seconds > 0.0 ? h->steps : 0,
@@ -539,19 +541,17 @@ static void add_healing(choosing *c, double seconds, double tokens)
 static grail_status divide_healing(choosing *c, const grail_rates *rates, double time)
 {
     enum { LEAST_STEPS = 2 };
-    run_work work = {0};
-    sample_cost closed = {0};
-    double healing = 0.0;
+    recipe_cost cost;
     const double tokens = 1e5;
     set_tokens(c, tokens);
-    CHECK(cost_of_recipe(c, rates, &closed, NULL, &healing, &work));
+    CHECK(cost_of_recipe(c, rates, &cost));
     const grail_heal_options *h = &c->run->heal;
-    const double token = healing / (double)(h->steps * h->batch * c->length);
+    const double token = cost.healing / (double)(h->steps * h->batch * c->length);
     const double least = LEAST_STEPS * token * (double)(h->batch * c->length);
     if (!(time >= least)) {
         return too_short(c->schedule, c->schedule->facts.measured + least);
     }
-    add_healing(c, time, time / token);
+    add_healing(c, time, time / token, 0.0);
     return GRAIL_OK;
 }
 
@@ -559,44 +559,103 @@ static grail_status divide_healing(choosing *c, const grail_rates *rates, double
  */
 static grail_status divide_plan(choosing *c, const grail_rates *rates, double time)
 {
-    run_work work = {0};
-    sample_cost closed = {0};
-    sample_cost widths = {0};
-    CHECK(cost_of_recipe(c, rates, &closed, &widths, NULL, &work));
-    const double once = closed.fixed + closed.each * (double)work.samples;
+    recipe_cost cost;
+    CHECK(cost_of_recipe(c, rates, &cost));
+    const double once = cost.closed.fixed + cost.closed.each * (double)cost.work.samples;
     if (!(time >= once)) {
         return too_short(c->schedule, c->schedule->facts.measured + once);
     }
-    const double all = widths.fixed + widths.each * (double)work.samples;
     c->options->seconds = time;
     add_phase(c->schedule, (grail_schedule_phase){.name = "measured widths",
-                                                  .seconds = fmin(all, time),
-                                                  .samples = work.samples});
+                                                  .seconds = fmin(cost.choosing, time),
+                                                  .samples = cost.work.samples});
     return GRAIL_OK;
 }
 
-static grail_status take_division(choosing *c, const division *d, int64_t most)
+static bool measures_alone(const choosing *c)
+{
+    return strcmp(c->options->budget, "divergence") == 0;
+}
+
+/* Tokens of the trials that widths may be measured by, the most first: such as make at least four
+ * windows, one of which judges. 0: the usual number. */
+static int trial_sizes(const choosing *c, int64_t *tokens)
+{
+    static const int64_t fewer[TRIAL_SIZES] = {0, 4096, 2048};
+    int count = 0;
+    if (c->subject != GRAIL_SCHEDULE_LIMITED || strcmp(c->options->budget, "uniform") == 0) {
+        return 0;
+    }
+    tokens[count++] = c->options->trial_tokens;
+    for (int i = 1;
+         i < TRIAL_SIZES && measures_alone(c) && c->length > 1 && !is_given(c, "trial_tokens");
+         i++) {
+        if (fewer[i] >= JUDGING_ONE_IN * c->length) {
+            tokens[count++] = fewer[i];
+        }
+    }
+    return count;
+}
+
+static void cost_widths(const choosing *c, const grail_rates *rates, const recipe_cost *cost,
+                        const int64_t *tokens, division_costs *out)
+{
+    const int64_t all = cost->work.samples;
+    for (int i = 0; i < out->width_count && measures_alone(c); i++) {
+        width_trials t = cost->trials;
+        t.samples = slot_weights_samples(c->graph, tokens[i], c->length, all);
+        const double most = run_work_of_trials(&cost->work, t, rates);
+        out->widths[i].most = t.samples;
+        t.samples = 0;
+        out->widths[i].seconds.fixed = run_work_of_trials(&cost->work, t, rates);
+        out->widths[i].seconds.each =
+            (most - out->widths[i].seconds.fixed) / (double)out->widths[i].most;
+    }
+    if (out->width_count > 0 && !measures_alone(c)) {
+        out->widths[0] =
+            (width_cost){.seconds = {.each = cost->choosing / (double)all}, .most = all};
+    }
+}
+
+/* What would be left out is named with what it would take. */
+static void add_widths(choosing *c, const division *d, const division_costs *costs,
+                       const int64_t *tokens, int trials)
+{
+    const bool measures = d->widths > 0.0;
+    const int64_t most = costs->width_count > 0 ? costs->widths[d->way].most : 0;
+    const int64_t samples = d->samples < most ? d->samples : most;
+    set_budget(c, measures ? c->options->budget : "uniform");
+    if (measures && !is_given(c, "trial_tokens")) {
+        c->options->trial_tokens = tokens[d->way];
+    }
+    c->options->seconds = slower * d->widths;
+    add_phase(c->schedule,
+              (grail_schedule_phase){.name = "measured widths",
+                                     .seconds = d->widths,
+                                     .would_take = measures ? 0.0 : d->shortest_widths,
+                                     .samples = measures ? samples : 0,
+                                     .tokens = measures && c->length > 1 ? samples * c->length : 0,
+                                     .trials = measures ? trials : 0});
+}
+
+static void take_division(choosing *c, const division *d, const division_costs *costs,
+                          const int64_t *tokens, int trials)
 {
     grail_schedule *s = c->schedule;
-    const double slower = 1.25;
     set_recipe(c, d->is_quick || s->effort == EFFORT_QUICK);
-    if (!is_given(c, "read.samples") && d->samples < most) {
+    if (!is_given(c, "read.samples") && d->samples < costs->most) {
         c->run->read.samples = d->samples;
     }
     if (c->subject == GRAIL_SCHEDULE_LIMITED) {
-        set_budget(c, d->widths > 0.0 ? c->options->budget : "uniform");
-        c->options->seconds = slower * d->widths;
-        add_phase(s, (grail_schedule_phase){.name = "measured widths",
-                                            .seconds = d->widths,
-                                            .samples = d->widths > 0.0 ? d->samples : 0});
+        add_widths(c, d, costs, tokens, trials);
     }
     add_phase(s, (grail_schedule_phase){
                      .name = "statistics and fits", .seconds = d->closed, .samples = d->samples});
     if (d->healing <= 0.0 && !is_given(c, "heal.what")) {
         c->run->heal.what = "none";
     }
-    add_healing(c, d->healing, d->tokens);
-    return GRAIL_OK;
+    const double least = costs->heals ? costs->least_tokens * costs->token : 0.0;
+    add_healing(c, d->healing, d->tokens, d->healing > 0.0 ? 0.0 : least);
 }
 
 static grail_status divide_run(choosing *c, const grail_rates *rates, double time)
@@ -604,32 +663,38 @@ static grail_status divide_run(choosing *c, const grail_rates *rates, double tim
     static const double least_tokens = 16384.0;
     static const double least_images = 1024.0;
     grail_schedule *s = c->schedule;
-    run_work work = {0};
-    division_costs costs = {.time = time,
-                            .has_widths = c->subject == GRAIL_SCHEDULE_LIMITED &&
-                                          strcmp(c->options->budget, "uniform") != 0,
-                            .heals = heals_run(c),
-                            .may_be_quick = recipe_is_open(c) && s->effort != EFFORT_QUICK,
-                            .least_tokens = c->length == 1 ? least_images : least_tokens};
+    recipe_cost cost;
+    recipe_cost quick;
+    int64_t tokens[TRIAL_SIZES] = {0};
     division d = {0};
-    double healing = 0.0;
     double least = 0.0;
-    CHECK(cost_of_recipe(c, rates, &costs.closed, &costs.widths, &healing, &work));
+    CHECK(cost_of_recipe(c, rates, &cost));
     const grail_heal_options *h = &c->run->heal;
     const double steps = h->steps > 0 ? (double)h->steps : 160.0;
     const double batch = h->batch > 0 ? (double)h->batch : 64.0;
-    costs.token = healing / (steps * batch * (double)c->length);
-    costs.most = work.samples;
-    costs.least =
-        is_given(c, "read.samples") || work.samples < LEAST_SAMPLES ? work.samples : LEAST_SAMPLES;
+    const int64_t all = cost.work.samples;
+    division_costs costs = {
+        .time = time,
+        .closed = cost.closed,
+        .width_count = trial_sizes(c, tokens),
+        .heals = heals_run(c),
+        .may_be_quick = recipe_is_open(c) && s->effort != EFFORT_QUICK,
+        .token = cost.healing / (steps * batch * (double)c->length),
+        .least_tokens = c->length == 1 ? least_images : least_tokens,
+        .least = is_given(c, "read.samples") || all < LEAST_SAMPLES ? all : LEAST_SAMPLES,
+        .most = all};
+    cost_widths(c, rates, &cost, tokens, &costs);
     if (costs.may_be_quick) {
         set_recipe(c, true);
-        CHECK(cost_of_recipe(c, rates, &costs.quick, NULL, NULL, &work));
+        CHECK(cost_of_recipe(c, rates, &quick));
         set_recipe(c, false);
+        costs.quick = quick.closed;
     }
-    const grail_status status = division_make(&costs, &d, &least);
-    return status == GRAIL_OK ? take_division(c, &d, costs.most)
-                              : too_short(s, s->facts.measured + least);
+    if (division_make(&costs, &d, &least) != GRAIL_OK) {
+        return too_short(s, s->facts.measured + least);
+    }
+    take_division(c, &d, &costs, tokens, cost.trials.alone + cost.trials.together);
+    return GRAIL_OK;
 }
 
 static grail_status divide(choosing *c)

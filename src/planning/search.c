@@ -133,8 +133,8 @@ bool width_search_weighs(int most, double alone)
 static bool can_measure(const width_search *s)
 {
     const int64_t count = s->samples->count;
-    const int64_t taken =
-        slot_weights_samples(s->space->graph, windows_mean_size(&s->samples->windows), count);
+    const int64_t taken = slot_weights_samples(s->space->graph, s->options->trial_tokens,
+                                               windows_mean_size(&s->samples->windows), count);
     const double part = (double)taken / (double)count;
     const double alone = slot_weights_compressions(s->space->slot_count, part);
     return s->space->slot_count > 1 && width_search_weighs(s->most, alone);

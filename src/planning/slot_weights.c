@@ -12,10 +12,11 @@
  * tell blocks apart, so that all trials together take less than a compression. */
 enum { TRIAL_PART = 16, TRIAL_TOKENS = 8192 };
 
-int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count)
+int64_t slot_weights_samples(const graph *g, int64_t tokens, int64_t length, int64_t count)
 {
-    const int64_t part = usual_samples(g, length) / TRIAL_PART;
-    const int64_t least = length > 0 ? (TRIAL_TOKENS + length - 1) / length : part;
+    const int64_t part = tokens > 0 ? 0 : usual_samples(g, length) / TRIAL_PART;
+    const int64_t wanted = tokens > 0 ? tokens : TRIAL_TOKENS;
+    const int64_t least = length > 0 ? (wanted - 1) / length + 1 : part;
     const int64_t fewer = part > least ? part : least;
     return g->input_kind == INPUT_IMAGES || count < fewer ? count : fewer;
 }
@@ -45,8 +46,8 @@ grail_compress_options slot_trial_options(const graph *g, const calibration *sam
                                           const grail_plan_options *options)
 {
     grail_compress_options trial = options->compress;
-    trial.read.samples =
-        slot_weights_samples(g, windows_mean_size(&samples->windows), samples->count);
+    trial.read.samples = slot_weights_samples(g, options->trial_tokens,
+                                              windows_mean_size(&samples->windows), samples->count);
     trial.fit.refit = "none";
     return trial;
 }

@@ -8,8 +8,9 @@
 
 #include <grail/plan.h>
 
-/** How many of `count` samples, windows of `length` tokens or images, a trial takes. */
-int64_t slot_weights_samples(const graph *g, int64_t length, int64_t count);
+/** How many of `count` samples, windows of `length` tokens or images, a trial takes that reads
+ * `tokens` of a text; 0: the usual number. */
+int64_t slot_weights_samples(const graph *g, int64_t tokens, int64_t length, int64_t count);
 
 /** The options of such a trial: those of the run, without refits. */
 grail_compress_options slot_trial_options(const graph *g, const calibration *samples,

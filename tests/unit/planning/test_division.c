@@ -13,8 +13,8 @@ static division_costs costs_for(double time)
                             .closed = {10.0, 1.0},
                             .quick = {2.0, 0.25},
                             .may_be_quick = true,
-                            .widths = {5.0, 0.5},
-                            .has_widths = true,
+                            .widths = {{{5.0, 0.5}, 128}},
+                            .width_count = 1,
                             .token = 1e-3,
                             .least_tokens = 20000.0,
                             .heals = true,
@@ -68,10 +68,38 @@ TEST(healing_goes_before_more_samples)
 TEST(widths_give_way_to_healing)
 {
     division_costs costs = costs_for(100.0);
-    costs.widths.fixed = 20.0; /* 40 s where 0.75 of 50 s are left for them */
+    costs.widths[0].seconds.fixed = 20.0; /* 40 s where 0.75 of 50 s are left for them */
     const division d = divided(&costs);
     assert_true(d.widths == 0.0);
+    assert_near(d.shortest_widths, 40.0, 1e-12);
     assert_near(d.healing, 50.0, 1e-12);
+}
+
+/* Trials of fewer samples than the closed form take no more with these; 40 samples here. */
+TEST(where_long_trials_do_not_fit_shorter_ones_are_taken)
+{
+    division_costs costs = costs_for(100.0);
+    costs.least_tokens = 1e3; /* a second */
+    costs.widths[0] = (width_cost){{20.0, 0.5}, 128};
+    costs.widths[1] = (width_cost){{20.0, 0.5}, 32};
+    costs.widths[2] = (width_cost){{20.0, 0.5}, 16};
+    costs.width_count = 3;
+    const division d = divided(&costs);
+    assert_int_equal(d.way, 1);
+    assert_near(d.widths, 36.0, 1e-12);
+    assert_near(d.healing, 14.0, 1e-9);
+    costs.least_tokens = 20e3; /* which the second way leaves no time for */
+    assert_int_equal(divided(&costs).way, 2);
+    assert_near(divided(&costs).healing, 22.0, 1e-9);
+    costs.least_tokens = 1e3;
+    costs.time = 160.0; /* 42 samples, and 108 s left */
+    assert_int_equal(divided(&costs).way, 0);
+    costs.time = 90.0; /* 35 samples, and 45 s left */
+    assert_int_equal(divided(&costs).way, 2);
+    costs.time = 70.0; /* 25 samples, and 35 s left */
+    const division without = divided(&costs);
+    assert_true(without.widths == 0.0);
+    assert_near(without.shortest_widths, 28.0, 1e-12);
 }
 
 /* What would go to a healing too short to be worth it goes to samples and widths. */
@@ -83,8 +111,19 @@ TEST(without_time_to_heal_it_is_divided_among_the_others)
     assert_true(d.healing == 0.0 && d.tokens == 0.0);
     assert_int_equal(d.samples, 40); /* half of the time, less 10 s */
     assert_near(d.widths, 25.0, 1e-12);
-    costs.has_widths = false;
+    costs.width_count = 0;
     assert_int_equal(divided(&costs).samples, 73); /* five sixths */
+}
+
+TEST(samples_have_what_neither_widths_nor_healing_take)
+{
+    division_costs costs = costs_for(100.0);
+    costs.heals = false;
+    costs.widths[0].seconds.fixed = 30.0; /* 50 s where 33 s are left for them */
+    const division d = divided(&costs);
+    assert_true(d.widths == 0.0);
+    assert_near(d.shortest_widths, 50.0, 1e-12);
+    assert_int_equal(d.samples, 73); /* five sixths of the time, less 10 s */
 }
 
 TEST(the_quick_form_takes_the_place_of_one_that_does_not_fit)
@@ -101,7 +140,7 @@ TEST(no_part_exceeds_the_time)
         for (int kind = 0; kind < 8; kind++) {
             division_costs costs = costs_for(time);
             costs.heals = (kind & 1) != 0;
-            costs.has_widths = (kind & 2) != 0;
+            costs.width_count = (kind & 2) != 0 ? 1 : 0;
             costs.least_tokens = (kind & 4) != 0 ? 1e3 : 1e5;
             const division d = divided(&costs);
             assert_true(d.closed + d.widths + d.healing <= time * (1.0 + 1e-12));

@@ -236,6 +236,7 @@ LAB_TEST(fields_of_a_plan)
     static const bad_field fields[] = {
         REAL(grail_plan_options, ratio, 2.0),
         NAME(grail_plan_options, kinds, "ffn,legs"),
+        LONG_WHOLE(grail_plan_options, trial_tokens, -1),
         {"cut.selector", offsetof(grail_plan_options, compress.cut.selector), TEXT, 0.0, NULL},
         {"fit.compensate", offsetof(grail_plan_options, compress.fit.compensate), TEXT, 0.0, NULL},
         {"read.samples", offsetof(grail_plan_options, compress.read.samples), LONG_INTEGER, -1,

@@ -139,6 +139,66 @@ ASKING_TEST(a_time_is_divided)
     grail_schedule_free(s);
 }
 
+/* Less and less time: healing goes, then widths, each with what it would take. */
+ASKING_TEST(what_is_left_out_has_what_it_would_take)
+{
+    const grail_plan_options asked = a->options;
+    bool out[2] = {false, false};
+    for (double time = 128.0; !(out[0] && out[1]) && time > 1.0; time *= 0.6) {
+        grail_schedule_phase p = {0};
+        a->options = asked;
+        a->options.compress.output.path = NULL;
+        a->effort.time_limit = time;
+        grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+        for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
+            assert_true((p.seconds > 0.0) != (p.would_take > 0.0));
+            assert_true(p.trials == 0 || p.tokens == p.samples * LAB_LENGTH);
+            out[0] = out[0] || (p.would_take > 0.0 && strcmp(p.name, "healing") == 0);
+            out[1] = out[1] || (p.would_take > 0.0 && strcmp(p.name, "measured widths") == 0);
+        }
+        grail_schedule_free(s);
+    }
+    assert_true(out[0] && out[1]);
+}
+
+static double forecast_of_widths(const asking *a, const grail_rates *rates, double *run)
+{
+    grail_plan *p = NULL;
+    grail_compression *c = NULL;
+    grail_forecast f = {0};
+    double seconds = 0.0;
+    grail_plan_options dry = a->options;
+    dry.compress.output = (grail_output_options){.dry_run = 1};
+    assert_ok(grail_plan_make(&dry, &p));
+    dry.compress.amount.plan_text = grail_plan_text(p);
+    assert_ok(grail_compression_open(&dry.compress, &c));
+    assert_ok(grail_compression_forecast_at(c, &dry.compress, rates, &f));
+    assert_ok(grail_plan_forecast(p, c, &dry.compress, rates, &seconds));
+    grail_compression_close(c);
+    grail_plan_free(p);
+    *run = f.seconds;
+    return seconds;
+}
+
+/* Units are chosen for the curves, once in all trials of single sites, and in two compressions that
+ * judge; none is read again for a run without refits. */
+ASKING_TEST(trials_take_what_they_do)
+{
+    double run = 0.0;
+    const grail_rates selection = {.selection = 1e-9};
+    const grail_rates statistics = {.statistics = 1e-9};
+    a->options.budget = "divergence";
+    a->options.compress.read.samples = 0;
+    const double chosen = forecast_of_widths(a, &selection, &run);
+    assert_true(run > 0.0);
+    assert_near(chosen / run, 4.0, 1e-9);
+    const double all = forecast_of_widths(a, &statistics, &run);
+    a->options.trial_tokens = LAB_SAMPLES * LAB_LENGTH / 2;
+    assert_near(forecast_of_widths(a, &statistics, &run) / all, 0.5, 1e-9);
+    a->options.budget = "uniform";
+    assert_true(forecast_of_widths(a, &selection, &run) == 0.0);
+}
+
 /* Every kind of work of a run, on a part of it. */
 ASKING_TEST(rates_are_measured)
 {

@@ -62,7 +62,7 @@ TEST(a_weight_is_the_divergence_of_a_single_cut)
         assert_int_equal(tried.count, s.space.slot_count);
         int64_t kept[64];
         const calibration *c = s.request->samples;
-        run.read.samples = slot_weights_samples(s.request->graph, c->windows.length, c->count);
+        run.read.samples = slot_weights_samples(s.request->graph, 0, c->windows.length, c->count);
         const formula_choice uniform = {.formula = FORMULA_UNIFORM, .head_factor = 1.0};
         for (int slot = 0; slot < s.space.slot_count; slot++) {
             divergence d = {0};
@@ -86,6 +86,42 @@ TEST(a_weight_is_the_divergence_of_a_single_cut)
         grail_session_close(session);
     }
     vision_close(&v);
+    lab_close(&l);
+}
+
+/* The slot trials of a plan read the samples that its tokens make, and images all. */
+TEST(a_trial_reads_the_tokens_that_are_asked_for)
+{
+    lab l;
+    grail_session *session = NULL;
+    double few = 0.0;
+    double weights[64];
+    lab_open(&l);
+    grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
+    run.cut.selector = "obs";
+    assert_ok(grail_session_open(run.read.model, NULL, &session));
+    run.read.session = session;
+    for (int i = 0; i < 2; i++) {
+        spaced s = {0};
+        trials n = {.stop_at = 1};
+        slot_trials made = {0};
+        spaced_open(&run, SHARE_NONE, &s);
+        grail_plan_options options = plan_for(&run, "divergence", 0.8);
+        options.observer = note;
+        options.observer_user = &n;
+        options.trial_tokens = i == 0 ? 8 * LAB_LENGTH : 0;
+        assert_ok(
+            slot_weights_measure(&s.space, s.request->samples, &options, 0.0, weights, &made));
+        assert_true(i == 0 || n.divergence[0] != few);
+        few = n.divergence[0];
+        const graph *g = s.request->graph;
+        assert_int_equal(slot_weights_samples(g, 8 * LAB_LENGTH, LAB_LENGTH, LAB_SAMPLES), 8);
+        assert_int_equal(slot_weights_samples(g, 8 * LAB_LENGTH + 1, LAB_LENGTH, LAB_SAMPLES), 9);
+        assert_int_equal(slot_weights_samples(g, INT64_MAX, LAB_LENGTH, LAB_SAMPLES), LAB_SAMPLES);
+        assert_int_equal(slot_weights_samples(g, 0, 512, 1000), 16);
+        spaced_close(&s);
+    }
+    grail_session_close(session);
     lab_close(&l);
 }
 
