@@ -34,10 +34,10 @@ C_LIBRARY = set(
 FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
 
 # Libraries, and the folders (or files) of src that wrap them.
-WRAPPED = {
+WRAPPED: dict[str, str | tuple[str, ...]] = {
     "blis.h": "backend/cpu/",
     "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
-    "immintrin.h": "base/hash_blocks.c",
+    "immintrin.h": ("backend/cpu/packing.c", "base/hash_blocks.c"),
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",
