@@ -163,6 +163,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
+    memory_keep_freed();
     print_start();
     interrupt_start();
     command_line_note(argc, argv);

@@ -7,8 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* -- descriptors ------------------------------------------------------------------------------- */
 
@@ -201,4 +206,21 @@ void onnxruntime_find(int argc, char **argv)
         ask_python("onnxruntime", answer, (int)sizeof answer);
         (void)setenv(variable, answer, 1);
     }
+}
+
+static bool has_limit(int what)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    return getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+void memory_keep_freed(void)
+{
+#ifdef __GLIBC__
+    enum { LARGEST = 32 << 20, KEPT = 512 << 20 }; /* the first is the most that glibc takes */
+    if (!has_limit(RLIMIT_AS) && !has_limit(RLIMIT_DATA)) {
+        (void)mallopt(M_MMAP_THRESHOLD, LARGEST);
+        (void)mallopt(M_TRIM_THRESHOLD, KEPT);
+    }
+#endif
 }

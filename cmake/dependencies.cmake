@@ -27,6 +27,21 @@ if(BLIS_LIBRARY MATCHES "\\.a$")
     target_compile_definitions(blis::blis INTERFACE GRAIL_BLIS_INSIDE)
     target_link_options(blis::blis INTERFACE "LINKER:--exclude-libs,libblis.a"
         "LINKER:--wrap=bli_env_get_var" "LINKER:--wrap=bli_env_get_str")
+    # BLIS 0.9 orders operands in f32 through this one (src/backend/cpu/packing.h); another version may not.
+    include(CheckCSourceCompiles)
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # not linked
+    set(CMAKE_REQUIRED_INCLUDES ${BLIS_INCLUDE})
+    set(CMAKE_REQUIRED_FLAGS -Werror=incompatible-pointer-types)
+    check_c_source_compiles("#include <blis.h>
+        void (*f)(conj_t, pack_t, dim_t, dim_t, dim_t, dim_t, float *, float *, inc_t, inc_t, float *, inc_t, cntx_t *) = bli_spackm_cxk;
+        int main(void) { return f == 0; }" GRAIL_BLIS_PACKS)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    unset(CMAKE_REQUIRED_FLAGS)
+    unset(CMAKE_TRY_COMPILE_TARGET_TYPE)
+    if(GRAIL_BLIS_PACKS)
+        target_compile_definitions(blis::blis INTERFACE GRAIL_BLIS_PACKS)
+        target_link_options(blis::blis INTERFACE "LINKER:--wrap=bli_spackm_cxk")
+    endif()
 endif()
 
 # liblapacke-dev: eigenvalues, the last fallback of the solve. Found by header and library, since

@@ -30,14 +30,14 @@ C_LIBRARY = set(
     sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/types.h time.h unistd.h""".split()
 )
 
-# The library leaves signals to its caller.
-FOR_PROGRAMS = C_LIBRARY | {"signal.h"}
+# The library leaves signals, and what the allocator keeps, to its caller.
+FOR_PROGRAMS = C_LIBRARY | {"malloc.h", "signal.h"}
 
 # Libraries, and the folders (or files) of src that wrap them.
-WRAPPED = {
+WRAPPED: dict[str, str | tuple[str, ...]] = {
     "blis.h": "backend/cpu/",
     "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
-    "immintrin.h": "base/hash_blocks.c",
+    "immintrin.h": ("backend/cpu/packing.c", "base/hash_blocks.c"),
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",

@@ -228,6 +228,33 @@ static grail_status take_sums(derivation *d, regression *r)
     return download_row(d->sums.sum, &r->sum);
 }
 
+/* target_square_o = |y - z w0|^2 + 2 E_o w0^T + w0 A w0^T for measured outputs. A has both
+ * triangles. */
+static grail_status measure_target(matrix prior, regression *r)
+{
+    grail_status status = GRAIL_OK;
+    matrix weights = no_matrix; /* [m, K] */
+    double *forms = NULL;       /* [m] */
+    double *mixed = NULL;       /* [m] */
+    const matrix measured = measured_rows(prior);
+    const int64_t step = regression_measured_stride(prior.rows);
+    TRY(matrix_new(prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
+    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
+    TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
+    TRY(matrix_copy(measured, weights));
+    TRY(quadratic_forms(r->gram, weights, forms));
+    TRY(row_products(measured_rows(r->cross), weights, mixed));
+    for (int64_t i = 0; i < measured.rows; i++) {
+        const int64_t o = i * step;
+        r->target_square[o] = r->residual_square[o] + 2.0 * mixed[i] + forms[i];
+    }
+out:
+    matrix_free(&weights);
+    memory_free(forms);
+    memory_free(mixed);
+    return status;
+}
+
 /* A selection and the consumer's own output Y = X W^T: Y - Z W0^T = X_R W_R^T, with the removed
  * features R, so only their columns are multiplied. */
 static grail_status residual_of_removed(derivation *d, regression *r)
@@ -243,29 +270,7 @@ static grail_status residual_of_removed(derivation *d, regression *r)
     CHECK(sum_removed(s, d->map, d->consumer, r->residual_sum));
     CHECK(measure_removed(s, d->map, d->consumer, r->residual_square));
     CHECK(take_sums(d, r));
-    /* target_square_o = w G w^T = w_R G_RR w_R^T + 2 E_o w_P^T + w_P A w_P^T for measured outputs.
-     */
-    grail_status status = GRAIL_OK;
-    matrix weights = no_matrix; /* [m, K] */
-    double *forms = NULL;       /* [m] */
-    double *mixed = NULL;       /* [m] */
-    const matrix measured = measured_rows(d->prior);
-    const int64_t step = regression_measured_stride(d->prior.rows);
-    TRY(matrix_new(d->prior.owner, GRAIL_DTYPE_F64, measured.rows, r->width, &weights));
-    TRY(memory_new_unset(&forms, (size_t)measured.rows, sizeof *forms));
-    TRY(memory_new_unset(&mixed, (size_t)measured.rows, sizeof *mixed));
-    TRY(matrix_copy(measured, weights));
-    TRY(quadratic_forms(r->gram, weights, forms));
-    TRY(row_products(measured_rows(r->cross), weights, mixed));
-    for (int64_t i = 0; i < measured.rows; i++) {
-        const int64_t o = i * step;
-        r->target_square[o] = r->residual_square[o] + 2.0 * mixed[i] + forms[i];
-    }
-out:
-    matrix_free(&weights);
-    memory_free(forms);
-    memory_free(mixed);
-    return status;
+    return measure_target(d->prior, r);
 }
 
 /* q_o = w_o G w_o^T of the measured outputs, 0 of the others. */
@@ -487,5 +492,35 @@ out:
     regression_fini(&r);
     statistics_free_sums(&d.sums);
     projection_fini(&map);
+    return status;
+}
+
+grail_status regression_of_residual(grail_statistics *s, matrix prior, regression *out)
+{
+    if (s->outputs != prior.rows || s->width != prior.columns) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "regression: the sums are %lld x %lld, but the consumer is %lld x %lld",
+                         (long long)s->outputs, (long long)s->width, (long long)prior.rows,
+                         (long long)prior.columns);
+    }
+    grail_status status = GRAIL_OK;
+    derivation d = {.sums = *s, .prior = prior};
+    regression r = {
+        .width = s->width, .outputs = s->outputs, .count = s->count, .weight = s->weight};
+    *s = (grail_statistics){0};
+    TRY(matrix_fill_upper(d.sums.gram));
+    TRY(mean_diagonal(d.sums.gram, &r.full_diagonal));
+    TRY(take_sums(&d, &r));
+    r.cross = d.sums.cross;
+    d.sums.cross = no_matrix;
+    TRY(download_row(d.sums.target_sum, &r.residual_sum));
+    TRY(download_row(d.sums.target_square, &r.residual_square));
+    TRY(memory_new(&r.target_square, (size_t)r.outputs, sizeof *r.target_square));
+    TRY(measure_target(prior, &r));
+    *out = r;
+    r = (regression){0};
+out:
+    regression_fini(&r);
+    statistics_free_sums(&d.sums);
     return status;
 }

@@ -59,6 +59,14 @@ grail_status regression_derive(const grail_comm *comm, grail_statistics *s,
                                const grail_reducer *reducer, int64_t features_per_unit,
                                matrix consumer, matrix prior, regression *out) GRAIL_MUST_CHECK;
 
+/**
+ * The regression of sums of Z alone whose target is what it lacks already, Y - Z W0^T: the sums are
+ * those of the residual. W0[O, K] as above. Takes over the memory of `s`, which is left empty, also
+ * after an error other than GRAIL_ERROR_SHAPE. *out is owned: regression_fini.
+ */
+grail_status regression_of_residual(grail_statistics *s, matrix prior,
+                                    regression *out) GRAIL_MUST_CHECK;
+
 /** into += other (same W0). */
 grail_status regression_add(regression *into, const regression *other) GRAIL_MUST_CHECK;
 void regression_fini(regression *r); /* works on a zeroed one */

@@ -2,6 +2,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/packing.h"
 #include "backend/cpu/probe.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
@@ -200,6 +201,48 @@ TEST(test_tiles_shrink_until_all_threads_have_some)
     assert_true(tiling_count(&many) >= 32);
     assert_true(tiling_count(&lower) >= 32);
     assert_true(few.tile_m >= 128 && few.tile_n >= 128);
+}
+
+/* Every element at its place, zeros behind them, and nothing else touched. */
+static void check_packing(const packing *p)
+{
+    enum { MOST = 64 * 64 * 2, GUARD = 32 };
+    float from[MOST];
+    float into[MOST + GUARD];
+    const int64_t size = p->full_length * p->height;
+    for (int i = 0; i < MOST; i++) {
+        from[i] = (float)(i + 1);
+    }
+    for (int i = 0; i < MOST + GUARD; i++) {
+        into[i] = -1.0F;
+    }
+    if (!pack_f32(p, from, into)) {
+        skip(); /* no AVX-512 */
+    }
+    for (int64_t i = 0; i < size + GUARD; i++) {
+        const int64_t k = i / p->height;
+        const int64_t row = i % p->height;
+        const bool inside = k < p->length && row < p->rows;
+        const int64_t place = row * p->row_step + k * p->step;
+        const double expected = i >= size ? -1.0 : inside ? (double)(place + 1) : 0.0;
+        assert_true((double)into[i] == expected);
+    }
+}
+
+TEST(test_operands_are_packed_in_their_order)
+{
+    static const int64_t heights[] = {32, 12, 16, 14, 6, 5};
+    static const int64_t lengths[] = {1, 7, 8, 16, 37};
+    for (size_t h = 0; h < sizeof heights / sizeof heights[0]; h++) {
+        for (int64_t rows = 1; rows <= heights[h]; rows++) {
+            for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+                const int64_t length = lengths[l];
+                check_packing(&(packing){rows, heights[h], length, length, 41, 1});
+                check_packing(&(packing){rows, heights[h], length, length + 3, 1, 41});
+            }
+        }
+    }
+    assert_false(pack_f32(&(packing){4, 4, 4, 4, 2, 8}, NULL, NULL));
 }
 
 static void count_task(int64_t task, int64_t worker, float *scratch, void *context)

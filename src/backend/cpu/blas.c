@@ -3,6 +3,7 @@
  * speed (measured on Zen 5: generic 78 GFLOP/s in f32, haswell 240, skx 425; zen, zen2 and zen3
  * equal haswell). */
 #include "backend/cpu/blas.h"
+#include "backend/cpu/packing.h"
 
 #include <blis.h>
 
@@ -85,6 +86,28 @@ char *__wrap_bli_env_get_str(const char *name)
     }
     snprintf(number, sizeof number, "%d", (int)kernels[answer].id);
     return number;
+}
+#endif
+
+/* -- how BLIS orders operands: packing.h where that is faster, else its own way -------------------
+ */
+
+#ifdef GRAIL_BLIS_PACKS
+#define PACKING                                                                                    \
+    (conj_t conjugate, pack_t schema, dim_t rows, dim_t height, dim_t length, dim_t full_length,   \
+     float *scale, float *from, inc_t row_step, inc_t step, float *into, inc_t stride,             \
+     cntx_t *context)
+
+void __real_bli_spackm_cxk PACKING;
+void __wrap_bli_spackm_cxk PACKING;
+
+void __wrap_bli_spackm_cxk PACKING
+{
+    const packing p = {rows, height, length, full_length, row_step, step};
+    if (*scale != 1.0F || stride != height || !pack_f32(&p, from, into)) {
+        __real_bli_spackm_cxk(conjugate, schema, rows, height, length, full_length, scale, from,
+                              row_step, step, into, stride, context);
+    }
 }
 #endif
 

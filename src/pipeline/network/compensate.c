@@ -56,9 +56,15 @@ static grail_status make_regressions(const grail_comm *comm, observation *o,
                                      const grail_reducer *reducer, const float *prior,
                                      matrix *prior_rows, regression *fit, regression *held)
 {
-    const grail_reducer *map = o->remade ? NULL : reducer; /* the sums are those of Z already */
+    const bool of_kept = o->target == OBSERVES_REMAINDER;
+    const grail_reducer *map =
+        o->remade || of_kept ? NULL : reducer; /* the sums are of Z already */
     const int64_t u = map == NULL ? 1 : o->layout.features / map->units * o->layout.taps;
     CHECK(place_prior(o, map, u, prior, prior_rows));
+    if (of_kept) {
+        CHECK(regression_of_residual(o->fit, *prior_rows, fit));
+        return regression_of_residual(o->held, *prior_rows, held);
+    }
     CHECK(regression_derive(comm, o->fit, map, u, o->weight_rows, *prior_rows, fit));
     return regression_derive(comm, o->held, map, u, o->weight_rows, *prior_rows, held);
 }
@@ -337,7 +343,7 @@ static grail_status settle_sums(const cutting *cut, const network_run *current, 
     CHECK(statistics_settle(o->fit));
     CHECK(statistics_settle(o->held));
     CHECK(shift_targets(current, o));
-    if (cut->plan->compensation.enabled && !o->remade) {
+    if (cut->plan->compensation.enabled && !o->remade && o->target != OBSERVES_REMAINDER) {
         CHECK(weight_place(current->parameters, current->graph->nodes[o->node].weight, &o->layout,
                            o->weight, &o->weight_rows));
     }

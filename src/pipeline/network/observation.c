@@ -17,6 +17,7 @@ void observation_fini(observation *o)
     grail_statistics_free(o->held);
     grail_statistics_free(o->part);
     memory_free(o->weight);
+    projection_fini(&o->selection);
     matrix_free(&o->weight_rows);
     matrix_free(&o->target_weight);
     matrix_free(&o->others);
@@ -200,6 +201,48 @@ out:
     return status;
 }
 
+/* Whether a selection that is decided is observed by what it keeps, with what it removes as the
+ * target, K^2 + 2 O H products for each row: where that is less than the H^2 of the Gram matrix of
+ * all features, and no part of it is asked for otherwise. */
+static bool observes_remainder(const cutting *cut, const grail_reducer *reducer,
+                               const observation *o)
+{
+    const plan *p = cut->plan;
+    const consumer_layout *l = &o->layout;
+    if (reducer == NULL || reducer->folds || !p->compensation.enabled || p->loop != LOOP_CLOSED ||
+        o->target != OBSERVES_INPUT_ALONE || p->compensation.ridge_of == RIDGE_OF_ALL ||
+        cut_site(cut, o->site)->is_part || l->groups > 1 || l->taps > 1 || o->of_patches) {
+        return false;
+    }
+    const double all = (double)l->features;
+    const double kept = all / (double)reducer->units * (double)reducer->kept;
+    const double outputs = (double)(l->rows * l->tap_rows);
+    return kept * kept + 2.0 * outputs * all < all * all;
+}
+
+/* Statistics of the kept columns, and W_R[O, R] for the target. */
+static grail_status create_remainder(backend *b, const grail_reducer *reducer, observation *o)
+{
+    grail_status status = GRAIL_OK;
+    matrix all = no_matrix;
+    matrix removed = no_matrix;
+    projection *s = &o->selection;
+    const int64_t outputs = o->layout.rows * o->layout.tap_rows;
+    o->target = OBSERVES_REMAINDER;
+    TRY(reducer_projection(reducer, o->layout.features / reducer->units, s));
+    TRY(matrix_import(b, GRAIL_DTYPE_F32, outputs, o->layout.features, o->layout.features,
+                      o->weight, &all));
+    TRY(matrix_new(b, GRAIL_DTYPE_F32, outputs, s->removed_count, &removed));
+    TRY(matrix_gather(NULL, s->removed, all, removed));
+    TRY(matrix_new(b, backend_weight_type(b), outputs, s->removed_count, &o->target_weight));
+    TRY(matrix_copy(removed, o->target_weight));
+    TRY(create_statistics(b, s->width, outputs, o));
+out:
+    matrix_free(&all);
+    matrix_free(&removed);
+    return status;
+}
+
 static grail_status make_drift_scale(const cutting *cut, parameter_store *current, observation *o)
 {
     return o->target == OBSERVES_DENSE_OUTPUT
@@ -207,8 +250,8 @@ static grail_status make_drift_scale(const cutting *cut, parameter_store *curren
                : GRAIL_OK;
 }
 
-grail_status observation_init(const cutting *cut, parameter_store *current, int index, int consumer,
-                              observation *o)
+grail_status observation_init(const cutting *cut, const grail_reducer *reducer,
+                              parameter_store *current, int index, int consumer, observation *o)
 {
     *o = describe(cut, index, consumer);
     const site_end *end = &cut_site(cut, index)->consumers[consumer];
@@ -220,6 +263,9 @@ grail_status observation_init(const cutting *cut, parameter_store *current, int 
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
     CHECK(consumer_read(cut, current, index, consumer, &o->weight));
+    if (observes_remainder(cut, reducer, o)) {
+        return create_remainder(current->backend, reducer, o);
+    }
     if (o->target == OBSERVES_DENSE_PRODUCT) {
         CHECK(make_target_weight(current->backend, o, dense, &o->target_weight));
     } else if (o->target == OBSERVES_PRODUCT) {
@@ -293,6 +339,7 @@ int observation_dense_end(const observation *o)
         return o->node;
     case OBSERVES_INPUT_ALONE:
     case OBSERVES_PRODUCT:
+    case OBSERVES_REMAINDER:
         break;
     }
     return GRAPH_NONE;
@@ -494,12 +541,47 @@ out:
     return status;
 }
 
+/* Adds the kept columns of rows, and what the removed ones give as their target, in pieces. */
+static grail_status add_remainder(const observation *o, const execution *e, grail_statistics *into,
+                                  matrix in, matrix root)
+{
+    grail_status status = GRAIL_OK;
+    matrix kept = {0};
+    matrix removed = {0};
+    matrix target = {0};
+    const projection *s = &o->selection;
+    const int64_t most = PIECE_ELEMENTS / in.columns + 1;
+    const int64_t step = in.rows < most ? in.rows : most;
+    TRY(matrix_pool_take(e->pool, step, s->width, &kept));
+    TRY(matrix_pool_take(e->pool, step, s->removed_count, &removed));
+    TRY(matrix_pool_take(e->pool, step, into->outputs, &target));
+    for (int64_t begin = 0; begin < in.rows; begin += step) {
+        const int64_t rows = begin + step < in.rows ? step : in.rows - begin;
+        const matrix x = matrix_rows(in, begin, rows);
+        const matrix z = matrix_rows(kept, 0, rows);
+        const matrix rest = matrix_rows(removed, 0, rows);
+        const matrix y = matrix_rows(target, 0, rows);
+        TRY(matrix_gather(NULL, s->kept, x, z));
+        TRY(matrix_gather(NULL, s->removed, x, rest));
+        TRY(matrix_linear(rest, o->target_weight, no_matrix, y));
+        TRY(accumulate(e, into, some_roots(root, begin, rows), z, y));
+    }
+out:
+    matrix_pool_give(e->pool, &kept);
+    matrix_pool_give(e->pool, &removed);
+    matrix_pool_give(e->pool, &target);
+    return status;
+}
+
 /* Adds rows to the statistics: the reduced columns of `in`, and the target. The target is y[rows,
  * outputs], or if that is missing computed from the columns of `source`. root[1, rows], unless
  * missing, has the roots of the weights of rows. */
 static grail_status add_rows(observation *o, const execution *e, grail_statistics *into, matrix in,
                              matrix y, matrix source, matrix root)
 {
+    if (o->target == OBSERVES_REMAINDER) {
+        return add_remainder(o, e, into, in, root);
+    }
     if (into->outputs > 0 && !matrix_exists(y)) {
         return add_rows_with_target(o, e, into, in, source, root);
     }

@@ -11,6 +11,7 @@
 #ifndef GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 #define GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 
+#include "algebra/projection.h"
 #include "exec/pool.h"
 #include "pipeline/network/consumer.h"
 #include "pipeline/network/target.h"
@@ -22,6 +23,8 @@ typedef enum observed_target {
     OBSERVES_INPUT_ALONE,
     OBSERVES_DENSE_OUTPUT, /* the dense network's output at this node, plus the drift (target.h) */
     OBSERVES_PRODUCT,      /* W times the observed rows before their reduction */
+    OBSERVES_REMAINDER,    /* what a selection takes from that: W times its removed columns; the
+                              statistics are of the kept ones alone */
     OBSERVES_DENSE_PRODUCT /* W times the dense network's input, tap by tap */
 } observed_target;
 
@@ -36,6 +39,7 @@ typedef struct observation {
     consumer_layout layout;
     int64_t first;                /* of the input's features, where the site's begin; with */
     int64_t unreduced;            /* this many features in front of the remade ones */
+    projection selection;         /* of a remainder: which columns; owned */
     float *weight;                /* W in the form of `layout`, owned */
     matrix weight_rows;           /* the same in F32 on the backend, while it is fitted; owned */
     matrix target_weight;         /* the matrix for the target of a product; owned */
@@ -54,9 +58,11 @@ typedef struct observation {
     matrix gaps, part_gaps; /* with `mixes` and `remade`: [1, 2] of `gap`, and the part's; owned */
 } observation;
 
-/** Allocates the statistics. The reducer of a folding must already be decided. The caller calls
- * observation_fini, after this function and the next ones, even after a failure. */
-grail_status observation_init(const cutting *cut, parameter_store *current, int site, int consumer,
+/** Allocates the statistics. `reducer` is that of the site, which outlives *o, or NULL where it is
+ * not decided; that of a folding must be. The caller calls observation_fini, after this function
+ * and the next ones, even after a failure. */
+grail_status observation_init(const cutting *cut, const grail_reducer *reducer,
+                              parameter_store *current, int site, int consumer,
                               observation *o) GRAIL_MUST_CHECK;
 /** Describes a node whose input is not cut, for the dense network's output as the target; without
  * its weight and statistics. */

@@ -66,7 +66,8 @@ static grail_status observe_consumer(calibration_network *network, int index, in
 {
     grail_status status = GRAIL_OK;
     observation o = {0};
-    TRY(observation_init(network->cut, network->current.parameters, index, consumer, &o));
+    TRY(observation_init(network->cut, network->results[index].reducer, network->current.parameters,
+                         index, consumer, &o));
     if (network->cut->plan->loop == LOOP_OPEN) {
         TRY(open_loop_take(network->request, &o));
     } else {

@@ -106,6 +106,39 @@ VISION_TEST(the_units_of_a_selector_give_its_bytes_in_a_network_of_images)
     }
 }
 
+/* The plan of the run behind `output`, with a ridge that follows all features before the cut. */
+static char *plan_of_all_features(const char *output)
+{
+    json_t *plan_json = read_json(output, "plan.json");
+    json_t *fit = json_object_get(plan_json, "compensation");
+    assert_int_equal(json_object_set_new(fit, "ridge_of", json_string("all")), 0);
+    char *text = json_dumps(plan_json, 0);
+    assert_non_null(text);
+    json_decref(plan_json);
+    return text;
+}
+
+/* A consumer of few outputs is observed by what a known selection keeps and takes away; a ridge of
+ * all features needs the sums of all. Without a ridge both are one regression. */
+VISION_TEST(sums_of_kept_features_give_the_fit_of_all)
+{
+    const char *model = vision_network(v, VISION_BOTTLENECK, "model");
+    grail_compress_options options = vision_options(v, model, vision_path(v, "kept"));
+    vision_cut(&options, 0.75);
+    options.cut.selector = "magnitude-l1";
+    options.fit.compensate = "grail";
+    options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 0.0};
+    assert_ok(lab_compress(&options));
+    char *text = plan_of_all_features(options.output.path);
+    options.output.path = vision_path(v, "all");
+    options.fit.alpha = (grail_number){0};
+    options.amount.plan_text = text;
+    assert_ok(lab_compress(&options));
+    const double apart = vision_difference(v, vision_path(v, "kept"), vision_path(v, "all"));
+    assert_true(apart > 0.0 && apart < 1e-4);
+    free(text);
+}
+
 /* Any units, cut plainly and without calibration data: the dense network without them. */
 VISION_TEST(other_units_are_kept_without_data)
 {

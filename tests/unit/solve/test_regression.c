@@ -339,6 +339,67 @@ TEST(many_outputs_of_a_target_are_measured_likewise)
     grail_statistics_free(s);
 }
 
+/* Statistics of the kept columns, with what the removed ones give as their target. */
+static grail_statistics *sums_of_kept(const oracle *o)
+{
+    float rest[T * O];
+    grail_statistics *s = NULL;
+    for (int64_t i = 0; i < T * O; i++) {
+        double sum = o->own[i];
+        for (int64_t k = 0; k < K; k++) {
+            sum -= (double)o->z[i / O * K + k] * (double)o->prior[i % O * K + k];
+        }
+        rest[i] = (float)sum;
+    }
+    matrix z = support_rows(on_ref, T, K, K, o->z);
+    matrix y = support_rows(on_ref, T, O, O, rest);
+    assert_ok(statistics_create(on_ref, K, O, &s));
+    assert_ok(statistics_accumulate(s, z, y));
+    matrix_free(&z);
+    matrix_free(&y);
+    return s;
+}
+
+TEST(sums_of_the_residual_give_the_same_regression)
+{
+    oracle o;
+    oracle_fill(&o, 8);
+    grail_statistics *s = sums_of_kept(&o);
+    grail_statistics *wrong = sums_of_kept(&o);
+    regression r = {0};
+    matrix prior = support_rows(on_ref, O, K, K, o.prior);
+    assert_fails(regression_of_residual(wrong, matrix_rows(prior, 0, O - 1), &r), GRAIL_ERROR_SHAPE,
+                 "the sums are 5 x 7, but the consumer is 4 x 7");
+    assert_true(matrix_exists(wrong->gram));
+    assert_ok(regression_of_residual(s, prior, &r));
+    assert_false(matrix_exists(s->gram));
+    assert_sums(&o, o.own, &r, 1e-4);
+    regression_fini(&r);
+    matrix_free(&prior);
+    grail_statistics_free(s);
+    grail_statistics_free(wrong);
+}
+
+static grail_status build_of_residual(void *context)
+{
+    const float weight[] = {1, 2};
+    grail_statistics *s = NULL;
+    regression r = {0};
+    matrix prior = no_matrix;
+    (void)context;
+    grail_status status = statistics_create(on_ref, 2, 1, &s);
+    if (status == GRAIL_OK) {
+        status = matrix_import(on_ref, GRAIL_DTYPE_F32, 1, 2, 2, weight, &prior);
+    }
+    if (status == GRAIL_OK) {
+        status = regression_of_residual(s, prior, &r);
+    }
+    regression_fini(&r);
+    matrix_free(&prior);
+    grail_statistics_free(s);
+    return status;
+}
+
 TEST(keeping_everything_leaves_no_residual)
 {
     oracle o;
@@ -409,6 +470,7 @@ TEST(every_failing_allocation_is_survived)
     support_fail_each_allocation(build_regression, &target);
     target = true;
     support_fail_each_allocation(build_regression, &target);
+    support_fail_each_allocation(build_of_residual, NULL);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;
