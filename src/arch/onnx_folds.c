@@ -273,9 +273,7 @@ grail_status onnx_fold_weights(checkpoint *c)
     decide_nodes(&f);
     TRY(write_folded(&f, &bytes, &size));
     TRY(checkpoint_fold_onnx(c, bytes, size));
-    bytes = NULL;
 out:
-    memory_free(bytes);
     folding_fini(&f);
     return status;
 }

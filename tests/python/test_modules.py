@@ -328,7 +328,7 @@ def test_weights_that_layers_compute_of_others_are_cut(folder: Path) -> None:
 def test_what_does_more_than_compute_weights_is_refused(folder: Path) -> None:
     network = Plain()
     network.first = Doubled(network.first)
-    with pytest.raises(grail.UnsupportedError, match=r"own convolutions, would .* of Doubled"):
+    with pytest.raises(grail.UnsupportedError, match=r"own convolutions would .* of Doubled"):
         grail.torch.compress(network, PIXELS, **CUT)
     network = Plain()
     network.first.register_forward_hook(lambda _layer, _given, made: 2.0 * made)

@@ -524,7 +524,11 @@ const onnx_file *checkpoint_onnx(const checkpoint *c)
 
 grail_status checkpoint_fold_onnx(checkpoint *c, unsigned char *bytes, size_t size)
 {
-    CHECK(onnx_weights_fold(c->path, bytes, size, &c->files[0].tensors));
+    const grail_status status = onnx_weights_fold(c->path, bytes, size, &c->files[0].tensors);
+    if (status != GRAIL_OK) {
+        memory_free(bytes);
+        return status;
+    }
     return gather_tensors(c);
 }
 
