@@ -19,7 +19,7 @@ import torch
 NETWORKS = {name: 64 for name in """resnet18 resnet50 resnet50d resnext50_32x4d seresnet50 ecaresnet26t resnetv2_50
     res2net50_26w_4s wide_resnet50_2 regnetx_002 regnety_002 densenet121 vgg11_bn efficientnet_b0 tf_efficientnet_lite0
     tf_efficientnetv2_b0 mobilenetv2_100 mobilenetv3_small_100 mobilenetv3_large_100 mnasnet_100 ghostnet_100 lcnet_050
-    fbnetc_100 rexnet_100 dla34 cspresnet50 repvgg_a0 hrnet_w18_small convnext_atto""".split()}
+    fbnetc_100 rexnet_100 dla34 cspresnet50 repvgg_a0 hrnet_w18_small convnext_atto eca_nfnet_l0""".split()}
 NETWORKS |= {"inception_v3": 128, "vit_tiny_patch16_224": 224, "mixer_s32_224": 224}
 
 HOW = {"selector": "magnitude-l1", "compensate": "grail", "progress": False}

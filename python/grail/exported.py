@@ -15,6 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
+from torch.nn.utils.spectral_norm import SpectralNorm, remove_spectral_norm
+from torch.nn.utils.weight_norm import WeightNorm, remove_weight_norm
+from torch.overrides import TorchFunctionMode
 
 from . import run
 from .arrays import view
@@ -23,7 +27,7 @@ from .model import Model
 from .result import Result
 from .runner import Runner
 from .samples import Samples
-from .surgery import resized, tensors_of
+from .surgery import put, resized, tensors_of
 
 _AGREEMENT = 1e-4  # of the narrow module and the narrow file, relative to the largest output
 _RESEMBLANCE = 1e-2  # the same of dense ones, where another activation makes a tenth or more
@@ -63,7 +67,7 @@ def compress(
         if trial is None:
             raise UnsupportedError(f"the narrow tensors do not fit into a {name}: {reason}")
         difference = _difference(trial, _expected(file, dense, pixels, settings, options), pixels)
-        made, _ = resized(module, tensors)
+        made, _ = resized(_with_plain_weights(module, dense, tensors), tensors)
         result = _Written(made, report.output, name)
     report = dataclasses.replace(report, output=None, result=result, loaders=())  # of the file
     return made, report, difference
@@ -149,21 +153,150 @@ def _examples(samples: Any) -> Any:
 
 
 def _plain(module: nn.Module, pixels: Any) -> nn.Module:
-    """A copy in f32, as it is used, without hooks, which may watch but not change what it gives."""
-    try:
-        dense = copy.deepcopy(module).float().eval().requires_grad_(False)
-    except Exception as failure:
-        raise UnsupportedError(f"copy.deepcopy() does not copy it: {failure}") from failure
+    """A copy in f32, as it is used, without hooks, which may watch but not change what it gives,
+    and with weights that layers compute of other parameters as parameters."""
+    dense = _copy(module).float().eval().requires_grad_(False)
     layers = [layer for layer in dense.modules() if any(getattr(layer, k, 0) for k in _HOOKS[:2])]
-    before = _outputs(dense, pixels) if layers else None
+    convolutions = _computing(dense)
+    before = _outputs(dense, pixels) if layers or convolutions else None
+    if convolutions:
+        _make_plain(dense, convolutions, pixels)
     for layer in dense.modules():
+        _release(layer)
         for key in _HOOKS:
             if getattr(layer, key, None):
                 setattr(layer, key, type(getattr(layer, key))())
     if before is not None and not _apart(before, _outputs(dense, pixels)) <= _AGREEMENT:
-        kinds = ", ".join(sorted({type(layer).__name__ for layer in layers}))
-        raise UnsupportedError(f"its hooks would change what it computes, those of {kinds}")
+        kinds = ", ".join(sorted({type(layer).__name__ for layer in [*layers, *convolutions]}))
+        what = "hooks, or the code of its own convolutions" if convolutions else "hooks"
+        raise UnsupportedError(f"its {what} would change what it computes, those of {kinds}")
     return dense
+
+
+def _copy(module: nn.Module) -> Any:
+    """What a layer computed last may have a graph, which is not copied."""
+    values = [value for layer in module.modules() for value in vars(layer).values()]
+    computed = [one for one in values if isinstance(one, torch.Tensor) and not one.is_leaf]
+    made = {id(one): one.detach().clone() for one in computed}
+    try:
+        return copy.deepcopy(module, made)
+    except Exception as failure:
+        raise UnsupportedError(f"copy.deepcopy() does not copy it: {failure}") from failure
+
+
+def _computed(layer: nn.Module) -> list[str]:
+    """What a layer computes of other tensors, by parametrizations or the hooks before them."""
+    hooks = (WeightNorm, SpectralNorm)
+    named = [hook.name for hook in layer._forward_pre_hooks.values() if isinstance(hook, hooks)]
+    return [*named, *(layer.parametrizations if parametrize.is_parametrized(layer) else ())]
+
+
+def _release(layer: nn.Module) -> None:
+    """Has what it computes of others as a parameter. What torch takes away of a class that it made
+    for parametrizations, copies of the layer would lack, too."""
+    for hook in list(layer._forward_pre_hooks.values()):
+        if isinstance(hook, WeightNorm):
+            remove_weight_norm(layer, hook.name)
+        elif isinstance(hook, SpectralNorm):
+            remove_spectral_norm(layer, hook.name)
+    if parametrize.is_parametrized(layer):
+        lists = layer._modules["parametrizations"]
+        values = {name: getattr(layer, name).detach() for name in lists}
+        layer.__class__ = type(layer).__bases__[0]
+        del layer._modules["parametrizations"]
+        for name, value in values.items():
+            trains = any(one.requires_grad for one in lists[name].parameters())
+            layer.register_parameter(name, nn.Parameter(value, requires_grad=trains))
+
+
+def _computing(dense: nn.Module) -> list[nn.Conv2d]:
+    """Convolutions whose own code may make a weight of theirs another one."""
+    return [
+        layer
+        for layer in dense.modules()
+        if isinstance(layer, nn.Conv2d) and type(layer).forward is not nn.Conv2d.forward
+    ]
+
+
+class _Convolutions(TorchFunctionMode):  # type: ignore[misc]
+    """What is convolved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, ...]] = []  # all but the images
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.conv2d and len(args) > 1 and not kwargs:
+            self.calls.append(args[1:])
+        return func(*args, **(kwargs or {}))
+
+
+def _make_plain(dense: nn.Module, layers: list[nn.Conv2d], pixels: Any) -> None:
+    """Puts Conv2d in place of those that convolve once, with another weight than their own."""
+    calls: dict[int, list[tuple[Any, ...]]] = {id(layer): [] for layer in layers}
+    mode = _Convolutions()
+
+    def begin(layer: nn.Module, inputs: Any) -> None:
+        mode.calls = calls[id(layer)]
+
+    def end(layer: nn.Module, inputs: Any, output: Any) -> None:
+        mode.calls = []
+
+    hooks = [
+        hook
+        for layer in layers
+        for hook in (layer.register_forward_pre_hook(begin), layer.register_forward_hook(end))
+    ]
+    with mode:
+        _outputs(dense, pixels)
+    for hook in hooks:
+        hook.remove()
+    for name, layer in list(dense.named_modules()):
+        called = calls.get(id(layer), [])
+        if len(called) == 1 and called[0][0] is not layer.weight and name:
+            put(dense, name, _convolution(*called[0]))
+
+
+def _convolution(
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> nn.Conv2d:
+    outputs, inputs, *kernel = weight.shape
+    made = nn.Conv2d(inputs * groups, outputs, kernel, stride, padding, dilation, groups)
+    made.weight = nn.Parameter(weight.detach().clone())
+    made.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+    return made.eval().requires_grad_(False)
+
+
+def _with_plain_weights(
+    module: nn.Module, dense: nn.Module, tensors: Mapping[str, Any]
+) -> nn.Module:
+    """A copy in which layers have as parameters what they computed of others and is changed."""
+    made = _copy(module)
+    plain = dict(dense.named_modules())
+    released: list[str] = []
+    for name, layer in list(made.named_modules()):
+        dot = name + "." * bool(name)
+        if any(dot + own in tensors for own in _computed(layer)):
+            _release(layer)
+        elif isinstance(layer, nn.Conv2d) and type(plain[name]) is not type(layer):
+            if dot + "weight" not in tensors:
+                continue
+            put(made, name, copy.deepcopy(plain[name]).to(layer.weight).train(layer.training))
+            made.get_submodule(name).requires_grad_(layer.weight.requires_grad)
+        else:
+            continue
+        released.append(name)
+    if released:
+        warn(
+            f"what {len(released)} of its layers computed of other parameters, such as the weight "
+            f"of '{released[0]}', is changed, and a parameter of the narrow module"
+        )
+    return made
 
 
 def _outputs(module: nn.Module, pixels: Any) -> list[Any]:

@@ -6,6 +6,7 @@
 #include "arch/model_config.h"
 #include "arch/model_preparation.h"
 #include "arch/network_prefix.h"
+#include "arch/onnx_folds.h"
 #include "arch/outside_tensors.h"
 #include "arch/refusals.h"
 #include "arch/text_tower.h"
@@ -602,6 +603,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (m->checkpoint == NULL) {
         CHECK(checkpoint_open(m->path, &m->checkpoint));
     }
+    CHECK(onnx_fold_weights(m->checkpoint));
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));

@@ -189,6 +189,9 @@ static grail_status check_kinds(const budget *b, const site_list *sites)
             comma = ",";
         }
     }
+    if (sites->count > 0) {
+        error_append(": ask for one of these");
+    }
     return status;
 }
 

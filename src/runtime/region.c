@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "format/tensor_file.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -470,6 +471,50 @@ grail_status region_probe(const region_parts *network, int64_t samples, bool is_
         memcpy(more, shapes, (size_t)count * sizeof more[0]);
     }
 out:
+    ort_session_close(session);
+    return status;
+}
+
+static grail_status copy_constant(const ort_tensor *made, tensor_view *out)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    *out = (tensor_view){.name = made->name, .dtype = GRAIL_DTYPE_F32, .rank = made->rank};
+    if (made->element != ONNX_FLOAT || made->rank < 1) {
+        return GRAIL_OK;
+    }
+    memcpy(out->shape, made->shape, (size_t)made->rank * sizeof out->shape[0]);
+    CHECK(tensor_measure(out, GRAIL_ERROR_SHAPE));
+    bytes = out->bytes;
+    CHECK(bytes == 0 ? GRAIL_OK : memory_new_unset(&data, bytes, 1));
+    if (bytes > 0) {
+        memcpy(data, made->values, bytes);
+    }
+    out->data = data;
+    return GRAIL_OK;
+}
+
+grail_status region_constants(const onnx_file *file, int64_t node_count, const int64_t nodes[],
+                              int64_t count, const int64_t values[], tensor_view out[])
+{
+    grail_status status = GRAIL_OK;
+    const region_parts parts = {.file = file, .node_count = node_count, .nodes = nodes};
+    ort_session *session = NULL;
+    ort_tensor *made = NULL;
+    TRY(memory_new(&made, (size_t)count, sizeof made[0]));
+    for (int64_t i = 0; i < count; i++) {
+        made[i].name = file->values[values[i]].name;
+    }
+    TRY(open_session(&parts, count, values, &session));
+    TRY(ort_session_run(session, 0, NULL, (int)count, made));
+    for (int64_t i = 0; i < count; i++) {
+        TRY(copy_constant(&made[i], &out[i]));
+    }
+out:
+    if (made != NULL) {
+        ort_tensors_fini((int)count, made);
+    }
+    memory_free(made);
     ort_session_close(session);
     return status;
 }

@@ -88,7 +88,7 @@ option 1 "site 'model.layers.0.self_attn.o_proj' would lose all of its 4 units" 
     --sparsity heads=0.9999999999
 option 2 "cannot read --sparsity '0,5'" --sparsity 0,5
 option 2 "--sparsity names 'ffn' twice" --sparsity ffn=0.5,heads=0.2,ffn=0.3
-option 1 "no site of the requested kinds; it has ffn, heads" --sparsity 0.3 --sites conv,stream
+option 1 "no site of the requested kinds; it has ffn, heads: ask for one of these" --sparsity 0.3 --sites conv,stream
 option 2 "--sites needs one number for --sparsity, but 'ffn=0.3' names kinds or sites itself" --sparsity ffn=0.3 \
     --sites ffn
 option 1 "'foo' is neither a site of this model nor a kind of site" --sparsity foo=0.3

@@ -272,17 +272,64 @@ def test_modules_that_are_refused(folder: Path, kind: Any, text: str) -> None:
     assert network.training
 
 
-def test_what_is_computed_from_other_parameters_is_left_or_refused(folder: Path) -> None:
+class Standardised(nn.Conv2d):  # type: ignore[name-defined,misc]
+    """Its kernels have mean 0 and deviation 1, times a gain."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer.in_channels, layer.out_channels, 3, padding=layer.padding)
+        self.gain = nn.Parameter(torch.rand(layer.out_channels, 1, 1, 1))
+
+    def forward(self, x: Any) -> Any:
+        variance, mean = torch.var_mean(self.weight, (1, 2, 3), keepdim=True)
+        weight = (self.weight - mean) * torch.rsqrt(variance + 1e-5) * self.gain
+        return nn.functional.conv2d(x, weight, self.bias, self.stride, self.padding)
+
+
+class Doubled(Standardised):
+    def forward(self, x: Any) -> Any:
+        return 2.0 * super().forward(x)
+
+
+def normed(layer: Any) -> Any:
+    """With a norm that is not that of its direction."""
+    layer = nn.utils.parametrizations.weight_norm(layer)
+    layer.parametrizations.weight.original0.data *= 0.7
+    return layer
+
+
+def test_weights_that_layers_compute_of_others_are_cut(folder: Path) -> None:
+    for wrap in (
+        normed,
+        nn.utils.parametrizations.spectral_norm,
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        Standardised,
+    ):
+        torch.manual_seed(0)
+        network = Plain()
+        network.first, network.second = wrap(network.first), wrap(network.second)
+        network.head = network.head if wrap is Standardised else wrap(network.head)
+        network(PIXELS).sum().backward()  # from which a computed weight may hold a graph
+        before, dense = state(network), outputs(network)
+        with pytest.warns(grail.errors.GrailWarning, match="its layers computed .* of 'first'"):
+            narrow = grail.torch.compress(network, PIXELS, **CUT)
+        cut = narrow.module
+        assert type(cut.first) is nn.Conv2d and cut.first.weight.shape == (48, 3, 3, 3)
+        assert cut.second.weight.shape == (48, 48, 3, 3)
+        assert cut.first.weight.requires_grad and cut.first.training
+        assert {"first.weight", "first.bias"} <= cut.state_dict().keys()
+        assert narrow.difference is not None and narrow.difference < 1e-5
+        assert apart(outputs(cut), dense) < 0.5
+        assert same(state(network), before) and torch.equal(outputs(network), dense)
+        whole = grail.torch.compress(network, PIXELS, **{**CUT, "sparsity": 0.0}).module
+        assert same(whole.state_dict(), before)
+
+
+def test_what_does_more_than_compute_weights_is_refused(folder: Path) -> None:
     network = Plain()
-    nn.utils.parametrizations.weight_norm(network.first)
-    if RUNS_REGIONS:
-        with pytest.warns(grail.errors.GrailWarning, match="left to ONNX Runtime; 64 channels"):
-            cut = grail.torch.compress(network, PIXELS, **CUT).module
-        assert cut.first.weight.shape == (64, 3, 3, 3)
-        assert cut.second.weight.shape == (48, 64, 3, 3)
-    else:
-        with pytest.raises(grail.UnsupportedError, match="ONNX Runtime was not found"):
-            grail.torch.compress(network, PIXELS, **CUT)
+    network.first = Doubled(network.first)
+    with pytest.raises(grail.UnsupportedError, match=r"own convolutions would .* of Doubled"):
+        grail.torch.compress(network, PIXELS, **CUT)
     network = Plain()
     network.first.register_forward_hook(lambda _layer, _given, made: 2.0 * made)
     with pytest.raises(grail.UnsupportedError, match=r"hooks would change .* those of Conv2d"):

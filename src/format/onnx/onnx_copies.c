@@ -5,12 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The factors of a Resize, or where it crops, which no cut changes. */
+static bool is_of_sizes(const onnx_file_node *n, int input)
+{
+    return input > 0 && (onnx_node_is(n, "Resize") || onnx_node_is(n, "Upsample"));
+}
+
 /* The tensor of floats that an input of a node reads, -1 without. */
 static int64_t read_by(const onnx_file *f, const onnx_file_node *n, int input)
 {
     int64_t elements = 0;
     const int64_t value = n->inputs[input];
-    const int64_t tensor = value < 0 || onnx_node_is(n, "Identity") ? -1 : f->values[value].tensor;
+    const bool is_other = value < 0 || onnx_node_is(n, "Identity") || is_of_sizes(n, input);
+    const int64_t tensor = is_other ? -1 : f->values[value].tensor;
     const tensor_view *v = tensor < 0 ? NULL : &f->tensors[tensor].view;
     return v != NULL && dtype_is_float(v->dtype) && !f->tensors[tensor].is_numbers &&
                    shape_elements(v->rank, v->shape, &elements) && elements > 1

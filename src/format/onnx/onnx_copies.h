@@ -18,8 +18,9 @@ typedef struct onnx_copy_list {
     name_index index;
 } onnx_copy_list;
 
-/** Those of floats, two or more. What reads a tensor first has the tensor itself; an Identity
- * counts as those that read it. onnx_copy_list_fini, even after a failure. */
+/** Those of floats, two or more, but for the sizes of a Resize. What reads a tensor first has the
+ * tensor itself; an Identity counts as those that read it. onnx_copy_list_fini, even after a
+ * failure. */
 grail_status onnx_copies_find(const onnx_file *file, onnx_copy_list *out) GRAIL_MUST_CHECK;
 void onnx_copy_list_fini(onnx_copy_list *list);
 /** What an input of a node reads, NULL where it is no copy. */

@@ -21,6 +21,7 @@ typedef struct written_tensor {
     void *context;
     void *integers; /* owned; NULL where `give` gives the values, or the file has them */
     bool is_changed;
+    bool is_dropped;
     onnx_place place;
 } written_tensor;
 
@@ -177,6 +178,12 @@ void onnx_edit_remove(onnx_edit *e, int64_t node)
     e->is_changed = true;
 }
 
+void onnx_edit_drop(onnx_edit *e, int64_t tensor)
+{
+    e->tensors[tensor].is_dropped = true;
+    e->is_changed = true;
+}
+
 void onnx_edit_keep(onnx_edit *e, int64_t value)
 {
     e->is_kept[value] = true;
@@ -201,6 +208,15 @@ grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int ran
     written_tensor *t = NULL;
     *out = e->file->tensor_count + e->added;
     return add_tensor(e, name, dtype, rank, shape, dtype_is_float(dtype), &t);
+}
+
+grail_status onnx_edit_add_values(onnx_edit *e, const tensor_view *values)
+{
+    written_tensor *t = NULL;
+    CHECK(add_tensor(e, values->name, values->dtype, values->rank, values->shape,
+                     dtype_is_float(values->dtype), &t));
+    t->view.data = values->data;
+    return GRAIL_OK;
 }
 
 grail_status onnx_edit_add_integers(onnx_edit *e, const char *name, int64_t like,
@@ -390,6 +406,10 @@ static grail_status lay_value(onnx_edit *e, const protobuf_field *field)
     CHECK(protobuf_take(field->bytes, 1, &(protobuf_part){VALUE_NAME, .bytes = &name}));
     snprintf(text, sizeof text, "%.*s", (int)name.size, (const char *)name.bytes);
     const int64_t value = onnx_file_find(e->file, text);
+    if (value >= 0 && e->file->values[value].node < 0 && e->file->values[value].tensor >= 0 &&
+        e->tensors[e->file->values[value].tensor].is_dropped) {
+        return GRAIL_OK;
+    }
     if (value < 0 || !e->is_stale[value]) {
         return onnx_layout_keep(&e->layout, field->whole);
     }
@@ -432,6 +452,8 @@ static grail_status lay_graph(onnx_edit *e)
         CHECK(protobuf_next(&rest, &field));
         if (field.number == GRAPH_NODE) {
             CHECK(lay_node(e, node++));
+        } else if (field.number == GRAPH_INITIALIZER && e->tensors[tensor].is_dropped) {
+            tensor++;
         } else if (field.number == GRAPH_INITIALIZER && !is_as_before(e, tensor)) {
             CHECK(lay_tensor(e, tensor++, GRAPH_INITIALIZER));
         } else if (field.number == GRAPH_INPUT || field.number == GRAPH_VALUE) {
@@ -602,23 +624,15 @@ grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest)
     return onnx_layout_commit(l);
 }
 
-grail_status onnx_edit_join(const onnx_file *file, unsigned char **out, size_t *size)
+grail_status onnx_edit_gather(onnx_edit *e, unsigned char **out, size_t *size)
 {
-    grail_status status = GRAIL_OK;
-    onnx_edit *e = NULL;
     unsigned char *bytes = NULL;
-    CHECK(onnx_edit_create(file, &e));
-    for (int64_t i = 0; i < file->tensor_count; i++) {
-        written_tensor *t = &e->tensors[i];
-        t->is_changed = t->place.file >= 0;
-        t->place.file = -1;
-        e->is_changed = e->is_changed || t->is_changed;
-    }
-    TRY(lay_model(e));
-    TRY(check_size(e->layout.size));
-    TRY(memory_new_unset(&bytes, e->layout.size, 1));
+    mark_stale(e);
+    CHECK(lay_model(e));
+    CHECK(check_size(e->layout.size));
+    CHECK(memory_new_unset(&bytes, e->layout.size, 1));
     onnx_layout_gather(&e->layout, bytes);
-    for (int64_t i = 0; i < file->tensor_count; i++) {
+    for (int64_t i = 0; i < e->file->tensor_count + e->added; i++) {
         const written_tensor *t = &e->tensors[i];
         if (t->is_changed && t->view.bytes > 0) {
             memcpy(bytes + t->place.offset, t->view.data, t->view.bytes);
@@ -626,6 +640,21 @@ grail_status onnx_edit_join(const onnx_file *file, unsigned char **out, size_t *
     }
     *out = bytes;
     *size = e->layout.size;
+    return GRAIL_OK;
+}
+
+grail_status onnx_edit_join(const onnx_file *file, unsigned char **out, size_t *size)
+{
+    grail_status status = GRAIL_OK;
+    onnx_edit *e = NULL;
+    CHECK(onnx_edit_create(file, &e));
+    for (int64_t i = 0; i < file->tensor_count; i++) {
+        written_tensor *t = &e->tensors[i];
+        t->is_changed = t->place.file >= 0;
+        t->place.file = -1;
+        e->is_changed = e->is_changed || t->is_changed;
+    }
+    TRY(onnx_edit_gather(e, out, size));
 out:
     onnx_edit_free(e);
     return status;

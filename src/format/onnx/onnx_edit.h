@@ -32,6 +32,8 @@ grail_status onnx_edit_integers(onnx_edit *e, int64_t tensor, int rank, const in
 grail_status onnx_edit_attributes(onnx_edit *e, int64_t node, int count,
                                   const onnx_attribute attributes[]) GRAIL_MUST_CHECK;
 void onnx_edit_remove(onnx_edit *e, int64_t node);
+/** Leaves out an initializer, which no node reads any more. */
+void onnx_edit_drop(onnx_edit *e, int64_t tensor);
 /** Says that a value keeps its shape whatever changes before it. */
 void onnx_edit_keep(onnx_edit *e, int64_t value);
 /** Adds an initializer of the type of tensor `like`, which is a float; *out is its number, behind
@@ -39,6 +41,9 @@ void onnx_edit_keep(onnx_edit *e, int64_t value);
  * value of the file has, must outlive the edit. */
 grail_status onnx_edit_add(onnx_edit *e, const char *name, int64_t like, int rank,
                            const int64_t shape[], int64_t *out) GRAIL_MUST_CHECK;
+/** Adds an initializer of floats with these values, which must outlive the edit, as must its name,
+ * perhaps that of a value whose node is removed. */
+grail_status onnx_edit_add_values(onnx_edit *e, const tensor_view *values) GRAIL_MUST_CHECK;
 /** Adds an initializer of the type and shape of tensor `like`, INT64 or INT32, with these values,
  * which are copied. */
 grail_status onnx_edit_add_integers(onnx_edit *e, const char *name, int64_t like,
@@ -61,6 +66,9 @@ grail_status onnx_edit_write(onnx_edit *e, const char *path, int64_t largest) GR
  * once. */
 grail_status onnx_edit_lay_out(onnx_edit *e, const bool is_later[], file_layout *out,
                                size_t places[]) GRAIL_MUST_CHECK;
+/** The edited model as one file in memory; tensors of the file may not be among what changes. *out
+ * is owned: memory_free. */
+grail_status onnx_edit_gather(onnx_edit *e, unsigned char **out, size_t *size) GRAIL_MUST_CHECK;
 /** The model as one file in memory, with the values of the files beside it in their places; *out is
  * owned: memory_free. */
 grail_status onnx_edit_join(const onnx_file *file, unsigned char **out,

@@ -13,7 +13,8 @@ typedef struct weights {
     void **loaded;    /* likewise: values that are not stored as they lie in memory; owned */
     int64_t count;
     onnx_copy_list copies; /* the last tensors of the file */
-    unsigned char *joined; /* the bytes of a file with others beside it; owned */
+    unsigned char *joined; /* the bytes of a file with others beside it, or folded; owned */
+    tensor_file *source;   /* which is folded here, NULL without; owned */
 } weights;
 
 static void free_weights(void *parts)
@@ -27,6 +28,7 @@ static void free_weights(void *parts)
     onnx_copy_list_fini(&w->copies);
     onnx_file_close(w->model);
     memory_free(w->joined);
+    tensor_file_close(w->source);
     memory_free(w);
 }
 
@@ -140,6 +142,24 @@ out:
     memory_free(joined);
     onnx_file_close(model);
     return status;
+}
+
+grail_status onnx_weights_fold(const char *name, unsigned char *bytes, size_t size,
+                               tensor_file **file)
+{
+    tensor_file *folded = NULL;
+    CHECK(onnx_weights_open_bytes(name, bytes, size, &folded));
+    weights *w = folded->parts;
+    w->joined = bytes;
+    w->source = *file;
+    *file = folded;
+    return GRAIL_OK;
+}
+
+const tensor_file *onnx_weights_source(const tensor_file *file)
+{
+    const weights *w = file->parts;
+    return w->source == NULL ? file : w->source;
 }
 
 const onnx_file *onnx_weights_model(const tensor_file *file)

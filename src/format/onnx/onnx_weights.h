@@ -13,6 +13,12 @@ grail_status onnx_weights_open(const char *path, tensor_file **out) GRAIL_MUST_C
 /** The same of bytes in memory, which must outlive *out. */
 grail_status onnx_weights_open_bytes(const char *name, const void *bytes, size_t size,
                                      tensor_file **out) GRAIL_MUST_CHECK;
+/** Has *file hold another form of its model, `bytes`, which it owns from then on, and takes the
+ * place of *file: one in which weights are tensors that nodes of the file compute. */
+grail_status onnx_weights_fold(const char *name, unsigned char *bytes, size_t size,
+                               tensor_file **file) GRAIL_MUST_CHECK;
+/** What such a file was before; `file` itself where nothing is folded. */
+const tensor_file *onnx_weights_source(const tensor_file *file);
 /** The model of such a file. */
 const onnx_file *onnx_weights_model(const tensor_file *file);
 /** Those of its tensors that are copies. */

@@ -109,6 +109,11 @@ out:
 
 static grail_status gather_tensors(checkpoint *c)
 {
+    memory_free(c->tensors);
+    memory_free(c->file_of);
+    c->tensors = NULL;
+    c->file_of = NULL;
+    c->count = 0;
     for (int f = 0; f < c->file_count; f++) {
         c->count += c->files[f].tensors->count;
     }
@@ -517,6 +522,22 @@ const onnx_file *checkpoint_onnx(const checkpoint *c)
                                                         : NULL;
 }
 
+grail_status checkpoint_fold_onnx(checkpoint *c, unsigned char *bytes, size_t size)
+{
+    const grail_status status = onnx_weights_fold(c->path, bytes, size, &c->files[0].tensors);
+    if (status != GRAIL_OK) {
+        memory_free(bytes);
+        return status;
+    }
+    return gather_tensors(c);
+}
+
+bool checkpoint_is_computed(const checkpoint *c, int64_t i)
+{
+    return checkpoint_onnx(c) != NULL &&
+           tensor_file_find(onnx_weights_source(c->files[0].tensors), c->tensors[i]->name) == NULL;
+}
+
 const onnx_copy_list *checkpoint_onnx_copies(const checkpoint *c)
 {
     return onnx_weights_copies(c->files[0].tensors);
@@ -563,7 +584,8 @@ const char *checkpoint_file_name(const checkpoint *c, int file)
 
 file_identity checkpoint_file_identity(const checkpoint *c, int file)
 {
-    return c->files[file].tensors->map.identity;
+    const tensor_file *tensors = c->files[file].tensors;
+    return (checkpoint_onnx(c) == NULL ? tensors : onnx_weights_source(tensors))->map.identity;
 }
 
 int checkpoint_file_of(const checkpoint *c, int64_t i)

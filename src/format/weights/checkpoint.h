@@ -107,6 +107,12 @@ const gguf_metadata *checkpoint_metadata(const checkpoint *c);
 
 /** The model that an ONNX file holds; NULL for other formats. */
 const onnx_file *checkpoint_onnx(const checkpoint *c);
+/** Has its model in another form, `bytes`, which it owns, even after a failure
+ * (onnx_weights_fold). */
+grail_status checkpoint_fold_onnx(checkpoint *c, unsigned char *bytes,
+                                  size_t size) GRAIL_MUST_CHECK;
+/** Whether nodes of its file compute tensor i, which it has since it was folded. */
+bool checkpoint_is_computed(const checkpoint *c, int64_t i);
 /** The tensors that several nodes of its model read. */
 const onnx_copy_list *checkpoint_onnx_copies(const checkpoint *c);
 

@@ -1,5 +1,6 @@
 /* Weights in ONNX files: in the model that they were read from. */
 #include "format/onnx/onnx_weights.h"
+#include "format/weights/checkpoint_internal.h"
 #include "format/weights/weights_format.h"
 
 static grail_status file_name(const checkpoint *like, int file, bool same_format, char **out)
@@ -12,15 +13,17 @@ static grail_status open_writer(const char *path, const checkpoint *like, int fi
                                 const tensor_view tensors[], layout_start start,
                                 tensor_writer **out)
 {
-    const onnx_file *model = checkpoint_onnx(like);
     (void)file;
-    if (model == NULL) {
+    if (checkpoint_onnx(like) == NULL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s: weights of another format have no nodes to be written with as ONNX",
                          checkpoint_path(like));
     }
-    return onnx_weights_writer_open(path, model, checkpoint_onnx_copies(like), form->keeps_values,
-                                    form->integers, count, tensors, start, out);
+    const tensor_file *folded = like->files[0].tensors;
+    const tensor_file *source = form->keeps_values ? onnx_weights_source(folded) : folded;
+    return onnx_weights_writer_open(path, onnx_weights_model(source), onnx_weights_copies(source),
+                                    form->keeps_values, source == folded ? form->integers : NULL,
+                                    count, tensors, start, out);
 }
 
 const weights_format weights_format_onnx = {

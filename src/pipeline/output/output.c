@@ -60,8 +60,7 @@ static grail_status open_writer(narrow_output *o, layout_start start)
     const written_form form = {.format = narrowed_format(n),
                                .pairs = n->pairs,
                                .integers = &n->integers,
-                               .keeps_values = !anything_is_cut(&o->request->plan) &&
-                                               o->request->teacher == NULL,
+                               .keeps_values = request_keeps_values(o->request),
                                .table = n->target == NULL ? NULL : gguf_target_table(n->target),
                                .order = order};
     TRY(checkpoint_writer_open(record_result(o->record), o->request->model->checkpoint, &form,

@@ -96,7 +96,8 @@ static grail_status name_tensors(const compression_request *request, tensor_map 
     map->tensor_count = checkpoint_count(like);
     CHECK(memory_new(&map->names, (size_t)map->tensor_count, sizeof(char *)));
     for (int64_t i = 0; i < map->tensor_count; i++) {
-        if (!is_gone(request, map, i) && !request->model->left_out[i]) {
+        const bool is_of_nodes = request_keeps_values(request) && checkpoint_is_computed(like, i);
+        if (!is_gone(request, map, i) && !request->model->left_out[i] && !is_of_nodes) {
             CHECK(name_tensor(request, map->first_parameter[i], i, &map->names[i]));
         }
     }

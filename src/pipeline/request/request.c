@@ -31,6 +31,11 @@ bool request_orders_rows(const compression_request *request)
            checkpoint_metadata(request->model->checkpoint) != NULL;
 }
 
+bool request_keeps_values(const compression_request *request)
+{
+    return !anything_is_cut(&request->plan) && request->teacher == NULL;
+}
+
 grail_dtype request_written_dtype(const compression_request *request, int parameter)
 {
     const grail_dtype rounded = rounded_dtype(&request->rounded, parameter);

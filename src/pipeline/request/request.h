@@ -70,6 +70,8 @@ const grail_dtype *request_written_dtypes(const compression_request *request);
 /** Whether a GGUF file is made from another one: rows of tensors go through the order of the graph,
  * in which all tensors of a directory that becomes one lie. */
 bool request_orders_rows(const compression_request *request);
+/** Whether all tensors of the result have the values of the model's. */
+bool request_keeps_values(const compression_request *request);
 /** The dtype in which the result holds a parameter. */
 grail_dtype request_written_dtype(const compression_request *request, int parameter);
 

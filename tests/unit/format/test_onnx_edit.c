@@ -262,6 +262,48 @@ FIXTURE_TEST(nodes_are_removed_added_and_get_attributes)
     assert_int_equal(value_of(f->result, "y")->rank, -1);
 }
 
+/* What was computed is a tensor in place of its node, and what that alone read goes. */
+static grail_status fold_gemm(const onnx_file *file, unsigned char **out, size_t *size)
+{
+    grail_status status = GRAIL_OK;
+    static const float values[] = {1, 2, 3, 4};
+    const tensor_view y = {
+        .name = "y", .dtype = GRAIL_DTYPE_F32, .rank = 2, .shape = {2, 2}, .data = values};
+    onnx_edit *e = NULL;
+    TRY(onnx_edit_create(file, &e));
+    onnx_edit_remove(e, 2);
+    onnx_edit_remove(e, 3);
+    onnx_edit_drop(e, file->values[onnx_file_find(file, "w")].tensor);
+    TRY(onnx_edit_add_values(e, &y));
+    TRY(onnx_edit_gather(e, out, size));
+out:
+    onnx_edit_free(e);
+    return status;
+}
+
+FIXTURE_TEST(a_tensor_takes_the_place_of_a_node)
+{
+    float values[4];
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    begin(f);
+    const int64_t tensors = f->file->initializer_count;
+    assert_ok(fold_gemm(f->file, &bytes, &size));
+    assert_ok(onnx_file_open_bytes("folded", bytes, size, &f->result));
+    assert_int_equal(f->result->node_count, 5);
+    assert_int_equal(f->result->initializer_count, tensors);
+    assert_int_equal(onnx_file_find(f->result, "w"), -1); /* nor is it an input any more */
+    assert_int_equal(f->result->input_count, 1);
+    const onnx_value *y = value_of(f->result, "y");
+    assert_true(y->node < 0 && y->tensor >= 0);
+    assert_int_equal(y->rank, -1); /* what was said of the node's */
+    assert_ok(onnx_tensor_f32(&f->result->tensors[y->tensor], values));
+    assert_near(values[3], 4, 0);
+    onnx_file_close(f->result);
+    f->result = NULL;
+    memory_free(bytes);
+}
+
 FIXTURE_TEST(changes_that_do_not_fit_are_refused)
 {
     static const float huge = 1e30F;
@@ -403,6 +445,16 @@ FIXTURE_TEST(files_that_exist_are_left_alone)
     assert_int_equal(support_names_in(f->directory), 2); /* that and "in" */
 }
 
+static grail_status fold_once(void *context)
+{
+    const fixture *f = context;
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    const grail_status status = fold_gemm(f->file, &bytes, &size);
+    memory_free(bytes);
+    return status;
+}
+
 static grail_status edit_once(void *context)
 {
     fixture *f = context;
@@ -437,6 +489,7 @@ FIXTURE_TEST(every_failing_allocation_is_survived)
 {
     begin_outside(f);
     support_fail_each_allocation(edit_once, f);
+    support_fail_each_allocation(fold_once, f);
 }
 
 /* -- real files -------------------------------------------------------------------------------- */

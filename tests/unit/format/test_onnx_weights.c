@@ -120,7 +120,7 @@ FIXTURE_TEST(tensors_that_the_model_lacks_are_refused)
                  "has no tensor 'q'");
 }
 
-/* y <- Gemm(x, w, b), z <- Gemm(y, w): w is read twice. */
+/* y <- Gemm(x, w, b), z <- Gemm(y, w): w is read twice. What Resizes read is no weight. */
 static void read_twice(fixture *f, char ir_version)
 {
     static const float values[4] = {1, 2, 3, 4};
@@ -134,6 +134,8 @@ static void read_twice(fixture *f, char ir_version)
     put_tensor(&f->graph, GRAPH_INITIALIZER, "w.2", ONNX_FLOAT, 1, square, values, 8, NO_MORE);
     put_node(&f->graph, "Gemm", "x w w.2", "y", NO_MORE);
     put_node(&f->graph, "Gemm", "y w", "z", NO_MORE);
+    put_node(&f->graph, "Resize", "z _ w.2", "r", NO_MORE);
+    put_node(&f->graph, "Resize", "z w.2 w.2", "s", NO_MORE);
     put_model(&f->model, &f->graph, 17, NO_MORE);
     assert_int_equal(f->model.bytes[1], 8);
     f->model.bytes[1] = (unsigned char)ir_version;

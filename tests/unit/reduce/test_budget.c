@@ -437,7 +437,7 @@ TEST(a_request_that_no_site_answers_is_refused)
     setup_images(&n, 24, 40);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
     assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
-                 "no site of the requested kinds; it has conv, stream");
+                 "no site of the requested kinds; it has conv, stream: ask for one of these");
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.0};
     b = (budget){.overrides = &own, .override_count = 1};
     assert_ok(budget_apply(&b, &n.sites, &n.p));

@@ -1,0 +1,279 @@
+#include "arch/onnx_folds.h"
+
+#include "format/onnx/onnx_edit.h"
+#include "runtime/region.h"
+
+#include <string.h>
+
+/* Inputs of operators that rows read as weights. */
+static const struct {
+    const char *name;
+    int first, last;
+} weighted[] = {{"Conv", 1, 2},
+                {"ConvTranspose", 1, 2},
+                {"Gemm", 1, 2},
+                {"MatMul", 0, 1},
+                {"BatchNormalization", 1, 4},
+                {"InstanceNormalization", 1, 2},
+                {"GroupNormalization", 1, 2},
+                {"LayerNormalization", 1, 2},
+                {"PRelu", 1, 1}};
+
+typedef struct folding {
+    const onnx_file *file;
+    bool *is_computed; /* of values: by nodes, from constants alone */
+    bool *is_folded;   /* of values: a tensor in place of its node */
+    bool *is_read;     /* of values: by a node that stays, or as an output */
+    bool *is_needed;   /* of nodes: leads to what is folded; and then: goes */
+    bool *keeps;       /* of tensors: a node that stays reads it */
+    bool *loses;       /* of tensors: a node that goes reads it */
+    int64_t *nodes;    /* the needed ones */
+    int64_t node_count;
+    int64_t *values; /* the folded ones */
+    tensor_view *made;
+    int64_t count;
+} folding;
+
+static void folding_fini(folding *f)
+{
+    for (int64_t i = 0; f->made != NULL && i < f->count; i++) {
+        memory_free((void *)(uintptr_t)f->made[i].data);
+    }
+    memory_free(f->is_computed);
+    memory_free(f->is_folded);
+    memory_free(f->is_read);
+    memory_free(f->is_needed);
+    memory_free(f->keeps);
+    memory_free(f->loses);
+    memory_free(f->nodes);
+    memory_free(f->values);
+    memory_free(f->made);
+}
+
+static grail_status folding_init(const onnx_file *file, folding *f)
+{
+    const size_t values = (size_t)file->value_count;
+    const size_t nodes = (size_t)file->node_count;
+    f->file = file;
+    CHECK(memory_new(&f->is_computed, values, sizeof f->is_computed[0]));
+    CHECK(memory_new(&f->is_folded, values, sizeof f->is_folded[0]));
+    CHECK(memory_new(&f->is_read, values, sizeof f->is_read[0]));
+    CHECK(memory_new(&f->is_needed, nodes, sizeof f->is_needed[0]));
+    CHECK(memory_new(&f->keeps, (size_t)file->tensor_count, sizeof f->keeps[0]));
+    CHECK(memory_new(&f->loses, (size_t)file->tensor_count, sizeof f->loses[0]));
+    CHECK(memory_new(&f->nodes, nodes, sizeof f->nodes[0]));
+    CHECK(memory_new(&f->values, values, sizeof f->values[0]));
+    return memory_new(&f->made, values, sizeof f->made[0]);
+}
+
+/* -- which weights ----------------------------------------------------------------------------- */
+
+static bool is_computed_node(const folding *f, const onnx_file_node *n)
+{
+    bool is_fixed = n->node.input_count > 0 && !n->has_subgraph && *n->node.domain == '\0';
+    for (int k = 0; is_fixed && k < n->node.input_count; k++) {
+        const int64_t v = n->inputs[k];
+        is_fixed = v < 0 || f->file->values[v].tensor >= 0 || f->is_computed[v];
+    }
+    return is_fixed;
+}
+
+/* A matrix that a Transpose turns is read as it lies. */
+static bool is_turned_matrix(const folding *f, const onnx_file_node *reader, int64_t value)
+{
+    const onnx_file_node *maker = &f->file->nodes[f->file->values[value].node];
+    return (onnx_node_is(reader, "MatMul") || onnx_node_is(reader, "Gemm")) &&
+           onnx_node_is(maker, "Transpose") && f->file->values[maker->inputs[0]].tensor >= 0;
+}
+
+/* Nothing but this output of its maker is read. */
+static bool is_only_output(const folding *f, int64_t value)
+{
+    const onnx_file_node *maker = &f->file->nodes[f->file->values[value].node];
+    bool is_only = true;
+    for (int k = 0; k < maker->node.output_count; k++) {
+        const int64_t v = maker->outputs[k];
+        is_only = is_only && (v < 0 || v == value || !f->is_read[v]);
+    }
+    return is_only;
+}
+
+static void fold_inputs(folding *f, const onnx_file_node *n)
+{
+    for (size_t i = 0; i < sizeof weighted / sizeof weighted[0]; i++) {
+        for (int k = weighted[i].first;
+             onnx_node_is(n, weighted[i].name) && k <= weighted[i].last && k < n->node.input_count;
+             k++) {
+            const int64_t v = n->inputs[k];
+            if (v >= 0 && f->is_computed[v] && !f->is_folded[v] && !is_turned_matrix(f, n, v) &&
+                is_only_output(f, v)) {
+                f->is_folded[v] = true;
+                f->values[f->count++] = v;
+            }
+        }
+    }
+}
+
+static void mark_reads(folding *f, const onnx_file_node *n)
+{
+    for (int k = 0; k < n->node.input_count; k++) {
+        if (n->inputs[k] >= 0) {
+            f->is_read[n->inputs[k]] = true;
+        }
+    }
+    for (int64_t k = 0; k < n->capture_count; k++) {
+        f->is_read[n->captures[k]] = true;
+    }
+}
+
+static void find_folded(folding *f)
+{
+    const onnx_file *file = f->file;
+    for (int64_t i = 0; i < file->node_count; i++) {
+        const onnx_file_node *n = &file->nodes[i];
+        const bool is_computed = is_computed_node(f, n);
+        mark_reads(f, n);
+        for (int k = 0; is_computed && k < n->node.output_count; k++) {
+            const int64_t v = n->outputs[k];
+            if (v >= 0 && file->values[v].tensor < 0) {
+                f->is_computed[v] = true;
+            }
+        }
+    }
+    for (int64_t i = 0; i < file->output_count; i++) {
+        f->is_read[file->outputs[i]] = true;
+    }
+    for (int64_t i = 0; i < file->node_count; i++) {
+        if (!is_computed_node(f, &file->nodes[i])) {
+            fold_inputs(f, &file->nodes[i]);
+        }
+    }
+}
+
+/* The nodes that lead to what is folded. */
+static grail_status find_needed(folding *f)
+{
+    grail_status status = GRAIL_OK;
+    bool *is_wanted = NULL; /* of values */
+    TRY(memory_new(&is_wanted, (size_t)f->file->value_count, sizeof is_wanted[0]));
+    memcpy(is_wanted, f->is_folded, (size_t)f->file->value_count * sizeof is_wanted[0]);
+    for (int64_t i = f->file->node_count - 1; i >= 0; i--) {
+        const onnx_file_node *n = &f->file->nodes[i];
+        for (int k = 0; k < n->node.output_count; k++) {
+            f->is_needed[i] = f->is_needed[i] || (n->outputs[k] >= 0 && is_wanted[n->outputs[k]]);
+        }
+        for (int k = 0; f->is_needed[i] && k < n->node.input_count; k++) {
+            if (n->inputs[k] >= 0) {
+                is_wanted[n->inputs[k]] = true;
+            }
+        }
+    }
+    for (int64_t i = 0; i < f->file->node_count; i++) {
+        if (f->is_needed[i]) {
+            f->nodes[f->node_count++] = i;
+        }
+    }
+out:
+    memory_free(is_wanted);
+    return status;
+}
+
+/* -- the folded model -------------------------------------------------------------------------- */
+
+/* What is no vector or more of numbers stays with its nodes. */
+static void leave_others(folding *f)
+{
+    for (int64_t i = 0; i < f->count; i++) {
+        f->is_folded[f->values[i]] = f->made[i].data != NULL;
+    }
+}
+
+/* Node i goes with the last one that reads it; by then the ones behind it are decided. */
+static void decide_node(folding *f, int64_t i)
+{
+    const onnx_file_node *n = &f->file->nodes[i];
+    for (int k = 0; k < n->node.output_count; k++) {
+        const int64_t v = n->outputs[k];
+        f->is_needed[i] = f->is_needed[i] && (v < 0 || f->is_folded[v] || !f->is_read[v]);
+    }
+    if (!f->is_needed[i]) {
+        mark_reads(f, n);
+    }
+    bool *reads = f->is_needed[i] ? f->loses : f->keeps;
+    for (int k = 0; k < n->node.input_count; k++) {
+        const onnx_value *v = n->inputs[k] < 0 ? NULL : &f->file->values[n->inputs[k]];
+        if (v != NULL && v->node < 0 && v->tensor >= 0) {
+            reads[v->tensor] = true;
+        }
+    }
+}
+
+static void decide_nodes(folding *f)
+{
+    const onnx_file *file = f->file;
+    memset(f->is_read, 0, (size_t)file->value_count * sizeof f->is_read[0]);
+    for (int64_t i = 0; i < file->output_count; i++) {
+        f->is_read[file->outputs[i]] = true;
+    }
+    for (int64_t i = file->node_count - 1; i >= 0; i--) {
+        decide_node(f, i);
+    }
+    for (int64_t v = 0; v < file->value_count; v++) { /* subgraphs and outputs have read it */
+        if (f->is_read[v] && file->values[v].node < 0 && file->values[v].tensor >= 0) {
+            f->keeps[file->values[v].tensor] = true;
+        }
+    }
+}
+
+static grail_status write_folded(const folding *f, unsigned char **bytes, size_t *size)
+{
+    grail_status status = GRAIL_OK;
+    onnx_edit *edit = NULL;
+    TRY(onnx_edit_create(f->file, &edit));
+    for (int64_t i = 0; i < f->file->node_count; i++) {
+        if (f->is_needed[i]) {
+            onnx_edit_remove(edit, i);
+        }
+    }
+    for (int64_t i = 0; i < f->file->initializer_count; i++) {
+        if (f->loses[i] && !f->keeps[i]) {
+            onnx_edit_drop(edit, i);
+        }
+    }
+    for (int64_t i = 0; i < f->count; i++) {
+        TRY(f->made[i].data == NULL ? GRAIL_OK : onnx_edit_add_values(edit, &f->made[i]));
+    }
+    TRY(onnx_edit_gather(edit, bytes, size));
+out:
+    onnx_edit_free(edit);
+    return status;
+}
+
+grail_status onnx_fold_weights(checkpoint *c)
+{
+    grail_status status = GRAIL_OK;
+    folding f = {0};
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    if (checkpoint_onnx(c) == NULL) {
+        return GRAIL_OK;
+    }
+    TRY(folding_init(checkpoint_onnx(c), &f));
+    find_folded(&f);
+    if (f.count == 0) {
+        goto out;
+    }
+    TRY(find_needed(&f));
+    status = region_constants(f.file, f.node_count, f.nodes, f.count, f.values, f.made);
+    if (status != GRAIL_OK) {
+        status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+        goto out;
+    }
+    leave_others(&f);
+    decide_nodes(&f);
+    TRY(write_folded(&f, &bytes, &size));
+    TRY(checkpoint_fold_onnx(c, bytes, size));
+out:
+    folding_fini(&f);
+    return status;
+}
