@@ -120,8 +120,9 @@ grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
 grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
 {
     const onnx_known *x = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-    const bool is_scores = x != NULL && (x->form == ONNX_SCORES || x->form == ONNX_SHARES);
-    if (x == NULL || (x->value == GRAPH_NONE && x->linear == 0 && !is_scores)) {
+    const bool has_letters =
+        x != NULL && (x->form == ONNX_SCORES || x->form == ONNX_SHARES || x->form == ONNX_IDS);
+    if (x == NULL || (x->value == GRAPH_NONE && x->linear == 0 && !has_letters)) {
         return onnx_misfit(
             "its input %d is a constant, or does not follow from the images; grail has "
             "no row for that",

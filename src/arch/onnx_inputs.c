@@ -71,6 +71,8 @@ grail_status onnx_read_ids(onnx_reading *r)
         r->values[f->inputs[i]] = k;
         r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
         CHECK(graph_add_input(g, v->name, 0));
+        g->inputs[g->input_count - 1].rank = v->rank;
+        g->inputs[g->input_count - 1].are_integers = is_integer(v);
         onnx_barriers_begin(r, f->inputs[i]);
     }
     g->context = length;
@@ -78,7 +80,7 @@ grail_status onnx_read_ids(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* -- several values of floats -------------------------------------------------------------------
+/* -- values side by side ------------------------------------------------------------------------
  */
 
 bool onnx_reads_several(const onnx_reading *r)
@@ -90,47 +92,102 @@ bool onnx_reads_several(const onnx_reading *r)
     return count > 1;
 }
 
-/* An image [N, channels, height, width] or a vector [N, channels], of stated sizes. */
-static grail_status add_several(onnx_reading *r, int64_t value)
+grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels, int *out)
+{
+    graph *g = r->g;
+    node n = node_of(NODE_UNPACK, GRAPH_NONE, g->input, GRAPH_NONE);
+    n.unpack = (unpack_attributes){
+        .first = g->inputs[input].first, .channels = channels, .positions = positions};
+    for (int i = 0; i < g->node_count; i++) {
+        const unpack_attributes *u = &g->nodes[i].unpack;
+        if (g->nodes[i].kind == NODE_UNPACK && u->first == n.unpack.first &&
+            u->channels == channels && u->positions.height == positions.height &&
+            u->positions.width == positions.width) {
+            *out = g->nodes[i].output;
+            return GRAIL_OK;
+        }
+    }
+    return graph_add_node(g, &n, out);
+}
+
+/* Where the parts of an input lie in a sample; false: no sample holds such an input. */
+static bool lay_in_sample(const onnx_reading *r, int64_t value, graph_input *in)
 {
     const onnx_value *v = &r->file->values[value];
-    const bool is_map = v->rank == IMAGE_RANK;
-    char text[64] = "";
-    bool fits = v->element == ONNX_FLOAT && (is_map || v->rank == FLAT_RANK);
+    const bool is_row = v->rank == REGION_TOKENS;
     int64_t size = 1;
+    in->are_truths = v->element == ONNX_BOOL;
+    in->are_integers = is_integer(v) || in->are_truths;
+    bool fits =
+        v->rank > 0 && (in->are_integers ? v->rank <= FLAT_RANK
+                                         : v->element == ONNX_FLOAT && v->rank <= IMAGE_RANK);
     for (int d = 1; fits && d < v->rank; d++) {
         fits = v->shape[d] > 0 && !__builtin_mul_overflow(size, v->shape[d], &size);
     }
-    fits = fits && !__builtin_add_overflow(r->g->channels, size, &size) && size <= INT32_MAX;
-    if (!fits) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' has type %d and shape %s; of a network with several "
-                         "inputs grail reads FLOAT [N, channels, height, width] and [N, channels] "
-                         "of sizes that the file states, or integers [N, positions] alone, of "
-                         "which those that are masks have 'mask' in their names",
-                         v->name, v->element,
-                         v->rank < 0 ? "that is not declared"
-                                     : shape_text(v->rank, v->shape, text, sizeof text));
+    if (!fits || __builtin_add_overflow(r->g->channels, size, &size) || size > INT32_MAX) {
+        return false;
     }
-    node n = node_of(NODE_UNPACK, GRAPH_NONE, r->g->input, GRAPH_NONE);
-    n.unpack =
-        (unpack_attributes){.first = r->g->channels,
-                            .channels = v->shape[1],
-                            .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
-    onnx_known k = {.tensor = -1,
-                    .rank = v->rank,
-                    .one = n.unpack.positions.height * n.unpack.positions.width == 1,
-                    .width = v->shape[1],
-                    .readers = r->values[value].readers};
+    in->first = r->g->channels;
     r->g->channels = size;
-    CHECK(graph_add_input(r->g, v->name, 0));
-    graph_input *input = &r->g->inputs[r->g->input_count - 1];
-    input->positions = n.unpack.positions;
-    input->channels = n.unpack.channels;
-    CHECK(graph_add_node(r->g, &n, &k.value));
+    in->rank = v->rank;
+    in->channels_last = is_row && onnx_place_of(r, value) == ONNX_LAST;
+    in->channels = v->rank == 1 ? 1 : v->shape[in->channels_last ? 2 : 1];
+    in->positions = (extent){is_row                  ? v->shape[in->channels_last ? 1 : 2]
+                             : v->rank == IMAGE_RANK ? v->shape[2]
+                                                     : 1,
+                             v->rank == IMAGE_RANK ? v->shape[3] : 1};
+    return true;
+}
+
+/* Integers, and numbers without channels, are no values of the graph until a node makes some of
+ * them. */
+static grail_status give_input(onnx_reading *r, int64_t value, int input)
+{
+    const graph_input *in = &r->g->inputs[input];
+    onnx_known k = {.value = GRAPH_NONE,
+                    .tensor = -1,
+                    .rank = in->rank,
+                    .one = in->positions.height * in->positions.width == 1,
+                    .width = in->channels,
+                    .input = input,
+                    .readers = r->values[value].readers,
+                    .count.element = -1};
+    if (in->are_integers || in->rank == 1) {
+        k.form = ONNX_IDS;
+        onnx_set_layout(&k, in->rank == 1 ? "N" : in->channels == 1 ? "N," : "N,T");
+    } else {
+        CHECK(onnx_unpack(r, input, in->positions, in->channels, &k.value));
+    }
+    if (in->rank == REGION_TOKENS) {
+        onnx_set_layout(&k, in->channels_last ? (k.one ? "N,,C" : "N,T,C")
+                            : k.one           ? "N,C,"
+                                              : "N,C,T");
+    }
     r->values[value] = k;
     onnx_barriers_begin(r, value);
     return GRAIL_OK;
+}
+
+static grail_status add_several(onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    char text[64] = "";
+    graph_input in = {.padding = GRAPH_NONE};
+    if (!lay_in_sample(r, value, &in)) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "the input '%.100s' has type %d and shape %s; beside other inputs grail reads FLOAT "
+            "(1) [N, channels, height, width], [N, channels, length], [N, length, channels], [N, "
+            "channels] and [N], and INT32, INT64 or BOOL (6, 7, 9) [N, positions] and [N], of "
+            "sizes that the file states",
+            v->name, v->element,
+            v->rank < 0 ? "that is not declared"
+                        : shape_text(v->rank, v->shape, text, sizeof text));
+    }
+    CHECK(graph_add_input(r->g, v->name, 0));
+    in.name = r->g->inputs[r->g->input_count - 1].name;
+    r->g->inputs[r->g->input_count - 1] = in;
+    return give_input(r, value, r->g->input_count - 1);
 }
 
 grail_status onnx_read_several(onnx_reading *r)

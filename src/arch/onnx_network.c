@@ -251,16 +251,15 @@ static int find_output(const graph *g, int value)
     return i;
 }
 
-/* One that stands for others already becomes an output by itself. */
+/* One that stands for others already becomes an output by itself, and stays what it was: features,
+ * unless those that it stands for rank it. */
 static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logits)
 {
     graph *g = r->g;
     const onnx_known *k = &r->values[value];
     const bool logits = may_be_logits && is_logits(r, k);
     const int i = find_output(g, k->value);
-    if (i < g->output_count && g->outputs[i].stands_for != NULL) {
-        g->outputs[i].is_logits = logits;
-    } else {
+    if (i == g->output_count || g->outputs[i].stands_for == NULL) {
         onnx_note_read(r, value);
         CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
     }
