@@ -151,6 +151,24 @@ grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
     return onnx_settle(r, *out);
 }
 
+grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels, int *out)
+{
+    graph *g = r->g;
+    node n = node_of(NODE_UNPACK, GRAPH_NONE, g->input, GRAPH_NONE);
+    n.unpack = (unpack_attributes){
+        .first = g->inputs[input].first, .channels = channels, .positions = positions};
+    for (int i = 0; i < g->node_count; i++) {
+        const unpack_attributes *u = &g->nodes[i].unpack;
+        if (g->nodes[i].kind == NODE_UNPACK && u->first == n.unpack.first &&
+            u->channels == channels && u->positions.height == positions.height &&
+            u->positions.width == positions.width) {
+            *out = g->nodes[i].output;
+            return GRAIL_OK;
+        }
+    }
+    return graph_add_node(g, &n, out);
+}
+
 bool onnx_is_padded(const onnx_known *x)
 {
     return x->pads[0] + x->pads[1] + x->pads[2] + x->pads[3] > 0;

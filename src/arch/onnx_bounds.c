@@ -1,7 +1,6 @@
 #include "arch/onnx_bounds.h"
 
 #include "arch/onnx_arguments.h"
-#include "arch/onnx_inputs.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 

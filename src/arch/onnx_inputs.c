@@ -1,5 +1,6 @@
 #include "arch/onnx_inputs.h"
 
+#include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_regions.h"
 
@@ -92,22 +93,15 @@ bool onnx_reads_several(const onnx_reading *r)
     return count > 1;
 }
 
-grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels, int *out)
+/* A dimension behind the samples as the file states it, or else as it was asked for: rows, columns,
+ * or positions in a row; of channels, which other dimensions tell apart, 0. */
+static int64_t size_at(const onnx_reading *r, const onnx_value *v, int d, int channels)
 {
-    graph *g = r->g;
-    node n = node_of(NODE_UNPACK, GRAPH_NONE, g->input, GRAPH_NONE);
-    n.unpack = (unpack_attributes){
-        .first = g->inputs[input].first, .channels = channels, .positions = positions};
-    for (int i = 0; i < g->node_count; i++) {
-        const unpack_attributes *u = &g->nodes[i].unpack;
-        if (g->nodes[i].kind == NODE_UNPACK && u->first == n.unpack.first &&
-            u->channels == channels && u->positions.height == positions.height &&
-            u->positions.width == positions.width) {
-            *out = g->nodes[i].output;
-            return GRAIL_OK;
-        }
-    }
-    return graph_add_node(g, &n, out);
+    return v->shape[d] > 0         ? v->shape[d]
+           : d == channels         ? 0
+           : v->rank != IMAGE_RANK ? r->asked.length
+           : d == 2                ? r->asked.height
+                                   : r->asked.width;
 }
 
 /* Where the parts of an input lie in a sample; false: no sample holds such an input. */
@@ -116,13 +110,16 @@ static bool lay_in_sample(const onnx_reading *r, int64_t value, graph_input *in)
     const onnx_value *v = &r->file->values[value];
     const bool is_row = v->rank == REGION_TOKENS;
     int64_t size = 1;
+    int64_t shape[IMAGE_RANK] = {0};
+    in->channels_last = is_row && onnx_place_of(r, value) == ONNX_LAST;
     in->are_truths = v->element == ONNX_BOOL;
     in->are_integers = is_integer(v) || in->are_truths;
     bool fits =
         v->rank > 0 && (in->are_integers ? v->rank <= FLAT_RANK
                                          : v->element == ONNX_FLOAT && v->rank <= IMAGE_RANK);
     for (int d = 1; fits && d < v->rank; d++) {
-        fits = v->shape[d] > 0 && !__builtin_mul_overflow(size, v->shape[d], &size);
+        shape[d] = size_at(r, v, d, v->rank <= FLAT_RANK ? 0 : in->channels_last ? 2 : 1);
+        fits = shape[d] > 0 && !__builtin_mul_overflow(size, shape[d], &size);
     }
     if (!fits || __builtin_add_overflow(r->g->channels, size, &size) || size > INT32_MAX) {
         return false;
@@ -130,12 +127,11 @@ static bool lay_in_sample(const onnx_reading *r, int64_t value, graph_input *in)
     in->first = r->g->channels;
     r->g->channels = size;
     in->rank = v->rank;
-    in->channels_last = is_row && onnx_place_of(r, value) == ONNX_LAST;
-    in->channels = v->rank == 1 ? 1 : v->shape[in->channels_last ? 2 : 1];
-    in->positions = (extent){is_row                  ? v->shape[in->channels_last ? 1 : 2]
-                             : v->rank == IMAGE_RANK ? v->shape[2]
+    in->channels = v->rank == 1 ? 1 : shape[in->channels_last ? 2 : 1];
+    in->positions = (extent){is_row                  ? shape[in->channels_last ? 1 : 2]
+                             : v->rank == IMAGE_RANK ? shape[2]
                                                      : 1,
-                             v->rank == IMAGE_RANK ? v->shape[3] : 1};
+                             v->rank == IMAGE_RANK ? shape[3] : 1};
     return true;
 }
 
@@ -179,7 +175,8 @@ static grail_status add_several(onnx_reading *r, int64_t value)
             "the input '%.100s' has type %d and shape %s; beside other inputs grail reads FLOAT "
             "(1) [N, channels, height, width], [N, channels, length], [N, length, channels], [N, "
             "channels] and [N], and INT32, INT64 or BOOL (6, 7, 9) [N, positions] and [N], of "
-            "sizes that the file states",
+            "sizes that the file states; height=N and width=N say those of images that it leaves "
+            "open, length=N positions and lengths",
             v->name, v->element,
             v->rank < 0 ? "that is not declared"
                         : shape_text(v->rank, v->shape, text, sizeof text));
@@ -190,9 +187,35 @@ static grail_status add_several(onnx_reading *r, int64_t value)
     return give_input(r, value, r->g->input_count - 1);
 }
 
+/* Whether an input, an image or not, leaves a size open. */
+static bool leaves_open(const onnx_reading *r, bool is_image, int d)
+{
+    bool found = false;
+    for (int64_t i = 0; i < r->file->input_count; i++) {
+        const onnx_value *v = &r->file->values[r->file->inputs[i]];
+        found = found || (is_real_input(r->file, i) && (v->rank == IMAGE_RANK) == is_image &&
+                          d < v->rank && v->shape[d] <= 0);
+    }
+    return found;
+}
+
+static grail_status check_settings(const onnx_reading *r)
+{
+    const graph_sizes *asked = &r->asked;
+    const char *name = asked->height > 0 && !leaves_open(r, true, 2)  ? "height"
+                       : asked->width > 0 && !leaves_open(r, true, 3) ? "width"
+                       : asked->length > 0 && !leaves_open(r, false, 1) && !leaves_open(r, false, 2)
+                           ? "length"
+                           : NULL;
+    return name == NULL ? GRAIL_OK
+                        : error_set(GRAIL_ERROR_ARGUMENT,
+                                    "the setting %s says a size that no input leaves open", name);
+}
+
 grail_status onnx_read_several(onnx_reading *r)
 {
     const onnx_file *f = r->file;
+    CHECK(check_settings(r));
     r->g->image = (extent){1, 1};
     r->g->channels = 0;
     for (int64_t i = f->input_count - 1; i >= 0; i--) {
@@ -206,7 +229,9 @@ grail_status onnx_read_several(onnx_reading *r)
         const int64_t samples = v->rank > 0 && v->shape[0] > 0 ? v->shape[0] : 0;
         if (is_real_input(f, i) && samples != r->samples) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "the input '%.100s' has another number of samples than the first one",
+                             "the input '%.100s' has another number of samples than the first one; "
+                             "grail reads networks whose inputs all have samples in their first "
+                             "dimension",
                              v->name);
         }
         CHECK(is_real_input(f, i) ? add_several(r, f->inputs[i]) : GRAIL_OK);

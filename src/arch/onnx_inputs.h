@@ -13,10 +13,6 @@ grail_status onnx_read_ids(onnx_reading *r) GRAIL_MUST_CHECK;
 bool onnx_reads_several(const onnx_reading *r);
 /** Begins a graph of such a network: a sample holds all of them side by side. */
 grail_status onnx_read_several(onnx_reading *r) GRAIL_MUST_CHECK;
-/** *out <- a value of the graph: what samples hold for one of several inputs, as so many channels
- * of these positions. */
-grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels,
-                         int *out) GRAIL_MUST_CHECK;
 /** Settles, once all nodes are read, how several inputs are one id, and how many positions a sample
  * may have. */
 grail_status onnx_settle_ids(onnx_reading *r) GRAIL_MUST_CHECK;

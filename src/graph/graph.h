@@ -45,6 +45,12 @@ typedef struct graph_input {
                         GRAPH_NONE: none */
 } graph_input;
 
+/* Sizes of inputs for a run, where the network's file leaves them open: of images, and positions of
+ * what lies beside them; 0: none. */
+typedef struct graph_sizes {
+    int64_t height, width, length;
+} graph_sizes;
+
 /* What the network gives. Its channels are never cut. */
 typedef struct graph_output {
     int value;
@@ -73,12 +79,13 @@ typedef struct graph {
     input_kind input_kind;
     graph_input *inputs; /* [input_count], of a file that names them: those that ids are made of */
     int input_count;
-    int64_t context;  /* positions that samples of ids have at most; 0: what describes the network
-                         says it */
-    extent image;     /* positions that the network expects; 0 = any */
-    bool in_row;      /* it reads [samples, channels, positions]: images of width 1 */
-    int64_t channels; /* of images; usually IMAGE_CHANNELS */
-    double **tables;  /* [table_count] owned: what rope and position nodes borrow */
+    int64_t context;   /* positions that samples of ids have at most; 0: what describes the network
+                          says it */
+    extent image;      /* positions that the network expects; 0 = any */
+    graph_sizes asked; /* by settings */
+    bool in_row;       /* it reads [samples, channels, positions]: images of width 1 */
+    int64_t channels;  /* of images; usually IMAGE_CHANNELS */
+    double **tables;   /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     region **regions; /* [region_count] owned, which nodes of other programs borrow */
     int region_count;

@@ -23,9 +23,8 @@ const char *image_source_place(const grail_image_source *source);
  * fixed order: that of the batches, or of the sorted paths. *out is owned: image_set_close. */
 grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
 /** The same with the preparation that is used if the source names no preset; copied. NULL: chosen
- * by the data. Of several inputs whose arrays the path names, in that order, with what each must
- * be.
- */
+ * by the data. `layouts`: what the arrays of several inputs must be, in the order in which the path
+ * names them; else NULL. */
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
                                const array_layout *layouts, image_set **out) GRAIL_MUST_CHECK;
 /** Class folders get the indices of the classes that they are named after, as
