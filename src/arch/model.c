@@ -273,7 +273,9 @@ grail_status grail_model_input(const grail_model *model, int i, grail_input_fact
                                .channels = input->channels,
                                .height = input->positions.height,
                                .width = input->positions.width,
-                               .rows = input->rows};
+                               .rows = input->rows,
+                               .dimensions = input->rank,
+                               .is_integer = input->are_integers ? 1 : 0};
     return GRAIL_OK;
 }
 

@@ -52,16 +52,30 @@ int64_t model_word_count(const grail_model *model)
 /* What an array of the input holds. */
 static const char *kind_of(const graph_input *input, char *text, size_t size)
 {
-    const bool is_map = input->positions.height * input->positions.width > 1;
+    const long long height = (long long)input->positions.height;
+    const long long width = (long long)input->positions.width;
+    const long long channels = (long long)input->channels;
     if (input->channels == 0) {
         return input->rows == 0 ? "integers [samples, positions], a mask: 1 where positions count "
                                   "and 0 where they are padding"
                                 : "integers [samples, positions], numbers of rows of its table";
     }
-    const int length =
-        snprintf(text, size, "floating-point values [samples, %lld", (long long)input->channels);
-    snprintf(text + length, size - (size_t)length, is_map ? ", %lld, %lld]" : "]",
-             (long long)input->positions.height, (long long)input->positions.width);
+    const int length = snprintf(text, size, "%s [samples",
+                                input->are_truths     ? "integers 0 and 1"
+                                : input->are_integers ? "integers"
+                                                      : "floating-point values");
+    char *rest = text + length;
+    const size_t left = size - (size_t)length;
+    if (input->rank == 1) {
+        snprintf(rest, left, "]");
+    } else if (input->rank == 2) {
+        snprintf(rest, left, ", %lld]", channels);
+    } else if (input->rank == 3) {
+        snprintf(rest, left, ", %lld, %lld]", input->channels_last ? height : channels,
+                 input->channels_last ? channels : height);
+    } else {
+        snprintf(rest, left, ", %lld, %lld, %lld]", channels, height, width);
+    }
     return text;
 }
 
@@ -257,13 +271,24 @@ out:
     return status;
 }
 
-/* -- inputs that are no integers --------------------------------------------------------------- */
+/* -- inputs side by side ----------------------------------------------------------------------- */
+
+static array_layout layout_of(const graph_input *input)
+{
+    array_layout l = {.rank = input->rank,
+                      .channels_last = input->channels_last,
+                      .of_integers = input->are_integers};
+    graph_integer_range(input, &l.least, &l.most);
+    snprintf(l.name, sizeof l.name, "%s", input->name);
+    return l;
+}
 
 static grail_status check_shape(const array_input *one, const graph_input *input)
 {
     char text[160];
     image_arrays found = {0};
-    grail_status status = image_arrays_open(one->path, &found);
+    const array_layout layout = layout_of(input);
+    grail_status status = image_arrays_open_part(one->path, &layout, &found);
     if (status == GRAIL_OK &&
         (found.channels != input->channels || found.height != input->positions.height ||
          found.width != input->positions.width)) {
@@ -277,7 +302,8 @@ static grail_status check_shape(const array_input *one, const graph_input *input
     return status;
 }
 
-grail_status model_order_arrays(const grail_model *model, const char *place, char **out)
+grail_status model_order_arrays(const grail_model *model, const char *place, char **out,
+                                array_layout **layouts)
 {
     grail_status status = GRAIL_OK;
     const graph *g = model->graph;
@@ -285,8 +311,10 @@ grail_status model_order_arrays(const grail_model *model, const char *place, cha
     buffer text = {0};
     buffer_init(&text, SIZE_MAX / 4);
     TRY(memory_new(&a.items, (size_t)g->input_count, sizeof a.items[0]));
+    TRY(memory_new(layouts, (size_t)g->input_count, sizeof **layouts));
     TRY(take_names(&a, place));
     for (int i = 0; i < g->input_count; i++) {
+        (*layouts)[i] = layout_of(&g->inputs[i]);
         TRY(check_shape(&a.items[i], &g->inputs[i]));
         TRY(buffer_format(&text, "%s%s=%s", i > 0 ? "," : "", g->inputs[i].name, a.items[i].path));
     }

@@ -3,6 +3,7 @@
 #define GRAIL_ARCH_MODEL_ARRAYS_H
 
 #include "arch/model.h"
+#include "format/images/image_arrays.h"
 #include "format/text/windows.h"
 
 /** Whether a place of samples is NAME=FILE,NAME=FILE,... of the inputs of the network, and no file.
@@ -19,11 +20,11 @@ bool model_names_arrays(const grail_model *model, const char *place);
 grail_status model_read_arrays(const grail_model *model, const char *place, int64_t context,
                                token_windows *out) GRAIL_MUST_CHECK;
 
-/** *out <- the arrays of a network whose inputs are no integers in the order of its inputs, owned:
- * NAME=PATH,NAME=PATH. An input that is not given, and one of another shape than the file states,
- * are GRAIL_ERROR_ARGUMENT and GRAIL_ERROR_SHAPE. */
-grail_status model_order_arrays(const grail_model *model, const char *place,
-                                char **out) GRAIL_MUST_CHECK;
+/** *out <- the arrays of a network whose inputs lie side by side, in the order of its inputs,
+ * owned: NAME=PATH,NAME=PATH; *layouts <- what each must be, owned. An input that is not given, and
+ * one of another shape than the file states, are GRAIL_ERROR_ARGUMENT and GRAIL_ERROR_SHAPE. */
+grail_status model_order_arrays(const grail_model *model, const char *place, char **out,
+                                array_layout **layouts) GRAIL_MUST_CHECK;
 
 /** Ids of a text are those of the words alone: numbers below that. */
 int64_t model_word_count(const grail_model *model);

@@ -107,19 +107,20 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     bool is_unprepared = false;
     image_set *set = NULL;
     char *ordered = NULL;
+    array_layout *layouts = NULL;
     if (!image_source_is_given(source)) {
         TRY(option_given("path", "path of images", NULL));
     }
     TRY(model_image_source(model, &filled));
     if (model->graph->input_count > 0 && source->pixels == NULL) {
-        TRY(model_order_arrays(model, source->path, &ordered));
+        TRY(model_order_arrays(model, source->path, &ordered, &layouts));
         filled.path = ordered;
     }
     TRY(image_source_is_unprepared(&filled, &is_unprepared));
     if (filled.preset == NULL && !is_unprepared) {
         TRY(model_preparation_use(model, &usual));
     }
-    status = image_set_open_as(&filled, usual, &set);
+    status = image_set_open_as(&filled, usual, layouts, &set);
     if (status == GRAIL_ERROR_FORMAT && !is_unprepared && !file_is_directory(source->path)) {
         error_append("; the model reads images: give CIFAR batches, a folder of JPEG and PNG "
                      "files, or arrays (.npy)");
@@ -141,6 +142,7 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
     *out = set;
     set = NULL;
 out:
+    memory_free(layouts);
     memory_free(ordered);
     image_set_close(set);
     return status;

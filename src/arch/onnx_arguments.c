@@ -120,8 +120,9 @@ grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
 grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
 {
     const onnx_known *x = onnx_has_input(r, i) ? onnx_known_input(r, i) : NULL;
-    const bool is_scores = x != NULL && (x->form == ONNX_SCORES || x->form == ONNX_SHARES);
-    if (x == NULL || (x->value == GRAPH_NONE && x->linear == 0 && !is_scores)) {
+    const bool has_letters =
+        x != NULL && (x->form == ONNX_SCORES || x->form == ONNX_SHARES || x->form == ONNX_IDS);
+    if (x == NULL || (x->value == GRAPH_NONE && x->linear == 0 && !has_letters)) {
         return onnx_misfit(
             "its input %d is a constant, or does not follow from the images; grail has "
             "no row for that",
@@ -148,6 +149,24 @@ grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
                            (*out)->factor);
     }
     return onnx_settle(r, *out);
+}
+
+grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels, int *out)
+{
+    graph *g = r->g;
+    node n = node_of(NODE_UNPACK, GRAPH_NONE, g->input, GRAPH_NONE);
+    n.unpack = (unpack_attributes){
+        .first = g->inputs[input].first, .channels = channels, .positions = positions};
+    for (int i = 0; i < g->node_count; i++) {
+        const unpack_attributes *u = &g->nodes[i].unpack;
+        if (g->nodes[i].kind == NODE_UNPACK && u->first == n.unpack.first &&
+            u->channels == channels && u->positions.height == positions.height &&
+            u->positions.width == positions.width) {
+            *out = g->nodes[i].output;
+            return GRAIL_OK;
+        }
+    }
+    return graph_add_node(g, &n, out);
 }
 
 bool onnx_is_padded(const onnx_known *x)

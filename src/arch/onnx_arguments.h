@@ -79,6 +79,10 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
 bool onnx_are_positions(int count, const int64_t axes[]);
 grail_status onnx_needs_rank(const onnx_known *x, int rank) GRAIL_MUST_CHECK;
 
+/** *out <- a value of the graph: what samples hold for one of several inputs, as so many channels
+ * of these positions. */
+grail_status onnx_unpack(onnx_reading *r, int input, extent positions, int64_t channels,
+                         int *out) GRAIL_MUST_CHECK;
 /** A node of this kind and none of its arguments; `right` may be NULL. */
 node onnx_plain(node_kind kind, const onnx_known *left, const onnx_known *right);
 /** Output i <- what is known of a value. */

@@ -14,7 +14,8 @@ static int maps_between(const graph *g, int begin, int end)
     return count;
 }
 
-/* How the nodes read a value of the graph. Outputs of the network are held beside what goes on. */
+/* How the nodes read a value of the graph. Outputs of the network are held beside what goes on, and
+ * so is each of several inputs, which nodes further behind may be the first to read. */
 typedef struct reads {
     int last, count;
     bool is_alone; /* all that is read behind the node that makes it */
@@ -30,11 +31,12 @@ static void find_reads(const graph *g, reads *of)
             of[n->inputs[k]].count++;
         }
     }
-    latest = of[g->input].last;
+    latest = g->input_count > 0 ? 0 : of[g->input].last;
     for (int i = 0; i < g->node_count; i++) {
         reads *made = &of[g->nodes[i].output];
-        made->is_alone = latest <= i;
-        latest = made->last > latest ? made->last : latest;
+        const bool is_part = g->nodes[i].kind == NODE_UNPACK;
+        made->is_alone = latest <= i && !is_part;
+        latest = made->last > latest && !is_part ? made->last : latest;
     }
 }
 
@@ -58,11 +60,23 @@ static bool is_fork(const graph *g, const reads *of, int i)
     return g->nodes[end - 1].kind == NODE_ADD || g->nodes[end - 1].kind == NODE_CONCAT;
 }
 
-/* Where what reads the means begins, or the last map without such. */
+/* The last node that reads one of several inputs; 0 without such. */
+static int find_last_input(const graph *g, const reads *of)
+{
+    int last = 0;
+    for (int i = 0; i < g->node_count; i++) {
+        const int read = g->nodes[i].kind == NODE_UNPACK ? of[g->nodes[i].output].last : 0;
+        last = read > last ? read : last;
+    }
+    return last;
+}
+
+/* Where what reads the means begins, or the last map without such: behind all inputs. */
 static int find_head(const graph *g, const reads *of)
 {
+    const int last_input = find_last_input(g, of);
     int last_map = g->node_count - 1;
-    for (int i = g->node_count - 1; i > 0; i--) {
+    for (int i = g->node_count - 1; i > last_input; i--) {
         if (is_cut(g, of, i) && g->nodes[i].kind == NODE_MEAN) {
             return i;
         }

@@ -5,6 +5,7 @@
 #include "arch/onnx_numbers.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_ELEMENTS = 1 << 20 }; /* of a constant that is looked through */
@@ -459,6 +460,70 @@ static grail_status compare_ids(onnx_reading *r, const onnx_known *ids, int othe
     return give_bounds(r, between(0.0, 0.0));
 }
 
+/* Rows of a table, by integers that samples hold beside other inputs: any of its rows, and those of
+ * the smallest of several tables. */
+static grail_status embed(onnx_reading *r, const onnx_known *k, const tensor_view *t)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    graph_input *input = &r->g->inputs[k->input];
+    node n = node_of(NODE_EMBEDDING, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
+    onnx_known y = {.value = GRAPH_NONE,
+                    .tensor = -1,
+                    .one = input->channels == 1,
+                    .width = t->shape[1],
+                    .count.element = -1};
+    if (!input->are_integers || t->shape[0] > GRAPH_LARGEST_INTEGER) {
+        return onnx_misfit("takes rows by what are no integers, or of more than %d",
+                           GRAPH_LARGEST_INTEGER);
+    }
+    CHECK(onnx_add_parameter(r, t, false, &n.weight));
+    CHECK(onnx_unpack(r, k->input, (extent){input->channels, 1}, 1, &n.inputs[0]));
+    n.input_count = 1;
+    input->rows = input->rows == 0 || input->rows > t->shape[0] ? t->shape[0] : input->rows;
+    if (strlen(k->layout) + sizeof ",C" > sizeof text) {
+        return onnx_misfit("takes rows by integers in too many dimensions");
+    }
+    snprintf(text, sizeof text, "%s,C", k->layout);
+    onnx_set_layout(&y, text);
+    return onnx_give_node(r, &n, y);
+}
+
+/* Integers as real numbers are channels. */
+static grail_status cast_given(onnx_reading *r, const onnx_known *k)
+{
+    const graph_input *input = &r->g->inputs[k->input];
+    const int64_t to = onnx_integer_of(r, "to", 0);
+    const bool stays = onnx_node_is(r->node, "Identity") ||
+                       (input->are_integers && (to == ONNX_INT64 || to == ONNX_INT32));
+    onnx_known y = {.value = GRAPH_NONE,
+                    .tensor = -1,
+                    .rank = FLAT_RANK,
+                    .one = true,
+                    .width = input->channels,
+                    .count.element = -1};
+    if (stays) {
+        return onnx_give(r, 0, *k);
+    }
+    if (to != ONNX_FLOAT || k->rank != FLAT_RANK || input->rank != FLAT_RANK) {
+        return onnx_misfit("makes numbers of another type of an input");
+    }
+    CHECK(onnx_unpack(r, k->input, (extent){1, 1}, input->channels, &y.value));
+    return onnx_give(r, 0, y);
+}
+
+/* Integers in other dimensions, for rows to be taken by. */
+static grail_status lay_given(onnx_reading *r)
+{
+    const bool is_given = onnx_has_input(r, 0) && onnx_known_input(r, 0)->form == ONNX_IDS;
+    return is_given && onnx_node_is(r->node, "Reshape")     ? onnx_lay_reshaped(r)
+           : is_given && onnx_node_is(r->node, "Unsqueeze") ? onnx_read_unsqueeze(r)
+           : is_given && onnx_node_is(r->node, "Squeeze")
+               ? onnx_read_squeeze(r)
+               : onnx_misfit("computes with what a sample holds beside other inputs, for which "
+                             "grail has a row where it chooses rows of a table, or becomes real "
+                             "numbers");
+}
+
 /* Rows of a table, by ids that samples hold, or by positions. */
 static grail_status look_up(onnx_reading *r)
 {
@@ -471,6 +536,9 @@ static grail_status look_up(onnx_reading *r)
         return onnx_misfit("takes rows of what is no table");
     }
     onnx_known y = {.value = GRAPH_NONE, .tensor = -1, .width = t->shape[1], .count.element = -1};
+    if (k->form == ONNX_IDS && r->g->input_kind == INPUT_IMAGES) {
+        return embed(r, k, t);
+    }
     if (k->form == ONNX_IDS) {
         graph_input *input = &r->g->inputs[k->input];
         node n = node_of(NODE_EMBEDDING, GRAPH_NONE, r->g->input, GRAPH_NONE);
@@ -606,15 +674,23 @@ static bool all_are_bounded(const onnx_reading *r)
     return are;
 }
 
+/* A Gather of a table. */
+static bool takes_rows_of_table(const onnx_reading *r)
+{
+    const tensor_view *t = onnx_has_input(r, 1) ? onnx_constant_of(r, 0) : NULL;
+    return onnx_node_is(r->node, "Gather") && t != NULL && dtype_is_float(t->dtype) && t->rank == 2;
+}
+
 bool onnx_reads_bounds(const onnx_reading *r)
 {
     const onnx_file_node *n = r->node;
-    if (r->g->input_kind != INPUT_TOKENS || n->node.output_count != 1 || !onnx_has_input(r, 0)) {
+    if (n->node.output_count != 1 || !onnx_has_input(r, 0)) {
         return false;
     }
-    const bool takes_rows =
-        onnx_node_is(n, "Gather") && onnx_has_input(r, 1) && onnx_constant_of(r, 0) != NULL &&
-        dtype_is_float(onnx_constant_of(r, 0)->dtype) && onnx_constant_of(r, 0)->rank == 2;
+    const bool takes_rows = takes_rows_of_table(r);
+    if (r->g->input_kind != INPUT_TOKENS) {
+        return any_has(r, ONNX_IDS) || any_has(r, ONNX_ROWS) || takes_rows;
+    }
     const bool is_laid = (has_form(r, 0, ONNX_BOUNDED) || has_form(r, 0, ONNX_IDS)) &&
                          onnx_known_input(r, 0)->layout[0] != '\0';
     if (onnx_node_is(n, "Shape") && (is_laid || !has_form(r, 0, ONNX_BOUNDED))) {
@@ -633,7 +709,8 @@ grail_status onnx_read_bounds(onnx_reading *r)
     onnx_bounds y = anything;
     bool found = false;
     for (int i = 0; i < count && i < 2; i++) {
-        if (has_form(r, i, ONNX_IDS) && onnx_node_is(r->node, "Equal") && count == 2) {
+        if (has_form(r, i, ONNX_IDS) && onnx_node_is(r->node, "Equal") && count == 2 &&
+            r->g->input_kind == INPUT_TOKENS) {
             return compare_ids(r, onnx_known_input(r, i), 1 - i);
         }
         if (has_form(r, i, ONNX_ROWS)) {
@@ -644,11 +721,15 @@ grail_status onnx_read_bounds(onnx_reading *r)
     }
     if (has_form(r, 0, ONNX_IDS) &&
         (onnx_node_is(r->node, "Cast") || onnx_node_is(r->node, "Identity"))) {
-        return onnx_give(r, 0, *onnx_known_input(r, 0));
+        return r->g->input_kind == INPUT_IMAGES ? cast_given(r, onnx_known_input(r, 0))
+                                                : onnx_give(r, 0, *onnx_known_input(r, 0));
     }
     if (onnx_node_is(r->node, "Gather") && onnx_has_input(r, 1) && onnx_constant_of(r, 0) != NULL &&
         dtype_is_float(onnx_constant_of(r, 0)->dtype)) {
         return look_up(r);
+    }
+    if (r->g->input_kind == INPUT_IMAGES) {
+        return lay_given(r);
     }
     if (has_form(r, 0, ONNX_SUM)) {
         return divide_sum(r);

@@ -1,5 +1,6 @@
 #include "arch/onnx_inputs.h"
 
+#include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_regions.h"
 
@@ -71,6 +72,8 @@ grail_status onnx_read_ids(onnx_reading *r)
         r->values[f->inputs[i]] = k;
         r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
         CHECK(graph_add_input(g, v->name, 0));
+        g->inputs[g->input_count - 1].rank = v->rank;
+        g->inputs[g->input_count - 1].are_integers = is_integer(v);
         onnx_barriers_begin(r, f->inputs[i]);
     }
     g->context = length;
@@ -78,7 +81,7 @@ grail_status onnx_read_ids(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* -- several values of floats -------------------------------------------------------------------
+/* -- values side by side ------------------------------------------------------------------------
  */
 
 bool onnx_reads_several(const onnx_reading *r)
@@ -90,52 +93,129 @@ bool onnx_reads_several(const onnx_reading *r)
     return count > 1;
 }
 
-/* An image [N, channels, height, width] or a vector [N, channels], of stated sizes. */
-static grail_status add_several(onnx_reading *r, int64_t value)
+/* A dimension behind the samples as the file states it, or else as it was asked for: rows, columns,
+ * or positions in a row; of channels, which other dimensions tell apart, 0. */
+static int64_t size_at(const onnx_reading *r, const onnx_value *v, int d, int channels)
+{
+    return v->shape[d] > 0         ? v->shape[d]
+           : d == channels         ? 0
+           : v->rank != IMAGE_RANK ? r->asked.length
+           : d == 2                ? r->asked.height
+                                   : r->asked.width;
+}
+
+/* Where the parts of an input lie in a sample; false: no sample holds such an input. */
+static bool lay_in_sample(const onnx_reading *r, int64_t value, graph_input *in)
 {
     const onnx_value *v = &r->file->values[value];
-    const bool is_map = v->rank == IMAGE_RANK;
-    char text[64] = "";
-    bool fits = v->element == ONNX_FLOAT && (is_map || v->rank == FLAT_RANK);
+    const bool is_row = v->rank == REGION_TOKENS;
     int64_t size = 1;
+    int64_t shape[IMAGE_RANK] = {0};
+    in->channels_last = is_row && onnx_place_of(r, value) == ONNX_LAST;
+    in->are_truths = v->element == ONNX_BOOL;
+    in->are_integers = is_integer(v) || in->are_truths;
+    bool fits =
+        v->rank > 0 && (in->are_integers ? v->rank <= FLAT_RANK
+                                         : v->element == ONNX_FLOAT && v->rank <= IMAGE_RANK);
     for (int d = 1; fits && d < v->rank; d++) {
-        fits = v->shape[d] > 0 && !__builtin_mul_overflow(size, v->shape[d], &size);
+        shape[d] = size_at(r, v, d, v->rank <= FLAT_RANK ? 0 : in->channels_last ? 2 : 1);
+        fits = shape[d] > 0 && !__builtin_mul_overflow(size, shape[d], &size);
     }
-    fits = fits && !__builtin_add_overflow(r->g->channels, size, &size) && size <= INT32_MAX;
-    if (!fits) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "the input '%.100s' has type %d and shape %s; of a network with several "
-                         "inputs grail reads FLOAT [N, channels, height, width] and [N, channels] "
-                         "of sizes that the file states, or integers [N, positions] alone, of "
-                         "which those that are masks have 'mask' in their names",
-                         v->name, v->element,
-                         v->rank < 0 ? "that is not declared"
-                                     : shape_text(v->rank, v->shape, text, sizeof text));
+    if (!fits || __builtin_add_overflow(r->g->channels, size, &size) || size > INT32_MAX) {
+        return false;
     }
-    node n = node_of(NODE_UNPACK, GRAPH_NONE, r->g->input, GRAPH_NONE);
-    n.unpack =
-        (unpack_attributes){.first = r->g->channels,
-                            .channels = v->shape[1],
-                            .positions = {is_map ? v->shape[2] : 1, is_map ? v->shape[3] : 1}};
-    onnx_known k = {.tensor = -1,
-                    .rank = v->rank,
-                    .one = n.unpack.positions.height * n.unpack.positions.width == 1,
-                    .width = v->shape[1],
-                    .readers = r->values[value].readers};
+    in->first = r->g->channels;
     r->g->channels = size;
-    CHECK(graph_add_input(r->g, v->name, 0));
-    graph_input *input = &r->g->inputs[r->g->input_count - 1];
-    input->positions = n.unpack.positions;
-    input->channels = n.unpack.channels;
-    CHECK(graph_add_node(r->g, &n, &k.value));
+    in->rank = v->rank;
+    in->channels = v->rank == 1 ? 1 : shape[in->channels_last ? 2 : 1];
+    in->positions = (extent){is_row                  ? shape[in->channels_last ? 1 : 2]
+                             : v->rank == IMAGE_RANK ? shape[2]
+                                                     : 1,
+                             v->rank == IMAGE_RANK ? shape[3] : 1};
+    return true;
+}
+
+/* Integers, and numbers without channels, are no values of the graph until a node makes some of
+ * them. */
+static grail_status give_input(onnx_reading *r, int64_t value, int input)
+{
+    const graph_input *in = &r->g->inputs[input];
+    onnx_known k = {.value = GRAPH_NONE,
+                    .tensor = -1,
+                    .rank = in->rank,
+                    .one = in->positions.height * in->positions.width == 1,
+                    .width = in->channels,
+                    .input = input,
+                    .readers = r->values[value].readers,
+                    .count.element = -1};
+    if (in->are_integers || in->rank == 1) {
+        k.form = ONNX_IDS;
+        onnx_set_layout(&k, in->rank == 1 ? "N" : in->channels == 1 ? "N," : "N,T");
+    } else {
+        CHECK(onnx_unpack(r, input, in->positions, in->channels, &k.value));
+    }
+    if (in->rank == REGION_TOKENS) {
+        onnx_set_layout(&k, in->channels_last ? (k.one ? "N,,C" : "N,T,C")
+                            : k.one           ? "N,C,"
+                                              : "N,C,T");
+    }
     r->values[value] = k;
     onnx_barriers_begin(r, value);
     return GRAIL_OK;
 }
 
+static grail_status add_several(onnx_reading *r, int64_t value)
+{
+    const onnx_value *v = &r->file->values[value];
+    char text[64] = "";
+    graph_input in = {.padding = GRAPH_NONE};
+    if (!lay_in_sample(r, value, &in)) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "the input '%.100s' has type %d and shape %s; beside other inputs grail reads FLOAT "
+            "(1) [N, channels, height, width], [N, channels, length], [N, length, channels], [N, "
+            "channels] and [N], and INT32, INT64 or BOOL (6, 7, 9) [N, positions] and [N], of "
+            "sizes that the file states; height=N and width=N say those of images that it leaves "
+            "open, length=N positions and lengths",
+            v->name, v->element,
+            v->rank < 0 ? "that is not declared"
+                        : shape_text(v->rank, v->shape, text, sizeof text));
+    }
+    CHECK(graph_add_input(r->g, v->name, 0));
+    in.name = r->g->inputs[r->g->input_count - 1].name;
+    r->g->inputs[r->g->input_count - 1] = in;
+    return give_input(r, value, r->g->input_count - 1);
+}
+
+/* Whether an input, an image or not, leaves a size open. */
+static bool leaves_open(const onnx_reading *r, bool is_image, int d)
+{
+    bool found = false;
+    for (int64_t i = 0; i < r->file->input_count; i++) {
+        const onnx_value *v = &r->file->values[r->file->inputs[i]];
+        found = found || (is_real_input(r->file, i) && (v->rank == IMAGE_RANK) == is_image &&
+                          d < v->rank && v->shape[d] <= 0);
+    }
+    return found;
+}
+
+static grail_status check_settings(const onnx_reading *r)
+{
+    const graph_sizes *asked = &r->asked;
+    const char *name = asked->height > 0 && !leaves_open(r, true, 2)  ? "height"
+                       : asked->width > 0 && !leaves_open(r, true, 3) ? "width"
+                       : asked->length > 0 && !leaves_open(r, false, 1) && !leaves_open(r, false, 2)
+                           ? "length"
+                           : NULL;
+    return name == NULL ? GRAIL_OK
+                        : error_set(GRAIL_ERROR_ARGUMENT,
+                                    "the setting %s says a size that no input leaves open", name);
+}
+
 grail_status onnx_read_several(onnx_reading *r)
 {
     const onnx_file *f = r->file;
+    CHECK(check_settings(r));
     r->g->image = (extent){1, 1};
     r->g->channels = 0;
     for (int64_t i = f->input_count - 1; i >= 0; i--) {
@@ -149,7 +229,9 @@ grail_status onnx_read_several(onnx_reading *r)
         const int64_t samples = v->rank > 0 && v->shape[0] > 0 ? v->shape[0] : 0;
         if (is_real_input(f, i) && samples != r->samples) {
             return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "the input '%.100s' has another number of samples than the first one",
+                             "the input '%.100s' has another number of samples than the first one; "
+                             "grail reads networks whose inputs all have samples in their first "
+                             "dimension",
                              v->name);
         }
         CHECK(is_real_input(f, i) ? add_several(r, f->inputs[i]) : GRAIL_OK);

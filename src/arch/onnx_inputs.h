@@ -1,5 +1,5 @@
 /* The inputs of an ONNX file that are not one image: integers for each position of a sequence, or
- * several images and vectors. */
+ * several values of any kind side by side. */
 #ifndef GRAIL_ARCH_ONNX_INPUTS_H
 #define GRAIL_ARCH_ONNX_INPUTS_H
 
@@ -9,7 +9,7 @@
 bool onnx_reads_ids(const onnx_reading *r);
 /** Begins a graph of such a network. */
 grail_status onnx_read_ids(onnx_reading *r) GRAIL_MUST_CHECK;
-/** Whether the file reads several values of floats. */
+/** Whether the file reads several values. */
 bool onnx_reads_several(const onnx_reading *r);
 /** Begins a graph of such a network: a sample holds all of them side by side. */
 grail_status onnx_read_several(onnx_reading *r) GRAIL_MUST_CHECK;

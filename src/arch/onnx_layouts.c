@@ -148,6 +148,10 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
                       : x->form == ONNX_VALUE ? x->value
                                               : x->query;
     *out = x->one ? (extent){1, 1} : (extent){r->length, r->length > 0 ? 1 : 0};
+    if (x->form == ONNX_IDS && g->input_kind == INPUT_IMAGES) { /* beside other inputs */
+        *out = (extent){g->inputs[x->input].channels, 1};
+        return GRAIL_OK;
+    }
     if (x->one || r->length > 0 || g->image.height < 1 || value < 0) {
         return GRAIL_OK;
     }

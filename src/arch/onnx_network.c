@@ -203,10 +203,13 @@ static grail_status read_input(onnx_reading *r)
     return GRAIL_OK;
 }
 
-/* One row for each image that a matrix makes is logits, and what a Softmax is behind; everything
- * else is features. */
-static bool is_logits(const onnx_reading *r, const onnx_known *k)
+/* One row for each image that a matrix makes is logits, or a region, but not one that divides it by
+ * another value, such as its length, and what a Softmax is behind; everything else is features. */
+static bool is_logits(const onnx_reading *r, int64_t value)
 {
+    const onnx_known *k = &r->values[value];
+    const int64_t maker = r->file->values[value].node;
+    const bool divides = maker >= 0 && onnx_node_is(&r->file->nodes[maker], "Div");
     const node *made = NULL;
     if (k->form == ONNX_PROBABILITIES) {
         return r->g->input_kind == INPUT_IMAGES;
@@ -215,7 +218,7 @@ static bool is_logits(const onnx_reading *r, const onnx_known *k)
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;
     }
     return made != NULL && r->g->input_kind == INPUT_IMAGES &&
-           (node_is_map(made) || made->kind == NODE_OPAQUE);
+           (node_is_map(made) || (made->kind == NODE_OPAQUE && !divides));
 }
 
 /* A value of the graph is an output where its channels are whole and have a dimension of their own,
@@ -255,16 +258,15 @@ static int find_output(const graph *g, int value)
     return i;
 }
 
-/* One that stands for others already becomes an output by itself. */
+/* One that stands for others already becomes an output by itself, and stays what it was: features,
+ * unless those that it stands for rank it. */
 static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logits)
 {
     graph *g = r->g;
     const onnx_known *k = &r->values[value];
-    const bool logits = may_be_logits && is_logits(r, k);
+    const bool logits = may_be_logits && is_logits(r, value);
     const int i = find_output(g, k->value);
-    if (i < g->output_count && g->outputs[i].stands_for != NULL) {
-        g->outputs[i].is_logits = logits;
-    } else {
+    if (i == g->output_count || g->outputs[i].stands_for == NULL) {
         onnx_note_read(r, value);
         CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
     }
@@ -402,15 +404,21 @@ static grail_status read_nodes(onnx_reading *r)
     }
     measure_depths(r);
     CHECK(onnx_find_patterns(r));
-    CHECK(onnx_reads_ids(r)       ? onnx_read_ids(r)
+    const bool reads_ids = onnx_reads_ids(r);
+    if (r->asked.length > 0 && (reads_ids || !onnx_reads_several(r))) {
+        return error_set(GRAIL_ERROR_ARGUMENT,
+                         "the setting length=%lld is for positions of one of several inputs, which "
+                         "this network has not",
+                         (long long)r->asked.length);
+    }
+    CHECK(reads_ids               ? onnx_read_ids(r)
           : onnx_reads_several(r) ? onnx_read_several(r)
                                   : read_input(r));
     CHECK(read_outputs(r));
     return onnx_settle_ids(r);
 }
 
-/* asked: of the images, where the file leaves their size open; 0: any. */
-static grail_status read_network(const checkpoint *weights, extent asked, onnx_reading *r)
+static grail_status read_network(const checkpoint *weights, graph_sizes asked, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
     *r = (onnx_reading){
@@ -430,6 +438,7 @@ static grail_status read_network(const checkpoint *weights, extent asked, onnx_r
     }
     CHECK(onnx_pin_computed(r));
     CHECK(onnx_add_blocks(r->g));
+    r->g->asked = asked;
     return graph_index(r->g);
 }
 
@@ -439,14 +448,19 @@ static grail_status build(const architecture *self, const char *source, const js
     (void)self;
     enum { MOST_POSITIONS = 1 << 16 }; /* of a side */
     onnx_reading r;
-    extent asked = {0, 0};
-    CHECK(json_get_integer(source, config, "height", 0, &asked.height));
-    CHECK(json_get_integer(source, config, "width", 0, &asked.width));
-    if (asked.height < 0 || asked.width < 0 || asked.height > MOST_POSITIONS ||
-        asked.width > MOST_POSITIONS) {
-        return error_set(GRAIL_ERROR_ARGUMENT,
-                         "%s: the settings height=%lld and width=%lld are not between 1 and %d",
-                         source, (long long)asked.height, (long long)asked.width, MOST_POSITIONS);
+    graph_sizes asked = {0};
+    struct {
+        const char *name;
+        int64_t *size;
+    } const sizes[] = {
+        {"height", &asked.height}, {"width", &asked.width}, {"length", &asked.length}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        CHECK(json_get_integer(source, config, sizes[i].name, 0, sizes[i].size));
+        if (*sizes[i].size < 0 || *sizes[i].size > MOST_POSITIONS) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s: the setting %s=%lld is not between 1 and %d", source,
+                             sizes[i].name, (long long)*sizes[i].size, MOST_POSITIONS);
+        }
     }
     const grail_status status =
         error_in(read_network(weights, asked, &r), "%s", checkpoint_path(weights));
@@ -496,7 +510,7 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
     if (checkpoint_onnx(weights) == NULL) {
         return GRAIL_OK;
     }
-    TRY(read_network(weights, narrowed->image, &r));
+    TRY(read_network(weights, narrowed->asked, &r));
     TRY(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]));
     TRY(graph_widths(narrowed, widths));
     TRY(error_in(onnx_set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
@@ -548,7 +562,7 @@ static const char *preset(const json_t *config)
     return json_string_value(json_object_get(config, "preset"));
 }
 
-static const char *const settings[] = {"preset", "height", "width", NULL};
+static const char *const settings[] = {"preset", "height", "width", "length", NULL};
 
 const architecture architecture_onnx = {
     .name = "onnx",

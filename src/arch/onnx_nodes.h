@@ -147,8 +147,8 @@ typedef struct onnx_reading {
     extent *extents; /* of values of the graph */
     int extent_count;
     int64_t samples; /* that the file is for; 0: any number */
-    extent asked;    /* of the images, where the file leaves it open; 0: any */
-    int64_t length;  /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
+    graph_sizes asked;
+    int64_t length; /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
     onnx_pattern *patterns;
     int64_t pattern_count;
     const onnx_file_node *node; /* at hand */

@@ -74,6 +74,11 @@ void onnx_barriers_free(onnx_barriers *b)
     memory_free(b);
 }
 
+onnx_place onnx_place_of(const onnx_reading *r, int64_t value)
+{
+    return r->barriers->places[value];
+}
+
 bool onnx_is_opaque(const onnx_reading *r, int64_t i)
 {
     return r->barriers->is_opaque[i];
@@ -256,8 +261,15 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
                 (region_positions){r->length < ONNX_OPEN_LENGTH ? r->length : TRIED_LENGTH, 1};
             continue;
         }
-        out->inputs[i] = (region_value){value, f->values[value].rank,
-                                        are_several ? r->g->inputs[i].channels : r->g->channels, 1};
+        if (r->values[value].form == ONNX_IDS) {
+            out->inputs[i] = (region_value){value, REGION_IDS, r->g->inputs[i].channels, 1};
+            sizes[i] = (region_positions){1, 1};
+            continue;
+        }
+        const int rank = f->values[value].rank;
+        out->inputs[i] =
+            (region_value){value, rank, are_several ? r->g->inputs[i].channels : r->g->channels,
+                           are_several && r->g->inputs[i].channels_last ? rank - 1 : 1};
         sizes[i] =
             (region_positions){is_open ? USUAL_SIDE : at.height, !is_open       ? at.width
                                                                  : r->g->in_row ? 1
@@ -478,7 +490,7 @@ static grail_status find_border(onnx_reading *r, int64_t value, bool through_opa
     onnx_known *k = &r->values[value];
     const int64_t maker = r->file->values[value].node;
     if (r->file->values[value].is_input && maker < 0 && r->values[value].tensor < 0 &&
-        r->g->input_kind == INPUT_TOKENS) {
+        (r->g->input_kind == INPUT_TOKENS || k->form == ONNX_IDS)) {
         *out = true;
         return GRAIL_OK;
     }
@@ -621,7 +633,7 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
         const onnx_file_node *n = &r->file->nodes[i];
         CHECK(memory_reserve(&c->nodes, (size_t)c->node_count + 1, sizeof c->nodes[0]));
         c->nodes[c->node_count++] = i;
-        if (onnx_node_is(n, "Shape") && n->inputs[0] == b->input) {
+        if (onnx_node_is(n, "Shape") && n->inputs[0] == b->input && r->g->input_count == 0) {
             c->asks_size = true;
             continue;
         }
@@ -689,10 +701,15 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];
-        const bool are_ids = x->value == GRAPH_NONE; /* an input of the network */
-        parts.inputs[i] = are_ids ? (region_value){c->inputs[i], REGION_IDS, 1, 1}
-                                  : region_value_of(c->inputs[i], x);
-        n.inputs[n.input_count++] = are_ids ? r->g->input : x->value;
+        const bool is_given = x->value == GRAPH_NONE; /* an input of the network */
+        int held = is_given ? r->g->input : x->value;
+        if (is_given && r->g->input_kind == INPUT_IMAGES) {
+            TRY(onnx_unpack(r, x->input, (extent){1, 1}, x->width, &held));
+        }
+        const int64_t width = r->g->input_kind == INPUT_IMAGES ? x->width : 1;
+        parts.inputs[i] = is_given ? (region_value){c->inputs[i], REGION_IDS, width, 1}
+                                   : region_value_of(c->inputs[i], x);
+        n.inputs[n.input_count++] = held;
     }
     if (c->asks_size) {
         parts.inputs[parts.input_count++] =

@@ -8,6 +8,7 @@
 #define GRAIL_ARCH_ONNX_REGIONS_H
 
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_places.h"
 
 /** *out is owned: onnx_barriers_free. `file` lies at `path`; both must outlive it. */
 grail_status onnx_barriers_create(const onnx_file *file, const char *path,
@@ -19,6 +20,8 @@ void onnx_barriers_begin(onnx_reading *r, int64_t input);
 /** Ends one: *again says whether the file must be read once more. */
 grail_status onnx_barriers_end(onnx_reading *r, bool *again) GRAIL_MUST_CHECK;
 
+/** Where the channels of a value are, as what reads it tells. */
+onnx_place onnx_place_of(const onnx_reading *r, int64_t value);
 /** Whether node i is known to be read by no row. */
 bool onnx_is_opaque(const onnx_reading *r, int64_t i);
 /** Takes a node out of those that rows read, which was refused just now. */

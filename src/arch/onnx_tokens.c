@@ -41,13 +41,23 @@ static bool is_token(const onnx_known *k)
     return k->form == ONNX_TOKEN || (k->value == GRAPH_NONE && k->tensor >= 0);
 }
 
+/* Whether a constant is [C], [1, C] or [1, 1, C]. */
+static bool is_vector(const tensor_view *t)
+{
+    bool is = t->rank >= 1 && t->rank <= 3;
+    for (int d = 0; is && d + 1 < t->rank; d++) {
+        is = t->shape[d] == 1;
+    }
+    return is;
+}
+
 /* [1, 1, C] for each sample */
 grail_status onnx_read_expand(onnx_reading *r)
 {
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
     const tensor_view *t = k == NULL ? NULL : float_input(r, 0);
     onnx_numbers to;
-    if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1) {
+    if (t == NULL || !is_vector(t)) {
         return onnx_misfit("repeats other than a constant [1, 1, C] for each sample");
     }
     CHECK(onnx_numbers_of(r, 1, &to));
@@ -55,7 +65,8 @@ grail_status onnx_read_expand(onnx_reading *r)
     for (int i = 1; fits && i < 3; i++) {
         const onnx_number *n = &to.items[i];
         fits = !n->is_open && !n->per_sample &&
-               (n->factor == 1 || n->factor == -1 || n->factor == t->shape[i]);
+               (n->factor == 1 || (n->factor == -1 && t->rank == 3) ||
+                (i == 2 && n->factor == t->shape[t->rank - 1]));
     }
     fits = fits &&
            (to.items[0].per_sample ? to.items[0].factor == 1 : to.items[0].factor == r->samples);
@@ -90,14 +101,13 @@ grail_status onnx_add_tokens(onnx_reading *r)
                                : k->form == ONNX_TOKEN   ? k->copy
                                                          : float_input(r, i);
         node n = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, y.value, GRAPH_NONE);
-        if (t == NULL || t->rank != 3 || t->shape[0] != 1 || t->shape[1] != 1 ||
-            t->shape[2] != x->width) {
+        if (t == NULL || !is_vector(t) || (k->form != ONNX_TOKEN && t->rank != 3) ||
+            t->shape[t->rank - 1] != x->width) {
             return onnx_misfit("puts other than tokens [1, 1, %lld] before positions",
                                (long long)x->width);
         }
         CHECK(onnx_check_free(r, t));
-        CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 1, &t->shape[2],
-                               &n.weight));
+        CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 1, &x->width, &n.weight));
         CHECK(graph_add_node(r->g, &n, &y.value));
     }
     return onnx_give(r, 0, y);

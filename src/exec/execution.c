@@ -14,8 +14,20 @@ batch_shape sequence_batch(int64_t sequences, int64_t length)
     return (batch_shape){.samples = sequences, .positions = {.height = length, .width = 1}};
 }
 
+/* Values of 16 bits hold no integers above 256, or 2048. */
+static grail_status check_integers(const graph *g, const backend *b)
+{
+    return graph_holds_integers(g) && element_size(backend_type(b)) < sizeof(float)
+               ? error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "the network reads integers beside other inputs, which values in %s do "
+                           "not hold exactly; compute in f32",
+                           backend_precision(b))
+               : GRAIL_OK;
+}
+
 grail_status execution_create(const graph *g, backend *b, matrix_pool *pool, execution **out)
 {
+    CHECK(check_integers(g, b));
     CHECK(memory_new(out, 1, sizeof **out));
     execution *e = *out;
     *e = (execution){.graph = g, .backend = b, .pool = pool};

@@ -9,7 +9,7 @@ struct fused_network {
                     owned */
     grail_model model;
     tensor_view stored;          /* the stored form of folded parameters: f32 */
-    const tensor_view **tensors; /* [parameter_count], all `stored` */
+    const tensor_view **tensors; /* [parameter_count], `stored`, but of tables the network's */
     parameter_store *store;      /* folded parameters over the network's store */
 };
 
@@ -250,7 +250,7 @@ grail_status fused_network_create(parameter_store *store, fused_network **out)
     TRY(memory_new(&network->tensors, (size_t)network->graph.parameter_count,
                    sizeof network->tensors[0]));
     for (int p = 0; p < network->graph.parameter_count; p++) {
-        network->tensors[p] = &network->stored;
+        network->tensors[p] = graph_is_table(g, p) ? store->model->tensors[p] : &network->stored;
     }
     network->model.tensors = network->tensors;
     network->model.graph = &network->graph;

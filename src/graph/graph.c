@@ -340,6 +340,21 @@ out:
     return status;
 }
 
+void graph_integer_range(const graph_input *input, int64_t *least, int64_t *most)
+{
+    *least = input->rows > 0 || input->are_truths ? 0 : -GRAPH_LARGEST_INTEGER;
+    *most = input->are_truths ? 1 : input->rows > 0 ? input->rows - 1 : GRAPH_LARGEST_INTEGER;
+}
+
+bool graph_holds_integers(const graph *g)
+{
+    bool found = false;
+    for (int i = 0; i < g->input_count; i++) {
+        found = found || (g->inputs[i].are_integers && g->inputs[i].channels > 0);
+    }
+    return found;
+}
+
 bool graph_gives_features(const graph *g)
 {
     return g->output_count > 0             ? !g->outputs[0].is_logits

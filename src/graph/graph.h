@@ -13,7 +13,7 @@
 
 typedef enum input_kind { INPUT_TOKENS, INPUT_IMAGES } input_kind;
 
-enum { IMAGE_CHANNELS = 3 };
+enum { IMAGE_CHANNELS = 3, GRAPH_LARGEST_INTEGER = 1 << 24 /* which F32 holds with all before */ };
 
 /* A parameter lies in a tensor of the checkpoint as its map says, which is that of the dense
  * network also where the graph is narrowed. */
@@ -25,18 +25,31 @@ typedef struct graph_parameter {
     int64_t shape[PARAMETER_MAX_RANK];
 } graph_parameter;
 
-/* One of several inputs of a network. Integers that it reads for each position are one id together:
- * the sum of each one times its divisor. Other inputs lie side by side in a sample of one position,
- * each as its positions, channels last. */
+/* One of several inputs of a network. Integers for each position are one id together, where all
+ * inputs are such: the sum of each one times its divisor. Others lie side by side in a sample of
+ * one position, each as its positions, channels last; integers beside them as exact values in
+ * columns, up to GRAPH_LARGEST_INTEGER. */
 typedef struct graph_input {
     char *name;
-    extent positions; /* of inputs that are no integers */
-    int64_t channels; /* of those; 0: it is of integers */
-    int64_t rows; /* of the tables that it chooses from; 0: it is a mask, 1 where positions count */
+    extent positions;   /* of inputs side by side */
+    int64_t channels;   /* of those; 0: it is a part of an id */
+    int64_t first;      /* column of a sample in which it begins */
+    int rank;           /* dimensions of its arrays, that of the samples among them */
+    bool channels_last; /* of three, so lie its arrays */
+    bool are_integers;
+    bool are_truths; /* integers 0 and 1 */
+    int64_t rows; /* of the tables that it chooses from; 0: it chooses from none, and as a part of
+                     an id is a mask, 1 where positions count */
     int64_t divisor; /* 0: of a mask */
     int64_t padding; /* which its network's file takes for padding, so that no sample has it;
                         GRAPH_NONE: none */
 } graph_input;
+
+/* Sizes of inputs for a run, where the network's file leaves them open: of images, and positions of
+ * what lies beside them; 0: none. */
+typedef struct graph_sizes {
+    int64_t height, width, length;
+} graph_sizes;
 
 /* What the network gives. Its channels are never cut. */
 typedef struct graph_output {
@@ -66,12 +79,13 @@ typedef struct graph {
     input_kind input_kind;
     graph_input *inputs; /* [input_count], of a file that names them: those that ids are made of */
     int input_count;
-    int64_t context;  /* positions that samples of ids have at most; 0: what describes the network
-                         says it */
-    extent image;     /* positions that the network expects; 0 = any */
-    bool in_row;      /* it reads [samples, channels, positions]: images of width 1 */
-    int64_t channels; /* of images; usually IMAGE_CHANNELS */
-    double **tables;  /* [table_count] owned: what rope and position nodes borrow */
+    int64_t context;   /* positions that samples of ids have at most; 0: what describes the network
+                          says it */
+    extent image;      /* positions that the network expects; 0 = any */
+    graph_sizes asked; /* by settings */
+    bool in_row;       /* it reads [samples, channels, positions]: images of width 1 */
+    int64_t channels;  /* of images; usually IMAGE_CHANNELS */
+    double **tables;   /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     region **regions; /* [region_count] owned, which nodes of other programs borrow */
     int region_count;
@@ -149,6 +163,12 @@ grail_status graph_index(graph *g) GRAIL_MUST_CHECK;
 
 /** graph_index, with `output` for the only output: logits where graph_gives_features says so. */
 grail_status graph_finish(graph *g, int output) GRAIL_MUST_CHECK;
+
+/** Between which numbers the integers of an input lie that samples hold as values. */
+void graph_integer_range(const graph_input *input, int64_t *least, int64_t *most);
+
+/** Whether samples hold integers as values, which must be exact. */
+bool graph_holds_integers(const graph *g);
 
 /** Whether the first output is features or hidden states, not logits. */
 bool graph_gives_features(const graph *g);

@@ -4,7 +4,7 @@
 
 /* ids -> rows of weight[V, E] */
 OPERATOR(EMBEDDING, embedding, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_COLUMNS,
-         .gathers = true)
+         .gathers = true, .looks_at_inputs = true)
 
 /* y = x W^T + b, weight[out, in] */
 OPERATOR(LINEAR, linear, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_STARTS, .width = WIDTH_ROWS,

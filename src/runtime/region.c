@@ -197,8 +197,8 @@ static ort_tensor tensor_of(const onnx_file *file, const region_value *v, int64_
                     .shape = {samples}};
     if (v->rank == REGION_IDS) {
         t.element = file->values[v->value].element;
-        t.rank = 2;
-        t.shape[1] = at.height * at.width;
+        t.rank = file->values[v->value].rank;
+        t.shape[1] = at.height * at.width * v->width;
         return t;
     }
     t.shape[v->channels] = v->width;

@@ -101,7 +101,7 @@ static grail_status put_input(const onnx_file *file, const region_value *input, 
     CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT,
                                are_ids ? file->values[input->value].element : ONNX_FLOAT));
     const size_t sizes = out->size;
-    for (int d = 0; d < (are_ids ? 2 : input->rank); d++) {
+    for (int d = 0; d < (are_ids ? file->values[input->value].rank : input->rank); d++) {
         const size_t size = out->size;
         CHECK(d == input->channels && !are_ids ? protobuf_put_integer(out, SIZE_VALUE, input->width)
                                                : GRAIL_OK);

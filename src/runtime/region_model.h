@@ -10,8 +10,9 @@ enum { REGION_MOST_NUMBERS = 8 };
 typedef struct region_value {
     int64_t value; /* of the file */
     int rank;      /* 2: [samples, channels]; 3 with one dimension of positions, 4 with two;
-                      REGION_IDS: [samples, positions] of the type that the file declares */
-    int64_t width; /* channels */
+                      REGION_IDS: an input of the network, [samples, positions] or [samples] of
+                      the type that the file declares */
+    int64_t width; /* channels; of such an input values for each position */
     int channels;  /* which dimension they are: 1, or the last one, behind the positions */
 } region_value;
 

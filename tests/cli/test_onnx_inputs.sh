@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Networks of ONNX with several inputs: encoders of token ids, and images of other sizes or with sizes beside them.
+# Networks of ONNX with several inputs: encoders of token ids, images of other sizes or with sizes beside them, and integers
+# beside images and signals.
 #
 # usage: test_onnx_inputs.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -17,6 +18,13 @@ runs "$grail" inspect "$inputs/siamese.onnx" --json
 says '"name": "search"' stdout
 runs "$grail" inspect "$inputs/siamese.onnx"
 says "input search: 3 channels, 17 x 13" stdout
+
+runs "$grail" inspect "$inputs/records.onnx"
+says "input words: 5 integers 0 to 40" stdout
+says "input box: 2 integers" stdout
+says "input frames: 7 channels, 6 x 1" stdout
+runs "$grail" inspect "$inputs/records.onnx" --json
+says '"is_integer": true' stdout
 
 check "names that are missing or unknown are refused"
 calibrate() {
@@ -52,6 +60,28 @@ for name, shape in (("template", (3, 12, 12)), ("search", (3, 17, 13)), ("image"
     numpy.save(f"{name}.npy", random.normal(size=(40, *shape)).astype(numpy.float32))
 numpy.save("scale.npy", random.uniform(0.5, 2, (40, 2)).astype(numpy.float32))
 numpy.save("shape.npy", random.uniform(10, 20, (40, 2)).astype(numpy.float32))
+numbers = {"words": random.integers(0, 41, (40, 5)), "kind": random.integers(0, 5, 40).astype(numpy.int32),
+           "signal": random.normal(size=(40, 4, 11)).astype(numpy.float32),
+           "frames": random.normal(size=(40, 6, 7)).astype(numpy.float32), "box": random.integers(-20, 300, (40, 2)),
+           "photo": random.normal(size=(40, 3, 8, 8)).astype(numpy.float32),
+           "truths": random.integers(0, 2, (40, 5)).astype(bool), "age": random.normal(size=40).astype(numpy.float32)}
+numbers["truths"][:, 0] = True
+wrongs = {"far": ("words", (3, 2), 41), "below": ("kind", 9, -1), "large": ("box", (5, 1), 2**24 + 1),
+          "hole": ("signal", (2, 3, 4), numpy.nan), "endless": ("age", 6, numpy.inf)}
+for name, (of, at, value) in wrongs.items():
+    numbers[name] = numbers[of].copy()
+    numbers[name][at] = value
+numbers["fewer"], numbers["shorter"], numbers["flat"] = numbers["words"][:39], numbers["words"][:, :4], numbers["words"].ravel()
+numbers["halves"], numbers["whole"] = numbers["words"] / 2, numbers["age"].astype(numpy.int64)
+numbers["twofold"] = numbers["truths"] * 2
+for name, array in numbers.items():
+    numpy.save(f"{name}.npy", array)
+towers = random.integers(2, 40, (40, 9))
+ends = random.integers(2, 9, 40)
+towers[numpy.arange(40), ends] = 40
+numpy.save("towers.npy", numpy.where(numpy.arange(9) > ends[:, None], 1, towers))
+numpy.save("shown.npy", (numpy.arange(9) <= ends[:, None]).astype(numpy.int64))
+numpy.save("pictures.npy", random.normal(size=(40, 3, 16, 16)).astype(numpy.float32))
 wrong = numpy.load("scale.npy")
 wrong[7, 1] = numpy.nan
 numpy.save("nan.npy", wrong)
@@ -61,6 +91,8 @@ of_bert=input_ids=ids.npy,attention_mask=mask.npy,token_type_ids=types.npy
 of_others=input_ids=ids.npy,attention_mask=mask.npy
 of_siamese=template=template.npy,search=search.npy
 of_detector=scale_factor=scale.npy,image=image.npy,im_shape=shape.npy
+of_records=image=photo.npy,words=words.npy,kind=kind.npy,signal=signal.npy,frames=frames.npy,box=box.npy
+of_clip=pixel_values=pictures.npy,input_ids=towers.npy,attention_mask=shown.npy
 
 check "arrays that do not fit are refused, with their place"
 refuses 1 "the input 'im_shape' is not given: floating-point values [samples, 2]; add im_shape=FILE" \
@@ -79,6 +111,22 @@ refuses 1 "its samples are [3, 12, 12], but 'search' is floating-point values [s
     calibrate "$inputs/siamese.onnx" template=template.npy,search=template.npy
 refuses 3 "nan.npy: holds NaN at element 1" calibrate "$inputs/detector.onnx" "${of_detector/scale.npy/nan.npy}"
 
+records=$inputs/records.onnx
+refuses 1 "the input 'words' is not given: integers [samples, 5]; add words=FILE" calibrate "$records" "${of_records/words=words.npy,/}"
+refuses 3 "far.npy: sample 3 has 41 at position 2 of 'words', expected 0 to 40" calibrate "$records" "${of_records/words.npy/far.npy}"
+refuses 3 "below.npy: sample 9 has -1 at position 0 of 'kind', expected 0 to 4" calibrate "$records" "${of_records/kind.npy/below.npy}"
+refuses 3 "large.npy: sample 5 has 16777217 at position 1 of 'box', expected -16777216 to 16777216" \
+    calibrate "$records" "${of_records/box.npy/large.npy}"
+refuses 3 "hole.npy: holds NaN at element 37" calibrate "$records" "${of_records/signal.npy/hole.npy}"
+refuses 1 "fewer.npy has 39 samples, but photo.npy has 40" calibrate "$records" "${of_records/words.npy/fewer.npy}"
+refuses 1 "shorter.npy: its samples are [4, 1, 1], but 'words' is integers [samples, 5]" calibrate "$records" "${of_records/words.npy/shorter.npy}"
+refuses 1 "signal.npy: its samples are [11, 4, 1], but 'frames' is floating-point values [samples, 6, 7]" \
+    calibrate "$records" "${of_records/frames.npy/signal.npy}"
+refuses 1 "words.npy: has 2 dimensions, but 'kind' has 1, of which the first is that of the samples" \
+    calibrate "$records" "${of_records/kind.npy/words.npy}"
+refuses 1 "halves.npy: has dtype '<f8', expected little-endian integers" calibrate "$records" "${of_records/words.npy/halves.npy}"
+refuses 1 "box.npy: has dtype '<i8', expected little-endian float32" calibrate "$records" "${of_records/photo.npy/box.npy}"
+
 check "narrow networks compute in ONNX Runtime what they do in grail, also of padded samples"
 narrow() { # NETWORK ARRAYS OPTION...
     rm -rf out
@@ -86,14 +134,19 @@ narrow() { # NETWORK ARRAYS OPTION...
 }
 agree() { # NETWORK ARRAYS
     for file in "$inputs/$1.onnx" "out/$1.onnx"; do
-        "$python" "$source_dir/tests/cli/compare_onnx_inputs.py" "$grail" "$file" "$2" || fail "$1: other outputs"
+        same_outputs "$file" "$2"
     done
 }
-for name in bert distilbert roberta mpnet siamese detector; do
+same_outputs() { # FILE ARRAYS OPTION...
+    "$python" "$source_dir/tests/cli/compare_onnx_inputs.py" "$grail" "$@" || fail "$1: other outputs"
+}
+for name in bert distilbert roberta mpnet siamese detector records clip; do
     case $name in
     bert) arrays=$of_bert ;;
     siamese) arrays=$of_siamese ;;
     detector) arrays=$of_detector ;;
+    records) arrays=$of_records ;;
+    clip) arrays=$of_clip ;;
     *) arrays=$of_others ;;
     esac
     narrow "$name" "$arrays"
@@ -125,6 +178,69 @@ agree bert "$of_bert"
 narrow siamese "$of_siamese" --heal block,model --heal-steps 4 --eval "$of_siamese" --images 8
 agree siamese "$of_siamese"
 runs "$grail" plan "$bert" -o plan.json --calib "$of_bert" --target-ratio 0.8 --threads 1 --quiet
+
+narrow records "$of_records" --compensate grail --selector wanda --heal model --heal-steps 3 --eval "$of_records"
+agree records "$of_records"
+narrow clip "$of_clip" --sparsity ffn=0.3,heads=0.25 --compensate grail --selector wanda --eval "$of_clip"
+says "text_embeds: relative error" stdout
+agree clip "$of_clip"
+runs "$grail" gram "$inputs/clip.onnx" --calib "$of_clip" -o clip.gguf --quiet
+runs "$grail" plan "$records" -o records.json --calib "$of_records" --target-ratio 0.8 --threads 1 --quiet
+
+check "integers that no row reads go to regions in the types of the file, and sizes that it leaves open are asked for"
+"$python" - <<'PYTHON' || fail "cannot make mixed.onnx"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+random = numpy.random.default_rng(5)
+reals = {"table": (41, 8), "up": (8, 20), "down": (20, 6), "beside": (12, 4, 3), "bias": (12,), "last": (6, 12, 3), "bias2": (6,), "out": (14, 3)}
+tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32) * 0.4, n) for n, s in reals.items()]
+tensors += [numpy_helper.from_array(numpy.array([at]), name) for name, at in (("one", 1), ("two", 2))]
+node = helper.make_node
+nodes = [node("Gather", ["table", "words"], ["x"]), node("MatMul", ["x", "up"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "down"], ["d"]),
+         node("Cast", ["truths"], ["seen"], to=TensorProto.FLOAT), node("Unsqueeze", ["seen", "two"], ["factor"]), node("Mul", ["d", "factor"], ["gated"]),
+         node("ReduceSum", ["gated", "one"], ["pooled"], keepdims=0), node("Conv", ["signal", "beside", "bias"], ["s"]), node("Relu", ["s"], ["sr"]),
+         node("Conv", ["sr", "last", "bias2"], ["t"]), node("ReduceMean", ["t"], ["m"], axes=[2], keepdims=0),
+         node("Unsqueeze", ["age", "one"], ["years"]), node("Cast", ["kind"], ["real"], to=TensorProto.FLOAT), node("Unsqueeze", ["real", "one"], ["kinds"]),
+         node("Concat", ["pooled", "m", "years", "kinds"], ["all"], axis=1), node("MatMul", ["all", "out"], ["y"])]
+info = helper.make_tensor_value_info
+kinds = {"words": (TensorProto.INT64, ["N", "T"]), "truths": (TensorProto.BOOL, ["N", "T"]), "signal": (TensorProto.FLOAT, ["N", 4, "L"]),
+         "age": (TensorProto.FLOAT, ["N"]), "kind": (TensorProto.INT32, ["N"])}
+def save(name, **changed):
+    inputs = [info(n, *changed.get(n, of)) for n, of in kinds.items()]
+    graph = helper.make_graph(nodes, "mixed", inputs, [info("y", TensorProto.FLOAT, ["N", 3])], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
+save("mixed", signal=(TensorProto.FLOAT, ["N", 4, 11]))
+save("open", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]))
+save("turned", signal=(TensorProto.FLOAT, [2, 4, 11]))
+save("scalar", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]), age=(TensorProto.FLOAT, []))
+save("doubles", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]), age=(TensorProto.DOUBLE, ["N"]))
+PYTHON
+rm -rf out
+of_mixed=words=words.npy,truths=truths.npy,signal=signal.npy,age=age.npy,kind=kind.npy
+refuses 1 "the input 'words' has type 7 and shape [-1, -1]; beside other inputs grail reads" "$grail" inspect mixed.onnx
+refuses 1 "the setting width says a size that no input leaves open" "$grail" inspect mixed.onnx --set length=5 --set width=3
+refuses 1 "the setting length=5 is for positions of one of several inputs, which this network has not" "$grail" inspect "$bert" --set length=5
+refuses 1 "the input 'signal' has another number of samples than the first one" "$grail" inspect turned.onnx --set length=5
+refuses 1 "the input 'age' has type 1 and shape []" "$grail" inspect scalar.onnx --set length=11
+refuses 1 "the input 'age' has type 11 and shape [-1]" "$grail" inspect doubles.onnx --set length=11
+for length in mixed=5 open=11; do
+    file=${length%=*}.onnx
+    length=length=${length#*=}
+    rm -rf out
+    runs "$grail" compress "$file" -o out --align 1 --sparsity 0.4 --threads 1 --quiet --calib "$of_mixed" --set "$length"
+    "$python" -c "import onnx; onnx.checker.check_model(onnx.load('out/$file'), full_check=True)" || fail "no valid model"
+    same_outputs "$file" "$of_mixed" --set "$length"
+    same_outputs "out/$file" "$of_mixed"
+done
+rm -rf out
+mixed() { # ARRAYS
+    "$grail" compress mixed.onnx -o other --sparsity 0.4 --threads 1 --quiet --calib "$1" --set length=5
+}
+refuses 3 "has 2 at position 0 of 'truths', expected 0 to 1" mixed "${of_mixed/truths.npy/twofold.npy}"
+refuses 3 "endless.npy: holds infinity at element 0" mixed "${of_mixed/age.npy/endless.npy}"
+refuses 1 "whole.npy: has dtype '<i8', expected little-endian float32" mixed "${of_mixed/age.npy/whole.npy}"
+refuses 1 "flat.npy: its samples are [200, 1, 1], but 'words' is integers [samples, 5]" mixed "${of_mixed/words.npy/flat.npy}"
+[[ ! -e other ]] || fail "a refused run has left an output"
 
 check "a mask that integers round is not taken for ones"
 "$python" - <<'PYTHON' || fail "cannot make halved.onnx"

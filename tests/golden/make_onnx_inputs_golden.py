@@ -3,7 +3,7 @@
 NAME.safetensors into inputs beside this script. Encoders of transformers read ids, masks with padding and types (BERT
 traced at operator set 14, DistilBERT by the newer exporter, RoBERTa, whose positions are counted from its ids; MPNet, whose scores depend on distances, which no row of grail
 reads); siamese
-and detector read images of two sizes, and an image with sizes beside it.
+and detector read images of two sizes, and an image with sizes beside it; records and clip integers beside floats.
 
 Needs torch, transformers, onnx, onnxscript and onnxruntime.
 
@@ -68,6 +68,39 @@ class Detector(nn.Module):
         return torch.minimum(boxes, im_shape[:, None, :1]) / torch.cat([scale_factor] * 2, 1)[:, None], maps
 
 
+class Records(nn.Module):
+    """Integers that choose rows of tables, and others that are numbers, beside an image, a signal and frames."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(WORDS, 12), nn.Embedding(5, 6)
+        self.mix = nn.Sequential(nn.Linear(12, 20), nn.ReLU(), nn.Linear(20, 12))
+        self.image = nn.Sequential(nn.Conv2d(3, 10, 3), nn.ReLU(), nn.Conv2d(10, 6, 3))
+        self.signal = nn.Sequential(nn.Conv1d(4, 10, 3), nn.ReLU(), nn.Conv1d(10, 6, 3))
+        self.frames = nn.Sequential(nn.Linear(7, 16), nn.ReLU(), nn.Linear(16, 8))
+        self.box = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 4))
+        self.head = nn.Sequential(nn.Linear(42, 16), nn.ReLU(), nn.Linear(16, 3))
+
+    def forward(self, image, words, kind, signal, frames, box):
+        text = self.words(words)
+        text = text + self.mix(text)
+        parts = [self.image(image).mean((2, 3)), text.mean(1), self.kinds(kind), self.signal(signal).mean(2),
+                 self.frames(frames).mean(1), self.box(box.float() / 16)]
+        return self.head(torch.cat(parts, 1))
+
+
+class Clip(nn.Module):
+    def __init__(self, clip):
+        super().__init__()
+        self.clip = clip
+        for parameter in clip.parameters():
+            parameter.data.add_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.3))
+
+    def forward(self, input_ids, pixel_values, attention_mask):
+        made = self.clip(input_ids=input_ids, pixel_values=pixel_values, attention_mask=attention_mask)
+        return made.text_embeds, made.image_embeds, made.logits_per_image
+
+
 def write(name, module, inputs, outputs, dynamo=False, free=(0,)):
     """The network, which any number of samples (and of positions) can be given to, and its outputs."""
     path = FOLDER / f"{name}.onnx"
@@ -95,7 +128,8 @@ def write(name, module, inputs, outputs, dynamo=False, free=(0,)):
     made = dict(zip(outputs, session.run(outputs, inputs)))
     tensors = {**inputs, **made}
     if len(free) == 1:  # all inputs of a sample side by side, as grail reads them
-        rows = [v.transpose(0, 2, 3, 1) if v.ndim == 4 else v for v in inputs.values()]
+        rows = [v.transpose(0, 2, 3, 1) if v.ndim == 4 else v.transpose(0, 2, 1) if k == "signal" else v
+                for k, v in inputs.items()]
         tensors = {"pixels": numpy.concatenate([v.reshape(len(v), 1, 1, -1) for v in rows], 3),
                    **{k: v.transpose(0, 2, 3, 1) if v.ndim == 4 else v for k, v in made.items()}}
     write_safetensors(FOLDER / f"{name}.safetensors", {k: v.astype(numpy.float32) for k, v in tensors.items()},
@@ -130,6 +164,20 @@ def main():
     sizes = {name: random.uniform(*of, (4, 2)).astype(numpy.float32)
              for name, of in (("scale_factor", (0.5, 2)), ("im_shape", (10, 20)))}
     write("detector", Detector(), {"image": normal(4, 3, 14, 14), **sizes}, ["boxes", "maps"])
+
+    of_records = {"image": normal(4, 3, 8, 8), "words": random.integers(0, WORDS, (4, 5)),
+                  "kind": random.integers(0, 5, 4).astype(numpy.int32), "signal": normal(4, 4, 11),
+                  "frames": normal(4, 6, 7), "box": random.integers(-20, 300, (4, 2))}
+    write("records", Records(), of_records, ["scores"])
+    tower = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "projection_dim": 10}
+    towers = transformers.CLIPConfig(
+        text_config={**tower, "vocab_size": WORDS, "max_position_embeddings": POSITIONS, "eos_token_id": WORDS - 1,
+                     "bos_token_id": 0, "pad_token_id": 1},
+        vision_config={**tower, "image_size": 16, "patch_size": 8}, projection_dim=10, attn_implementation="eager")
+    ids[numpy.arange(len(ids)), lengths - 1] = WORDS - 1
+    write("clip", Clip(transformers.CLIPModel(towers)),
+          {"input_ids": ids, "pixel_values": normal(5, 3, 16, 16), "attention_mask": mask},
+          ["text_embeds", "image_embeds", "logits_per_image"])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 #include <grail/runner.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,14 +117,14 @@ TEST(inputs_have_names_and_sizes)
     grail_model_close(m);
 }
 
-TEST(images_of_two_sizes_lie_side_by_side)
+static void assert_scores(const char *name)
 {
     grail_model *m = NULL;
     tensor_file *golden = NULL;
     grail_runner *runner = NULL;
     float *pixels = NULL;
     float out[64];
-    open_golden("siamese", &m, &golden);
+    open_golden(name, &m, &golden);
     const tensor_view *given = tensor_file_find(golden, "pixels");
     const tensor_view *scores = tensor_file_find(golden, "scores");
     pixels = malloc(given->bytes);
@@ -135,6 +136,59 @@ TEST(images_of_two_sizes_lie_side_by_side)
     assert_ok(grail_runner_pixels(runner, &images, out));
     for (int64_t i = 0; i < scores->shape[0] * scores->shape[1]; i++) {
         assert_near((double)out[i], (double)value_at(scores, i), 1e-5);
+    }
+    free(pixels);
+    grail_runner_close(runner);
+    tensor_file_close(golden);
+    grail_model_close(m);
+}
+
+TEST(images_of_two_sizes_lie_side_by_side)
+{
+    assert_scores("siamese");
+}
+
+TEST(integers_lie_beside_images_and_signals)
+{
+    grail_model *m = NULL;
+    tensor_file *golden = NULL;
+    grail_input_facts in = {0};
+    assert_scores("records");
+    open_golden("records", &m, &golden);
+    assert_ok(grail_model_input(m, 1, &in));
+    assert_int_equal(in.is_integer, 1);
+    assert_int_equal(in.channels, 5);
+    assert_int_equal(in.rows, WORDS);
+    assert_ok(grail_model_input(m, 2, &in));
+    assert_int_equal(in.dimensions, 1);
+    assert_ok(grail_model_input(m, 4, &in));
+    assert_int_equal(in.channels, 7);
+    assert_int_equal(in.height, 6);
+    tensor_file_close(golden);
+    grail_model_close(m);
+}
+
+TEST(integers_in_memory_are_whole_and_rows_of_their_table)
+{
+    static const float wrong[] = {0.5F, -1.0F, (float)WORDS, NAN};
+    grail_model *m = NULL;
+    tensor_file *golden = NULL;
+    grail_runner *runner = NULL;
+    float out[64];
+    open_golden("records", &m, &golden);
+    const tensor_view *given = tensor_file_find(golden, "pixels");
+    float *pixels = malloc(given->bytes);
+    assert_non_null(pixels);
+    assert_ok(grail_runner_open(m, NULL, &runner));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        memcpy(pixels, given->data, given->bytes);
+        pixels[3 * 8 * 8 + 2] = wrong[i]; /* the third word */
+        const grail_pixels images = {
+            .values = pixels, .count = given->shape[0], .side = 1, .channels = given->shape[3]};
+        assert_fails(
+            grail_runner_pixels(runner, &images, out),
+            i == 3 ? GRAIL_ERROR_NUMERIC : GRAIL_ERROR_ARGUMENT,
+            i == 3 ? "" : "at position 2, which chooses a row of 'words.weight', expected 0 to 40");
     }
     free(pixels);
     grail_runner_close(runner);

@@ -132,7 +132,7 @@ TEST(what_is_read_gives_the_inputs_of_the_libraries)
         checkpoint *expected = NULL;
         image_set *set = NULL;
         const image_preparation p = read_case(i);
-        assert_ok(image_set_open_as(&source, &p, &set));
+        assert_ok(image_set_open_as(&source, &p, NULL, &set));
         assert_ok(checkpoint_open(
             golden_path("preparations/%s/expected.safetensors", cases[i].name), &expected));
         for (int64_t t = 0; t < checkpoint_count(expected); t++) {

@@ -1,32 +1,73 @@
 #include "exec/ops/operator_code.h"
 
+#include <math.h>
 #include <string.h>
 
-/* *out <- integers of the network that the ids of the batch are made of; owned. */
-static grail_status unpack_ids(const node_run *r, extent positions, const char *name, int element,
-                               void **out)
+/* out[count] <- integers of the network that the ids of the batch are made of. */
+static grail_status unpack_ids(const node_run *r, const graph_input *input, int64_t count,
+                               float *out)
 {
-    const graph *g = r->store->model->graph;
-    const graph_input *input = g->inputs;
-    const size_t bytes = region_element_bytes(element);
-    unsigned char *values = NULL;
-    while (strcmp(input->name, name) != 0) {
-        input++;
-    }
-    const int64_t count = r->samples * positions.height * positions.width;
     if (r->ids == NULL) {
         return error_set(GRAIL_ERROR_INTERNAL, "'%s' was run without token ids",
                          region_name(r->node->region));
     }
-    CHECK(memory_new(&values, (size_t)count, bytes));
     for (int64_t i = 0; i < count; i++) {
-        const int64_t value = input->divisor == 0 ? 1 : r->ids[i] / input->divisor % input->rows;
-        const float real = (float)value;
-        memcpy(values + (size_t)i * bytes,
-               element == ONNX_FLOAT ? (const void *)&real : (const void *)&value, bytes);
+        out[i] = input->divisor == 0 ? 1.0F : (float)(r->ids[i] / input->divisor % input->rows);
+    }
+    return GRAIL_OK;
+}
+
+/* The same of those that samples hold as values. */
+static grail_status take_values(const graph_input *input, matrix x, int64_t count, float *out)
+{
+    grail_status status = GRAIL_OK;
+    host_view view = {.of = no_matrix};
+    int64_t least = 0;
+    int64_t most = 0;
+    graph_integer_range(input, &least, &most);
+    TRY(host_view_open(x, GRAIL_DTYPE_F32, HOST_READS, &view));
+    memcpy(out, view.values, (size_t)count * sizeof out[0]);
+    for (int64_t i = 0; i < count && input->are_integers; i++) {
+        if (!(out[i] >= (float)least && out[i] <= (float)most) || out[i] != floorf(out[i])) {
+            FAIL(GRAIL_ERROR_ARGUMENT,
+                 "a sample has %g for the input '%s', expected integers from %lld to %lld",
+                 (double)out[i], input->name, (long long)least, (long long)most);
+        }
+    }
+out:
+    host_view_drop(&view);
+    return status;
+}
+
+/* *out <- what input i of the region, an input of the network, has in a batch, in the type that the
+ * file declares; owned. */
+static grail_status take_given(const node_run *r, int i, const char *name, int element, void **out)
+{
+    grail_status status = GRAIL_OK;
+    const graph_input *input = r->store->model->graph->inputs;
+    const size_t bytes = region_element_bytes(element);
+    unsigned char *values = NULL;
+    float *reals = NULL;
+    while (strcmp(input->name, name) != 0) {
+        input++;
+    }
+    const bool is_value = input->channels > 0;
+    const int64_t count = is_value ? r->x[i].rows * r->x[i].columns
+                                   : r->samples * r->each[i].height * r->each[i].width;
+    TRY(memory_new_unset(&reals, (size_t)count, sizeof reals[0]));
+    TRY(is_value ? take_values(input, r->x[i], count, reals) : unpack_ids(r, input, count, reals));
+    TRY(memory_new(&values, (size_t)count, bytes));
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t whole = element == ONNX_FLOAT ? 0 : (int64_t)reals[k];
+        memcpy(values + (size_t)k * bytes,
+               element == ONNX_FLOAT ? (const void *)&reals[k] : (const void *)&whole, bytes);
     }
     *out = values;
-    return GRAIL_OK;
+    values = NULL;
+out:
+    memory_free(values);
+    memory_free(reals);
+    return status;
 }
 
 static grail_status run_opaque(const node_run *r)
@@ -43,7 +84,7 @@ static grail_status run_opaque(const node_run *r)
         const char *name = region_ids_name(r->node->region, i, &element);
         at[i] = (region_positions){r->each[i].height, r->each[i].width};
         if (name != NULL) {
-            TRY(unpack_ids(r, r->each[i], name, element, &owned[i]));
+            TRY(take_given(r, i, name, element, &owned[i]));
             inputs[i] = owned[i];
             continue;
         }

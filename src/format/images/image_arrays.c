@@ -32,6 +32,25 @@ grail_status image_arrays_recognise(const char *path, bool *out)
     return status;
 }
 
+static grail_status add_samples(image_arrays *a, array_file *f, int64_t count, int64_t channels,
+                                int64_t height, int64_t width)
+{
+    if (a->count > 0 && (channels != a->channels || height != a->height || width != a->width)) {
+        return error_set(GRAIL_ERROR_SHAPE,
+                         "%s: its samples are [%lld, %lld, %lld], those of the files before it "
+                         "[%lld, %lld, %lld]; all must have one shape",
+                         f->path, (long long)channels, (long long)height, (long long)width,
+                         (long long)a->channels, (long long)a->height, (long long)a->width);
+    }
+    a->channels = channels;
+    a->height = height;
+    a->width = width;
+    f->first = a->count;
+    f->count = count;
+    a->count += count;
+    return GRAIL_OK;
+}
+
 /* Samples of arrays with an even number of dimensions are along the first; `in_row`: of three
  * dimensions, too, where one of two is one sample. */
 static grail_status take_shape(image_arrays *a, bool in_row, array_file *f)
@@ -44,20 +63,28 @@ static grail_status take_shape(image_arrays *a, bool in_row, array_file *f)
     const int64_t channels = is_row ? last[-2] : is_map ? last[-3] : last[-1];
     const int64_t height = is_row ? last[-1] : is_map ? last[-2] : 1;
     const int64_t width = is_map && !is_row ? last[-1] : 1;
-    if (a->count > 0 && (channels != a->channels || height != a->height || width != a->width)) {
+    const int64_t count = (rank % 2 == 0) != is_row ? n->shape[0] : 1;
+    return add_samples(a, f, count, channels, height, width);
+}
+
+/* The same of one of several inputs, whose layout says what its dimensions are. */
+static grail_status take_laid(image_arrays *a, array_file *f)
+{
+    const array_layout *l = &a->layout;
+    const int rank = f->array.rank;
+    const int64_t *sizes = f->array.shape + (rank == l->rank ? 1 : 0); /* of a sample */
+    if (rank != l->rank && (rank != l->rank - 1 || rank == 0)) {
         return error_set(GRAIL_ERROR_SHAPE,
-                         "%s: its samples are [%lld, %lld, %lld], those of the files before it "
-                         "[%lld, %lld, %lld]; all must have one shape",
-                         f->path, (long long)channels, (long long)height, (long long)width,
-                         (long long)a->channels, (long long)a->height, (long long)a->width);
+                         "%s: has %d dimensions, but '%s' has %d, of which the "
+                         "first is that of the samples",
+                         f->path, rank, l->name, l->rank);
     }
-    a->channels = channels;
-    a->height = height;
-    a->width = width;
-    f->first = a->count;
-    f->count = (rank % 2 == 0) != is_row ? n->shape[0] : 1;
-    a->count += f->count;
-    return GRAIL_OK;
+    const int64_t count = rank == l->rank ? f->array.shape[0] : 1;
+    return l->rank == 1   ? add_samples(a, f, count, 1, 1, 1)
+           : l->rank == 2 ? add_samples(a, f, count, sizes[0], 1, 1)
+           : l->rank == 4 ? add_samples(a, f, count, sizes[0], sizes[1], sizes[2])
+                          : add_samples(a, f, count, sizes[l->channels_last ? 1 : 0],
+                                        sizes[l->channels_last ? 0 : 1], 1);
 }
 
 /* Takes *path over, and leaves NULL. */
@@ -68,8 +95,9 @@ static grail_status add_file(image_arrays *a, char **path)
     *f = (array_file){.path = *path};
     *path = NULL;
     CHECK(file_map_open(&f->map, f->path));
-    CHECK(error_in(npy_read_array(f->map.data, f->map.size, &f->array), "%s", f->path));
-    return take_shape(a, false, f);
+    CHECK(error_in(npy_read_array(f->map.data, f->map.size, a->layout.of_integers, &f->array), "%s",
+                   f->path));
+    return a->layout.rank > 0 ? take_laid(a, f) : take_shape(a, false, f);
 }
 
 static void hash_files(image_arrays *a)
@@ -107,11 +135,11 @@ out:
     return status;
 }
 
-static grail_status open_part(image_arrays *a, const char *path)
+static grail_status open_part(image_arrays *a, const char *path, const array_layout *layout)
 {
     CHECK(memory_reserve(&a->parts, (size_t)a->part_count + 1, sizeof a->parts[0]));
     image_arrays *part = &a->parts[a->part_count++];
-    CHECK(image_arrays_open(path, part));
+    CHECK(image_arrays_open_part(path, layout, part));
     if (part->count != a->parts[0].count) {
         return error_set(GRAIL_ERROR_SHAPE, "%s has %lld samples, but %s has %lld", path,
                          (long long)part->count, a->parts[0].files[0].path,
@@ -123,7 +151,7 @@ static grail_status open_part(image_arrays *a, const char *path)
 }
 
 /* NAME=PATH,NAME=PATH: each in its order. */
-static grail_status open_parts(const char *names, image_arrays *a)
+static grail_status open_parts(const char *names, const array_layout *layouts, image_arrays *a)
 {
     grail_status status = GRAIL_OK;
     char *path = NULL;
@@ -138,7 +166,7 @@ static grail_status open_parts(const char *names, image_arrays *a)
                  (int)size, at);
         }
         TRY(memory_format(&path, "%.*s", (int)(size - (size_t)(sign + 1 - at)), sign + 1));
-        TRY(open_part(a, path));
+        TRY(open_part(a, path, &layouts[a->part_count]));
         hash_add(&state, a->parts[a->part_count - 1].hash, HASH_TEXT_SIZE - 1);
         memory_free(path);
         path = NULL;
@@ -150,14 +178,11 @@ out:
     return status;
 }
 
-grail_status image_arrays_open(const char *path, image_arrays *out)
+grail_status image_arrays_open_part(const char *path, const array_layout *layout, image_arrays *out)
 {
     grail_status status = GRAIL_OK;
     char *own = NULL;
-    *out = (image_arrays){0};
-    if (image_arrays_are_named(path)) {
-        return open_parts(path, out);
-    }
+    *out = (image_arrays){.layout = *layout};
     if (file_is_directory(path)) {
         TRY(add_folder(out, path));
     } else {
@@ -168,6 +193,13 @@ grail_status image_arrays_open(const char *path, image_arrays *out)
 out:
     memory_free(own);
     return status;
+}
+
+grail_status image_arrays_open(const char *path, const array_layout *layouts, image_arrays *out)
+{
+    *out = (image_arrays){0};
+    return layouts == NULL ? image_arrays_open_part(path, &(array_layout){0}, out)
+                           : open_parts(path, layouts, out);
 }
 
 grail_status image_arrays_lay_in_row(image_arrays *arrays)
@@ -221,11 +253,33 @@ static grail_status load_parts(const image_arrays *a, int64_t i, float *out)
     return GRAIL_OK;
 }
 
+/* Integers that F32 holds exactly. */
+static grail_status load_integers(const image_arrays *a, int64_t i, float *out)
+{
+    const array_file *f = file_of(a, i);
+    const array_layout *l = &a->layout;
+    const int64_t count = a->channels * a->height * a->width;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t value = npy_integer_at(&f->array, (i - f->first) * count + k);
+        if (value < l->least || value > l->most) {
+            return error_set(GRAIL_ERROR_NUMERIC,
+                             "sample %lld has %lld at position %lld of '%s', expected %lld to %lld",
+                             (long long)(i - f->first), (long long)value, (long long)k, l->name,
+                             (long long)l->least, (long long)l->most);
+        }
+        out[k] = (float)value;
+    }
+    return GRAIL_OK;
+}
+
 grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out)
 {
     grail_status status = GRAIL_OK;
     if (arrays->part_count > 0) {
         return load_parts(arrays, i, out);
+    }
+    if (arrays->layout.of_integers) {
+        return load_integers(arrays, i, out);
     }
     const array_file *f = file_of(arrays, i);
     const int64_t channels = arrays->channels;
@@ -252,9 +306,10 @@ grail_status image_arrays_load(const image_arrays *arrays, int64_t i, float *out
         FAIL(GRAIL_ERROR_NUMERIC, "holds %s at element %lld",
              isnan(planes[bad]) ? "NaN" : "infinity", (long long)bad);
     }
+    const bool is_turned = !arrays->layout.channels_last;
     for (int64_t at = 0; at < plane; at++) {
         for (int64_t c = 0; c < channels; c++) {
-            out[at * channels + c] = planes[c * plane + at];
+            out[at * channels + c] = planes[is_turned ? c * plane + at : at * channels + c];
         }
     }
 out:

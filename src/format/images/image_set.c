@@ -60,11 +60,12 @@ grail_status image_set_settle(image_set *set, const grail_image_source *source, 
     return GRAIL_OK;
 }
 
-static grail_status open_arrays(image_set *set, const grail_image_source *source)
+static grail_status open_arrays(image_set *set, const grail_image_source *source,
+                                const array_layout *layouts)
 {
     const image_arrays *a = &set->arrays;
     CHECK(unprepared_check(source));
-    CHECK(image_arrays_open(source->path, &set->arrays));
+    CHECK(image_arrays_open(source->path, layouts, &set->arrays));
     memcpy(set->hash, a->hash, sizeof set->hash);
     set->rule = (image_rule){.preset = IMAGE_UNPREPARED,
                              .height = a->height,
@@ -111,7 +112,7 @@ static grail_status open_cifar(image_set *set, const grail_image_source *source,
 }
 
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
-                               image_set **out)
+                               const array_layout *layouts, image_set **out)
 {
     grail_status status = GRAIL_OK;
     image_set *set = NULL;
@@ -133,7 +134,7 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
                                  .channels = (int)pixels_channels(source->pixels)};
         set->pixels = *source->pixels;
     } else if (are_arrays) {
-        TRY(open_arrays(set, source));
+        TRY(open_arrays(set, source, layouts));
     } else if (set->is_cifar) {
         TRY(open_cifar(set, source, usual));
     } else {
@@ -172,7 +173,7 @@ const char *image_source_place(const grail_image_source *source)
 
 grail_status image_set_open(const grail_image_source *source, image_set **out)
 {
-    return image_set_open_as(source, NULL, out);
+    return image_set_open_as(source, NULL, NULL, out);
 }
 
 grail_status image_set_name_classes(image_set *set, const char *const *names, int64_t count)

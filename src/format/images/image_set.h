@@ -6,6 +6,7 @@
 #define GRAIL_FORMAT_IMAGES_IMAGE_SET_H
 
 #include "base/memory.h"
+#include "format/images/image_arrays.h"
 #include "format/images/image_preset.h"
 
 typedef grail_images image_set;
@@ -22,9 +23,10 @@ const char *image_source_place(const grail_image_source *source);
  * fixed order: that of the batches, or of the sorted paths. *out is owned: image_set_close. */
 grail_status image_set_open(const grail_image_source *source, image_set **out) GRAIL_MUST_CHECK;
 /** The same with the preparation that is used if the source names no preset; copied. NULL: chosen
- * by the data. */
+ * by the data. `layouts`: what the arrays of several inputs must be, in the order in which the path
+ * names them; else NULL. */
 grail_status image_set_open_as(const grail_image_source *source, const image_preparation *usual,
-                               image_set **out) GRAIL_MUST_CHECK;
+                               const array_layout *layouts, image_set **out) GRAIL_MUST_CHECK;
 /** Class folders get the indices of the classes that they are named after, as
  * image_folder_name_classes does it; other data keep their labels. */
 grail_status image_set_name_classes(image_set *set, const char *const *names,

@@ -177,15 +177,18 @@ static grail_status read_header(const unsigned char *bytes, size_t size, npy_hea
     return GRAIL_OK;
 }
 
-grail_status npy_read_array(const void *bytes, size_t size, npy_array *out)
+grail_status npy_read_array(const void *bytes, size_t size, bool of_integers, npy_array *out)
 {
     static const struct {
         const char *name;
         grail_dtype dtype;
-    } known[] = {{"<f8", GRAIL_DTYPE_F64},
-                 {"<f4", GRAIL_DTYPE_F32},
-                 {"<f2", GRAIL_DTYPE_F16},
-                 {"|u1", GRAIL_DTYPE_U8}};
+        bool is_pixel, is_integer;
+    } known[] = {{"<f8", GRAIL_DTYPE_F64, true, false}, {"<f4", GRAIL_DTYPE_F32, true, false},
+                 {"<f2", GRAIL_DTYPE_F16, true, false}, {"|u1", GRAIL_DTYPE_U8, true, true},
+                 {"|i1", GRAIL_DTYPE_I8, false, true},  {"<i2", GRAIL_DTYPE_I16, false, true},
+                 {"<u2", GRAIL_DTYPE_U16, false, true}, {"<i4", GRAIL_DTYPE_I32, false, true},
+                 {"<u4", GRAIL_DTYPE_U32, false, true}, {"<i8", GRAIL_DTYPE_I64, false, true},
+                 {"<u8", GRAIL_DTYPE_U64, false, true}, {"|b1", GRAIL_DTYPE_BOOL, false, true}};
     npy_header header = {0};
     size_t data = 0;
     size_t i = 0;
@@ -194,11 +197,11 @@ grail_status npy_read_array(const void *bytes, size_t size, npy_array *out)
     while (i < sizeof known / sizeof known[0] && strcmp(header.dtype, known[i].name) != 0) {
         i++;
     }
-    if (i == sizeof known / sizeof known[0]) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "has dtype '%s', expected little-endian float32, float16 or float64, or "
-                         "uint8",
-                         header.dtype);
+    if (i == sizeof known / sizeof known[0] ||
+        !(of_integers ? known[i].is_integer : known[i].is_pixel)) {
+        return error_set(GRAIL_ERROR_UNSUPPORTED, "has dtype '%s', expected %s", header.dtype,
+                         of_integers ? "little-endian integers"
+                                     : "little-endian float32, float16 or float64, or uint8");
     }
     if (header.rank < 1 || header.rank > NPY_MOST_DIMENSIONS) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "has %s dimensions, expected 1 to %d",
@@ -226,6 +229,15 @@ grail_status npy_read_array(const void *bytes, size_t size, npy_array *out)
         .data = (const unsigned char *)bytes + data, .dtype = known[i].dtype, .rank = header.rank};
     memcpy(out->shape, header.shape, sizeof out->shape);
     return GRAIL_OK;
+}
+
+int64_t npy_integer_at(const npy_array *a, int64_t i)
+{
+    const size_t width = dtype_bits(a->dtype) / 8;
+    const bool is_signed = a->dtype == GRAIL_DTYPE_I8 || a->dtype == GRAIL_DTYPE_I16 ||
+                           a->dtype == GRAIL_DTYPE_I32 || a->dtype == GRAIL_DTYPE_I64;
+    const uint64_t value = load_integer(a->data + (size_t)i * width, width, is_signed);
+    return is_signed || value <= INT64_MAX ? (int64_t)value : INT64_MAX;
 }
 
 grail_status npy_read_header(const void *bytes, size_t size, npy_ids *out)

@@ -14,15 +14,18 @@ enum { NPY_MOST_DIMENSIONS = 4 };
 /** Numbers in C order. */
 typedef struct npy_array {
     const unsigned char *data; /* borrowed from the file's bytes */
-    grail_dtype dtype;         /* F64, F32, F16 or U8 */
+    grail_dtype dtype;         /* F64, F32, F16 or U8; of integers any of these, or BOOL */
     int rank;
     int64_t shape[NPY_MOST_DIMENSIONS]; /* each at least 1 */
 } npy_array;
 
-/** Reads the header of a complete file of one to four dimensions. GRAIL_ERROR_FORMAT: a malformed
- * header, too few or too many bytes, no elements. GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and
- * dimensions. */
-grail_status npy_read_array(const void *bytes, size_t size, npy_array *out) GRAIL_MUST_CHECK;
+/** Reads the header of a complete file of one to four dimensions, of integers or of what pixels may
+ * be. GRAIL_ERROR_FORMAT: a malformed header, too few or too many bytes, no elements.
+ * GRAIL_ERROR_UNSUPPORTED: other dtypes, orders and dimensions. */
+grail_status npy_read_array(const void *bytes, size_t size, bool of_integers,
+                            npy_array *out) GRAIL_MUST_CHECK;
+/** Element i of an array of integers; of U64 beyond INT64_MAX that. */
+int64_t npy_integer_at(const npy_array *a, int64_t i);
 
 typedef struct npy_ids {
     const unsigned char *data; /* borrowed from the file's bytes */

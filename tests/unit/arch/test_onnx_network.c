@@ -192,7 +192,10 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
          "a",
          {LIST("starts", 1), LIST("ends", 1)},
          "takes a run from 2 to 2, for which grail has no row"},
-        {"Expand", "v pair", {{0}}, "repeats other than a constant [1, 1, C]"},
+        {"Expand",
+         "v pair",
+         {{0}},
+         "repeats a constant in other dimensions than that of the samples"},
         {"Expand", "a pair", {{0}}, "repeats other than a constant [1, 1, C]"},
         {"Cast", "a", {NUMBER("to", 7)}, "makes values of another type than FLOAT"},
         {"Transpose", "a", {LIST("perm", 4)}, "its 'perm' is no order of 4 dimensions"},
@@ -264,8 +267,8 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
     assert_ok(open_network(directory, &n));
     n.has_any_size = true;
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
-                 "the input 'pixels' has type 1 and shape [-1, 3, -1, -1]; of a network with "
-                 "several inputs grail reads FLOAT [N, channels, height, width]");
+                 "the input 'pixels' has type 1 and shape [-1, 3, -1, -1]; beside other inputs "
+                 "grail reads FLOAT (1) [N, channels, height, width]");
     n = usual();
     n.output = "b";
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
@@ -340,10 +343,10 @@ DIRECTORY_TEST(settings_say_sizes_that_the_file_leaves_open)
          "width=N says it"},
         {{"height=-1", "width=2"},
          GRAIL_ERROR_ARGUMENT,
-         "the settings height=-1 and width=2 are not between 1 and"},
+         "the setting height=-1 is not between 1 and"},
         {{"height=99999", "width=2"},
          GRAIL_ERROR_ARGUMENT,
-         "the settings height=99999 and width=2 are not between"},
+         "the setting height=99999 is not between"},
         {{"height=high"}, GRAIL_ERROR_FORMAT, "net.onnx: \"height\" is not an integer"},
         {{"depth=2"},
          GRAIL_ERROR_ARGUMENT,

@@ -177,3 +177,34 @@ DIRECTORY_TEST(what_is_no_number_is_an_error_of_its_sample)
     assert_fails(image_set_settle(set, &small, false), GRAIL_ERROR_SHAPE, "expected 3 x 3");
     image_set_close(set);
 }
+
+DIRECTORY_TEST(several_inputs_lie_side_by_side_as_their_layouts_say)
+{
+    static const float frames[] = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F};
+    static const int32_t kinds[] = {7};
+    static const array_layout layouts[] = {
+        {.name = "frames", .rank = 3, .channels_last = true},
+        {.name = "signal", .rank = 3},
+        {.name = "kind", .rank = 1, .of_integers = true, .least = 0, .most = 7}};
+    static const float expected[] = {1, 2, 3, 4, 5, 6, 1, 4, 2, 5, 3, 6, 7};
+    char path[1024];
+    float found[13];
+    image_arrays arrays = {0};
+    write_array(directory, "a.npy", "<f4", "(1, 2, 3)", "False", frames, sizeof frames);
+    write_array(directory, "k.npy", "<i4", "(1,)", "False", kinds, sizeof kinds);
+    snprintf(path, sizeof path, "frames=%s/a.npy,signal=%s/a.npy,kind=%s/k.npy", directory,
+             directory, directory);
+    assert_ok(image_arrays_open(path, layouts, &arrays));
+    assert_int_equal(arrays.count, 1);
+    assert_int_equal(arrays.channels, 13);
+    assert_ok(image_arrays_load(&arrays, 0, found));
+    assert_memory_equal(found, expected, sizeof found);
+    image_arrays_close(&arrays);
+    array_layout fewer = layouts[2];
+    fewer.most = 6;
+    snprintf(path, sizeof path, "%s/k.npy", directory);
+    assert_ok(image_arrays_open_part(path, &fewer, &arrays));
+    assert_fails(image_arrays_load(&arrays, 0, found), GRAIL_ERROR_NUMERIC,
+                 "sample 0 has 7 at position 0 of 'kind', expected 0 to 6");
+    image_arrays_close(&arrays);
+}
