@@ -208,17 +208,20 @@ void onnxruntime_find(int argc, char **argv)
     }
 }
 
-static bool has_limit(int what)
+static bool memory_is_limited(void)
 {
-    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
-    return getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    struct rlimit space = {.rlim_cur = RLIM_INFINITY};
+    struct rlimit data = {.rlim_cur = RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_AS, &space);
+    (void)getrlimit(RLIMIT_DATA, &data);
+    return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
 }
 
 void memory_keep_freed(void)
 {
 #ifdef __GLIBC__
     enum { LARGEST = 32 << 20, KEPT = 512 << 20 }; /* the first is the most that glibc takes */
-    if (!has_limit(RLIMIT_AS) && !has_limit(RLIMIT_DATA)) {
+    if (!memory_is_limited()) {
         (void)mallopt(M_MMAP_THRESHOLD, LARGEST);
         (void)mallopt(M_TRIM_THRESHOLD, KEPT);
     }
