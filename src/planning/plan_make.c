@@ -704,7 +704,7 @@ static int trial_slots(const making *m)
     int slots = m->space.slot_count > 1 ? m->space.slot_count : 0;
     for (int i = 0; m->space.sharing == SHARE_ALL && i < m->request->sites->list.count; i++) {
         const site *s = site_at(m->request, i);
-        slots += m->may_cut[s->kind] && s->measure == NULL ? 1 : 0;
+        slots += site_may_be_cut(s, m->may_cut) && s->measure == NULL ? 1 : 0;
     }
     return slots;
 }
