@@ -306,6 +306,7 @@ TEST(whole_groups_stand_for_their_channels)
     const double plain = vision_difference(&v, model, options.output.path);
     options.output.path = vision_path(&v, "fitted");
     options.fit.compensate = "full";
+    options.fit.refit = "all";
     assert_ok(lab_compress(&options));
     assert_true(vision_difference(&v, model, options.output.path) < 0.8 * plain);
     const grail_site_sparsity both[] = {{.site = "groups", .sparsity = 0.4},
