@@ -3,11 +3,13 @@
 opens lose 20 % of their channels, and the narrow file must give in ONNX Runtime what `grail logits` gives. With
 --efficientnet, trained weights of EfficientNet-Lite0 and a folder of images: the same for widths and repairs, judged
 by how often the narrow network names the dense one's class. With --ppocr, PP-OCR's classifier of the direction of text
-lines and a folder of images: the same, on lines of text that are drawn here, half of them upside down.
+lines and a folder of images: the same, on lines of text that are drawn here, half of them upside down. With --groups,
+networks with convolutions in groups: channels of each group or whole groups go, and one image is timed in ONNX Runtime.
 
 needs: torch, torchvision, onnxscript, onnxruntime, safetensors; with --efficientnet timm; with --ppocr onnx and Pillow
 usage: onnx_networks.py GRAIL FOLDER [--efficientnet WEIGHTS IMAGES [--heal]] [--only NAME,...]
        onnx_networks.py GRAIL FOLDER --ppocr CLASSIFIER TEXT
+       onnx_networks.py GRAIL FOLDER --groups NAME,...
 """
 
 import argparse
@@ -15,6 +17,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import time
 
 import numpy as np
 import onnxruntime
@@ -79,6 +82,39 @@ def try_network(grail, name, folder):
     if code != 0:
         return "not narrowed: " + said[-1]
     return f"narrowed{', heads and neurons' if heads else ''}; ONNX Runtime and grail differ by {difference(grail, out, path.name, folder):.1e}"
+
+
+def try_groups(grail, name, folder, rounds=100):
+    """Processor time on one thread, of all files in turn."""
+    said = try_network(grail, name, folder)
+    if not said.startswith("narrowed"):
+        raise RuntimeError(said)
+    path = folder / f"{name}.onnx"
+    files = {("dense", "", "", ""): path}
+    for sparsity in ("0.2", "0.5"):
+        for kinds in ("conv", "conv,groups"):
+            out = folder / f"{name}-{kinds}-{sparsity}"
+            shutil.rmtree(out, ignore_errors=True)
+            code, told, said = run(grail, "compress", path, "-o", out, "--sites", kinds, "--sparsity", sparsity,
+                                   "--selector", "magnitude-l1", "--compensate", "none")
+            if code != 0:
+                raise RuntimeError(said[-1])
+            left = [line.split("(")[-1].split()[0] for line in told.splitlines() if line.startswith(("  parameters", "  MACs"))]
+            apart = difference(grail, out, path.name, folder)
+            files[f"{kinds}, {float(sparsity):.0%}", *(f"{share} %" for share in left), f"{apart:.1e}"] = out / path.name
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    sessions = {row: onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"]) for row, file in files.items()}
+    image = {"pixels": np.random.default_rng(1).normal(size=(1, 3, SIDE, SIDE)).astype(np.float32)}
+    times = {row: [] for row in files}
+    for _ in range(rounds):
+        for row, session in sessions.items():
+            began = time.process_time()
+            session.run(None, image)
+            times[row].append(1e3 * (time.process_time() - began))
+    for row, own in times.items():
+        low, middle, high = np.quantile(own, (0.25, 0.5, 0.75))
+        print(f"| {name}, {' | '.join(row)} | {middle:.1f} ({low:.1f} to {high:.1f}) |", flush=True)
 
 
 def try_efficientnet(grail, weights, images, folder, healed):
@@ -172,6 +208,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--efficientnet", nargs=2, metavar=("WEIGHTS", "IMAGES"))
     parser.add_argument("--ppocr", nargs=2, metavar=("CLASSIFIER", "TEXT"))
+    parser.add_argument("--groups", type=lambda names: names.split(","), metavar="NAME,...")
     parser.add_argument("--heal", action="store_true", help="also with two minutes of healing each")
     parser.add_argument("--only", type=lambda names: names.split(","), default=USUAL)
     given = parser.parse_args()
@@ -182,6 +219,12 @@ def main():
         return
     if given.ppocr:
         try_ppocr(grail, *given.ppocr, given.folder)
+        return
+    if given.groups:
+        print("| network | parameters left | multiply-accumulates left | grail and ONNX Runtime differ by | ms |\n"
+              "|---|---|---|---|---|")
+        for name in given.groups:
+            try_groups(grail, name, given.folder)
         return
     print("| network | |\n|---|---|")
     for name in given.only:

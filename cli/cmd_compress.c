@@ -403,7 +403,8 @@ static int set_kinds(const char *kinds, double fraction)
         double *sparsity = grail_compress_sparsity(&asked.compress, name);
         if (sparsity == NULL) {
             return options_check_word(
-                "--sites", WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values"),
+                "--sites",
+                WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values", "groups"),
                 name);
         }
         *sparsity = fraction;

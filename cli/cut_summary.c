@@ -144,7 +144,7 @@ static const char *reason_of_missed(const char *kind, bool whole)
                "heads of groups with --gqa query-per-group";
     }
     if (is_heads || strcmp(kind, "experts") == 0 || strcmp(kind, "values") == 0 ||
-        asked.compress.cut.align == 1) {
+        strcmp(kind, "groups") == 0 || asked.compress.cut.align == 1) {
         return "these go as whole units; ask for another share";
     }
     return asked.compress.cut.align > 1

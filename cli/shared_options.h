@@ -122,10 +122,11 @@ bool shared_options_use_torch(void);
 #define RUN_OPTIONS                                                                                \
     CALIBRATION_OPTIONS(OPTIONAL), RUN_FIELDS(GROUP_CUT, GRAIL_SUBJECT_CUT),                       \
     {GROUP_CUT, "sites", OPTION_TEXT, &asked.sites, "LIST",                                        \
-     WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values", "ffn,heads",           \
-           "conv,stream"), .help =                                                                 \
+     WORDS("ffn", "heads", "conv", "stream", "experts", "latent", "values", "groups", "ffn,heads", \
+           "conv,stream", "conv,groups"), .help =                                                  \
      "kinds of sites that one --sparsity number or a limit cuts: ffn, heads, conv, stream, "       \
-     "latent, values, or experts without a limit (ffn,heads for text, conv,ffn for images)",       \
+     "latent, values, groups, or experts without a limit (ffn,heads for text, conv,ffn for "       \
+     "images)",                                                                                    \
      .never_with = "plan", .field = "kinds"},                                                      \
     RUN_FIELDS(GROUP_REPAIR, GRAIL_SUBJECT_FIT), MACHINE_OPTIONS
 

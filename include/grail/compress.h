@@ -65,7 +65,8 @@ typedef struct grail_site_report {
     int removed_count;
     const int64_t *unreached; /* [unreached_count]: those that no calibration token reached */
     int unreached_count;
-    int gone;              /* 1: the site lies in an expert that goes, and is not cut itself */
+    int gone;              /* 1: the site lies in an expert that goes, or its channels go by whole
+                              groups, and it is not cut itself */
     grail_fit fit;         /* means over the consumers and the worst fallback */
     const grail_fit *fits; /* [fit_count] of each consumer */
     int fit_count;
@@ -178,7 +179,8 @@ typedef struct grail_amount_options {
     const char *chosen; /* names of fields that were chosen beside the plan, "cut.selector cut.gqa"
                            for example: one that the plan states as well is an error; NULL: what
                            the plan states goes before the fields */
-    GRAIL_ROOM(8);
+    double sparsity_groups; /* of every groups site, before that of the channels in them */
+    GRAIL_ROOM(7);
 } grail_amount_options;
 
 /** How the cuts are repaired in closed form. Where a word is NULL, `compensate` chooses. */

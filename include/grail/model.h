@@ -113,7 +113,8 @@ GRAIL_API grail_status grail_model_digest(const grail_model *model, char out[65]
 /** One place where width can be cut. Strings are borrowed from the site list. */
 typedef struct grail_site_facts {
     const char *name; /* such as "model.layers.0.mlp.down_proj" */
-    const char *kind; /* "ffn", "heads", "conv", "stream", "experts", "latent", "values" */
+    const char
+        *kind; /* "ffn", "heads", "conv", "stream", "experts", "latent", "values", "groups" */
     int block;
     int64_t units;               /* n */
     int64_t features_per_unit;   /* u at the consumer */

@@ -35,8 +35,8 @@ typedef struct grail_unit_columns {
 
 /** A site: the place where width is cut, n units of u features. Fill with grail_site_init first. */
 typedef struct grail_site {
-    const char *kind; /* "ffn" (neurons), "heads", "conv" (channels), "stream", "latent", "values"
-                         or "experts", as selectors score them; NULL: "ffn" */
+    const char *kind; /* "ffn" (neurons), "heads", "conv" (channels), "stream", "latent", "values",
+                         "experts" or "groups", as selectors score them; NULL: "ffn" */
     int64_t units;    /* n */
     int64_t groups;   /* equal runs of units that all keep the same number; 1 */
     int64_t subunits; /* blocks of a unit that can be reordered; 1 */

@@ -63,11 +63,11 @@ def compress(
             return None, report, None
         file = report.output / path.name
         tensors = _changed(dense, _read(path), _read(file))
-        trial, reason = resized(dense, tensors)
+        trial, reason = resized(dense, tensors, report.sites)
         if trial is None:
             raise UnsupportedError(f"the narrow tensors do not fit into a {name}: {reason}")
         difference = _difference(trial, _expected(file, dense, pixels, settings, options), pixels)
-        made, _ = resized(_with_plain_weights(module, dense, tensors), tensors)
+        made, _ = resized(_with_plain_weights(module, dense, tensors), tensors, report.sites)
         result = _Written(made, report.output, name)
     report = dataclasses.replace(report, output=None, result=result, loaders=())  # of the file
     return made, report, difference

@@ -42,16 +42,20 @@ class NarrowedSite:
     fit: Fitted | None  # None: nothing was fitted
 
 
-def sizes(layer: nn.Module, tensors: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The attributes of a layer that has these tensors; None: it is of no kind that is known."""
+def sizes(
+    layer: nn.Module, tensors: Mapping[str, Any], groups: int | None = None
+) -> dict[str, Any] | None:
+    """The attributes of a layer that has these tensors, and of its groups so many where whole ones
+    are gone; None: it is of no kind that is known."""
     shape: tuple[int, ...] = tuple(tensors["weight"].shape) if "weight" in tensors else ()
     if isinstance(layer, nn.Linear):
         return {"out_features": shape[0], "in_features": shape[1]}
     if isinstance(layer, _CONVOLUTIONS):
         turned = int(layer.transposed)  # [in, out / groups, ...], not [out, in / groups, ...]
-        groups = layer.groups
-        if 1 < groups == layer.in_channels:
-            groups = shape[0] * groups // layer.weight.shape[0]
+        if groups is None:
+            groups = layer.groups
+        if 1 < layer.groups == layer.in_channels:
+            groups = shape[0] * layer.groups // layer.weight.shape[0]
         channels = (shape[0], shape[1] * groups)
         return {
             "out_channels": channels[turned],
@@ -94,9 +98,15 @@ def put(module: nn.Module, name: str, layer: nn.Module) -> None:
     module.get_submodule(parent)._modules[leaf] = layer
 
 
-def resized(module: nn.Module, tensors: Mapping[str, Any]) -> tuple[Any, str]:
-    """A copy of a module with these in place of its own tensors, or None and why there is none."""
+def resized(
+    module: nn.Module, tensors: Mapping[str, Any], sites: Sequence[Any] = ()
+) -> tuple[Any, str]:
+    """A copy of a module with these in place of its own tensors, or None and why there is none.
+    Those of the run's sites that are of whole groups say how many each convolution has left."""
     left = dict(tensors)
+    groups = {
+        site.name.removesuffix("[groups]"): site.kept for site in sites if site.kind == "groups"
+    }
     own = module.state_dict(keep_vars=True).items()
     made = copy.deepcopy(module, {id(tensor): tensor for name, tensor in own if name in left})
     for name, layer in list(made.named_modules()):
@@ -109,7 +119,7 @@ def resized(module: nn.Module, tensors: Mapping[str, Any]) -> tuple[Any, str]:
             for size, now in zip(getattr(layer, key).shape, tensor.shape)
             if size != now
         }
-        room = sizes(layer, new) if widths else {}
+        room = sizes(layer, new, groups.get(name)) if widths else {}
         if room is None and (said := _says_width(layer, widths)):
             kind = type(layer).__name__
             return None, f"the {kind} '{name}' has its width, too, as its attribute '{said}'"

@@ -197,10 +197,14 @@ def _timm_config(module: nn.Module, preset: Any) -> dict[str, Any]:
 def _live(module: nn.Module, result: Result, report: run.Report) -> tuple[Any, str]:
     """A module with these tensors, or None and why there is none."""
     if not _is_transformers(module):
-        cut = {site.kind for site in report.sites if site.kept < site.units} - {"ffn", "conv"}
+        cut = {site.kind for site in report.sites if site.kept < site.units} - {
+            "ffn",
+            "conv",
+            "groups",
+        }
         if cut:
             return None, f"its class keeps the number of {' and '.join(sorted(cut))}"
-        return resized(module, result.torch())
+        return resized(module, result.torch(), report.sites)
     verdict = next((one for one in report.loaders if one.name == "transformers"), None)
     if verdict is None or not verdict.loads or "trust_remote_code" in verdict.reason:
         return None, "transformers: " + (verdict.reason if verdict else "it has no class for it")

@@ -455,24 +455,6 @@ static grail_status note_place(const opening *o)
         prefix);
 }
 
-static grail_status note_groups(grail_model *m)
-{
-    const graph *g = m->graph;
-    int first = GRAPH_NONE;
-    int count = 0;
-    for (int i = 0; i < g->node_count; i++) {
-        count += node_groups(&g->nodes[i]) > 1;
-        first = first == GRAPH_NONE && count > 0 ? i : first;
-    }
-    return count == 0
-               ? GRAIL_OK
-               : model_add_notice(m,
-                                  "folding leaves channels that grouped convolutions read or make "
-                                  "as they are, since each group has its own (%d, such as "
-                                  "'%.200s'); selectors that keep units cut them",
-                                  count, g->parameters[g->nodes[first].weight].name);
-}
-
 /* A value that two regions read counts once. */
 static grail_status note_regions(grail_model *m)
 {
@@ -607,7 +589,6 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
-    CHECK(note_groups(m));
     CHECK(note_regions(m));
     CHECK(note_outputs(m));
     CHECK(note_softmax(m));

@@ -419,6 +419,14 @@ grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64
     return onnx_note_channels(r, name, input, element, all_of(value));
 }
 
+grail_status onnx_note_groups(onnx_reading *r, const char *name, int value, int weight)
+{
+    onnx_count count;
+    CHECK(onnx_count_at(r, name, 0, 0, all_of(value), &count));
+    count.grouped_by = 1 + weight;
+    return onnx_note(r, &count);
+}
+
 int onnx_channel_dimension(const onnx_known *x)
 {
     const char *at = x->layout[0] == '\0' ? "N,C" : x->layout;

@@ -75,6 +75,9 @@ grail_status onnx_note_channels(onnx_reading *r, const char *name, int input, in
 /** The same of all channels of a value of the graph. */
 grail_status onnx_note_count(onnx_reading *r, const char *name, int input, int64_t element,
                              int value) GRAIL_MUST_CHECK;
+/** Notes that an attribute counts the groups of a value that this weight reads. */
+grail_status onnx_note_groups(onnx_reading *r, const char *name, int value,
+                              int weight) GRAIL_MUST_CHECK;
 /** Whether these are dimensions 2 and 3, counted from either end: those of positions. */
 bool onnx_are_positions(int count, const int64_t axes[]);
 grail_status onnx_needs_rank(const onnx_known *x, int rank) GRAIL_MUST_CHECK;

@@ -125,14 +125,27 @@ static grail_status share_of(const onnx_reading *r, const int64_t *dense, const 
     return GRAIL_OK;
 }
 
+/* From the share of channels to that of their groups: some channels of each, or some groups, stay.
+ */
+static share share_of_groups(const onnx_reading *r, const graph *narrowed, const onnx_count *c,
+                             share channels)
+{
+    const int weight = c->grouped_by - 1;
+    return weight < 0 ? channels
+                      : (share){channels.left / narrowed->parameters[weight].shape[1],
+                                channels.all / r->g->parameters[weight].shape[1]};
+}
+
 /* *out <- the narrow number; what is computed must be right by itself. */
-static grail_status narrow_number(const onnx_reading *r, const onnx_count *c, const int64_t *dense,
-                                  const int64_t *narrow, onnx_integer_list *list, int64_t *out)
+static grail_status narrow_number(const onnx_reading *r, const graph *narrowed, const onnx_count *c,
+                                  const int64_t *dense, const int64_t *narrow,
+                                  onnx_integer_list *list, int64_t *out)
 {
     int64_t *place = NULL;
     share wanted;
     share computed;
     CHECK(share_of(r, dense, narrow, &c->of, &wanted));
+    wanted = share_of_groups(r, narrowed, c, wanted);
     CHECK(share_of(r, dense, narrow, &c->by, &computed));
     *out = 0;
     if (is_computed(c)) {
@@ -224,23 +237,28 @@ static grail_status part_integers(const onnx_file *f, onnx_integer_list *list)
     return GRAIL_OK;
 }
 
-grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
+grail_status onnx_set_counts(onnx_reading *r, const graph *narrowed, bool *differ,
                              onnx_integer_list *list)
 {
     grail_status status = GRAIL_OK;
     int64_t *dense = NULL;
+    int64_t *narrow = NULL;
     int64_t *numbers = NULL;
     TRY(memory_new(&dense, (size_t)r->g->value_count, sizeof dense[0]));
     TRY(memory_new(&numbers, (size_t)r->count_count + 1, sizeof numbers[0]));
+    TRY(memory_new(&narrow, (size_t)narrowed->value_count, sizeof narrow[0]));
     TRY(graph_widths(r->g, dense));
+    TRY(graph_widths(narrowed, narrow));
     for (int64_t i = 0; i < r->count_count; i++) {
         r->node = &r->file->nodes[r->counts[i].node];
-        TRY(onnx_in_node(r, narrow_number(r, &r->counts[i], dense, narrow, list, &numbers[i])));
+        TRY(onnx_in_node(
+            r, narrow_number(r, narrowed, &r->counts[i], dense, narrow, list, &numbers[i])));
     }
     TRY(put_numbers(r, numbers, differ, list));
     TRY(part_integers(r->file, list));
 out:
     memory_free(dense);
+    memory_free(narrow);
     memory_free(numbers);
     return status;
 }

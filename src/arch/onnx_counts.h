@@ -5,10 +5,10 @@
 #include "arch/onnx_nodes.h"
 #include "format/onnx/onnx_weights.h"
 
-/** Adds to the list those of the dense network that was read, as the widths narrow[values] want
- * them; *differ: whether any does. What would have to differ for two nodes, or is computed from
+/** Adds to the list those of the dense network that was read, as the narrowed one wants them;
+ * *differ: whether any does. What would have to differ for two nodes, or is computed from
  * numbers that do not follow, is GRAIL_ERROR_UNSUPPORTED by the node's name. */
-grail_status onnx_set_counts(onnx_reading *r, const int64_t *narrow, bool *differ,
+grail_status onnx_set_counts(onnx_reading *r, const graph *narrowed, bool *differ,
                              onnx_integer_list *list) GRAIL_MUST_CHECK;
 
 /** Pins channels of r->g that a number would have to follow which the nodes compute from others:

@@ -503,7 +503,6 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
                                    onnx_integer_list *out)
 {
     grail_status status = GRAIL_OK;
-    int64_t *widths = NULL;
     bool differ = false;
     onnx_reading r = {0};
     *out = (onnx_integer_list){0};
@@ -511,15 +510,12 @@ grail_status onnx_network_integers(const checkpoint *weights, const graph *narro
         return GRAIL_OK;
     }
     TRY(read_network(weights, narrowed->asked, &r));
-    TRY(memory_new(&widths, (size_t)narrowed->value_count, sizeof widths[0]));
-    TRY(graph_widths(narrowed, widths));
-    TRY(error_in(onnx_set_counts(&r, widths, &differ, out), "%s", checkpoint_path(weights)));
+    TRY(error_in(onnx_set_counts(&r, narrowed, &differ, out), "%s", checkpoint_path(weights)));
     if (!differ) {
         onnx_integer_list_fini(out);
     }
     TRY(keep_regions(&r, out));
 out:
-    memory_free(widths);
     reading_fini(&r);
     return status;
 }

@@ -83,6 +83,8 @@ typedef struct onnx_count {
     const onnx_attribute *attribute;
     int64_t element;
     onnx_channels of, by; /* of none: it stays */
+    int grouped_by;       /* 1 + the weight that has a column for each channel of a group, where it
+                             counts the groups of `of`; 0: channels */
 } onnx_count;
 
 /* What is known of a value of ONNX. */

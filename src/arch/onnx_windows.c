@@ -155,7 +155,7 @@ grail_status onnx_read_conv(onnx_reading *r)
             w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
     lay_map(dimensions, &y);
     CHECK(onnx_give_node(r, &n, y));
-    return is_depthwise ? onnx_note_count(r, "group", 0, 0, x->value) : GRAIL_OK;
+    return groups > 1 ? onnx_note_groups(r, "group", x->value, n.weight) : GRAIL_OK;
 }
 
 /* What surrounds the patches of a transposed convolution, and is added behind. */

@@ -100,6 +100,7 @@ static grail_status list_segments(axes *a)
                           .length = (i == b->count ? a->widths[v] : b->at[i]) - first,
                           .parent = a->of[v] + i,
                           .pinned_at = GRAPH_NONE,
+                          .hop = GRAPH_NONE,
                           .is_part = b->count > 0};
         }
     }
@@ -176,6 +177,9 @@ static void segments_join(axes *a, int left, int right)
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
         to->is_part = to->is_part || from->is_part;
+        to->hop = to->hop == GRAPH_NONE || (from->hop != GRAPH_NONE && from->hop < to->hop)
+                      ? from->hop
+                      : to->hop;
         axis_cut_into(to, from->units, from->groups, from->subunits, from->of_channels);
     }
 }
@@ -277,11 +281,26 @@ static void follow_patches(axes *a, const node *n)
     }
 }
 
+/* Whole groups: what one reads goes with what it makes. */
+static void hop_over(axes *a, const node *n)
+{
+    axis_join_heads(a, n->output, n->inputs[0]);
+    segment *class = axes_class_of_value(a, n->output);
+    if (class != NULL) {
+        axis_cut_into(class, node_groups(n), 1, 1, true);
+        class->hop = class->hop == GRAPH_NONE ? (int)(n - a->g->nodes) : class->hop;
+    }
+}
+
 /* A convolution in groups reads as many channels of each group, and makes as many in each. Those of
  * several segments could only go together. */
 static void follow_groups(axes *a, const node *n)
 {
     const int values[] = {n->inputs[0], n->output};
+    if (node_groups(n) > 1 && a->hops) {
+        hop_over(a, n);
+        return;
+    }
     for (int i = 0; i < 2 && node_groups(n) > 1; i++) {
         segment *class = axes_class_of_value(a, values[i]);
         if (class == NULL) {
@@ -390,10 +409,10 @@ void axes_fini(axes *a)
     *a = (axes){0};
 }
 
-grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
+grail_status axes_init(axes *a, const graph *g, gqa_mode mode, bool hops)
 {
     grail_status status = GRAIL_OK;
-    *a = (axes){.g = g};
+    *a = (axes){.g = g, .hops = hops};
     TRY(memory_new(&a->widths, (size_t)g->value_count, sizeof a->widths[0]));
     TRY(graph_widths(g, a->widths));
     TRY(split_values(a));
@@ -409,7 +428,7 @@ grail_status axes_init(axes *a, const graph *g, gqa_mode mode)
         follow_node(a, &g->nodes[n], mode);
     }
     for (int n = 0; n < g->node_count; n++) {
-        if (node_is_map(&g->nodes[n])) {
+        if (node_is_map(&g->nodes[n]) && !(hops && node_groups(&g->nodes[n]) > 1)) {
             pin_repeated(a, g->nodes[n].inputs[0]);
         }
     }

@@ -22,6 +22,7 @@ typedef struct segment {
     int64_t units;            /* number of units that such a node or attention requires, 0 = none */
     int64_t groups, subunits; /* see site */
     int64_t narrowest;        /* of the lengths of its segments */
+    int hop;                  /* the first convolution in groups that passes it on, GRAPH_NONE */
     int site;                 /* in the list, or -1 */
 } segment;
 
@@ -33,15 +34,18 @@ typedef struct borders {
 
 typedef struct axes {
     const graph *g;
+    bool hops;         /* see axes_init */
     int64_t *widths;   /* [values] */
     borders *borders;  /* [values] */
     int *of;           /* [values + 1]: the first segment of each */
     segment *segments; /* [of[values]] */
 } axes;
 
-/** Follows all nodes of a graph, which must outlive it, and sums up each class. axes_fini frees;
- * nothing is left of a failure. */
-grail_status axes_init(axes *a, const graph *g, gqa_mode mode) GRAIL_MUST_CHECK;
+/** Follows all nodes of a graph, which must outlive it, and sums up each class. With `hops` a
+ * convolution in groups passes on whole groups, each a unit, of what it reads as of what it makes;
+ * else it parts them, and keeps some channels of each group. axes_fini frees; nothing is left of a
+ * failure. */
+grail_status axes_init(axes *a, const graph *g, gqa_mode mode, bool hops) GRAIL_MUST_CHECK;
 void axes_fini(axes *a); /* works on a zeroed one */
 
 /** The class of a segment: the root of those that are cut with it. */

@@ -25,7 +25,9 @@ static grail_status name_site(const graph *g, const node *map, int64_t first, si
         found != NULL && found[sizeof suffix - 1] == 0 ? (size_t)(found - weight) : strlen(weight);
     const size_t size = length + 24;
     CHECK(memory_new(&s->name, size, 1));
-    if (first < 0) {
+    if (s->kind == SITE_GROUPS) {
+        snprintf(s->name, size, "%.*s[groups]", (int)length, weight);
+    } else if (first < 0) {
         memcpy(s->name, weight, length);
     } else {
         snprintf(s->name, size, "%.*s[%lld]", (int)length, weight, (long long)first);
@@ -87,6 +89,12 @@ static grail_status add_channels(const axes *a, int index, const site_list *list
         }
     }
     return GRAIL_OK;
+}
+
+/* Whether a node passes on whole groups, and neither starts nor ends their axis. */
+static bool is_hop(const axes *a, const node *n)
+{
+    return a->hops && node_groups(n) > 1;
 }
 
 /* Adds a Linear or Conv2d as a producer to the sites at its output and as a consumer to the sites
@@ -181,10 +189,32 @@ static grail_status list_segment(const axes *a, const node *consumer, int index,
     return name_site(a->g, named, first, s);
 }
 
+/* A site for whole groups, as list_segment. */
+static grail_status list_groups(const axes *a, const node *consumer, int index, site_list *list)
+{
+    segment *own = axes_class_of(a, index);
+    if (own->pinned || own->site >= 0 || own->hop == GRAPH_NONE) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&list->sites, (size_t)list->count + 1, sizeof list->sites[0]));
+    site *s = &list->sites[list->count];
+    *s = (site){
+        .kind = SITE_GROUPS,
+        .block = consumer->block,
+        .units = own->units,
+        .groups = 1,
+        .subunits = 1,
+        .normed = own->normed,
+        .is_part = own->is_part,
+    };
+    own->site = list->count++;
+    return name_site(a->g, &a->g->nodes[own->hop], -1, s);
+}
+
 static grail_status list_site(const axes *a, const node *consumer, site_list *list)
 {
     for (int k = a->of[consumer->inputs[0]]; k < a->of[consumer->inputs[0] + 1]; k++) {
-        CHECK(list_segment(a, consumer, k, list));
+        CHECK(a->hops ? list_groups(a, consumer, k, list) : list_segment(a, consumer, k, list));
     }
     return GRAIL_OK;
 }
@@ -281,39 +311,95 @@ branch_list site_branches(const graph *g, const site *s)
     return branches;
 }
 
+static bool has_groups(const graph *g)
+{
+    bool found = false;
+    for (int i = 0; i < g->node_count && !found; i++) {
+        found = node_groups(&g->nodes[i]) > 1;
+    }
+    return found;
+}
+
+/* The axes of channels, and where a convolution has groups those of whole groups; axes_fini frees
+ * both, even after a failure. */
+static grail_status both_axes(const graph *g, gqa_mode mode, axes *channels, axes *groups)
+{
+    CHECK(axes_init(channels, g, mode, false));
+    return has_groups(g) ? axes_init(groups, g, mode, true) : GRAIL_OK;
+}
+
+/* Whether a segment is one of whole groups that can be cut. */
+static bool goes_by_groups(const axes *groups, int index)
+{
+    const segment *class = groups->g == NULL ? NULL : axes_class_of(groups, index);
+    return class != NULL && class->hop != GRAPH_NONE && class->pinned == NOT_PINNED;
+}
+
 grail_status sites_pinned(const graph *g, int *maps, pinned_maps out[PINS])
 {
+    grail_status status = GRAIL_OK;
     axes a = {0};
+    axes groups = {0};
     *maps = 0;
     for (int cause = 0; cause < PINS; cause++) {
         out[cause] = (pinned_maps){.first = GRAPH_NONE, .at = GRAPH_NONE};
     }
-    CHECK(axes_init(&a, g, GQA_KV_GROUPS));
+    TRY(both_axes(g, GQA_KV_GROUPS, &a, &groups));
     for (int i = 0; i < g->node_count; i++) {
         const int value = g->nodes[i].output;
         bool is_counted[PINS] = {false};
         for (int k = a.of[value]; node_is_map(&g->nodes[i]) && k < a.of[value + 1]; k++) {
             const segment *class = axes_class_of(&a, k);
-            pinned_maps *p = &out[class->pinned];
+            const pin cause = goes_by_groups(&groups, k) ? NOT_PINNED : class->pinned;
+            pinned_maps *p = &out[cause];
             if (p->count == 0) {
                 p->first = i;
                 p->at = class->pinned_at;
             }
-            p->count += is_counted[class->pinned] ? 0 : 1;
-            is_counted[class->pinned] = true;
+            p->count += is_counted[cause] ? 0 : 1;
+            is_counted[cause] = true;
         }
         *maps += node_is_map(&g->nodes[i]) ? 1 : 0;
     }
+out:
     axes_fini(&a);
-    return GRAIL_OK;
+    axes_fini(&groups);
+    return status;
+}
+
+/* Adds what nodes and values are to the sites of these axes. */
+static grail_status add_all_ends(const axes *a, const site_list *list)
+{
+    for (int i = 0; i < a->g->node_count; i++) {
+        const node *n = &a->g->nodes[i];
+        if (node_is_map(n) && !is_hop(a, n)) {
+            CHECK(add_ends(a, i, list));
+        } else if (node_has_channels(n) || is_hop(a, n)) {
+            CHECK(add_channels(a, i, list));
+        }
+    }
+    return add_segments(a, list);
+}
+
+/* Both kinds of axes have the same segments. */
+static void find_whole(const axes *channels, const axes *groups, site_list *list)
+{
+    for (int k = 0; k < channels->of[channels->g->value_count]; k++) {
+        site *own = site_of(channels, list, k);
+        if (own != NULL) {
+            own->whole = site_of(groups, list, k);
+        }
+    }
 }
 
 grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
 {
     grail_status status = GRAIL_OK;
     axes a = {0};
+    axes groups = {0};
     site_list list = {0};
-    TRY(axes_init(&a, g, mode));
+    TRY(both_axes(g, mode, &a, &groups));
+    const bool has_whole = groups.g != NULL;
     /* Walking the consumers in order lists the sites in the order they are compressed. */
     for (int i = 0; i < g->node_count; i++) {
         if (node_is_map(&g->nodes[i])) {
@@ -321,15 +407,15 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
             TRY(list_values(&a, i, &list));
             TRY(list_experts(g, i, &list));
         }
-    }
-    for (int i = 0; i < g->node_count; i++) {
-        if (node_is_map(&g->nodes[i])) {
-            TRY(add_ends(&a, i, &list));
-        } else if (node_has_channels(&g->nodes[i])) {
-            TRY(add_channels(&a, i, &list));
+        if (has_whole && node_is_map(&g->nodes[i]) && !is_hop(&groups, &g->nodes[i])) {
+            TRY(list_site(&groups, &g->nodes[i], &list));
         }
     }
-    TRY(add_segments(&a, &list));
+    TRY(add_all_ends(&a, &list));
+    if (has_whole) {
+        TRY(add_all_ends(&groups, &list));
+        find_whole(&a, &groups, &list);
+    }
     if (g->one_width) {
         find_measures(&list);
     }
@@ -338,6 +424,7 @@ grail_status sites_derive(const graph *g, gqa_mode mode, site_list *out)
 out:
     site_list_fini(&list);
     axes_fini(&a);
+    axes_fini(&groups);
     return status;
 }
 
@@ -365,7 +452,7 @@ const char *site_kind_name(site_kind kind)
     static const char *const names[SITE_KINDS] = {
         [SITE_FFN] = "ffn",         [SITE_HEADS] = "heads",   [SITE_CONV] = "conv",
         [SITE_STREAM] = "stream",   [SITE_LATENT] = "latent", [SITE_VALUES] = "values",
-        [SITE_EXPERTS] = "experts",
+        [SITE_EXPERTS] = "experts", [SITE_GROUPS] = "groups",
     };
     return names[kind];
 }
@@ -373,6 +460,11 @@ const char *site_kind_name(site_kind kind)
 bool site_kind_is_shared(site_kind kind)
 {
     return kind == SITE_STREAM || kind == SITE_LATENT;
+}
+
+bool site_may_be_cut(const site *s, const bool *kinds)
+{
+    return kinds[s->kind] && (s->whole == NULL || !kinds[SITE_GROUPS]);
 }
 
 bool site_spans_blocks(const graph *g, const site *s)

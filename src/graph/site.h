@@ -8,7 +8,8 @@
  * A convolution in groups requires that of each group as many channels stay, of what it reads and
  * of what it makes; which ones is free. An axis that is not pinned and has producers and consumers
  * is a site, and so are the outputs of a router, and the channels of values where a checkpoint
- * states their width. */
+ * states their width. Where whole groups go instead, such a convolution passes them on as one for
+ * each channel does: a group is a unit of a site beside those of its channels. */
 #ifndef GRAIL_GRAPH_SITE_H
 #define GRAIL_GRAPH_SITE_H
 
@@ -23,6 +24,8 @@ typedef enum site_kind {
     SITE_VALUES,  /* channels of the values of attention: each head's, as many of all */
     SITE_EXPERTS, /* whole branches that a router chooses for rows; the router is the producer, and
                      there is no consumer, since what an expert makes goes with it */
+    SITE_GROUPS,  /* whole groups of convolutions in groups: of what they read and what they make,
+                     which are channels of other sites, too */
     SITE_KINDS
 } site_kind;
 
@@ -52,7 +55,8 @@ typedef struct site_segment {
 typedef struct site {
     char *name; /* the first consumer's parameter without its suffix, "....mlp.down_proj"; of
                    experts, latents and values the producer's, "....mlp.gate". Where it reads (or
-                   makes) other channels, too, "[first channel]" follows */
+                   makes) other channels, too, "[first channel]" follows. Whole groups have that
+                   of the first convolution in groups, and "[groups]" */
     site_kind kind;
     int block;
     int64_t units;    /* n */
@@ -71,6 +75,8 @@ typedef struct site {
     bool is_part;               /* a value has other channels beside one of these segments */
     const struct site *measure; /* the site in the same list of whose kept units this one keeps as
                                    many, or a multiple, as all its units are; NULL: any number */
+    const struct site *whole;   /* the site of whole groups in the same list that cuts the same
+                                   channels; NULL: none. One of both is cut in a run */
     bool normed; /* a norm over all of the width is among them: what is left of it gets other
                     values when units go */
 } site;
@@ -111,11 +117,15 @@ int64_t site_times(const site *s);
 /** Index of the site of that name, or -1. */
 int site_list_find(const site_list *list, const char *name);
 
-/** "ffn", "heads", "conv", "stream", "latent", "values", "experts" */
+/** "ffn", "heads", "conv", "stream", "latent", "values", "experts", "groups" */
 const char *site_kind_name(site_kind kind);
 /** Whether units of this kind of site are channels that several maps may read: not a decision for
  * one of them. */
 bool site_kind_is_shared(site_kind kind);
+
+/** Whether a run that cuts these kinds [SITE_KINDS] may cut the site: whole groups stand for their
+ * channels. */
+bool site_may_be_cut(const site *s, const bool *kinds);
 
 /** The branches of a site of experts in the graph that it was derived from. */
 branch_list site_branches(const graph *g, const site *s);

@@ -74,8 +74,8 @@ static int last_node(const graph *g, int consumer)
 
 bool sublayer_of(const graph *g, const site *s, sublayer *out)
 {
-    if (s->consumer_count != 1 || s->is_part ||
-        s->kind == SITE_VALUES) { /* of heads, which stand for it */
+    if (s->consumer_count != 1 || s->is_part || s->kind == SITE_VALUES ||
+        s->kind == SITE_GROUPS) { /* other sites stand for it */
         return false;
     }
     const int last = last_node(g, s->consumers[0].node);

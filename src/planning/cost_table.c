@@ -29,7 +29,8 @@ static grail_status map_cuts(const counting *c, const bool *may_cut, parameter_c
     TRY(memory_new(&p.sites, (size_t)p.count, sizeof p.sites[0]));
     for (int i = 0; i < p.count; i++) {
         const site *s = &c->sites->sites[i];
-        p.sites[i] = (plan_site){.units = s->units, .kept = s->units - (may_cut[s->kind] ? 1 : 0)};
+        const int64_t less = site_may_be_cut(s, may_cut) ? 1 : 0;
+        p.sites[i] = (plan_site){.units = s->units, .kept = s->units - less};
     }
     TRY(cuts_map(c->graph, c->sites, &p, out));
 out:

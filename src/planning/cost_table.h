@@ -38,8 +38,8 @@ typedef struct cost_table {
 } cost_table;
 
 /** Sites of the kinds in may_cut [SITE_KINDS] may be narrower, which experts are not, nor values
- * beside heads, so that no two of them cut the same units. `sites` outlives the table.
- * cost_table_fini frees, even after a failure. */
+ * beside heads or channels beside their whole groups, so that no two of them cut the same units.
+ * `sites` outlives the table. cost_table_fini frees, even after a failure. */
 grail_status cost_table_init(const grail_model *model, const site_list *sites, const bool *may_cut,
                              limit_kind limited, cost_table *t) GRAIL_MUST_CHECK;
 void cost_table_fini(cost_table *t); /* works on a zeroed one */

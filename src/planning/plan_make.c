@@ -733,7 +733,7 @@ static width_trials trials_of(const making *m)
     const bool share = m->space.sharing == SHARE_ALL && m->asked == BUDGET_DIVERGENCE;
     for (int i = 0; share && i < m->request->sites->list.count; i++) {
         const site *s = site_at(m->request, i);
-        differing += m->may_cut[s->kind] && s->measure == NULL ? 1 : 0;
+        differing += site_may_be_cut(s, m->may_cut) && s->measure == NULL ? 1 : 0;
     }
     return (width_trials){
         .samples = slot_weights_samples(m->request->graph, m->options->trial_tokens,

@@ -108,11 +108,12 @@ static grail_status make_slots(width_space *s, const loss_curve *curves, const b
     CHECK(memory_new(&s->first, sites, sizeof s->first[0]));
     for (int i = 0; i < s->sites->count; i++) {
         const site *own = &s->sites->sites[i];
-        s->slot_of[i] = may_cut[own->kind] ? shared_slot(s, i) : GRAPH_NONE;
-        if (may_cut[own->kind] && s->slot_of[i] == GRAPH_NONE) {
+        const bool may = site_may_be_cut(own, may_cut);
+        s->slot_of[i] = may ? shared_slot(s, i) : GRAPH_NONE;
+        if (may && s->slot_of[i] == GRAPH_NONE) {
             CHECK(add_slot(s, i));
         }
-        if (may_cut[own->kind] && curves != NULL) {
+        if (may && curves != NULL) {
             CHECK(add_curve(&curves[i], site_times(own), &s->slots[s->slot_of[i]]));
         }
     }
@@ -293,7 +294,7 @@ static grail_status narrow_uniformly(const width_space *s, formula_choice choice
     TRY(widths_plan(s->plan, kept, &p));
     TRY(budget_apply(&b, s->sites, &p));
     for (int i = 0; i < p.count; i++) {
-        kept[i] = p.sites[i].kept;
+        kept[i] = s->slot_of[i] != GRAPH_NONE ? p.sites[i].kept : kept[i];
     }
 out:
     memory_free(p.sites);

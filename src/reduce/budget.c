@@ -46,14 +46,15 @@ static int64_t nearest_multiple(int64_t wanted, int64_t align, int64_t units)
  * width is moved by half a step at most. */
 static bool moves_little(const site *s, int64_t wanted, int64_t step)
 {
-    const int64_t parts = is_channels(s) ? 16 : 20; /* stages have few channels */
+    const bool few = is_channels(s) || s->kind == SITE_GROUPS; /* in stages */
+    const int64_t parts = few ? 16 : 20;
     if (wanted == ANY_WIDTH) {
         return step / 2 * parts <= s->units;
     }
     const int64_t width = nearest_multiple(wanted, step, s->units);
     const int64_t moved = llabs(width - wanted);
     return moved * parts <= s->units && width < s->units &&
-           (is_channels(s) || moved * 10 <= s->units - wanted);
+           (few || moved * 10 <= s->units - wanted);
 }
 
 static int64_t finest_step(const site *s, int64_t block)
@@ -69,20 +70,29 @@ static int64_t finest_step(const site *s, int64_t block)
     return 1;
 }
 
-/* The smallest number from `step` on that is a multiple of it and of the groups. */
+/* The smallest number of units from `step` on that is a multiple of it and of the groups; of whole
+ * groups the smallest one that has a multiple of `step` channels. */
 static int64_t grouped_step(const site *s, int64_t step)
 {
     int64_t both = step;
+    if (s->kind == SITE_GROUPS) {
+        for (both = 1; both * s->consumers[0].features_per_unit % step != 0;) {
+            both++;
+        }
+        return both;
+    }
     while (both % s->groups != 0) {
         both += step;
     }
     return both;
 }
 
-/* Multiples of 8 as elsewhere, where they are widths of groups that move little. */
+/* Multiples of 8 as elsewhere, where they are widths of groups that move little; of whole groups,
+ * which are large steps, no larger ones. */
 static int64_t step_of_groups(const site *s, alignment align, int64_t wanted)
 {
-    for (int64_t step = 32; align.step == ALIGN_AUTO && wanted != FINEST_WIDTH && step >= 8;
+    const int64_t largest = s->kind == SITE_GROUPS ? 8 : 32;
+    for (int64_t step = largest; align.step == ALIGN_AUTO && wanted != FINEST_WIDTH && step >= 8;
          step /= 2) {
         if (moves_little(s, wanted, grouped_step(s, step))) {
             return grouped_step(s, step);
@@ -96,7 +106,7 @@ int64_t aligned_step(const site *s, alignment align, int64_t wanted)
     enum { LEAST = 8 };
     const int64_t least = finest_step(s, align.block);
     int64_t step = is_channels(s) ? 32 : 128;
-    if (s->groups > 1) { /* as many of each */
+    if (s->groups > 1 || s->kind == SITE_GROUPS) { /* as many of each, or all of some */
         return step_of_groups(s, align, wanted);
     }
     if (align.step != ALIGN_AUTO) {
@@ -163,6 +173,27 @@ static grail_status apply_overrides(const budget *b, const site_list *sites, pla
     return GRAIL_OK;
 }
 
+static bool has_override(const budget *b, const site *s)
+{
+    bool found = false;
+    for (int k = 0; k < b->override_count && !found; k++) {
+        found = strcmp(b->overrides[k].site, s->name) == 0;
+    }
+    return found;
+}
+
+/* The share of a kind does not reach channels of which whole groups go. */
+static void leave_to_groups(const budget *b, const site_list *sites, plan *p)
+{
+    for (int i = 0; i < sites->count; i++) {
+        const site *s = &sites->sites[i];
+        const int whole = s->whole == NULL ? -1 : (int)(s->whole - sites->sites);
+        if (whole >= 0 && p->sites[whole].kept < s->whole->units && !has_override(b, s)) {
+            p->sites[i].kept = s->units;
+        }
+    }
+}
+
 /* One of several kinds may be missing, so that one request serves networks of many families. */
 static grail_status check_kinds(const budget *b, const site_list *sites)
 {
@@ -225,6 +256,7 @@ grail_status budget_apply(const budget *b, const site_list *sites, plan *p)
         }
     }
     CHECK(apply_overrides(b, sites, p));
+    leave_to_groups(b, sites, p);
     keep_multiples(sites, p);
     return GRAIL_OK;
 }

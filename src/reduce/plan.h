@@ -76,8 +76,8 @@ typedef struct plan_site {
     int64_t kept;        /* 0: the whole sublayer goes */
     int64_t *kept_units; /* [kept] ascending: the units that stay; NULL: the selector chooses */
     bool normed;         /* see site */
-    bool is_gone;        /* it lies in an expert that goes, or in a sublayer that is dropped, so it
-                            keeps everything */
+    bool is_gone;        /* it lies in an expert that goes, or in a sublayer that is dropped, or its
+                            channels go by whole groups, so it keeps everything */
 } plan_site;
 
 typedef struct plan {

@@ -7,7 +7,7 @@
 
 bool scores_are_of_rows(const site *s)
 {
-    return s->kind == SITE_CONV || site_kind_is_shared(s->kind) ||
+    return s->kind == SITE_CONV || s->kind == SITE_GROUPS || site_kind_is_shared(s->kind) ||
            (s->kind == SITE_FFN && s->producer_count == 1);
 }
 

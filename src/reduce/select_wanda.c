@@ -11,7 +11,7 @@ static const double least_norm = 1e-8;
 
 static bool is_of_channels(const site *s)
 {
-    return s->kind == SITE_CONV || site_kind_is_shared(s->kind);
+    return s->kind == SITE_CONV || s->kind == SITE_GROUPS || site_kind_is_shared(s->kind);
 }
 
 static unsigned needs(const site *s)

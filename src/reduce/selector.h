@@ -35,7 +35,7 @@ typedef struct selector {
 } selector;
 
 /** For methods that say nothing of convolutions, nor of channels that several maps read. */
-enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT };
+enum { NOT_FOR_CHANNELS = 1 << SITE_CONV | 1 << SITE_STREAM | 1 << SITE_LATENT | 1 << SITE_GROUPS };
 
 #define SELECTOR(name) extern const selector selector_##name;
 #include "reduce/selector_list.h"

@@ -234,6 +234,65 @@ def test_a_plain_cut_is_the_dense_module_without_channels(folder: Path) -> None:
     assert same(whole.state_dict(), network.state_dict())
 
 
+class InGroups(nn.Module):  # type: ignore[name-defined,misc]
+    """A bottleneck of ResNeXt, with a gate behind the groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 3, 2, 1)
+        self.reduce = nn.Conv2d(16, 32, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(32)
+        self.groups = nn.Conv2d(32, 64, 3, padding=1, groups=8, bias=False)
+        self.norm2 = nn.BatchNorm2d(64)
+        self.gate = Gate(64)
+        self.expand = nn.Conv2d(64, 16, 1)
+        self.head = nn.Linear(16, 10)
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d) and layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.relu(self.stem(x))
+        y = torch.relu(self.norm1(self.reduce(x)))
+        y = self.gate(torch.relu(self.norm2(self.groups(y))))
+        return self.head((x + self.expand(y)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("selector", ["obs", "fold"])
+def test_whole_groups_go(folder: Path, selector: str) -> None:
+    network = made(InGroups)
+    options = {**CUT, "sites": "groups", "selector": selector}
+    narrow = grail.torch.compress(network, PIXELS, **options)
+    cut = narrow.module
+    groups = cut.groups
+    assert (groups.groups, groups.in_channels, groups.out_channels) == (6, 24, 48)
+    assert groups.weight.shape == (48, 4, 3, 3)
+    assert (cut.reduce.out_channels, cut.norm2.num_features, cut.expand.in_channels) == (24, 48, 48)
+    assert (cut.gate.squeeze.in_channels, cut.gate.excite.out_channels) == (48, 48)
+    assert narrow.difference is not None and narrow.difference < 1e-5
+    [site] = [site for site in narrow.report.sites if site.kind == "groups"]
+    assert (site.name, site.units, site.kept) == ("groups[groups]", 8, 6)
+    # The rest of it: some channels of each of the groups that are left.
+    again = grail.torch.compress(cut, PIXELS, **{**CUT, "sites": "conv"}).module.groups
+    assert (again.groups, again.in_channels, again.out_channels) == (6, 18, 36)
+
+
+def test_whole_groups_that_go_are_zeros_to_what_reads_them(folder: Path) -> None:
+    network = made(InGroups)
+    network.gate = nn.Identity()
+    options = {**CUT, "sites": "groups", "selector": "magnitude-l2", "compensate": "none"}
+    cut = grail.torch.compress(network, PIXELS, **options).module
+    stays = [
+        any(torch.equal(one, own) for own in cut.groups.weight.split(8))
+        for one in network.groups.weight.split(8)
+    ]
+    assert sum(stays) == 6
+    with torch.no_grad():
+        for group in range(8):
+            network.expand.weight[:, 8 * group : 8 * group + 8] *= float(stays[group])
+    assert apart(outputs(cut), outputs(network)) < 1e-5
+
+
 def test_what_is_not_finite_agrees_with_nothing() -> None:
     values = torch.ones(2, 3)
     broken = torch.tensor([[1.0, 1.0, math.nan], [1.0, 1.0, 1.0]])

@@ -19,6 +19,13 @@ profile_kind node_profile(const node *n)
                                        : PROFILE_ELEMENTWISE;
 }
 
+/* Weights that lack whole groups, or have merged ones beside them, have as many as read the input.
+ */
+static int64_t groups_of(const node_run *r)
+{
+    return node_groups(r->node) > 1 ? r->columns[0] / r->weight_shape[1] : 1;
+}
+
 conv_shape window_of(const node_run *r, int64_t channels_out)
 {
     return (conv_shape){
@@ -27,7 +34,7 @@ conv_shape window_of(const node_run *r, int64_t channels_out)
         .out = r->out,
         .channels_in = r->columns[0],
         .channels_out = channels_out,
-        .groups = node_groups(r->node),
+        .groups = groups_of(r),
         .window = r->node->window,
     };
 }

@@ -341,7 +341,7 @@ grail_status sites_take_narrow_shapes(const cutting *cut, const site_result *res
                                       network_run *current)
 {
     if (current->sliced.nodes != NULL) {
-        cuts_place_slices(cut->graph, cut->axes, cut->plan, true, current->sliced.nodes);
+        cuts_place_nodes(cut->graph, cut->axes, cut->plan, true, current->sliced.nodes);
     }
     return narrow_parameters(cut, results, GRAPH_NONE, current);
 }

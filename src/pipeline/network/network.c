@@ -34,7 +34,7 @@ static grail_status copy_slices(const cutting *cut, network_run *current)
     current->sliced.nodes = NULL;
     CHECK(memory_new_unset(&current->sliced.nodes, (size_t)g->node_count, sizeof g->nodes[0]));
     memcpy(current->sliced.nodes, g->nodes, (size_t)g->node_count * sizeof g->nodes[0]);
-    cuts_place_slices(g, cut->axes, cut->plan, false, current->sliced.nodes);
+    cuts_place_nodes(g, cut->axes, cut->plan, false, current->sliced.nodes);
     return GRAIL_OK;
 }
 

@@ -52,7 +52,8 @@ static grail_status find_wanted(const cutting *cut, bool drifts_by_rounding, boo
     experts_mark(g, cut->sites, cut->plan, parts);
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
-        const bool changes = is_cut_consumer(cut, n) || dropped[i] || parts[i] == EXPERT_PUTS;
+        const bool changes = is_cut_consumer(cut, n) || dropped[i] || parts[i] == EXPERT_PUTS ||
+                             node_passes_groups(g, cut->axes, n);
         const bool drifting = reads_drift(n, drifts);
         const bool in_block = n->block >= 0 && n->block < g->block_count;
         const bool may = node_is_map(n) && !changes && in_block && parts[i] != EXPERT_GOES &&

@@ -224,17 +224,27 @@ int64_t cut_narrow_place(const plan *p, const cut_axis *axis, int64_t at)
     return place(p, axis, at, kept_units);
 }
 
-void cuts_place_slices(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
-                       node *nodes)
+bool node_passes_groups(const graph *dense, const parameter_cut *cuts, const node *n)
 {
+    return node_groups(n) > 1 && cuts[n->weight].columns.site == GRAPH_NONE &&
+           cuts[n->weight].rows.site != GRAPH_NONE &&
+           cut_of_value(dense, cuts, n->inputs[0])->site == cuts[n->weight].rows.site;
+}
+
+void cuts_place_nodes(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
+                      node *nodes)
+{
+    int64_t (*const units)(const plan *p, int index) = narrow ? kept_units : site_wide_units;
     for (int i = 0; i < dense->node_count; i++) {
         const node *n = &dense->nodes[i];
         if (operator_of(n)->axis == AXIS_SLICE) {
             const cut_axis *axis = cut_of_value(dense, cuts, n->inputs[0]);
             const int64_t end = n->slice.first + n->slice.length;
             slice_attributes *s = &nodes[i].slice;
-            s->first = place(p, axis, n->slice.first, narrow ? kept_units : site_wide_units);
-            s->length = place(p, axis, end, narrow ? kept_units : site_wide_units) - s->first;
+            s->first = place(p, axis, n->slice.first, units);
+            s->length = place(p, axis, end, units) - s->first;
+        } else if (node_passes_groups(dense, cuts, n)) {
+            nodes[i].groups = units(p, cuts[n->weight].rows.site);
         }
     }
 }

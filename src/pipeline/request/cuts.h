@@ -90,9 +90,13 @@ const cut_axis *cut_by_site(const cut_axis *axis, int site);
 int64_t cut_wide_place(const plan *p, const cut_axis *axis, int64_t at);
 int64_t cut_narrow_place(const plan *p, const cut_axis *axis, int64_t at);
 
-/** Makes the slices among nodes[node_count] those of the calibration network, or of the narrowed
- * one. */
-void cuts_place_slices(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
-                       node *nodes);
+/** Whether a convolution in groups passes on whole groups of a site: what it reads and what it
+ * makes is cut with it, and no column of its own. */
+bool node_passes_groups(const graph *dense, const parameter_cut *cuts, const node *n);
+
+/** Makes the slices and the numbers of groups of nodes[node_count] those of the calibration
+ * network, or of the narrowed one. */
+void cuts_place_nodes(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
+                      node *nodes);
 
 #endif

@@ -13,7 +13,7 @@ static void plan_shapes(const graph *dense, const plan *p, const parameter_cut *
         shape[0] = cut_narrow_place(p, &cuts[i].rows, shape[0]);
         shape[1] = cut_narrow_place(p, &cuts[i].columns, shape[1] * taps) / taps;
     }
-    cuts_place_slices(dense, cuts, p, true, narrowed->nodes);
+    cuts_place_nodes(dense, cuts, p, true, narrowed->nodes);
 }
 
 static grail_status check_widths(const graph *narrowed)

@@ -75,6 +75,7 @@ static const grail_option fields[] = {
     SPARSITY(sparsity_experts, "fraction to remove from every experts site (0)"),
     SPARSITY(sparsity_latent, "fraction to remove from every latent site (0)"),
     SPARSITY(sparsity_values, "fraction to remove from every values site (0)"),
+    SPARSITY(sparsity_groups, "fraction to remove from every groups site (0)"),
 
     /* how it is repaired */
     {FIELD(fit.compensate), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_FIT,
@@ -255,6 +256,7 @@ double *grail_compress_sparsity(grail_compress_options *options, const char *kin
         [SITE_EXPERTS] = &options->amount.sparsity_experts,
         [SITE_LATENT] = &options->amount.sparsity_latent,
         [SITE_VALUES] = &options->amount.sparsity_values,
+        [SITE_GROUPS] = &options->amount.sparsity_groups,
     };
     for (int k = 0; k < SITE_KINDS; k++) {
         if (strcmp(site_kind_name((site_kind)k), kind) == 0) {

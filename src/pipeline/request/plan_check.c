@@ -150,6 +150,18 @@ static grail_status check_values(const site_list *sites, const site *s, const pl
     return GRAIL_OK;
 }
 
+/* Channels of a convolution in groups go by whole groups, or some of each group. */
+static grail_status check_groups(const site_list *sites, const site *s, const plan *p)
+{
+    return s->whole == NULL || !site_is_cut(p, (int)(s->whole - sites->sites))
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "site '%s': these channels cannot be cut in one run with the whole "
+                           "groups that they belong to (site '%s'); cut the groups, and then the "
+                           "channels of the result",
+                           s->name, s->whole->name);
+}
+
 static grail_status check_site(const graph *g, const site *s, int index, const plan *p)
 {
     const selector *rule = p->sites[index].selector;
@@ -247,6 +259,7 @@ grail_status plan_check(const grail_model *model, const site_list *sites, const 
             CHECK(check_kind(&sites->sites[i], p->sites[i].selector));
             CHECK(check_training(&sites->sites[i], p->sites[i].selector, &p->compensation));
             CHECK(check_values(sites, &sites->sites[i], p));
+            CHECK(check_groups(sites, &sites->sites[i], p));
             CHECK(check_site(model->graph, &sites->sites[i], i, p));
         }
     }

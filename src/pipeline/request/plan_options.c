@@ -49,7 +49,8 @@ static grail_status apply_sparsities(const grail_model *model, const grail_compr
                      [SITE_STREAM] = o->amount.sparsity_stream,
                      [SITE_EXPERTS] = o->amount.sparsity_experts,
                      [SITE_LATENT] = o->amount.sparsity_latent,
-                     [SITE_VALUES] = o->amount.sparsity_values},
+                     [SITE_VALUES] = o->amount.sparsity_values,
+                     [SITE_GROUPS] = o->amount.sparsity_groups},
         .align = plan_alignment(model, o),
     };
     return budget_apply(&b, sites, p);

@@ -262,6 +262,17 @@ static grail_status describe_result(const grail_compress_options *options,
     return choose_rounding(options, r);
 }
 
+/* Channels of which whole groups go are none of those that were to be cut by themselves. */
+static void settle_groups(const site_list *sites, plan *p)
+{
+    for (int i = 0; i < sites->count; i++) {
+        const site *whole = sites->sites[i].whole;
+        if (whole != NULL && site_is_cut(p, (int)(whole - sites->sites))) {
+            plan_site_leave(&p->sites[i]);
+        }
+    }
+}
+
 grail_status request_open(const grail_compress_options *options, request_purpose purpose,
                           compression_request **out)
 {
@@ -286,6 +297,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     r->cut =
         (cutting){.graph = r->graph, .sites = &r->sites->list, .plan = &r->plan, .axes = r->cuts};
     CHECK(plan_check(r->model, &r->sites->list, &r->plan));
+    settle_groups(&r->sites->list, &r->plan);
     CHECK(heal_options_read(&options->heal, r->graph, &r->heal));
     CHECK(open_teacher(options, r));
     CHECK(describe_result(options, &purpose, r));

@@ -360,11 +360,17 @@ TEST(groups_of_a_convolution_keep_as_many_channels_each)
                  "b ffn 0, 6 units, 20 each: a > b\n"
                  "grouped conv 0, 12 units in 4 groups, 24 each: b > grouped\n"
                  "d conv 0, 8 units in 4 groups, 37 each: grouped > d\n"
+                 "grouped[groups] groups 0, 4 units, 92 each: b*3 > d*2 with grouped*2\n"
                  "o ffn 0, 10 units, 16 each: d > o\n");
     assert_ok(sites_derive(g, GQA_KV_GROUPS, &sites));
     assert_int_equal(sites.sites[0].groups, 1);
     assert_int_equal(sites.sites[1].groups, 4);
     assert_int_equal(sites.sites[2].groups, 4);
+    assert_null(sites.sites[0].whole);
+    assert_ptr_equal(sites.sites[1].whole, &sites.sites[3]);
+    assert_ptr_equal(sites.sites[2].whole, &sites.sites[3]);
+    assert_null(sites.sites[4].whole);
+    assert_int_equal(sites.sites[3].groups, 1);
     site_list_fini(&sites);
     grouped->groups = 3;
     assert_fails(graph_widths(g, widths), GRAIL_ERROR_SHAPE,

@@ -163,10 +163,11 @@ static int convolve_groups(building *b, bool apart, int x)
     int made[GROUPS];
     node n = node_of(NODE_CONV2D, 0, x, GRAPH_NONE);
     n.window = (window2d)WINDOW2D(3, 3, 2, 1, 1);
-    if (!apart) {
+    if (!apart) { /* as many groups as are left of what is made before the activation */
+        const int before = b->g->nodes[b->g->node_count - 2].weight;
         n.weight =
             parameter(b, "groups", "weight", 4, GROUPS * GROUP_OUT, GROUP_IN, (extent){3, 3});
-        n.groups = GROUPS;
+        n.groups = b->g->parameters[before].shape[0] / b->g->parameters[n.weight].shape[1];
         return add(b, &n);
     }
     for (int i = 0; i < GROUPS; i++) {

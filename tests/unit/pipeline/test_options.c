@@ -17,15 +17,16 @@ TEST(kinds_of_sites_have_their_ratio_in_the_options)
     assert_ptr_equal(grail_compress_sparsity(&o, "experts"), &o.amount.sparsity_experts);
     assert_ptr_equal(grail_compress_sparsity(&o, "latent"), &o.amount.sparsity_latent);
     assert_ptr_equal(grail_compress_sparsity(&o, "values"), &o.amount.sparsity_values);
+    assert_ptr_equal(grail_compress_sparsity(&o, "groups"), &o.amount.sparsity_groups);
     assert_null(grail_compress_sparsity(&o, "con"));
     for (; grail_site_kind_at(kinds) != NULL; kinds++) {
         *grail_compress_sparsity(&o, grail_site_kind_at(kinds)) += 0.5;
     }
-    assert_int_equal(kinds, 7);
+    assert_int_equal(kinds, 8);
     assert_true(o.amount.sparsity_ffn == 0.5 && o.amount.sparsity_heads == 0.5 &&
                 o.amount.sparsity_conv == 0.5 && o.amount.sparsity_stream == 0.5 &&
                 o.amount.sparsity_experts == 0.5 && o.amount.sparsity_latent == 0.5 &&
-                o.amount.sparsity_values == 0.5);
+                o.amount.sparsity_values == 0.5 && o.amount.sparsity_groups == 0.5);
     assert_null(grail_site_kind_at(-1));
 }
 

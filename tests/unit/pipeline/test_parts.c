@@ -43,8 +43,8 @@ static void copy_columns(vision_model *m, const graph *g, const site *s, const s
     }
 }
 
-/* Every second unit of every site is the one before it. */
-static const char *doubled(const vision_lab *v, const char *net)
+/* Every second unit of every site is the one before it, of whole groups or of all others. */
+static const char *doubled(const vision_lab *v, const char *net, bool whole)
 {
     vision_model m;
     grail_model *model = vision_model_open(parts_written(v, net));
@@ -53,6 +53,9 @@ static const char *doubled(const vision_lab *v, const char *net)
     assert_ok(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
     for (int i = 0; i < sites->list.count; i++) {
         const site *s = &sites->list.sites[i];
+        if ((s->kind == SITE_GROUPS) != whole) {
+            continue;
+        }
         for (int k = 0; k < s->producer_count; k++) {
             copy_units(&m, model->graph, s, &s->producers[k]);
         }
@@ -89,8 +92,9 @@ VISION_TEST(nothing_cut_changes_no_byte)
     }
 }
 
-/* Widths are the first site's and then one site's after the other. */
-static void assert_costs(const grail_model *m, const site_list *sites)
+/* Widths are the first site's and then one site's after the other; of channels in groups some of
+ * each, or whole groups. */
+static void assert_costs(const grail_model *m, const site_list *sites, bool whole)
 {
     enum { MOST_SITES = 16 };
     plan_site planned[MOST_SITES] = {{0}};
@@ -100,6 +104,7 @@ static void assert_costs(const grail_model *m, const site_list *sites)
     cost_table parameters = {0};
     cost_table macs = {0};
     memset(may_cut, true, sizeof may_cut);
+    may_cut[SITE_GROUPS] = whole;
     assert_true(sites->count <= MOST_SITES);
     assert_ok(cost_table_init(m, sites, may_cut, LIMIT_PARAMETERS, &parameters));
     assert_ok(cost_table_init(m, sites, may_cut, LIMIT_MACS, &macs));
@@ -111,6 +116,9 @@ static void assert_costs(const grail_model *m, const site_list *sites)
         grail_model_facts facts = {0};
         parameter_cut *cuts = NULL;
         narrowed_model narrowed = {0};
+        if (!site_may_be_cut(&sites->sites[i], may_cut)) {
+            continue;
+        }
         planned[i].kept = kept[i] = kept[i] / 2;
         assert_ok(cuts_map(m->graph, sites, &p, &cuts));
         assert_ok(narrowed_describe(m, sites, &p, cuts, NULL, &narrowed));
@@ -132,7 +140,8 @@ TEST(a_table_costs_what_narrowed_parts_cost)
         vision_open(&v);
         grail_model *m = vision_model_open(parts_written(&v, parts_networks[i]));
         assert_ok(sites_derive(m->graph, GQA_KV_GROUPS, &sites));
-        assert_costs(m, &sites);
+        assert_costs(m, &sites, false);
+        assert_costs(m, &sites, true);
         site_list_fini(&sites);
         grail_model_close(m);
         vision_close(&v);
@@ -175,7 +184,7 @@ static void assert_lossless(const char *net, const char *by, const char *mode, b
 {
     vision_lab v;
     vision_open(&v);
-    const char *model = doubled(&v, net);
+    const char *model = doubled(&v, net, false);
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
     vision_cut(&options, 0.5);
     options.cut.selector = by;
@@ -211,6 +220,108 @@ TEST(doubled_units_are_pruned_without_loss_once_fitted)
         assert_lossless(parts_networks[i], "obs", "grail", true);
     }
 }
+
+static int64_t rows_of_tensor(const char *output, const char *name, int64_t *columns)
+{
+    vision_model m;
+    vision_read(&m, output);
+    const vision_tensor *t = vision_find(&m, name);
+    const int64_t rows = t->shape.shape[0];
+    *columns = t->shape.shape[1];
+    vision_fini(&m);
+    return rows;
+}
+
+/* -- whole groups ------------------------------------------------------------------------------ */
+
+static const char *const of_groups[] = {"grouped", "branched"};
+
+/* One of three. */
+static void cut_groups(grail_compress_options *options, const char *by, const char *mode)
+{
+    options->amount.sparsity_groups = 0.34;
+    options->cut.selector = by;
+    options->fit.compensate = mode;
+}
+
+TEST(whole_groups_that_go_are_zeros_to_what_reads_them)
+{
+    static const char *const selectors[] = {"magnitude-l2", "wanda", "obs", "random"};
+    for (int i = 0; i < 2 * 4; i++) {
+        vision_lab v;
+        vision_model m;
+        vision_open(&v);
+        const char *model = parts_written(&v, of_groups[i % 2]);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+        int64_t columns = 0;
+        cut_groups(&options, selectors[i / 2], "none");
+        assert_ok(lab_compress(&options));
+        parts_make(&m, of_groups[i % 2]);
+        assert_pruned_is_zeroed(&v, &m, model, options.output.path);
+        vision_fini(&m);
+        assert_true(vision_difference(&v, options.output.path, model) > 0.01);
+        assert_int_equal(rows_of_tensor(options.output.path, "groups.weight", &columns),
+                         2 * GROUP_OUT);
+        assert_int_equal(columns, GROUP_IN);
+        vision_close(&v);
+    }
+}
+
+TEST(a_group_that_equals_another_one_goes_without_loss)
+{
+    static const struct {
+        const char *by, *mode;
+        bool open;
+    } runs[] = {{"fold", "none", false}, {"fold", "grail", false}, {"fold", "full", false},
+                {"fold", "grail", true}, {"obs", "grail", false},  {"obs", "full", false},
+                {"obs", "grail", true}};
+    for (size_t i = 0; i < 2 * sizeof runs / sizeof runs[0]; i++) {
+        vision_lab v;
+        vision_open(&v);
+        const char *model = doubled(&v, of_groups[i % 2], true);
+        grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
+        cut_groups(&options, runs[i / 2].by, runs[i / 2].mode);
+        options.fit.open_loop = runs[i / 2].open;
+        options.fit.alpha = (grail_number){GRAIL_NUMBER_GIVEN, 1e-9};
+        assert_ok(lab_compress(&options));
+        assert_near(vision_difference(&v, model, options.output.path), 0.0, 5e-4);
+        vision_close(&v);
+    }
+}
+
+/* The share of the other channels does not reach those in groups, and a fit has what the paper's
+ * has. */
+TEST(whole_groups_stand_for_their_channels)
+{
+    vision_lab v;
+    int64_t columns = 0;
+    vision_open(&v);
+    const char *model = parts_written(&v, "grouped");
+    grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
+    vision_cut(&options, 0.5);
+    cut_groups(&options, "magnitude-l1", "none");
+    assert_ok(lab_compress(&options));
+    assert_int_equal(rows_of_tensor(options.output.path, "groups.weight", &columns), 2 * GROUP_OUT);
+    assert_int_equal(columns, GROUP_IN);
+    const double plain = vision_difference(&v, model, options.output.path);
+    options.output.path = vision_path(&v, "fitted");
+    options.fit.compensate = "full";
+    options.fit.refit = "all";
+    assert_ok(lab_compress(&options));
+    assert_true(vision_difference(&v, model, options.output.path) < 0.8 * plain);
+    const grail_site_sparsity both[] = {{.site = "groups", .sparsity = 0.4},
+                                        {.site = "groups[groups]", .sparsity = 0.4}};
+    options = vision_options(&v, model, vision_path(&v, "both"));
+    options.amount.site_sparsities = both;
+    options.amount.site_sparsity_count = 2;
+    assert_fails(
+        lab_compress(&options), GRAIL_ERROR_UNSUPPORTED,
+        "site 'groups': these channels cannot be cut in one run with the whole groups that "
+        "they belong to (site 'groups[groups]')");
+    vision_close(&v);
+}
+
+/* -- what the channels of parts give ----------------------------------------------------------- */
 
 /* Both sites of a consumer are fitted, the second one to what the first has left of the dense
  * output. */
@@ -322,17 +433,6 @@ static const char *written_in_groups(const vision_lab *v)
     vision_fini(&m);
     vision_fini(&together);
     return vision_path(v, "apart");
-}
-
-static int64_t rows_of_tensor(const char *output, const char *name, int64_t *columns)
-{
-    vision_model m;
-    vision_read(&m, output);
-    const vision_tensor *t = vision_find(&m, name);
-    const int64_t rows = t->shape.shape[0];
-    *columns = t->shape.shape[1];
-    vision_fini(&m);
-    return rows;
 }
 
 /* A convolution in groups keeps of each group what a convolution of that group alone keeps, and its

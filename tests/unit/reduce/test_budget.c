@@ -392,6 +392,43 @@ static int64_t kept_of_groups(int64_t units, int64_t groups, int64_t step, doubl
 }
 
 /* The nearest number of each group; of more where that makes round widths and changes little. */
+static int64_t kept_of_whole(int64_t groups, int64_t channels, int64_t step, double sparsity)
+{
+    site_end reader = {.features_per_unit = channels};
+    site one[] = {{.name = "c[groups]",
+                   .kind = SITE_GROUPS,
+                   .units = groups,
+                   .groups = 1,
+                   .consumers = &reader,
+                   .consumer_count = 1},
+                  {.name = "c", .kind = SITE_CONV, .units = groups * channels, .groups = groups}};
+    const site_list sites = {.sites = one, .count = 2};
+    plan_site planned[2] = {{0}};
+    plan p = {.count = 2, .sites = planned};
+    const budget b = {.sparsity = {[SITE_GROUPS] = sparsity, [SITE_CONV] = 0.5},
+                      .align = {.step = step}};
+    one[1].whole = &one[0];
+    assert_ok(budget_apply(&b, &sites, &p));
+    assert_true((planned[0].kept < groups) == (planned[1].kept == groups * channels));
+    return planned[0].kept;
+}
+
+/* A multiple of 8 channels where that moves little, and of as many as are asked for. */
+TEST(whole_groups_keep_all_of_their_channels)
+{
+    assert_int_equal(kept_of_whole(32, 4, ALIGN_AUTO, 0.2), 26); /* 25.6 to 104 channels */
+    assert_int_equal(kept_of_whole(32, 4, ALIGN_AUTO, 0.4), 20); /* 19.2 to 80 */
+    assert_int_equal(kept_of_whole(16, 4, ALIGN_AUTO, 0.3), 12); /* 11.2 to 48 */
+    assert_int_equal(kept_of_whole(25, 16, ALIGN_AUTO, 0.5), 13);
+    assert_int_equal(kept_of_whole(2, 16, ALIGN_AUTO, 0.2), 2);
+    assert_int_equal(kept_of_whole(2, 16, ALIGN_AUTO, 0.5), 1);
+    assert_int_equal(kept_of_whole(3, 2, ALIGN_AUTO, 0.34), 2); /* 8 channels are more than there */
+    assert_int_equal(kept_of_whole(32, 4, 1, 0.2), 26);         /* 6.4 down, as published */
+    assert_int_equal(kept_of_whole(32, 4, 32, 0.2), 24);
+    assert_int_equal(kept_of_whole(32, 4, 24, 0.2), 24);
+    assert_int_equal(kept_of_whole(4, 5, 8, 0.9), 4); /* 8 groups are none to keep */
+}
+
 TEST(groups_of_channels_keep_as_many_each)
 {
     const selector *rule = &selector_magnitude_l1;
