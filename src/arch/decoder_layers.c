@@ -1,8 +1,5 @@
 #include "arch/decoder_layers.h"
 
-#include "arch/decoder_experts.h"
-#include "arch/decoder_latent.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -45,7 +45,7 @@ grail_status buffer_append_string(buffer *b, const char *text)
     return buffer_append(b, text, strlen(text));
 }
 
-grail_status buffer_format_list(buffer *b, const char *format, va_list arguments)
+static grail_status buffer_format_list(buffer *b, const char *format, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);

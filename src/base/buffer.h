@@ -22,8 +22,6 @@ grail_status buffer_reserve(buffer *b, size_t extra) GRAIL_MUST_CHECK;
 grail_status buffer_append(buffer *b, const void *bytes, size_t count) GRAIL_MUST_CHECK;
 grail_status buffer_append_string(buffer *b, const char *text) GRAIL_MUST_CHECK;
 grail_status buffer_format(buffer *b, const char *format, ...) GRAIL_PRINTF(2, 3) GRAIL_MUST_CHECK;
-grail_status buffer_format_list(buffer *b, const char *format, va_list arguments)
-    GRAIL_PRINTF(2, 0) GRAIL_MUST_CHECK;
 
 /** Frees the bytes and leaves an empty buffer; works on a zeroed one. */
 void buffer_fini(buffer *b);

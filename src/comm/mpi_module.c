@@ -1,7 +1,6 @@
 #include "comm/module.h"
 
 #include "base/memory.h"
-#include "comm/comm.h"
 
 #include <dlfcn.h>
 #include <limits.h>

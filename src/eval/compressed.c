@@ -4,7 +4,6 @@
 #include "eval/perplexity.h"
 
 #include "pipeline/compression.h"
-#include "pipeline/network/narrow.h"
 
 /* *out is owned. */
 static grail_status narrow_of_result(const grail_compression *c, parameter_store **out)

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/option_values.h"
 #include "pipeline/compression.h"
-#include "pipeline/request/options.h"
 
 #include <grail/quantize.h>
 

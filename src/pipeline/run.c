@@ -3,7 +3,6 @@
 #include "pipeline/compression.h"
 #include "pipeline/network/fisher.h"
 #include "pipeline/network/heal.h"
-#include "pipeline/network/heal_network.h"
 #include "pipeline/network/open_loop.h"
 #include "pipeline/network/walk.h"
 #include "pipeline/output/run_records.h"

@@ -200,7 +200,8 @@ out:
 
 /* -- damped factors ---------------------------------------------------------------------------- */
 
-grail_status check_diagonal(double mean)
+/* GRAIL_ERROR_NUMERIC when the mean of a Gram matrix's diagonal is 0, or not finite. */
+static grail_status check_diagonal(double mean)
 {
     if (!isfinite(mean)) {
         return error_set(GRAIL_ERROR_NUMERIC,

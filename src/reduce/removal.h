@@ -76,9 +76,6 @@ grail_status removal_losses(removal *r, int64_t groups, double *losses) GRAIL_MU
 
 /* Factors and inverses of Gram matrices with a little of the identity added. */
 
-/** GRAIL_ERROR_NUMERIC when the mean of a Gram matrix's diagonal is 0, or not finite. */
-grail_status check_diagonal(double mean) GRAIL_MUST_CHECK;
-
 /**
  * Lower triangle of G[n, n] <- L with L L^T = G + lambda I, of which the lower triangle is read,
  * with lambda and errors as damped_inverse. The strict upper triangle is scratch.

@@ -56,7 +56,8 @@ grail_status statistics_list_energy(statistics_list *l, int64_t count)
     return add(l, STATISTICS_ENERGY_NAME, "", GRAIL_DTYPE_F64, 1, &count);
 }
 
-grail_status statistics_list_like(statistics_list *l, const tensor_view *t)
+/* Adds one of another file's tensors. */
+static grail_status statistics_list_like(statistics_list *l, const tensor_view *t)
 {
     return add(l, t->name, "", t->dtype, t->rank, t->shape);
 }

@@ -25,8 +25,6 @@ grail_status statistics_list_vectors(statistics_list *l, const char *name,
 grail_status statistics_list_grams(statistics_list *l, const char *name,
                                    int64_t width) GRAIL_MUST_CHECK;
 grail_status statistics_list_energy(statistics_list *l, int64_t count) GRAIL_MUST_CHECK;
-/** Adds one of another file's tensors. */
-grail_status statistics_list_like(statistics_list *l, const tensor_view *t) GRAIL_MUST_CHECK;
 
 typedef struct statistics_file {
     output_file file; /* of statistics_file_open */

@@ -140,9 +140,8 @@ static double *widened(int64_t count, const float *values)
 
 double *normal_doubles(int64_t count, uint64_t seed)
 {
-    float *values = normals(count, seed, 1.0);
+    OWNED(float) *values = normals(count, seed, 1.0);
     double *out = widened(count, values);
-    memory_free(values);
     return out;
 }
 
@@ -192,25 +191,22 @@ matrix matrix_of(backend *b, grail_dtype type, int64_t rows, int64_t columns, co
 
 matrix values_of(backend *b, int64_t rows, int64_t columns, const float *values)
 {
-    double *wide = widened(rows * columns, values);
+    OWNED(double) *wide = widened(rows * columns, values);
     const matrix m = matrix_of(b, backend_type(b), rows, columns, wide);
-    memory_free(wide);
     return m;
 }
 
 matrix parameters_of(backend *b, int64_t columns, const float *values)
 {
-    double *wide = widened(columns, values);
+    OWNED(double) *wide = widened(columns, values);
     const matrix m = matrix_of(b, backend_master_type(b), 1, columns, wide);
-    memory_free(wide);
     return m;
 }
 
 matrix blank_of(backend *b, grail_dtype type, int64_t rows, int64_t columns)
 {
-    double *nothing = doubles(rows * columns, NAN);
+    OWNED(double) *nothing = doubles(rows * columns, NAN);
     const matrix m = matrix_of(b, type, rows, columns, nothing);
-    memory_free(nothing);
     return m;
 }
 
@@ -275,9 +271,8 @@ void assert_all_near(const backend *b, const char *what, int64_t count, const do
 
 void assert_matrix_near(const char *what, matrix m, const double *expected, double tolerance)
 {
-    double *actual = results_of(m);
+    OWNED(double) *actual = results_of(m);
     assert_all_near(m.owner, what, matrix_count(m), actual, expected, NULL, tolerance);
-    memory_free(actual);
 }
 
 double norm_of(int64_t count, const double *a)

@@ -177,11 +177,10 @@ static void check_shift_diagonal(backend *b, int64_t n, int64_t stride)
     for (int64_t i = 0; i < n; i++) {
         expected[i * stride + i] += value;
     }
-    matrix ba = f64_of(b, n, stride, a);
+    OWNED(matrix) ba = f64_of(b, n, stride, a);
     assert_ok(matrix_shift_diagonal(value, matrix_columns(ba, 0, n)));
     assert_matrix_near("shift_diagonal", ba, expected, 0.0);
     free_blocks(a, expected);
-    matrix_free(&ba);
 }
 
 BACKEND_TEST(test_a_value_is_added_to_the_diagonal_alone)
@@ -200,12 +199,11 @@ static void check_fill_of(backend *b, bool upper, int64_t n, int64_t stride)
             expected[i * stride + j] = a[j * stride + i];
         }
     }
-    matrix ba = f64_of(b, n, stride, a);
+    OWNED(matrix) ba = f64_of(b, n, stride, a);
     const matrix square = matrix_columns(ba, 0, n);
     assert_ok(upper ? matrix_fill_upper(square) : matrix_fill_lower(square));
     assert_matrix_near(upper ? "fill_upper" : "fill_lower", ba, expected, 0.0);
     free_blocks(a, expected);
-    matrix_free(&ba);
 }
 
 static void check_fill_upper(backend *b, int64_t n, int64_t stride)
@@ -429,7 +427,7 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
     const double bounded[] = {0.5, 0.0, 2.0, 0.2, 2.0, 1.0 / sqrt(3.0)};
     double y[6];
     for (int of_nothing = 0; of_nothing < 2; of_nothing++) {
-        matrix m = f64_of(b, 1, 6, x);
+        OWNED(matrix) m = f64_of(b, 1, 6, x);
         assert_ok(matrix_inverse_roots(of_nothing != 0 ? 0.0 : 0.25,
                                        of_nothing != 0 ? INFINITY : 25.0, m, m));
         assert_ok(matrix_download(m, y));
@@ -438,7 +436,6 @@ BACKEND_TEST(test_inverse_roots_are_of_bounded_numbers)
             const double wanted = of_nothing != 0 ? plain : i == 1 ? 2.0 : bounded[i];
             assert_near(y[i], wanted, 1e-15 * wanted);
         }
-        matrix_free(&m);
     }
 }
 
@@ -495,10 +492,9 @@ BACKEND_TEST(test_inverses_leave_zeros)
 {
     const double x[] = {4.0, 0.0, -0.3, -0.0, 0x1p-100};
     const double expected[] = {0.25, 0.0, 1.0 / -0.3, 0.0, 0x1p100};
-    matrix m = f64_of(b, 1, 5, x);
+    OWNED(matrix) m = f64_of(b, 1, 5, x);
     assert_ok(matrix_inverses(m, m));
     assert_matrix_near("inverses", m, expected, 0x1p-52);
-    matrix_free(&m);
 }
 
 /* Numbers of f64 whatever values are: as a column, by another row of them. */
@@ -522,14 +518,13 @@ BACKEND_TEST(test_roots_are_of_shares_and_a_sum)
 {
     const double x[] = {4.0, 0.0, 1e-9, 100.0, 3.0};
     double y[5];
-    matrix m = f64_of(b, 1, 5, x);
+    OWNED(matrix) m = f64_of(b, 1, 5, x);
     assert_ok(matrix_roots(3.0, 1e-6, m, m));
     assert_ok(matrix_download(m, y));
     for (int i = 0; i < 5; i++) {
         const double wanted = sqrt(x[i] / 3.0 + 1e-6);
         assert_near(y[i], wanted, 4e-16 * wanted);
     }
-    matrix_free(&m);
 }
 
 /* The median of six is the fourth: 4; and where more than half are 0 it is 0, which bounds nothing.
@@ -556,10 +551,9 @@ BACKEND_TEST(test_nearest_powers_are_of_two)
 {
     const double x[] = {0.0, 1.0, 1.4, 1.5, 0.3, 1e-30, 3e8};
     const double expected[] = {0.0, 1.0, 1.0, 2.0, 0.25, 0x1p-100, 0x1p28};
-    matrix m = f64_of(b, 1, 7, x);
+    OWNED(matrix) m = f64_of(b, 1, 7, x);
     assert_ok(matrix_nearest_powers(m));
     assert_matrix_near("powers", m, expected, 0.0);
-    matrix_free(&m);
 }
 
 /* -- products with a factor -------------------------------------------------------------------- */

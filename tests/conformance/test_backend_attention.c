@@ -7,7 +7,7 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
 {
     const int64_t value_dim = attention_value_dim(s);
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
-    double *weights = doubles(attention_keys(s), 0.0);
+    OWNED(double) *weights = doubles(attention_keys(s), 0.0);
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t row = sequence * s->length + i;
         const int64_t at = (row * s->query_heads + head) * s->head_dim;
@@ -40,7 +40,6 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
             }
         }
     }
-    memory_free(weights);
 }
 
 static double largest_size(int64_t count, const float *values)
@@ -231,10 +230,9 @@ TEST(test_the_running_maximum_may_move_or_stay)
                 q[i] = 1.0F;
                 k[i] = (float)as_operand(b, (float)(steps[step] * i));
             }
-            float *v = operands(b, LENGTH, 4);
+            OWNED(float) *v = operands(b, LENGTH, 4);
             check_attention(b, (attention_shape){1, LENGTH, 1, 1, 1, 0, false, 1.0, 0.0, 0, 0, 0},
                             true, q, k, v, NULL, 1000.0);
-            memory_free(v);
         }
     }
 }

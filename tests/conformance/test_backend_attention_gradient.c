@@ -144,6 +144,8 @@ static void expectation_free(expectation *e)
     free_blocks(e->q, e->k, e->v, e->dout, e->sinks, e->out, e->dq, e->dk, e->dv, e->dsinks);
 }
 
+OWNS(expectation, expectation_free)
+
 static double largest_of(int64_t count, const double *values)
 {
     double largest = 0.0;
@@ -192,6 +194,8 @@ static void gradients_free(gradients *g)
                   &g->dsinks);
 }
 
+OWNS(gradients, gradients_free)
+
 static grail_status differentiate(const attention_shape *s, const gradients *g)
 {
     return matrix_attention_gradient(s, g->q, g->k, g->v, g->out, g->dout, g->dq, g->dk, g->dv,
@@ -202,11 +206,11 @@ static grail_status differentiate(const attention_shape *s, const gradients *g)
 static void check_with(attention_shape s, bool sinks, double spread)
 {
     s.scale = spread / sqrt((double)s.head_dim);
-    expectation e = expectation_with(&s, sinks);
+    OWNED(expectation) e = expectation_with(&s, sinks);
     const double tolerance = 100.0 * (1.0 + spread);
     FOR_EACH_BACKEND(b)
     {
-        gradients g = gradients_new(b, &s, &e);
+        OWNED(gradients) g = gradients_new(b, &s, &e);
         assert_ok(differentiate(&s, &g));
         assert_gradient("dQ", g.dq, e.dq, tolerance);
         assert_gradient("dK", g.dk, e.dk, tolerance);
@@ -214,9 +218,7 @@ static void check_with(attention_shape s, bool sinks, double spread)
         if (sinks) {
             assert_gradient("dsinks", g.dsinks, e.dsinks, tolerance * (double)s.length);
         }
-        gradients_free(&g);
     }
-    expectation_free(&e);
 }
 
 static void check(attention_shape s, double spread)
@@ -280,10 +282,10 @@ TEST(test_gradients_of_causal_attention)
 TEST(test_a_single_row_has_no_slope_but_of_its_value)
 {
     const attention_shape s = {3, 1, 2, 1, 4, 0, false, 0.5, 0.0, 0, 0, 0};
-    expectation e = expectation_new(&s);
+    OWNED(expectation) e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
-        gradients g = gradients_new(b, &s, &e);
+        OWNED(gradients) g = gradients_new(b, &s, &e);
         double *zeros = doubles(query_count(&s), 0.0);
         double *dv = doubles(key_count(&s), 0.0);
         for (int64_t i = 0; i < query_count(&s); i++) {
@@ -294,9 +296,7 @@ TEST(test_a_single_row_has_no_slope_but_of_its_value)
         assert_matrix_near("dK", g.dk, zeros, 32.0 * rounding(b));
         assert_matrix_near("dV", g.dv, dv, 8.0 * rounding(b));
         free_blocks(zeros, dv);
-        gradients_free(&g);
     }
-    expectation_free(&e);
 }
 
 TEST(test_gradients_of_attention_both_ways)
@@ -355,11 +355,11 @@ TEST(test_gradients_of_large_scores_stay_finite)
 TEST(test_sequences_do_not_reach_each_other)
 {
     attention_shape s = {2, 40, 2, 1, 4, 0, false, 0.5, 0.0, 0, 0, 0};
-    expectation whole = expectation_new(&s);
+    OWNED(expectation) whole = expectation_new(&s);
     whole.v[key_count(&s) - 1] = NAN;
     FOR_EACH_BACKEND(b)
     {
-        gradients g = gradients_new(b, &s, &whole);
+        OWNED(gradients) g = gradients_new(b, &s, &whole);
         assert_ok(differentiate(&s, &g));
         double *dk = results_of(g.dk);
         double *dq = results_of(g.dq);
@@ -368,9 +368,7 @@ TEST(test_sequences_do_not_reach_each_other)
             assert_true(isfinite(dq[2 * i]) && isfinite(dq[2 * i + 1]));
         }
         free_blocks(dk, dq);
-        gradients_free(&g);
     }
-    expectation_free(&whole);
 }
 
 typedef struct small_run {
@@ -387,12 +385,11 @@ static grail_status run_small(void *context)
 TEST(test_attention_gradients_report_lack_of_memory)
 {
     const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0, 0, 0};
-    expectation e = expectation_new(&s);
+    OWNED(expectation) e = expectation_new(&s);
     FOR_EACH_BACKEND(b)
     {
         small_run r = {s, gradients_new(b, &s, &e)};
         support_fail_each_allocation(run_small, &r);
         gradients_free(&r.g);
     }
-    expectation_free(&e);
 }

@@ -42,7 +42,7 @@ static matrix ordered_of(backend *b, int64_t rows, int64_t columns, const float 
 
 TEST(a_weight_comes_back_as_it_was)
 {
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     for (int i = 0; i < SHAPES; i++) {
         const int64_t in = shapes[i][1];
         const int64_t out = shapes[i][2];
@@ -58,13 +58,12 @@ TEST(a_weight_comes_back_as_it_was)
         free_blocks(values, back);
         free_matrices(&weight, &copy);
     }
-    backend_close(b);
 }
 
 TEST(a_weight_takes_half_the_memory_of_values)
 {
     enum { OUT = 1024, IN = 768 };
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     matrix weight = {0};
     assert_int_equal(backend_weight_type(b), GRAIL_DTYPE_BF16);
     assert_int_equal(backend_weight_type(backend_host()), GRAIL_DTYPE_F32);
@@ -73,13 +72,12 @@ TEST(a_weight_takes_half_the_memory_of_values)
     assert_int_equal(backend_bytes(b), 2 * OUT * IN);
     matrix_free(&weight);
     assert_int_equal(backend_bytes(b), 0);
-    backend_close(b);
 }
 
 /* The same bits from both, since products round a weight of values to the same bf16. */
 TEST(a_product_is_that_with_the_same_values)
 {
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     for (int i = 0; i < SHAPES; i++) {
         const int64_t rows = shapes[i][0];
         const int64_t in = shapes[i][1];
@@ -101,12 +99,11 @@ TEST(a_product_is_that_with_the_same_values)
         free_blocks(x, w, bias, expected, actual);
         free_matrices(&bx, &values, &ordered, &bb, &y, &z);
     }
-    backend_close(b);
 }
 
 TEST(products_say_what_bf16_cannot_hold)
 {
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     const float large[] = {1.0F, 3.4e38F};
     const float odd[] = {NAN, INFINITY};
     matrix x = values_of(b, 1, 2, large);
@@ -120,12 +117,11 @@ TEST(products_say_what_bf16_cannot_hold)
     assert_true(isnan(result[0]));
     memory_free(result);
     free_matrices(&x, &y);
-    backend_close(b);
 }
 
 TEST(weights_are_read_by_products_alone)
 {
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     float *values = rounded_normals(b, 12, 1);
     matrix weight = ordered_of(b, 3, 4, values);
     matrix y = blank_values(b, 3, 4);
@@ -136,38 +132,30 @@ TEST(weights_are_read_by_products_alone)
                  "the backend 'cpu' holds no weights of BF16 in f32");
     memory_free(values);
     free_matrices(&weight, &y);
-    backend_close(b);
 }
 
 static grail_status use_a_weight(void *context)
 {
-    grail_status status = GRAIL_OK;
     backend *b = context;
     enum { SIZE = 40 };
     static const float values[SIZE * SIZE] = {1.0F};
-    matrix weight = {0};
-    matrix x = {0};
-    matrix y = {0};
-    TRY(matrix_new(b, GRAIL_DTYPE_BF16, SIZE, SIZE, &weight));
-    TRY(matrix_upload_f32(weight, values));
-    TRY(matrix_new_zero(b, GRAIL_DTYPE_F32, SIZE, SIZE, &x));
-    TRY(matrix_new(b, GRAIL_DTYPE_F32, SIZE, SIZE, &y));
-    TRY(matrix_linear(x, weight, no_matrix, y));
-    TRY(matrix_linear(x, x, no_matrix, y));
-    TRY(matrix_copy(weight, x));
-out:
-    matrix_free(&weight);
-    matrix_free(&x);
-    matrix_free(&y);
-    return status;
+    OWNED(matrix) weight = {0};
+    OWNED(matrix) x = {0};
+    OWNED(matrix) y = {0};
+    CHECK(matrix_new(b, GRAIL_DTYPE_BF16, SIZE, SIZE, &weight));
+    CHECK(matrix_upload_f32(weight, values));
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F32, SIZE, SIZE, &x));
+    CHECK(matrix_new(b, GRAIL_DTYPE_F32, SIZE, SIZE, &y));
+    CHECK(matrix_linear(x, weight, no_matrix, y));
+    CHECK(matrix_linear(x, x, no_matrix, y));
+    return matrix_copy(weight, x);
 }
 
 TEST(failing_allocations_are_survived)
 {
-    backend *b = open_bf16();
+    OWNED(backend) *b = open_bf16();
     const int64_t before = memory_in_use();
     support_fail_each_allocation(use_a_weight, b);
     assert_int_equal(memory_in_use(), before);
     assert_int_equal(backend_bytes(b), 0);
-    backend_close(b);
 }

@@ -112,10 +112,9 @@ static void check_gather(backend *b, const gather_case *c)
     assert_ok(matrix_gather(c->rows, c->columns, view_in(from, c->in), view_in(to, c->out)));
     assert_matrix_near("gather", to, expected, 0.0);
     if (is_copy(c)) {
-        matrix copy = whole_of(b, c->to, c->out, c->out_rows, c->out_columns, values);
+        OWNED(matrix) copy = whole_of(b, c->to, c->out, c->out_rows, c->out_columns, values);
         assert_ok(matrix_copy(view_in(from, c->in), view_in(copy, c->out)));
         assert_matrix_near("copy", copy, expected, 0.0);
-        matrix_free(&copy);
     }
     free_blocks(in, values, expected);
     free_matrices(&from, &to);
@@ -247,14 +246,13 @@ static void check_gather_in_place(backend *b, grail_dtype type, const int64_t *r
         expected[at] =
             values[listed(rows, at / out_columns) * COLUMNS + listed(columns, at % out_columns)];
     }
-    matrix m = matrix_of(b, type, ROWS, COLUMNS, values);
+    OWNED(matrix) m = matrix_of(b, type, ROWS, COLUMNS, values);
     matrix packed = matrix_reshape(m, 1, ROWS * COLUMNS);
     packed = matrix_reshape(matrix_columns(packed, 0, out_rows * stride), out_rows, stride);
     const matrix out = matrix_columns(packed, 0, out_columns);
     assert_ok(matrix_gather(rows, columns, m, out));
     assert_matrix_near("gather in place", out, expected, 0.0);
     free_blocks(values, expected);
-    matrix_free(&m);
 }
 
 BACKEND_TEST(test_a_gather_may_narrow_a_matrix_in_place)
@@ -287,12 +285,11 @@ TEST(test_a_large_matrix_is_narrowed_in_place)
     }
     FOR_EACH_BACKEND(b)
     {
-        matrix m = matrix_of(b, GRAIL_DTYPE_F64, ROWS, COLUMNS, values);
+        OWNED(matrix) m = matrix_of(b, GRAIL_DTYPE_F64, ROWS, COLUMNS, values);
         const matrix all = matrix_reshape(m, 1, ROWS * COLUMNS);
         const matrix out = matrix_reshape(matrix_columns(all, 0, ROWS * KEPT), ROWS, KEPT);
         assert_ok(matrix_gather(NULL, columns, m, out));
         assert_matrix_near("large gather in place", out, expected, 0.0);
-        matrix_free(&m);
     }
     free_blocks(values, expected);
 }

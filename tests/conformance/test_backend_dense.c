@@ -93,7 +93,7 @@ TEST(test_gemm_takes_a_repeated_row)
 /* X X^T / n + I / 10 in the lower triangle, `outside` above and behind the rows. */
 static double *bordered_positive_definite(int64_t n, int64_t stride, uint64_t seed, double outside)
 {
-    double *x = normal_doubles(n * n, seed);
+    OWNED(double) *x = normal_doubles(n * n, seed);
     double *a = doubles(n * stride, outside);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -104,7 +104,6 @@ static double *bordered_positive_definite(int64_t n, int64_t stride, uint64_t se
             a[i * stride + j] = sum / (double)n;
         }
     }
-    memory_free(x);
     return a;
 }
 
@@ -142,7 +141,7 @@ static void check_cholesky(backend *b, int64_t n, double outside)
 {
     const int64_t stride = n + 2;
     double *a = bordered_positive_definite(n, stride, 1, outside);
-    matrix bl = f64_of(b, n, stride, a);
+    OWNED(matrix) bl = f64_of(b, n, stride, a);
     assert_int_equal(pivot_of(matrix_columns(bl, 0, n)), -1);
     double *l = results_of(bl);
     assert_true(factor_residual(n, stride, a, l) < 2.0);
@@ -152,14 +151,12 @@ static void check_cholesky(backend *b, int64_t n, double outside)
         }
     }
     free_blocks(l, a);
-    matrix_free(&bl);
 }
 
 static void check_empty_cholesky(backend *b)
 {
-    matrix nothing = f64_of(b, 0, 0, NULL);
+    OWNED(matrix) nothing = f64_of(b, 0, 0, NULL);
     assert_int_equal(pivot_of(nothing), -1);
-    matrix_free(&nothing);
 }
 
 BACKEND_TEST(test_cholesky_reproduces_the_matrix_from_its_lower_triangle)
@@ -174,13 +171,10 @@ BACKEND_TEST(test_cholesky_reproduces_the_matrix_from_its_lower_triangle)
 
 static int64_t pivot_after(backend *b, int64_t n, int64_t at, double value)
 {
-    double *a = positive_definite(n, n, 2);
+    OWNED(double) *a = positive_definite(n, n, 2);
     a[at * n + at] = value;
-    matrix ba = f64_of(b, n, n, a);
-    const int64_t pivot = pivot_of(ba);
-    matrix_free(&ba);
-    memory_free(a);
-    return pivot;
+    OWNED(matrix) ba = f64_of(b, n, n, a);
+    return pivot_of(ba);
 }
 
 BACKEND_TEST(test_cholesky_names_the_pivot_that_fails)
@@ -254,7 +248,7 @@ BACKEND_TEST(test_cholesky_solve_leaves_no_residual)
 /* Subtracts X A, then solves by L, some rows at a time. */
 static double *rows_by_pieces(matrix x, matrix a, matrix l, const double *right, int64_t piece)
 {
-    matrix y = f64_of(x.owner, x.rows, x.columns, right);
+    OWNED(matrix) y = f64_of(x.owner, x.rows, x.columns, right);
     for (int64_t begin = 0; begin < x.rows; begin += piece) {
         const int64_t count = begin + piece < x.rows ? piece : x.rows - begin;
         const matrix rows = matrix_rows(y, begin, count);
@@ -262,7 +256,6 @@ static double *rows_by_pieces(matrix x, matrix a, matrix l, const double *right,
         assert_ok(matrix_cholesky_solve(l, rows));
     }
     double *found = results_of(y);
-    matrix_free(&y);
     return found;
 }
 
@@ -279,27 +272,25 @@ BACKEND_TEST(test_rows_do_not_depend_on_those_beside_them)
     double *square = normal_doubles(N * N, 6);
     matrix a = f64_of(b, N, N, square);
     matrix l = f64_of(b, N, N, definite);
-    matrix x = f64_of(b, ROWS, N, values);
+    OWNED(matrix) x = f64_of(b, ROWS, N, values);
     assert_int_equal(pivot_of(l), -1);
     double *all = rows_by_pieces(x, a, l, right, ROWS);
     static const int64_t pieces[] = {37, 128, 512};
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        double *found = rows_by_pieces(x, a, l, right, pieces[i]);
+        OWNED(double) *found = rows_by_pieces(x, a, l, right, pieces[i]);
         assert_memory_equal(found, all, ROWS * N * sizeof all[0]);
-        memory_free(found);
     }
     assert_true(isfinite(all[0]));
     free_blocks(definite, values, right, all);
     memory_free(square);
     free_matrices(&a, &l);
-    matrix_free(&x);
 }
 
 /* max |V A V^T - diag(values)| and max |V V^T - I|, for the symmetric A of a lower triangle. */
 static void eigen_errors(int64_t n, const double *a, const double *v, const double *values,
                          double *residual, double *orthogonality)
 {
-    double *av = doubles(n, 0.0);
+    OWNED(double) *av = doubles(n, 0.0);
     *residual = 0.0;
     *orthogonality = 0.0;
     for (int64_t i = 0; i < n; i++) {
@@ -318,7 +309,6 @@ static void eigen_errors(int64_t n, const double *a, const double *v, const doub
             *orthogonality = fmax(*orthogonality, fabs(dot));
         }
     }
-    memory_free(av);
 }
 
 static void check_eigen(backend *b, int64_t n, double *a)

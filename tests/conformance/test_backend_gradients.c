@@ -554,7 +554,7 @@ static void check_descent(backend *b, int64_t count, bool has_first, bool counts
     matrix second = matrix_of(b, type, 1, count, v);
     matrix weight = matrix_of(b, type, 1, count, w);
     for (int step = 1; step <= STEPS; step++) {
-        float *g = normals(count, 12 + (uint64_t)step, 1e-3);
+        OWNED(float) *g = normals(count, 12 + (uint64_t)step, 1e-3);
         d.first_share = has_first ? 1.0 - pow(0.9, step) : 1.0;
         d.second_share = 1.0 - pow(0.99, step);
         d.steps = counts ? step : 0;
@@ -563,10 +563,8 @@ static void check_descent(backend *b, int64_t count, bool has_first, bool counts
             v[i] = 0.99 * v[i] + (1.0 - 0.99) * (double)g[i] * (double)g[i];
             w[i] -= 0.01 * m[i] / d.first_share / (sqrt(v[i] / d.second_share) + 1e-8);
         }
-        matrix gradient = parameters_of(b, count, g);
+        OWNED(matrix) gradient = parameters_of(b, count, g);
         assert_ok(matrix_descend(&d, gradient, first, second, weight));
-        memory_free(g);
-        matrix_free(&gradient);
     }
     if (has_first) {
         assert_matrix_near("first moment", first, m, 1e-2 * rounded);

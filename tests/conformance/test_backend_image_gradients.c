@@ -80,10 +80,9 @@ static void convolution_free(const convolution *c)
 
 static void check_result(const char *what, matrix m, const double *expected, const double *scale)
 {
-    double *actual = results_of(m);
+    OWNED(double) *actual = results_of(m);
     assert_all_near(m.owner, what, matrix_count(m), actual, expected, scale,
                     32.0 * rounding(m.owner));
-    memory_free(actual);
 }
 
 typedef struct wanted_gradients {

@@ -162,7 +162,7 @@ TEST(test_a_delta_kernel_moves_the_image)
     enum { CHANNELS = 5, TAPS = 9, COUNT = 2 * 7 * 6 * CHANNELS };
     const conv_shape s =
         shape_of(2, (extent){7, 6}, CHANNELS, CHANNELS, (window2d)WINDOW2D(3, 3, 1, 1, 1));
-    float *x = normals(COUNT, 5, 1.0);
+    OWNED(float) *x = normals(COUNT, 5, 1.0);
     FOR_EACH_BACKEND(b)
     {
         for (int64_t tap = 0; tap < TAPS; tap++) {
@@ -183,7 +183,6 @@ TEST(test_a_delta_kernel_moves_the_image)
             free_matrices(&bx, &bw, &by);
         }
     }
-    memory_free(x);
 }
 
 /* Patches in two calls that meet in the middle, against the definition. */
@@ -427,7 +426,7 @@ static grail_status pool_small(void *context)
 TEST(test_lack_of_memory_is_reported)
 {
     enum { COUNT = 8 * 8 * 9 };
-    float *values = normals(COUNT, 11, 1.0);
+    OWNED(float) *values = normals(COUNT, 11, 1.0);
     const conv_shape s = shape_of(1, (extent){5, 5}, 8, 8, (window2d)WINDOW2D(3, 3, 1, 1, 1));
     FOR_EACH_BACKEND(b)
     {
@@ -437,5 +436,4 @@ TEST(test_lack_of_memory_is_reported)
         support_fail_each_allocation(pool_small, &i);
         free_matrices(&i.x, &i.weight, &i.y);
     }
-    memory_free(values);
 }

@@ -7,7 +7,7 @@ BACKEND_TEST(test_conversion_is_exact_both_ways)
 {
     float values[] = {0.0F, -0.0F, 1.0F, -3.25F, 1e-40F, largest_value(b), INFINITY, 0.1F};
     enum { COUNT = sizeof values / sizeof values[0] };
-    matrix x = blank_values(b, 2, COUNT / 2);
+    OWNED(matrix) x = blank_values(b, 2, COUNT / 2);
     float back[COUNT];
     assert_ok(matrix_upload_f32(x, values));
     assert_ok(matrix_download_f32(x, back));
@@ -16,7 +16,6 @@ BACKEND_TEST(test_conversion_is_exact_both_ways)
     }
     assert_memory_equal(back, values, sizeof values);
     assert_ok(matrix_download_f32(matrix_rows(x, 1, 0), NULL));
-    matrix_free(&x);
 }
 
 /* expected = X W^T + bias and scale = |X| |W|^T + |bias|, the size that rounding errors have. */
@@ -123,11 +122,10 @@ static void check_rope(backend *b, int64_t sequences, int64_t length, int64_t he
                               .turned = head_dim,
                               .factor = 1.0,
                               .frequency = frequency};
-    matrix bx = values_of(b, sequences * length, heads * head_dim, x);
+    OWNED(matrix) bx = values_of(b, sequences * length, heads * head_dim, x);
     assert_ok(matrix_rope(&shape, bx));
     assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
     free_blocks(x, frequency, expected);
-    matrix_free(&bx);
 }
 
 BACKEND_TEST(test_rope_rotates_pairs_by_position_within_each_sequence)
@@ -161,10 +159,9 @@ TEST(test_rope_turns_and_scales_the_first_features_of_each_head)
     }
     FOR_EACH_BACKEND(b)
     {
-        matrix bx = values_of(b, LENGTH, HEADS * HEAD_DIM, x);
+        OWNED(matrix) bx = values_of(b, LENGTH, HEADS * HEAD_DIM, x);
         assert_ok(matrix_rope(&shape, bx));
         assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
-        matrix_free(&bx);
     }
     free_blocks(x, expected);
 }
@@ -290,12 +287,11 @@ BACKEND_TEST(test_activations_pass_nan_on)
 {
     const float nan = NAN;
     for (int kind = ACTIVATION_SILU; kind < ACTIVATION_KINDS; kind++) {
-        matrix x = values_of(b, 1, 1, &nan);
+        OWNED(matrix) x = values_of(b, 1, 1, &nan);
         float y = 0.0F;
         assert_ok(matrix_activate((activation_kind)kind, x, x));
         assert_ok(matrix_download_f32(x, &y));
         assert_true(isnan(y));
-        matrix_free(&x);
     }
 }
 
@@ -379,9 +375,8 @@ BACKEND_TEST(test_products_and_sums_spread_rows_and_columns)
         check_spread(b, matrix_multiply, spreads[i][0], spreads[i][1], true);
         check_spread(b, matrix_add, spreads[i][0], spreads[i][1], i % 2 == 0);
     }
-    matrix none = blank_values(b, 0, 7);
+    OWNED(matrix) none = blank_values(b, 0, 7);
     assert_ok(matrix_multiply(none, matrix_columns(none, 0, 1), none));
-    matrix_free(&none);
 }
 
 /* The change of sum(dy * f(a, b)) along each element of b, which is linear in it. */
@@ -534,13 +529,12 @@ static void check_cross_entropy(backend *b, entropy_case c, const float *x)
         target[i] = (int32_t)(i * 7 % c.vocabulary);
         expected[i] = plain_cross_entropy(c.vocabulary, x + i * c.vocabulary, target[i]);
     }
-    matrix bx = values_of(b, c.rows, c.vocabulary, x);
+    OWNED(matrix) bx = values_of(b, c.rows, c.vocabulary, x);
     for (int64_t first = 0; first < c.vocabulary; first += c.panel) {
         const int64_t left = c.vocabulary - first;
-        matrix part = blank_values(b, c.rows, left < c.panel ? left : c.panel);
+        OWNED(matrix) part = blank_values(b, c.rows, left < c.panel ? left : c.panel);
         assert_ok(matrix_copy(matrix_columns(bx, first, part.columns), part));
         assert_ok(matrix_cross_entropy(part, first, target, sums));
-        matrix_free(&part);
     }
     for (int64_t i = 0; i < c.rows; i++) {
         nll[i] = entropy_of(&sums[i]);
@@ -548,7 +542,6 @@ static void check_cross_entropy(backend *b, entropy_case c, const float *x)
     assert_all_near(b, "cross_entropy", c.rows, nll, expected, NULL,
                     16.0 * rounding(b) * (1 + c.size));
     free_blocks(target, sums, expected, nll);
-    matrix_free(&bx);
 }
 
 BACKEND_TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
@@ -564,9 +557,8 @@ BACKEND_TEST(test_cross_entropy_is_the_negative_log_probability_of_the_target)
         {5, 40009, 4096, 1000.0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        float *x = normals(cases[i].rows * cases[i].vocabulary, 10, cases[i].size);
+        OWNED(float) *x = normals(cases[i].rows * cases[i].vocabulary, 10, cases[i].size);
         check_cross_entropy(b, cases[i], x);
-        memory_free(x);
     }
 }
 
@@ -594,15 +586,12 @@ static int64_t found_in(bool lower, matrix m)
 
 static int64_t find_at(backend *b, int64_t rows, int64_t columns, int64_t at, float value)
 {
-    float *x = normals(rows * columns, 11, 1.0);
+    OWNED(float) *x = normals(rows * columns, 11, 1.0);
     if (at >= 0) {
         x[at] = value;
     }
-    matrix bx = values_of(b, rows, columns, x);
-    const int64_t found = found_in(false, bx);
-    matrix_free(&bx);
-    memory_free(x);
-    return found;
+    OWNED(matrix) bx = values_of(b, rows, columns, x);
+    return found_in(false, bx);
 }
 
 BACKEND_TEST(test_find_non_finite_gives_the_first_index)
@@ -621,20 +610,19 @@ BACKEND_TEST(test_find_non_finite_gives_the_first_index)
  */
 static int64_t find_in_view(matrix whole, matrix view, int64_t at)
 {
-    double *values = normal_doubles(matrix_count(whole), 12);
+    OWNED(double) *values = normal_doubles(matrix_count(whole), 12);
     host_view v = {0};
     values[at] = NAN;
     assert_ok(host_view_open(whole, GRAIL_DTYPE_F64, HOST_WRITES, &v));
     memcpy(v.values, values, (size_t)matrix_count(whole) * sizeof *values);
     assert_ok(host_view_close(&v));
-    memory_free(values);
     return found_in(false, view);
 }
 
 static void check_find_in_views(backend *b, grail_dtype type)
 {
     enum { ROWS = 7, WIDTH = 9 };
-    matrix m = blank_of(b, type, ROWS, WIDTH);
+    OWNED(matrix) m = blank_of(b, type, ROWS, WIDTH);
     const matrix columns = matrix_columns(m, 2, 4);
     assert_int_equal(find_in_view(m, columns, 0), -1);
     assert_int_equal(find_in_view(m, columns, 3 * WIDTH + 1), -1);
@@ -645,7 +633,6 @@ static void check_find_in_views(backend *b, grail_dtype type)
     assert_int_equal(find_in_view(m, matrix_every_row(m, 3), 5 * WIDTH), -1);
     assert_int_equal(find_in_view(m, matrix_every_row(m, 3), 6 * WIDTH + 8), 2 * WIDTH + 8);
     assert_int_equal(find_in_view(m, matrix_rows(m, 2, 3), 4 * WIDTH), 2 * WIDTH);
-    matrix_free(&m);
 }
 
 BACKEND_TEST(test_find_non_finite_searches_views_of_any_type)
@@ -658,16 +645,14 @@ BACKEND_TEST(test_find_non_finite_searches_views_of_any_type)
 static void check_find_in_lower(backend *b, grail_dtype type, int64_t n, int64_t stride)
 {
     for (int64_t at = 0; at < n * n; at++) {
-        double *values = normal_doubles(n * stride, 13);
+        OWNED(double) *values = normal_doubles(n * stride, 13);
         const int64_t row = at / n;
         const int64_t column = at % n;
         values[row * stride + column] = at % 2 == 0 ? NAN : -INFINITY;
-        matrix m = matrix_of(b, type, n, stride, values);
+        OWNED(matrix) m = matrix_of(b, type, n, stride, values);
         const matrix square = matrix_columns(m, 0, n);
         assert_int_equal(found_in(true, square), column <= row ? at : -1);
         assert_int_equal(found_in(false, square), at);
-        matrix_free(&m);
-        memory_free(values);
     }
 }
 
@@ -686,7 +671,7 @@ BACKEND_TEST(test_find_non_finite_may_search_the_lower_triangle_alone)
 static double marked(backend *b, bool lower, int64_t at, double before)
 {
     enum { N = 9 };
-    double *values = normal_doubles(N * N, 14);
+    OWNED(double) *values = normal_doubles(N * N, 14);
     double out = 0.0;
     if (at >= 0) {
         values[at] = at % 2 == 0 ? INFINITY : NAN;
@@ -696,7 +681,6 @@ static double marked(backend *b, bool lower, int64_t at, double before)
     assert_ok(matrix_mark_non_finite(lower, 5000.0, m, status));
     assert_ok(matrix_download(status, &out));
     free_matrices(&m, &status);
-    memory_free(values);
     return out;
 }
 
@@ -711,15 +695,12 @@ BACKEND_TEST(test_a_mark_has_the_largest_rank_less_the_first_index)
 /* Watches rows of 5 features, the element `at` of which is NaN. */
 static grail_status watch_rows(backend *b, int64_t at, const char *text)
 {
-    float *x = normals(4 * 5, 15, 1.0);
+    OWNED(float) *x = normals(4 * 5, 15, 1.0);
     if (at >= 0) {
         x[at] = NAN;
     }
-    matrix m = values_of(b, 4, 5, x);
-    const grail_status status = matrix_watch(m, 100, text);
-    matrix_free(&m);
-    memory_free(x);
-    return status;
+    OWNED(matrix) m = values_of(b, 4, 5, x);
+    return matrix_watch(m, 100, text);
 }
 
 BACKEND_TEST(test_the_first_fault_is_told_no_later_than_at_the_end)

@@ -27,9 +27,8 @@ enum { RULES = sizeof rules / sizeof rules[0] };
 
 static matrix copy_on(backend *b, int64_t rows, matrix of)
 {
-    double *values = results_of(of);
+    OWNED(double) *values = results_of(of);
     const matrix out = matrix_of(b, backend_type(b), rows, OUTPUTS, values);
-    memory_free(values);
     return out;
 }
 

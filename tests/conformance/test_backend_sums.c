@@ -202,9 +202,8 @@ static void check_repeated_sums(backend *b, matrix x, matrix row)
                                      matrix_rows(sums[2 * i + 1], WIDTH + 1, 1)));
     }
     for (int i = 0; i < 2; i++) {
-        double *expected = results_of(sums[2 + i]);
+        OWNED(double) *expected = results_of(sums[2 + i]);
         assert_matrix_near("sums of a repeated row", sums[i], expected, 1e-4);
-        memory_free(expected);
     }
     memory_free(zeros);
     free_matrices(&sums[0], &sums[1], &sums[2], &sums[3]);
@@ -215,11 +214,10 @@ enum { VALUES = 48, WEIGHTED_ROWS = 10001 };
 
 static void fill_constants(int64_t rows, float *x)
 {
-    float *value = normals(VALUES, 11, 1.0);
+    OWNED(float) *value = normals(VALUES, 11, 1.0);
     for (int64_t i = 0; i < rows * VALUES; i++) {
         x[i] = i % VALUES == 0 ? 1000.0F : value[i % VALUES] * (float)(1 + i % VALUES);
     }
-    memory_free(value);
 }
 
 /* root[rows] of weights, as roots of weights of tokens: of many sizes, not of f32; powers of two
@@ -238,48 +236,40 @@ static double *roots_of(const backend *b, int64_t rows)
  * no more than the bound that the backend states. */
 static double largest_residue(backend *b, int64_t rows, const double *root)
 {
-    float *x = NULL;
+    OWNED(float) *x = NULL;
     double weight = root == NULL ? (double)rows : 0.0;
     double largest = 0.0;
     assert_ok(memory_new(&x, (size_t)(rows * VALUES), sizeof *x));
     fill_constants(rows, x);
-    matrix values = values_of(b, rows, VALUES, x);
-    double *zeros = doubles(VALUES * VALUES, 0.0);
-    matrix gram = matrix_of(b, GRAIL_DTYPE_F64, VALUES, VALUES, zeros);
-    matrix sum = matrix_of(b, GRAIL_DTYPE_F64, 1, VALUES, zeros);
+    OWNED(matrix) values = values_of(b, rows, VALUES, x);
+    OWNED(double) *zeros = doubles(VALUES * VALUES, 0.0);
+    OWNED(matrix) gram = matrix_of(b, GRAIL_DTYPE_F64, VALUES, VALUES, zeros);
+    OWNED(matrix) sum = matrix_of(b, GRAIL_DTYPE_F64, 1, VALUES, zeros);
     if (root == NULL) {
         assert_ok(matrix_gram(values, gram));
     } else {
-        matrix factors = matrix_of(b, GRAIL_DTYPE_F64, 1, rows, root);
+        OWNED(matrix) factors = matrix_of(b, GRAIL_DTYPE_F64, 1, rows, root);
         assert_ok(matrix_scale_rows(factors, values, values));
         assert_ok(matrix_gram(values, gram));
         assert_ok(matrix_scale_rows(factors, values, values));
-        matrix_free(&factors);
     }
     assert_ok(matrix_column_sums(values, sum, no_matrix));
     for (int64_t i = 0; root != NULL && i < rows; i++) {
         weight += root[i] * root[i];
     }
-    double *g = results_of(gram);
-    double *s = results_of(sum);
+    OWNED(double) *g = results_of(gram);
+    OWNED(double) *s = results_of(sum);
     for (int64_t j = 0; j < VALUES; j++) {
         const double square = g[j * VALUES + j];
         largest = fmax(largest, fabs(square - s[j] * s[j] / weight) / square);
     }
-    memory_free(g);
-    memory_free(s);
-    memory_free(x);
-    memory_free(zeros);
-    matrix_free(&values);
-    matrix_free(&gram);
-    matrix_free(&sum);
     return largest;
 }
 
 BACKEND_TEST(test_sums_of_constant_features_agree_within_the_stated_rounding)
 {
     static const int64_t rows[] = {3, 1000, 4096, WEIGHTED_ROWS};
-    double *root = roots_of(b, WEIGHTED_ROWS);
+    OWNED(double) *root = roots_of(b, WEIGHTED_ROWS);
     for (int i = 0; i < 8; i++) {
         const int64_t count = rows[i % 4];
         const double residue = largest_residue(b, count, i < 4 ? NULL : root);
@@ -289,14 +279,13 @@ BACKEND_TEST(test_sums_of_constant_features_agree_within_the_stated_rounding)
                      backend_name(b), backend_precision(b), residue, (long long)count, bound);
         }
     }
-    memory_free(root);
 }
 
 TEST(test_sums_take_a_repeated_row)
 {
     enum { ROWS = 50, WIDTH = 5 };
     float values[ROWS * WIDTH];
-    float *row = normals(WIDTH, 7, 1.0);
+    OWNED(float) *row = normals(WIDTH, 7, 1.0);
     for (int i = 0; i < ROWS * WIDTH; i++) {
         values[i] = row[i % WIDTH];
     }
@@ -307,7 +296,6 @@ TEST(test_sums_take_a_repeated_row)
         check_repeated_sums(b, x, one);
         free_matrices(&x, &one);
     }
-    memory_free(row);
 }
 
 typedef struct sums_case {
@@ -330,12 +318,11 @@ BACKEND_TEST(test_sums_report_lack_of_memory)
 {
     static const int64_t widths[] = {5, 900};
     for (int i = 0; i < 2; i++) {
-        float *x = normals(3 * widths[i], 6, 1.0);
+        OWNED(float) *x = normals(3 * widths[i], 6, 1.0);
         sums_case c = {values_of(b, 3, widths[i], x),
                        blank_of(b, GRAIL_DTYPE_F64, widths[i], widths[i])};
         support_fail_each_allocation(run_gram, &c);
         support_fail_each_allocation(run_cross, &c);
         free_matrices(&c.x, &c.out);
-        memory_free(x);
     }
 }

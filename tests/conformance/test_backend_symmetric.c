@@ -8,7 +8,7 @@ enum { PADDING = 3 };
 /* X^T X / n + I / 10 in both triangles, with `padding` columns of NaN behind. */
 static double *positive_definite(int64_t n, int64_t stride, uint64_t seed)
 {
-    double *x = normal_doubles(n * n, seed);
+    OWNED(double) *x = normal_doubles(n * n, seed);
     double *a = doubles(n * stride, NAN);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -19,7 +19,6 @@ static double *positive_definite(int64_t n, int64_t stride, uint64_t seed)
             a[i * stride + j] = sum / (double)n;
         }
     }
-    memory_free(x);
     return a;
 }
 

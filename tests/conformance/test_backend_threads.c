@@ -201,8 +201,8 @@ static double *run_cross_entropy(backend *b, int64_t *count)
 {
     enum { ROWS = 200, VOCABULARY = 999 };
     static const int32_t target[ROWS] = {1, 5, 7};
-    float *x = normals(ROWS * VOCABULARY, 5, 1.0);
-    matrix logits = values_of(b, ROWS, VOCABULARY, x);
+    OWNED(float) *x = normals(ROWS * VOCABULARY, 5, 1.0);
+    OWNED(matrix) logits = values_of(b, ROWS, VOCABULARY, x);
     entropy_sums sums[ROWS];
     double *out = doubles(ROWS, NAN);
     assert_ok(matrix_cross_entropy(logits, 0, target, sums));
@@ -211,8 +211,6 @@ static double *run_cross_entropy(backend *b, int64_t *count)
         out[i] = entropy_of(&sums[i]);
     }
     *count = ROWS;
-    matrix_free(&logits);
-    memory_free(x);
     return out;
 }
 
@@ -221,12 +219,11 @@ static matrix gram_of(backend *b, int64_t rows, int64_t width)
 {
     float *x = normals(rows * width, 6, 1.0);
     double *zeros = doubles(width * width, 0.0);
-    matrix bx = values_of(b, rows, width, x);
+    OWNED(matrix) bx = values_of(b, rows, width, x);
     const matrix g = matrix_of(b, GRAIL_DTYPE_F64, width, width, zeros);
     assert_ok(matrix_gram(bx, g));
     assert_ok(matrix_column_sums(bx, matrix_rows(g, 0, 1), matrix_rows(g, 1, 1)));
     free_blocks(x, zeros);
-    matrix_free(&bx);
     return g;
 }
 
@@ -253,8 +250,8 @@ static double *run_ridge(backend *b, int64_t *count)
 {
     enum { N = 400, ROWS = 300 };
     int64_t pivot = 0;
-    double *ones = doubles(ROWS * N, 1.0);
-    matrix right = matrix_of(b, GRAIL_DTYPE_F64, ROWS, N, ones);
+    OWNED(double) *ones = doubles(ROWS * N, 1.0);
+    OWNED(matrix) right = matrix_of(b, GRAIL_DTYPE_F64, ROWS, N, ones);
     const matrix a = gram_of(b, N + 50, N);
     assert_ok(matrix_shift_diagonal((double)N, a));
     assert_ok(matrix_cholesky(a, &pivot));
@@ -263,8 +260,6 @@ static double *run_ridge(backend *b, int64_t *count)
     assert_ok(matrix_cholesky_invert(a));
     assert_ok(matrix_add_symmetric(1.0, right, right, a));
     assert_ok(matrix_fill_upper(a));
-    memory_free(ones);
-    matrix_free(&right);
     return results_and_free(a, count);
 }
 
@@ -315,19 +310,16 @@ BACKEND_TEST(test_thread_counts_agree_but_for_rounding)
 {
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         int64_t count = 0;
-        double *one = run_with(b, runs[i], 1, &count);
+        OWNED(double) *one = run_with(b, runs[i], 1, &count);
         for (int threads = 2; threads <= 5; threads++) {
             if (threads > 2 && !support_takes((int64_t)i + threads, 3)) {
                 continue; /* each run on two threads, and on three, four or five */
             }
-            double *many = run_with(b, runs[i], threads, &count);
-            double *scale = doubles(count, norm_of(count, one) / sqrt((double)count));
+            OWNED(double) *many = run_with(b, runs[i], threads, &count);
+            OWNED(double) *scale = doubles(count, norm_of(count, one) / sqrt((double)count));
             assert_all_near(b, "on several threads", count, many, one, scale,
                             fmax(1e-5, 4.0 * rounding(b)));
-            memory_free(scale);
-            memory_free(many);
         }
-        memory_free(one);
     }
 }
 
@@ -339,11 +331,9 @@ BACKEND_TEST(test_equal_thread_counts_give_equal_bits)
                 continue; /* each run on two threads, and on one or three */
             }
             int64_t count = 0;
-            double *first = run_with(b, runs[i], threads, &count);
-            double *second = run_with(b, runs[i], threads, &count);
+            OWNED(double) *first = run_with(b, runs[i], threads, &count);
+            OWNED(double) *second = run_with(b, runs[i], threads, &count);
             assert_memory_equal(first, second, (size_t)count * sizeof *first);
-            memory_free(second);
-            memory_free(first);
         }
     }
 }
@@ -417,7 +407,7 @@ static void *multiply_repeatedly(void *context)
 TEST(test_callers_may_share_operands)
 {
     enum { CALLERS = 4, ROWS = 20, WIDTH = 30 };
-    float *values = normals(ROWS * WIDTH, 10, 1.0);
+    OWNED(float) *values = normals(ROWS * WIDTH, 10, 1.0);
     FOR_EACH_BACKEND(b)
     {
         matrix x = values_of(b, ROWS, WIDTH, values);
@@ -434,12 +424,10 @@ TEST(test_callers_may_share_operands)
         double *expected = results_of(alone);
         for (int t = 0; t < CALLERS; t++) {
             assert_int_equal(pthread_join(threads[t], NULL), 0);
-            double *one = results_of(products[t].y);
+            OWNED(double) *one = results_of(products[t].y);
             assert_memory_equal(one, expected, ROWS * ROWS * sizeof *one);
-            memory_free(one);
         }
         memory_free(expected);
         free_matrices(&x, &alone, &together);
     }
-    memory_free(values);
 }

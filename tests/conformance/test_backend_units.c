@@ -18,7 +18,7 @@ static void for_each_size(backend *b, void (*check)(backend *b, int64_t u))
 /* X^T X / u + I / 4 in each of `count` blocks [u, u]. */
 static double *definite_blocks(int64_t count, int64_t u, uint64_t seed)
 {
-    double *x = normal_doubles(count * u * u, seed);
+    OWNED(double) *x = normal_doubles(count * u * u, seed);
     double *blocks = doubles(count * u * u, 0.0);
     for (int64_t at = 0; at < count * u * u; at++) {
         const double *own = x + at / (u * u) * u * u;
@@ -29,14 +29,13 @@ static double *definite_blocks(int64_t count, int64_t u, uint64_t seed)
             blocks[at] += own[k * u + i] * own[k * u + j] / (double)u;
         }
     }
-    memory_free(x);
     return blocks;
 }
 
 /* T = L^-1 of A + jitter I = L L^T */
 static double *naive_inverse_factor(int64_t u, double jitter, const double *a)
 {
-    double *l = doubles(u * u, 0.0);
+    OWNED(double) *l = doubles(u * u, 0.0);
     double *t = doubles(u * u, 0.0);
     for (int64_t i = 0; i < u; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -56,7 +55,6 @@ static double *naive_inverse_factor(int64_t u, double jitter, const double *a)
             t[i * u + j] = rest / l[i * u + i];
         }
     }
-    memory_free(l);
     return t;
 }
 
@@ -92,11 +90,10 @@ static double element_of(int64_t n, const double *a, int64_t i, int64_t j)
 static matrix blocks_of(backend *b, int64_t u, const double *a, const double *m)
 {
     const int64_t count = UNITS * u * u;
-    double *both = doubles(2 * count, 0.0);
+    OWNED(double) *both = doubles(2 * count, 0.0);
     memcpy(both, a, (size_t)count * sizeof *both);
     memcpy(both + count, m, (size_t)count * sizeof *both);
     const matrix blocks = matrix_of(b, GRAIL_DTYPE_F64, 2 * UNITS, u * u, both);
-    memory_free(both);
     return blocks;
 }
 
@@ -221,9 +218,8 @@ static void check_choice(backend *b, bool largest, const double *order, int64_t 
     for (int64_t i = 0; i < count; i++) {
         assert_ok(matrix_choose_unit(largest, bv, bg, matrix_columns(chosen, i, 1)));
         gone[(int64_t)order[i]] = INFINITY;
-        double *actual = results_of(bg);
+        OWNED(double) *actual = results_of(bg);
         assert_memory_equal(actual, gone, sizeof gone);
-        memory_free(actual);
     }
     assert_matrix_near("choose_unit", chosen, order, 0.0);
     free_matrices(&bv, &bg, &chosen);
@@ -278,6 +274,8 @@ static void free_reading(reading *r)
                   &r->transform);
 }
 
+OWNS(reading, free_reading)
+
 static void read_unit(double jitter, double missing, bool waits, int64_t u, const reading *r)
 {
     const int64_t n = UNITS * u;
@@ -290,15 +288,13 @@ static void read_unit(double jitter, double missing, bool waits, int64_t u, cons
 static void check_rows_of(backend *b, int64_t u, int64_t unit)
 {
     const int64_t n = UNITS * u;
-    reading r = reading_of(b, u, unit, true);
-    double *expected = doubles(2 * u * n, 0.0);
+    OWNED(reading) r = reading_of(b, u, unit, true);
+    OWNED(double) *expected = doubles(2 * u * n, 0.0);
     for (int64_t at = 0; at < 2 * u * n; at++) {
         expected[at] = element_of(n, at < u * n ? r.a : r.m, unit * u + at / n % u, at % n);
     }
     read_unit(0.0, 0.0, false, u, &r);
     assert_matrix_near("rows", r.rows, expected, 0.0);
-    memory_free(expected);
-    free_reading(&r);
 }
 
 static void check_rows(backend *b, int64_t u)
@@ -316,8 +312,8 @@ BACKEND_TEST(test_rows_of_a_unit_are_read_from_both_sides_of_the_diagonal)
 static void check_factors(backend *b, int64_t u)
 {
     const int64_t n = UNITS * u;
-    reading r = reading_of(b, u, UNIT, true);
-    double *expected = doubles(2 * u * 2 * PAIRS, 0.0);
+    OWNED(reading) r = reading_of(b, u, UNIT, true);
+    OWNED(double) *expected = doubles(2 * u * 2 * PAIRS, 0.0);
     for (int64_t at = 0; at < 2 * u * 2 * PAIRS; at++) {
         const int64_t row = at / (2 * PAIRS);
         const int64_t i = at % (2 * PAIRS);
@@ -326,8 +322,6 @@ static void check_factors(backend *b, int64_t u)
     }
     read_unit(0.0, 0.0, true, u, &r);
     assert_matrix_near("factors", r.factors, expected, 0.0);
-    memory_free(expected);
-    free_reading(&r);
 }
 
 BACKEND_TEST(test_factors_are_columns_of_the_pairs)
@@ -353,29 +347,25 @@ static double *naive_transform(int64_t u, double jitter, const double *a, const 
 
 static void check_transform_of(backend *b, int64_t u, double jitter)
 {
-    reading r = reading_of(b, u, UNIT, true);
+    OWNED(reading) r = reading_of(b, u, UNIT, true);
     const int64_t at = UNIT * u * u;
-    double *expected = naive_transform(u, jitter, r.blocks_a + at, r.blocks_m + at);
+    OWNED(double) *expected = naive_transform(u, jitter, r.blocks_a + at, r.blocks_m + at);
     read_unit(jitter, 0.0, true, u, &r);
     assert_matrix_near("transform", r.transform, expected, 1e3 * DBL_EPSILON * (double)(u * u));
-    memory_free(expected);
-    free_reading(&r);
 }
 
 /* Nothing, or something that is no number. */
 static void check_missing(backend *b, int64_t u, double missing)
 {
     int64_t bad = -1;
-    reading r = reading_of(b, u, UNIT, false);
-    double *expected = doubles(4 * u * u, 0.0);
+    OWNED(reading) r = reading_of(b, u, UNIT, false);
+    OWNED(double) *expected = doubles(4 * u * u, 0.0);
     read_unit(0.0, missing, true, u, &r);
     assert_ok(matrix_find_non_finite(false, r.transform, &bad));
     assert_int_equal(bad >= 0, isnan(missing) != 0);
     if (missing == 0.0) {
         assert_matrix_near("transform of an indefinite block", r.transform, expected, 0.0);
     }
-    memory_free(expected);
-    free_reading(&r);
 }
 
 static void check_transform(backend *b, int64_t u)

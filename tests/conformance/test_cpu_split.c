@@ -187,25 +187,21 @@ TEST(sums_go_on_and_show_what_is_not_finite)
 
 static grail_status use_split(void *context)
 {
-    grail_status status = GRAIL_OK;
     enum { ROWS = 20, WIDTH = 30 };
     double sums[WIDTH * WIDTH] = {0.0};
     const operation gram = gram_of(ROWS, WIDTH, context, WIDTH, sums);
     const operation cross =
         cross_of(rows_of(ROWS, 10, context, WIDTH), rows_of(ROWS, WIDTH, context, WIDTH), sums);
-    TRY(cpu_split_gram(&gram));
-    TRY(cpu_split_cross(&cross));
-out:
-    return status;
+    CHECK(cpu_split_gram(&gram));
+    return cpu_split_cross(&cross);
 }
 
 TEST(failing_allocations_are_survived)
 {
-    float *x = values_around(0.0, 600, 1);
+    OWNED(float) *x = values_around(0.0, 600, 1);
     const int64_t before = memory_in_use();
     support_fail_each_allocation(use_split, x);
     assert_int_equal(memory_in_use(), before);
-    memory_free(x);
 }
 
 int main(void)

@@ -54,12 +54,10 @@ static double *take_results(matrix m, int64_t *count)
 static double *run_eigen(backend *b, int64_t *count)
 {
     enum { N = 12 };
-    double *a = normal_doubles(N * N, 1);
+    OWNED(double) *a = normal_doubles(N * N, 1);
     matrix m = matrix_of(b, GRAIL_DTYPE_F64, N, N, a);
-    matrix values = blank_of(b, GRAIL_DTYPE_F64, 1, N);
+    OWNED(matrix) values = blank_of(b, GRAIL_DTYPE_F64, 1, N);
     assert_ok(matrix_eigen(m, values));
-    memory_free(a);
-    matrix_free(&values);
     return take_results(m, count);
 }
 
@@ -67,36 +65,30 @@ static double *run_fold_rows(backend *b, int64_t *count)
 {
     static const int64_t labels[] = {1, 0, 1};
     static const double share[] = {1.0, 0.3};
-    double *x = normal_doubles(9 * 10, 2);
-    matrix in = matrix_of(b, GRAIL_DTYPE_F64, 9, 10, x);
+    OWNED(double) *x = normal_doubles(9 * 10, 2);
+    OWNED(matrix) in = matrix_of(b, GRAIL_DTYPE_F64, 9, 10, x);
     matrix out = matrix_of(b, GRAIL_DTYPE_F64, 6, 10, x);
     assert_ok(
         matrix_fold_rows(3, labels, share, matrix_columns(in, 1, 7), matrix_columns(out, 2, 7)));
-    memory_free(x);
-    matrix_free(&in);
     return take_results(out, count);
 }
 
 static double *run_windows(backend *b, int64_t *count)
 {
     const position_shape s = {2, {4, 6}, {2, 3}, WINDOW2D(2, 2, 2, 0, 1), 0};
-    float *x = normals(48 * 5, 3, 1.0);
-    matrix in = values_of(b, 48, 5, x);
+    OWNED(float) *x = normals(48 * 5, 3, 1.0);
+    OWNED(matrix) in = values_of(b, 48, 5, x);
     matrix out = blank_values(b, 12, 20);
     assert_ok(matrix_windows(&s, in, out));
-    memory_free(x);
-    matrix_free(&in);
     return take_results(out, count);
 }
 
 static double *run_layer_norm(backend *b, int64_t *count)
 {
-    float *x = normals(7 * 31, 4, 1.0);
+    OWNED(float) *x = normals(7 * 31, 4, 1.0);
     matrix m = values_of(b, 7, 31, x);
-    matrix weight = values_of(b, 1, 31, x + 31);
+    OWNED(matrix) weight = values_of(b, 1, 31, x + 31);
     assert_ok(matrix_layer_norm(1e-5, m, weight, no_matrix, m));
-    memory_free(x);
-    matrix_free(&weight);
     return take_results(m, count);
 }
 
@@ -117,8 +109,8 @@ static double *run_layer_norm_gradient(backend *b, int64_t *count)
 
 static void assert_same_bits(const char *name, const char *other, some_operations run)
 {
-    backend *b = open_with(name, 0);
-    backend *like = open_with(other, 0);
+    OWNED(backend) *b = open_with(name, 0);
+    OWNED(backend) *like = open_with(other, 0);
     int64_t count = 0;
     double *actual = run(b, &count);
     double *expected = run(like, &count);
@@ -126,8 +118,6 @@ static void assert_same_bits(const char *name, const char *other, some_operation
     free_blocks(actual, expected);
     assert_int_equal(backend_bytes(b), 0);
     assert_int_equal(backend_bytes(backend_host()), 0);
-    backend_close(b);
-    backend_close(like);
 }
 
 TEST(test_a_left_out_operation_has_the_bits_of_the_host)
@@ -167,9 +157,9 @@ TEST(test_fallbacks_are_counted_for_each_instance)
                  {"windows", run_windows},
                  {"layer_norm", run_layer_norm},
                  {"layer_norm_gradient", run_layer_norm_gradient}};
-    backend *cpu = open_with("cpu", 0);
+    OWNED(backend) *cpu = open_with("cpu", 0);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        backend *b = open_with("guarded", 0);
+        OWNED(backend) *b = open_with("guarded", 0);
         for (int times = 1; times <= 3; times++) {
             int64_t count = 0;
             memory_free(cases[i].run(b, &count));
@@ -177,9 +167,7 @@ TEST(test_fallbacks_are_counted_for_each_instance)
             assert_counts(b, cases[i].name, times);
             assert_counts(cpu, cases[i].name, 0);
         }
-        backend_close(b);
     }
-    backend_close(cpu);
 }
 
 /* Operations with repeated rows, strides, missing matrices, and results that are not matrices. */
@@ -238,8 +226,8 @@ static int64_t peak_of_gram(backend *b)
 TEST(test_the_host_works_with_the_instances_threads)
 {
     const int before = parallel_threads();
-    backend *one = open_with("bare f32", 1);
-    backend *two = open_with("bare f32", 2);
+    OWNED(backend) *one = open_with("bare f32", 1);
+    OWNED(backend) *two = open_with("bare f32", 2);
     parallel_set_threads(1);
     const int64_t peak_of_one = peak_of_gram(one);
     const int64_t peak_of_two = peak_of_gram(two);
@@ -249,8 +237,6 @@ TEST(test_the_host_works_with_the_instances_threads)
     assert_int_equal(peak_of_gram(two), peak_of_two);
     assert_int_equal(parallel_threads(), 2);
     parallel_set_threads(before);
-    backend_close(one);
-    backend_close(two);
 }
 
 static grail_status fall_back(void *context)
@@ -263,20 +249,19 @@ static grail_status fall_back(void *context)
 
 TEST(test_a_fallback_without_memory_leaves_nothing_behind)
 {
-    backend *b = open_with("distant", 0);
+    OWNED(backend) *b = open_with("distant", 0);
     matrix m[] = {zeros_in(b, GRAIL_DTYPE_F32, 5, 6), zeros_in(b, GRAIL_DTYPE_F32, 5, 6)};
     const int64_t before = memory_in_use();
     support_fail_each_allocation(fall_back, m);
     assert_int_equal(memory_in_use(), before);
     free_matrices(&m[0], &m[1]);
-    backend_close(b);
 }
 
 TEST_IN(test_a_failing_transfer_is_reported, NULL, forget_failures)
 {
     static const float values[30] = {0.0F};
-    backend *b = open_with("distant", 0);
-    matrix m = zeros_in(b, GRAIL_DTYPE_F32, 5, 6);
+    OWNED(backend) *b = open_with("distant", 0);
+    OWNED(matrix) m = zeros_in(b, GRAIL_DTYPE_F32, 5, 6);
     matrix imported = {0};
     host_view v = {0};
     const int64_t before = memory_in_use();
@@ -294,8 +279,6 @@ TEST_IN(test_a_failing_transfer_is_reported, NULL, forget_failures)
     assert_fails(host_view_close(&v), GRAIL_ERROR_IO, "cannot upload");
     assert_null(v.copy);
     assert_int_equal(memory_in_use(), before);
-    matrix_free(&m);
-    backend_close(b);
 }
 
 CMFixtureFunction support_setup = add_odd_backends;

@@ -86,22 +86,20 @@ static backend *open_guarded(void)
 
 TEST(test_host_code_that_follows_an_address_of_guarded_memory_crashes)
 {
-    backend *b = open_guarded();
-    matrix m = zeros_of(b);
+    OWNED(backend) *b = open_guarded();
+    OWNED(matrix) m = zeros_of(b);
     assert_true(crashes(read_first, m));
     assert_true(crashes(write_last, m));
     assert_true(crashes(read_first, matrix_columns(matrix_rows(m, 2, 3), 1, 2)));
     assert_false(crashes(download_all, m));
     assert_false(crashes(add_to_itself, m));
-    matrix_free(&m);
-    backend_close(b);
 }
 
 TEST(test_guarded_memory_is_closed_again_after_use)
 {
-    backend *b = open_guarded();
+    OWNED(backend) *b = open_guarded();
     float values[30] = {0.0F};
-    matrix m = {0};
+    OWNED(matrix) m = {0};
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 5, 6, &m));
     assert_true(crashes(read_first, m));
     assert_ok(matrix_upload(m, values));
@@ -113,18 +111,14 @@ TEST(test_guarded_memory_is_closed_again_after_use)
     assert_ok(matrix_layer_norm(1e-5, m, no_matrix, no_matrix, m)); /* done on the host */
     assert_true(crashes(read_first, m));
     assert_true(crashes(fail_a_fallback, m));
-    matrix_free(&m);
-    backend_close(b);
 }
 
 TEST(test_a_run_past_the_end_of_guarded_memory_crashes)
 {
-    backend *b = open_guarded();
-    matrix m = {0};
+    OWNED(backend) *b = open_guarded();
+    OWNED(matrix) m = {0};
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 5, 6, &m));
     assert_true(crashes(upload_too_much, m));
-    matrix_free(&m);
-    backend_close(b);
 }
 
 /* As a kernel that writes too little to leave the page. */
@@ -141,29 +135,25 @@ static void write_into_the_margin(matrix m)
 
 TEST(test_a_write_behind_guarded_memory_shows_when_it_is_freed)
 {
-    backend *b = open_guarded();
-    matrix m = {0};
+    OWNED(backend) *b = open_guarded();
+    OWNED(matrix) m = {0};
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, 5, 6, &m));
     assert_true(crashes(write_into_the_margin, m));
-    matrix_free(&m);
-    backend_close(b);
 }
 
 TEST(test_guarded_memory_that_is_not_set_is_nan)
 {
-    backend *b = open_guarded();
+    OWNED(backend) *b = open_guarded();
     static const grail_dtype types[] = {GRAIL_DTYPE_F32, GRAIL_DTYPE_F64};
     for (int t = 0; t < 2; t++) {
         float values[6] = {0.0F};
-        matrix m = {0};
+        OWNED(matrix) m = {0};
         assert_ok(matrix_new(b, types[t], 2, 3, &m));
         assert_ok(matrix_download_f32(m, values));
         for (int i = 0; i < 6; i++) {
             assert_true(isnan(values[i]));
         }
-        matrix_free(&m);
     }
-    backend_close(b);
 }
 
 int main(void)

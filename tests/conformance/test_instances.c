@@ -72,7 +72,7 @@ TEST(test_the_own_precision_may_be_named)
     static const char *const named[][2] = {
         {"cpu", "f32"}, {"cpu", "bf16"}, {"cpu", "bf16-gram"}, {"ref", "f64"}};
     for (int i = 0; i < 4; i++) {
-        backend *b = NULL;
+        OWNED(backend) *b = NULL;
         const backend_options options = {.precision = named[i][1]};
         const grail_status status = backend_open(named[i][0], &options, &b);
         if (status == GRAIL_ERROR_UNSUPPORTED) {
@@ -81,20 +81,17 @@ TEST(test_the_own_precision_may_be_named)
         assert_ok(status);
         assert_string_equal(backend_name(b), named[i][0]);
         assert_string_equal(backend_precision(b), named[i][1]);
-        backend_close(b);
     }
 }
 
 TEST(test_a_device_that_does_not_exist_is_refused)
 {
-    backend *b = NULL;
     assert_refused("cpu", (backend_options){.device = 1},
                    "the backend 'cpu' has no device 1; the last one is 0");
     assert_refused("cpu", (backend_options){.device = -1}, "has no device -1; the last one is 0");
     assert_refused("distant", (backend_options){.device = 2}, "has no device 2; the last one is 1");
-    assert_ok(backend_open("distant", &(backend_options){.device = 1}, &b));
+    OPENED(backend, b, backend_open("distant", &(backend_options){.device = 1}, &b));
     assert_int_equal(b->device, 1);
-    backend_close(b);
 }
 
 TEST(test_a_name_may_end_with_a_device)
@@ -119,10 +116,9 @@ TEST(test_negative_threads_are_refused)
 
 static grail_status open_and_close(void *context)
 {
-    backend *b = NULL;
+    OWNED(backend) *b = NULL;
     const grail_status status = backend_open(context, NULL, &b);
     assert_true((status == GRAIL_OK) == (b != NULL));
-    backend_close(b);
     return status;
 }
 
@@ -165,12 +161,10 @@ TEST(test_kinds_beyond_the_last_place_are_not_added)
 /* Runs the recording operation of an instance. */
 static grail_status run_recorded(backend *b)
 {
-    matrix a = {0};
+    OWNED(matrix) a = {0};
     assert_ok(matrix_new_zero(b, GRAIL_DTYPE_F64, 2, 2, &a));
     recorded.threads_of_operation = -1;
-    const grail_status status = matrix_shift_diagonal(1.0, a);
-    matrix_free(&a);
-    return status;
+    return matrix_shift_diagonal(1.0, a);
 }
 
 TEST_IN(test_each_instance_has_its_own_threads, NULL, forget_failures)
@@ -245,8 +239,8 @@ TEST_IN(test_an_instance_that_cannot_be_entered_is_not_opened, NULL, forget_fail
 
 TEST(test_matrices_of_another_instance_are_refused)
 {
-    backend *one = open_with("cpu", 0);
-    backend *other = open_with("cpu", 0);
+    OWNED(backend) *one = open_with("cpu", 0);
+    OWNED(backend) *other = open_with("cpu", 0);
     matrix here = zeros_in(one, GRAIL_DTYPE_F32, 3, 3);
     matrix there = zeros_in(other, GRAIL_DTYPE_F32, 3, 3);
     assert_fails(matrix_add(here, there, here), GRAIL_ERROR_INTERNAL,
@@ -256,13 +250,11 @@ TEST(test_matrices_of_another_instance_are_refused)
     assert_fails(matrix_copy(there, here), GRAIL_ERROR_INTERNAL,
                  "operation 'copy': its matrix 1 is of another instance");
     free_matrices(&here, &there);
-    backend_close(one);
-    backend_close(other);
 }
 
 TEST(test_matrices_of_a_wrong_type_are_refused)
 {
-    backend *b = open_with("cpu", 0);
+    OWNED(backend) *b = open_with("cpu", 0);
     matrix values = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
     matrix doubled = zeros_in(b, GRAIL_DTYPE_F64, 3, 3);
     const char *text = "has a type or stride that it does not take on the backend 'cpu'";
@@ -278,12 +270,11 @@ TEST(test_matrices_of_a_wrong_type_are_refused)
     assert_fails(matrix_fill_upper(values), GRAIL_ERROR_INTERNAL,
                  "operation 'fill_upper': its matrix 0");
     free_matrices(&values, &doubled);
-    backend_close(b);
 }
 
 TEST(test_strides_that_an_operation_does_not_take_are_refused)
 {
-    backend *b = open_with("cpu", 0);
+    OWNED(backend) *b = open_with("cpu", 0);
     matrix wide = zeros_in(b, GRAIL_DTYPE_F32, 3, 5);
     matrix doubled = zeros_in(b, GRAIL_DTYPE_F64, 3, 5);
     const matrix values = matrix_columns(wide, 0, 3);
@@ -295,13 +286,12 @@ TEST(test_strides_that_an_operation_does_not_take_are_refused)
     assert_fails(matrix_gram(values, square), GRAIL_ERROR_INTERNAL,
                  "operation 'gram': its matrix 1 has a type or stride");
     free_matrices(&wide, &doubled);
-    backend_close(b);
 }
 
 TEST(test_a_missing_matrix_is_refused)
 {
-    backend *b = open_with("cpu", 0);
-    matrix m = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
+    OWNED(backend) *b = open_with("cpu", 0);
+    OWNED(matrix) m = zeros_in(b, GRAIL_DTYPE_F32, 3, 3);
     const operation without_weight = {.slot = SLOT_linear, .m = {m, no_matrix, m, m}};
     const operation without_output = {.slot = SLOT_layer_norm, .m = {m}};
     const operation with_more = {.slot = SLOT_rope, .m = {m, m}};
@@ -315,8 +305,6 @@ TEST(test_a_missing_matrix_is_refused)
                  "operation 'shift_diagonal' was called without a matrix");
     assert_fails(matrix_add(no_matrix, no_matrix, no_matrix), GRAIL_ERROR_INTERNAL,
                  "operation 'add' was called without a matrix");
-    matrix_free(&m);
-    backend_close(b);
 }
 
 static matrix row_of(matrix m)
@@ -440,7 +428,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
 
 TEST(test_shapes_that_disagree_are_refused)
 {
-    backend *b = open_with("cpu", 0);
+    OWNED(backend) *b = open_with("cpu", 0);
     matrix v = zeros_in(b, GRAIL_DTYPE_F32, 4, 4);
     matrix d = zeros_in(b, GRAIL_DTYPE_F64, 4, 4);
     matrix narrow_v = zeros_in(b, GRAIL_DTYPE_F32, 4, 3);
@@ -448,7 +436,6 @@ TEST(test_shapes_that_disagree_are_refused)
     assert_shapes_are_checked(v, d, narrow_v, narrow_d);
     assert_places_are_checked(v, d);
     free_matrices(&v, &d, &narrow_v, &narrow_d);
-    backend_close(b);
 }
 
 CMFixtureFunction support_setup = add_odd_backends;

@@ -25,9 +25,8 @@ static double *counting(int64_t count)
 /* [rows, columns] of 0, 1, 2, ... */
 static matrix counting_matrix(backend *b, grail_dtype type, int64_t rows, int64_t columns)
 {
-    double *values = counting(rows * columns);
+    OWNED(double) *values = counting(rows * columns);
     const matrix m = matrix_of(b, type, rows, columns, values);
-    memory_free(values);
     return m;
 }
 
@@ -60,13 +59,12 @@ BACKEND_TEST(test_a_new_matrix_may_hold_zeros)
 {
     static const double zeros[35] = {0.0};
     for (int t = 0; t < TYPES; t++) {
-        matrix m = {0};
+        OWNED(matrix) m = {0};
         assert_ok(matrix_new_zero(b, types[t], 7, 5, &m));
         host_view v = {0};
         assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
         assert_memory_equal(v.values, zeros, sizeof zeros);
         assert_ok(host_view_close(&v));
-        matrix_free(&m);
     }
 }
 
@@ -105,43 +103,38 @@ static void check_views(matrix m)
 BACKEND_TEST(test_views_are_the_rows_and_columns_asked_for)
 {
     for (int t = 0; t < TYPES; t++) {
-        matrix m = counting_matrix(b, types[t], 5, 6);
-        double *all = counting(30);
+        OWNED(matrix) m = counting_matrix(b, types[t], 5, 6);
+        OWNED(double) *all = counting(30);
         check_views(m);
         assert_holds(matrix_reshape(m, 3, 10), all);
         assert_int_equal(matrix_reshape(m, 3, 10).stride, 10);
-        memory_free(all);
-        matrix_free(&m);
     }
 }
 
 BACKEND_TEST(test_only_views_of_whole_rows_are_packed)
 {
-    matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
+    OWNED(matrix) m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
     assert_true(matrix_is_packed(matrix_rows(m, 1, 3)));
     assert_true(matrix_is_packed(matrix_columns(matrix_rows(m, 1, 1), 2, 3)));
     assert_true(matrix_is_packed(matrix_every_row(m, 5)));
     assert_false(matrix_is_packed(matrix_columns(m, 0, 5)));
     assert_false(matrix_is_packed(matrix_every_row(m, 2)));
     assert_false(matrix_is_packed(matrix_repeat_row(m, 2)));
-    matrix_free(&m);
 }
 
 BACKEND_TEST(test_a_view_owns_nothing)
 {
-    matrix m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
+    OWNED(matrix) m = counting_matrix(b, GRAIL_DTYPE_F64, 5, 6);
     const int64_t bytes = backend_bytes(b);
     matrix views[] = {matrix_rows(m, 0, 5), matrix_columns(m, 0, 6), matrix_every_row(m, 1),
                       matrix_repeat_row(m, 1), matrix_reshape(m, 5, 6)};
-    double *all = counting(30);
+    OWNED(double) *all = counting(30);
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
         matrix_free(&views[i]);
         assert_false(matrix_exists(views[i]));
     }
     assert_int_equal(backend_bytes(b), bytes);
     assert_holds(m, all);
-    memory_free(all);
-    matrix_free(&m);
 }
 
 /* -- in and out -------------------------------------------------------------------------------- */
@@ -164,14 +157,13 @@ BACKEND_TEST(test_uploads_and_downloads_of_views_leave_the_rest_alone)
         double expected[] = {0, 1, 2, 3, 4, 100, 101, 7, 8, 9, 10, 11, 12, 102, 103, 15};
         double values[4];
         double back[4] = {0.0};
-        matrix m = counting_matrix(b, types[t], 4, 4);
+        OWNED(matrix) m = counting_matrix(b, types[t], 4, 4);
         const matrix view = matrix_every_row(matrix_columns(matrix_rows(m, 1, 3), 1, 2), 2);
         fill_hundreds(types[t], 4, values);
         assert_ok(matrix_upload(view, values));
         assert_ok(matrix_download(view, back));
         assert_memory_equal(back, values, 4 * element_size(types[t]));
         assert_holds(m, expected);
-        matrix_free(&m);
     }
 }
 
@@ -181,7 +173,7 @@ static void check_f32_of_shape(backend *b, grail_dtype type, int64_t rows, int64
 {
     float *values = normals(rows * columns, 1, 1.0);
     float *back = normals(rows * columns, 2, 1.0);
-    matrix m = blank_of(b, type, rows, columns + 3);
+    OWNED(matrix) m = blank_of(b, type, rows, columns + 3);
     const matrix view = matrix_columns(m, 2, columns);
     assert_ok(matrix_upload_f32(view, values));
     assert_ok(matrix_download_f32(view, back));
@@ -196,7 +188,6 @@ static void check_f32_of_shape(backend *b, grail_dtype type, int64_t rows, int64
         }
     }
     free_blocks(values, back, all);
-    matrix_free(&m);
 }
 
 BACKEND_TEST(test_f32_values_are_kept_exactly_in_both_types)
@@ -214,11 +205,10 @@ BACKEND_TEST(test_downloads_as_f32_round_to_nearest)
 {
     const double values[] = {1.0 / 3.0, 0.1, 1.0 + 0x1p-24, 1.0 + 0x1.8p-24, 1e300, -1e-60};
     const float rounded[] = {1.0F / 3.0F, 0.1F, 1.0F, 1.0F + 0x1p-23F, INFINITY, -0.0F};
-    matrix m = matrix_of(b, GRAIL_DTYPE_F64, 2, 3, values);
+    OWNED(matrix) m = matrix_of(b, GRAIL_DTYPE_F64, 2, 3, values);
     float back[6];
     assert_ok(matrix_download_f32(m, back));
     assert_memory_equal(back, rounded, sizeof rounded);
-    matrix_free(&m);
 }
 
 /* -- views of the host ------------------------------------------------------------------------- */
@@ -257,14 +247,13 @@ static seen seen_case(backend *b, int i)
 /* 0, 1, ... 19 with `values` in the part. */
 static void assert_part(const seen *s, const double *values)
 {
-    double *expected = counting(20);
+    OWNED(double) *expected = counting(20);
     for (int64_t i = 0; i < matrix_count(s->part); i++) {
         const int64_t row = i / s->part.columns;
         const int64_t column = i % s->part.columns;
         expected[s->part.columns == 5 ? 5 * (row + 1) + column : 5 * row + 1 + column] = values[i];
     }
     assert_holds(s->whole, expected);
-    memory_free(expected);
 }
 
 BACKEND_TEST(test_a_host_view_reads_a_matrix_in_either_type)
@@ -387,12 +376,11 @@ BACKEND_TEST(test_host_values_are_borrowed_or_copied)
 BACKEND_TEST(test_an_empty_import_works)
 {
     static const float nothing = 0.0F;
-    matrix m = {0};
+    OWNED(matrix) m = {0};
     assert_ok(matrix_import(b, GRAIL_DTYPE_F32, 0, 4, 6, &nothing, &m));
     assert_true(matrix_exists(m));
     assert_int_equal(m.rows, 0);
     assert_int_equal(m.columns, 4);
-    matrix_free(&m);
 }
 
 BACKEND_TEST(test_a_shrunk_matrix_keeps_its_first_elements)

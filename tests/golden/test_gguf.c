@@ -21,7 +21,7 @@ TEST(test_blocks_have_the_values_of_gguf_py)
                                         "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"};
     enum { ROWS = 3, COLUMNS = 512 };
     static float values[ROWS * COLUMNS];
-    tensor_file *file = open_golden();
+    OWNED(tensor_file) *file = open_golden();
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s.values", types[i]);
@@ -38,7 +38,6 @@ TEST(test_blocks_have_the_values_of_gguf_py)
         assert_int_equal(find_non_finite_stored(stored->dtype, stored->data, ROWS * COLUMNS), -1);
     }
     assert_int_equal(file->count, 2 * sizeof types / sizeof types[0] + 11);
-    tensor_file_close(file);
 }
 
 TEST(values_are_quantised_as_by_ggml)
@@ -48,7 +47,7 @@ TEST(values_are_quantised_as_by_ggml)
     static const char *const sources[] = {"F32", "special"};
     static const char *const results[] = {"made", "special"};
     static unsigned char made[12 * 512 * 34 / 32];
-    tensor_file *file = open_golden();
+    OWNED(tensor_file) *file = open_golden();
     for (size_t i = 0; i < 2 * sizeof types / sizeof types[0]; i++) {
         char name[32];
         const grail_dtype type = types[i / 2];
@@ -60,7 +59,6 @@ TEST(values_are_quantised_as_by_ggml)
         assert_ok(blocks_from_f32(type, source->data, elements / dtype_block(type), made));
         assert_memory_equal(made, expected->data, expected->bytes);
     }
-    tensor_file_close(file);
 }
 
 /* Codes that are taken out of blocks and put into others give the same values. */
@@ -68,7 +66,7 @@ TEST(blocks_are_made_of_single_codes)
 {
     static const grail_dtype types[] = {GRAIL_DTYPE_Q4_0, GRAIL_DTYPE_Q5_0, GRAIL_DTYPE_Q8_0,
                                         GRAIL_DTYPE_Q4_K, GRAIL_DTYPE_Q6_K};
-    tensor_file *file = open_golden();
+    OWNED(tensor_file) *file = open_golden();
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         block_grid grid;
         float values[LARGEST_BLOCK];
@@ -87,7 +85,6 @@ TEST(blocks_are_made_of_single_codes)
         blocks_to_f32(types[i], block, 1, again);
         assert_memory_equal(again, values, (size_t)dtype_block(types[i]) * sizeof values[0]);
     }
-    tensor_file_close(file);
 }
 
 /* A factor of a block is an F16. */
@@ -141,7 +138,7 @@ static void expect_integer(const gguf_metadata *m, const char *key, int64_t expe
 
 TEST(test_numbers_of_every_type_are_read)
 {
-    tensor_file *file = open_golden();
+    OWNED(tensor_file) *file = open_golden();
     const gguf_metadata *m = gguf_metadata_of(file);
     double real = 0;
     bool flag = false;
@@ -162,13 +159,12 @@ TEST(test_numbers_of_every_type_are_read)
     assert_true(flag);
     assert_ok(gguf_get_boolean(m, "test.no", true, &flag));
     assert_false(flag);
-    tensor_file_close(file);
 }
 
 TEST(test_texts_and_arrays_are_read)
 {
     static const char *const expected[] = {"a", "", "Ġthe"};
-    tensor_file *file = open_golden();
+    OWNED(tensor_file) *file = open_golden();
     const gguf_metadata *m = gguf_metadata_of(file);
     char *text = NULL;
     const char *bytes = NULL;
@@ -192,5 +188,4 @@ TEST(test_texts_and_arrays_are_read)
     assert_int_equal(integer, -2);
     assert_ok(gguf_real_at(gguf_find(m, "test.reals"), 1, &real));
     assert_true(real == -1.5);
-    tensor_file_close(file);
 }

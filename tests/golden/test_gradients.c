@@ -109,7 +109,7 @@ static void want_all(const grail_model *m, const golden_gradients *expected, gra
 static void seed_output(tape *t, int output)
 {
     const matrix y = execution_value(tape_execution(t), output);
-    matrix seed = {0};
+    OWNED(matrix) seed = {0};
     host_view v = {0};
     assert_ok(matrix_new(y.owner, y.type, y.rows, y.columns, &seed));
     assert_ok(host_view_open(seed, GRAIL_DTYPE_F64, HOST_WRITES, &v));
@@ -118,23 +118,20 @@ static void seed_output(tape *t, int output)
     }
     assert_ok(host_view_close(&v));
     assert_ok(tape_seed(t, output, seed));
-    matrix_free(&seed);
 }
 
 static void run_both_ways(const lesson *l, backend *b, parameter_store *store,
                           gradient_store *gradients)
 {
     const graph *g = l->model->graph;
-    matrix_pool *pool = NULL;
     tape *t = NULL;
-    assert_ok(matrix_pool_create(b, &pool));
+    OPENED(matrix_pool, pool, matrix_pool_create(b, &pool));
     assert_ok(tape_create(g, b, pool, &t));
     assert_ok(execution_begin(tape_execution(t), l->shape, l->input));
     assert_ok(tape_forward(t, store, gradients, false, 0, g->node_count));
     seed_output(t, g->output);
     assert_ok(tape_backward(t, store, gradients));
     tape_free(t);
-    matrix_pool_free(pool);
 }
 
 /* -- comparison -------------------------------------------------------------------------------- */
@@ -179,10 +176,9 @@ static void compare_tensor(const grail_model *m, const gradient_store *gradients
 static void compare_on(const char *name, const lesson *l, const golden_gradients *expected,
                        double share)
 {
-    backend *b = NULL;
     parameter_store *store = NULL;
     gradient_store *gradients = NULL;
-    assert_ok(backend_open(name, NULL, &b));
+    OPENED(backend, b, backend_open(name, NULL, &b));
     assert_ok(parameter_store_create(l->model, b, NULL, &store));
     assert_ok(gradient_store_create(l->model->graph, b, &gradients));
     want_all(l->model, expected, gradients, store);
@@ -193,7 +189,6 @@ static void compare_on(const char *name, const lesson *l, const golden_gradients
     gradient_store_free(gradients);
     parameter_store_free(store);
     assert_int_equal(backend_bytes(b), 0);
-    backend_close(b);
 }
 
 static void compare(const char *name, const lesson *l)
@@ -263,28 +258,24 @@ static void assert_images(const char *name, const char *path, const char *settin
 static void assert_tower(const char *name, const char *file, const char *settings)
 {
     char path[PATH_SIZE];
-    tensor_file *golden = NULL;
+    OWNED(tensor_file) *golden = NULL;
     snprintf(path, sizeof path, "%s/tests/golden/vision/%s/golden.safetensors", GRAIL_SOURCE_DIR,
              name);
     assert_ok(safetensors_open(path, &golden));
     snprintf(path, sizeof path, "%s/tests/golden/vision/%s%s%s", GRAIL_SOURCE_DIR, name,
              file[0] == 0 ? "" : "/", file);
     assert_images(name, path, settings, tensor_file_find(golden, "pixels"));
-    tensor_file_close(golden);
 }
 
 static void assert_resnet(const char *name, const lab_resnet *r, int64_t side)
 {
     static lab_network n;
-    float *values = NULL;
-    char *directory = support_temporary_directory();
+    OWNED(float) *values = NULL;
+    OWNED(temporary) directory = support_temporary_directory();
     lab_network_init(&n, r);
     lab_network_write(&n, directory, true);
     const tensor_view pixels = lab_pixels(3, side, &values);
     assert_images(name, directory, "", &pixels);
-    memory_free(values);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 #define DECODERS(X)                                                                                \

@@ -34,7 +34,7 @@ static double compare_window(forward_pass *f, int64_t window, int64_t width,
     enum { SLICE = 17 };
     const int64_t length = f->windows->length;
     double worst = 0.0;
-    float *found = NULL;
+    OWNED(float) *found = NULL;
     assert_ok(memory_new(&found, (size_t)(SLICE * width), sizeof found[0]));
     for (int64_t from = 0; from < length; from += SLICE) {
         const int64_t rows = length - from < SLICE ? length - from : SLICE;
@@ -48,18 +48,16 @@ static double compare_window(forward_pass *f, int64_t window, int64_t width,
             worst = difference <= worst ? worst : difference; /* NaN counts */
         }
     }
-    memory_free(found);
     return worst;
 }
 
 static double compare_backend(const grail_model *model, const char *name,
                               const token_windows *windows, const tensor_view *logits)
 {
-    backend *b = NULL;
     parameter_store *store = NULL;
     forward_pass f = {0};
     double worst = 0.0;
-    assert_ok(backend_open(name, NULL, &b));
+    OPENED(backend, b, backend_open(name, NULL, &b));
     assert_ok(parameter_store_create(model, b, NULL, &store));
     assert_ok(forward_begin(&f, model, store, windows, 0, windows->count));
     const size_t window_bytes = logits->bytes / (size_t)windows->count;
@@ -71,7 +69,6 @@ static double compare_backend(const grail_model *model, const char *name,
     forward_end(&f);
     parameter_store_free(store);
     assert_int_equal(backend_bytes(b), 0);
-    backend_close(b);
     return worst;
 }
 
@@ -84,15 +81,13 @@ static const tensor_view *find_outputs(const tensor_file *golden)
 
 static void assert_golden(const char *directory, const char *golden_path)
 {
-    grail_model *model = NULL;
-    tensor_file *golden = NULL;
-    token_windows windows = {0};
-    assert_ok(safetensors_open(golden_path, &golden));
+    OWNED(token_windows) windows = {0};
+    OPENED(tensor_file, golden, safetensors_open(golden_path, &golden));
     read_golden_ids(golden, &windows);
     const tensor_view *logits = find_outputs(golden);
     assert_non_null(logits);
     assert_int_equal(logits->dtype, GRAIL_DTYPE_F32);
-    assert_ok(grail_model_open(directory, &model));
+    OPENED(grail_model, model, grail_model_open(directory, &model));
     assert_int_equal(logits->shape[0], windows.count);
     assert_int_equal(logits->shape[1], windows.length);
     if (!graph_gives_features(model->graph)) {
@@ -100,9 +95,6 @@ static void assert_golden(const char *directory, const char *golden_path)
     }
     assert_near(compare_backend(model, "cpu", &windows, logits), 0.0, tolerance);
     assert_near(compare_backend(model, "ref", &windows, logits), 0.0, tolerance);
-    grail_model_close(model);
-    token_windows_fini(&windows);
-    tensor_file_close(golden);
 }
 
 static void assert_golden_model(const char *name)

@@ -27,8 +27,7 @@ static const tensor_view *find(const checkpoint *c, const char *name, const char
 TEST(values_are_those_of_compressed_tensors)
 {
     static float values[ROWS * COLUMNS];
-    checkpoint *c = NULL;
-    assert_ok(checkpoint_open(path, &c));
+    OPENED(checkpoint, c, checkpoint_open(path, &c));
     assert_ok(checkpoint_load(c));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const tensor_view *stored = find(c, names[i], "weight");
@@ -39,7 +38,6 @@ TEST(values_are_those_of_compressed_tensors)
         assert_memory_equal(values, find(c, names[i], "values")->data, sizeof values);
     }
     assert_int_equal(checkpoint_count(c), 2 * sizeof names / sizeof names[0]);
-    checkpoint_close(c);
 }
 
 static void the_parts_of(const tensor_file *file, const char *name, tensor_view parts[PACKED_PARTS])
@@ -56,8 +54,7 @@ TEST(what_is_read_is_written_as_the_same_bytes)
     static unsigned char blocks[ROWS * COLUMNS * 2];
     static unsigned char data[PACKED_PARTS][ROWS * COLUMNS];
     void *const places[PACKED_PARTS] = {data[0], data[1], data[2]};
-    tensor_file *file = NULL;
-    assert_ok(safetensors_open(path, &file));
+    OPENED(tensor_file, file, safetensors_open(path, &file));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         tensor_view read[PACKED_PARTS];
         tensor_view written[PACKED_PARTS];
@@ -76,7 +73,6 @@ TEST(what_is_read_is_written_as_the_same_bytes)
             }
         }
     }
-    tensor_file_close(file);
 }
 
 /* Rounds to the nearest of the numbers of a group, with the scale of compressed-tensors. */

@@ -60,7 +60,6 @@ static image_preparation read_case(int i)
                                         [OPEN_CLIP] = "preparations/%s/open_clip_config.json"};
     image_preparation p = {0};
     const image_preparation *preset = NULL;
-    json_t *document = NULL;
     bool found = false;
     if (cases[i].from == TORCHVISION) {
         assert_ok(image_preset_find("imagenet", &preset));
@@ -69,7 +68,7 @@ static image_preparation read_case(int i)
         return p;
     }
     const char *path = golden_path(files[cases[i].from], cases[i].name);
-    assert_ok(json_read_file(path, 1 << 20, &document));
+    OPENED(json_t, document, json_read_file(path, 1 << 20, &document));
     if (cases[i].from == HUGGING_FACE) {
         assert_ok(preparation_of_huggingface(path, document, "none", &p));
     } else if (cases[i].from == TIMM) {
@@ -78,7 +77,6 @@ static image_preparation read_case(int i)
     } else {
         assert_ok(preparation_of_open_clip(path, document, &p));
     }
-    json_decref(document);
     return p;
 }
 
@@ -102,7 +100,7 @@ static void compare(const image_preparation *p, const image_set *set, const char
     const bool exact = strncmp(expected->name, "exact/", strlen("exact/")) == 0;
     const int64_t index = find_image(set, slash + 1);
     const int64_t count = p->side * p->side * 3;
-    float *pixels = NULL;
+    OWNED(float) *pixels = NULL;
     assert_int_equal(expected->rank, 3);
     assert_int_equal(expected->shape[0], p->side);
     assert_int_equal(expected->shape[1], p->side);
@@ -119,7 +117,6 @@ static void compare(const image_preparation *p, const image_set *set, const char
                      (long long)i, (double)pixels[i], (double)wanted);
         }
     }
-    memory_free(pixels);
 }
 
 TEST(what_is_read_gives_the_inputs_of_the_libraries)
@@ -129,18 +126,15 @@ TEST(what_is_read_gives_the_inputs_of_the_libraries)
     snprintf(folder, sizeof folder, "%s", golden_path("%s", "images"));
     const grail_image_source source = {.path = folder};
     for (int i = 0; i < CASE_COUNT; i++) {
-        checkpoint *expected = NULL;
-        image_set *set = NULL;
+        OWNED(checkpoint) *expected = NULL;
         const image_preparation p = read_case(i);
-        assert_ok(image_set_open_as(&source, &p, NULL, &set));
+        OPENED(grail_images, set, image_set_open_as(&source, &p, NULL, &set));
         assert_ok(checkpoint_open(
             golden_path("preparations/%s/expected.safetensors", cases[i].name), &expected));
         for (int64_t t = 0; t < checkpoint_count(expected); t++) {
             compare(&p, set, cases[i].name, checkpoint_at(expected, t));
             compared++;
         }
-        checkpoint_close(expected);
-        image_set_close(set);
     }
     assert_true(compared > 100);
 }

@@ -88,9 +88,9 @@ static void compress_as_published(const lab *l, const published *p, const char *
 
 static void assert_as_published(const published *p)
 {
-    lab l;
-    tensor_file *golden = NULL;
-    float *values = NULL;
+    OWNED(lab) l;
+    OWNED(tensor_file) *golden = NULL;
+    OWNED(float) *values = NULL;
     char output[LAB_PATH];
     lab_open(&l);
     write_images(lab_path(&l, "images"));
@@ -103,9 +103,6 @@ static void assert_as_published(const published *p)
     assert_non_null(expected);
     const tensor_view pixels = lab_pixels(expected->shape[0], SIDE, &values);
     assert_vision_outputs(output, "", &pixels, expected);
-    memory_free(values);
-    tensor_file_close(golden);
-    lab_close(&l);
 }
 
 TEST(half_of_all_channels_by_l1)

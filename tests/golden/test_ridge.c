@@ -31,8 +31,8 @@ static grail_reducer *reducer_of(const struct golden_case *c)
 /* Weights are rounded to f32; everything before is f64 on exact sums. */
 static void assert_case(const struct golden_case *c)
 {
-    grail_statistics *s = statistics_of(c);
-    grail_reducer *reducer = reducer_of(c);
+    OWNED(grail_statistics) *s = statistics_of(c);
+    OWNED(grail_reducer) *reducer = reducer_of(c);
     float weight[GOLDEN_OUTPUTS * NARROW];
     double change[GOLDEN_OUTPUTS];
     grail_compensate_result result;
@@ -52,8 +52,6 @@ static void assert_case(const struct golden_case *c)
     assert_near(result.error_before, c->error_before, 1e-12);
     assert_near(result.error_after, c->error_after, 1e-12);
     assert_int_equal(result.fallback, 0);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 TEST(selections_fit_their_own_output_like_numpy)

@@ -57,21 +57,17 @@ static void assert_begins_with(const char *what, size_t cut, const token_list *w
 /* Number of certain ids of text[0 .. cut), which every continuation keeps. */
 static int64_t check_cut(const char *what, const tokenizer *t, const buffer *text, size_t cut)
 {
-    token_list start = {0};
-    buffer continued = {.maximum = 1 << 20};
+    OWNED(token_list) start = {0};
+    OWNED(buffer) continued = {.maximum = 1 << 20};
     assert_ok(tokenizer_encode_start(t, (const char *)text->bytes, cut, true, &start));
     for (int i = 0; i < CONTINUATIONS; i++) {
         continued.size = 0;
         assert_ok(buffer_append(&continued, text->bytes, cut));
         assert_ok(buffer_append_string(&continued, continuations[i]));
-        token_list whole = encode(t, (const char *)continued.bytes, continued.size, true);
+        OWNED(token_list) whole = encode(t, (const char *)continued.bytes, continued.size, true);
         assert_begins_with(what, cut, &whole, &start);
-        token_list_fini(&whole);
     }
-    const int64_t count = start.count;
-    token_list_fini(&start);
-    buffer_fini(&continued);
-    return count;
+    return start.count;
 }
 
 static size_t character_start(const buffer *text, size_t at)
@@ -87,23 +83,20 @@ static int64_t check_window(const char *what, const tokenizer *t, const buffer *
                             size_t size)
 {
     int64_t count = 0;
-    buffer window = {.maximum = 1 << 20};
+    OWNED(buffer) window = {.maximum = 1 << 20};
     begin = character_start(text, begin);
     const size_t end = character_start(text, begin + size < text->size ? begin + size : text->size);
     assert_ok(buffer_append(&window, text->bytes + begin, end - begin));
-    token_list whole = encode(t, (const char *)window.bytes, window.size, true);
+    OWNED(token_list) whole = encode(t, (const char *)window.bytes, window.size, true);
     for (size_t cut = 0; cut <= window.size; cut++) {
-        token_list start = {0};
+        OWNED(token_list) start = {0};
         if (character_start(&window, cut) != cut) {
             continue;
         }
         count = check_cut(what, t, &window, cut);
         assert_ok(tokenizer_encode_start(t, (const char *)window.bytes, cut, true, &start));
         assert_begins_with(what, cut, &whole, &start);
-        token_list_fini(&start);
     }
-    token_list_fini(&whole);
-    buffer_fini(&window);
     return count;
 }
 
@@ -117,12 +110,11 @@ static void read_nasty(buffer *out)
 static void check_everywhere(const char *what, const tokenizer *t)
 {
     enum { WINDOW = 150 };
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     read_nasty(&text);
     for (size_t begin = 0; begin < text.size; begin += WINDOW - 30) {
         check_window(what, t, &text, begin, WINDOW);
     }
-    buffer_fini(&text);
 }
 
 /* Nearly all ids of plain prose are certain. */
@@ -130,11 +122,11 @@ static void check_prose(const char *what, const tokenizer *t)
 {
     enum { MOST_MISSING = 60 };
     char path[4096];
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     snprintf(path, sizeof path, "%s/demo/held-out.txt", GRAIL_SOURCE_DIR);
     assert_ok(file_read(path, 1 << 20, &text));
-    token_list whole = encode(t, (const char *)text.bytes, text.size, true);
-    token_list start = {0};
+    OWNED(token_list) whole = encode(t, (const char *)text.bytes, text.size, true);
+    OWNED(token_list) start = {0};
     assert_ok(tokenizer_encode_start(t, (const char *)text.bytes, text.size, true, &start));
     assert_begins_with(what, text.size, &whole, &start);
     if (start.count < whole.count - MOST_MISSING) {
@@ -147,17 +139,13 @@ static void check_prose(const char *what, const tokenizer *t)
     assert_ok(tokenizer_encode(t, (const char *)text.bytes, text.size, true, &start));
     assert_int_equal(start.count, 100);
     assert_begins_with(what, text.size, &whole, &start);
-    token_list_fini(&whole);
-    token_list_fini(&start);
-    buffer_fini(&text);
 }
 
 static void check_family(const char *name)
 {
-    tokenizer *t = golden_tokenizer(name);
+    OWNED(tokenizer) *t = golden_tokenizer(name);
     check_everywhere(name, t);
     check_prose(name, t);
-    tokenizer_close(t);
 }
 
 TEST(beginnings_hold_for_byte_level_tokenizers)
@@ -236,17 +224,13 @@ static const char halves[] = "ba\u0301bbbbb bcabcabcabcabcabcabcabbbbb abc ab ca
 
 static void check_made(const char *model, const char *beside)
 {
-    tokenizer *t = NULL;
-    char *json = NULL;
-    buffer text = {.maximum = 1 << 10};
+    OWNED(tokenizer) *t = NULL;
+    OWNED(buffer) text = {.maximum = 1 << 10};
     assert_ok(buffer_append_string(&text, halves));
-    assert_ok(memory_format(&json, "%s%s}", model, beside));
+    OPENED(char, json, memory_format(&json, "%s%s}", model, beside));
     assert_ok(tokenizer_from_json("t.json", json, strlen(json), &t));
     check_window(beside, t, &text, 0, text.size);
     check_everywhere(beside, t);
-    tokenizer_close(t);
-    memory_free(json);
-    buffer_fini(&text);
 }
 
 TEST(beginnings_hold_for_what_looks_far)

@@ -34,7 +34,7 @@ static token_list encode(const tokenizer *t, const char *text, size_t size, bool
 /* The ids as a text, separated by spaces, hashed. */
 static void assert_digest(const char *what, token_list *ids, const json_t *expected)
 {
-    buffer text = {.maximum = SIZE_MAX};
+    OWNED(buffer) text = {.maximum = SIZE_MAX};
     char hash[HASH_TEXT_SIZE];
     for (int64_t i = 0; i < ids->count; i++) {
         assert_ok(buffer_format(&text, "%s%d", i > 0 ? " " : "", ids->ids[i]));
@@ -45,7 +45,6 @@ static void assert_digest(const char *what, token_list *ids, const json_t *expec
                     (long long)json_integer_value(json_object_get(expected, "count")));
         fail();
     }
-    buffer_fini(&text);
     token_list_fini(ids);
 }
 
@@ -118,16 +117,14 @@ static void check_whole(const family *f)
 static void check_long_word(const family *f)
 {
     enum { LETTERS = 50000 };
-    char *word = NULL;
     uint32_t state = 12345;
-    assert_ok(memory_new(&word, LETTERS, 1));
+    OPENED(char, word, memory_new(&word, LETTERS, 1));
     for (int i = 0; i < LETTERS; i++) {
         state = (state * 1103515245u + 12345u) & 0x7FFFFFFFu;
         word[i] = "etaoinshrdlu"[(state >> 16) % 12];
     }
     token_list ids = encode(f->tokenizer, word, LETTERS, false);
     assert_digest(f->name, &ids, json_object_get(f->expected, "long_word"));
-    memory_free(word);
 }
 
 static void check_family(const char *name)
@@ -207,11 +204,10 @@ TEST(stories260k_equals_tokenizers_on_its_text)
         print_message("stories260k_equals_tokenizers_on_its_text: no shared data\n");
         skip();
     }
-    tokenizer *t = NULL;
-    buffer text = {0};
-    json_t *expected = read_expected(golden_path(".", "stories260k.json"));
+    OWNED(buffer) text = {0};
+    OWNED(json_t) *expected = read_expected(golden_path(".", "stories260k.json"));
     const json_t *lines = json_object_get(expected, "lines");
-    assert_ok(tokenizer_open(directory, &t));
+    OPENED(tokenizer, t, tokenizer_open(directory, &t));
     assert_ok(file_read(path, 1 << 24, &text));
     const char *line = (const char *)text.bytes;
     for (size_t i = 0; i < json_array_size(lines); i++) {
@@ -220,7 +216,4 @@ TEST(stories260k_equals_tokenizers_on_its_text)
         assert_digest("stories260k", &ids, json_array_get(lines, i));
         line += size + 1;
     }
-    json_decref(expected);
-    buffer_fini(&text);
-    tokenizer_close(t);
 }

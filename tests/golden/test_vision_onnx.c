@@ -34,19 +34,17 @@ static void assert_outputs(const char *directory, const char *network, const cha
 {
     char model_path[512];
     char golden_path[512];
-    grail_model *m = NULL;
-    tensor_file *golden = NULL;
-    tensor_file *written = NULL;
+    OWNED(tensor_file) *golden = NULL;
     char path[512];
     snprintf(path, sizeof path, "%s/out.safetensors", directory);
     snprintf(model_path, sizeof model_path, "%s/tests/golden/vision/onnx/%s.onnx", GRAIL_SOURCE_DIR,
              network);
     snprintf(golden_path, sizeof golden_path, "%s/tests/golden/vision/onnx/%s.safetensors",
              GRAIL_SOURCE_DIR, network);
-    assert_ok(grail_model_open(model_path, &m));
+    OPENED(grail_model, m, grail_model_open(model_path, &m));
     assert_ok(grail_pixel_logits_write(m, golden_path, NULL, path));
     assert_ok(safetensors_open(golden_path, &golden));
-    assert_ok(safetensors_open(path, &written));
+    OPENED(tensor_file, written, safetensors_open(path, &written));
     assert_int_equal(written->count, golden->count - 1);
     for (int64_t i = 0; i < golden->count; i++) {
         const tensor_view *v = &golden->tensors[i];
@@ -54,9 +52,6 @@ static void assert_outputs(const char *directory, const char *network, const cha
             assert_same(v, tensor_file_find(written, only == NULL ? v->name : only));
         }
     }
-    tensor_file_close(written);
-    tensor_file_close(golden);
-    grail_model_close(m);
 }
 
 /* Maps, rows, and one that the network goes on from; all are kept until its end. */

@@ -12,8 +12,8 @@
 static void assert_golden(const char *path, const char *name, int64_t side)
 {
     char golden_path[1024];
-    tensor_file *golden = NULL;
-    float *values = NULL;
+    OWNED(tensor_file) *golden = NULL;
+    OWNED(float) *values = NULL;
     snprintf(golden_path, sizeof golden_path, "%s/tests/golden/vision/resnet.safetensors",
              GRAIL_SOURCE_DIR);
     assert_ok(safetensors_open(golden_path, &golden));
@@ -21,22 +21,18 @@ static void assert_golden(const char *path, const char *name, int64_t side)
     assert_non_null(expected);
     const tensor_view pixels = lab_pixels(expected->shape[0], side, &values);
     assert_vision_outputs(path, "", &pixels, expected);
-    memory_free(values);
-    tensor_file_close(golden);
 }
 
 static void assert_random(const char *name, const lab_resnet *r, const char *config, int64_t side)
 {
     static lab_network n;
-    char *directory = support_temporary_directory();
+    OWNED(temporary) directory = support_temporary_directory();
     lab_network_init(&n, r);
     lab_network_write(&n, directory, true);
     if (config != NULL) {
         support_write_file(directory, "config.json", config, strlen(config));
     }
     assert_golden(directory, name, side);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 TEST(torchvisions_resnet18_gives_the_reference_logits)

@@ -69,32 +69,26 @@ grail_status open_with_settings(const char *path, const char *settings, grail_mo
 void assert_vision_outputs(const char *path, const char *settings, const tensor_view *pixels,
                            const tensor_view *logits)
 {
-    grail_model *m = NULL;
     assert_non_null(pixels);
     assert_non_null(logits);
-    assert_ok(open_with_settings(path, settings, &m));
+    OPENED(grail_model, m, open_with_settings(path, settings, &m));
     static const char *const names[] = {"cpu", "ref"};
     for (int i = 0; i < 2; i++) {
-        backend *b = NULL;
-        assert_ok(backend_open(names[i], NULL, &b));
+        OPENED(backend, b, backend_open(names[i], NULL, &b));
         const double worst = largest_difference(m, b, pixels, logits);
         if (!(worst <= tolerance)) {
             print_error("%s on %s\n", path, backend_name(b));
         }
         assert_near(worst, 0.0, tolerance);
         assert_int_equal(backend_bytes(b), 0);
-        backend_close(b);
     }
-    grail_model_close(m);
 }
 
 void assert_vision_golden(const char *path, const char *settings, const char *golden)
 {
-    tensor_file *file = NULL;
-    assert_ok(safetensors_open(golden, &file));
+    OPENED(tensor_file, file, safetensors_open(golden, &file));
     assert_vision_outputs(path, settings, tensor_file_find(file, "pixels"),
                           tensor_file_find(file, "logits"));
-    tensor_file_close(file);
 }
 
 void assert_vision_directory(const char *name, const char *file, const char *settings)

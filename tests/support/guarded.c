@@ -132,16 +132,13 @@ static grail_status map_pages(allocation *a)
 
 static grail_status fill(const allocation *a, bool zeroed)
 {
-    grail_status status = GRAIL_OK;
     if (a->length == 0) {
         return GRAIL_OK;
     }
-    TRY(protect(a, PROT_READ | PROT_WRITE));
+    CHECK(protect(a, PROT_READ | PROT_WRITE));
     memset(a->pages, MARK, a->length);
     memset(a->memory, zeroed ? 0 : UNSET, a->bytes);
-    TRY(protect(a, PROT_NONE));
-out:
-    return status;
+    return protect(a, PROT_NONE);
 }
 
 static grail_status allocate(backend *b, size_t bytes, bool zeroed, void **out)
@@ -206,22 +203,16 @@ static void release(backend *b, void *memory, size_t bytes)
 
 static grail_status upload(matrix m, const void *values)
 {
-    grail_status status = GRAIL_OK;
-    TRY(open_memory(m));
-    TRY(host_upload(m, values));
-    TRY(close_memory(m));
-out:
-    return status;
+    CHECK(open_memory(m));
+    CHECK(host_upload(m, values));
+    return close_memory(m);
 }
 
 static grail_status download(matrix m, void *values)
 {
-    grail_status status = GRAIL_OK;
-    TRY(open_memory(m));
-    TRY(host_download(m, values));
-    TRY(close_memory(m));
-out:
-    return status;
+    CHECK(open_memory(m));
+    CHECK(host_download(m, values));
+    return close_memory(m);
 }
 
 static void describe(const backend *b, grail_device *out)

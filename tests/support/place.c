@@ -26,8 +26,7 @@ int support_place_close(void **state)
 
 void assert_contents(const char *path, const char *expected)
 {
-    buffer bytes = {0};
+    OWNED(buffer) bytes = {0};
     assert_ok(file_read(path, 1 << 20, &bytes));
     assert_string_equal((const char *)bytes.bytes, expected);
-    buffer_fini(&bytes);
 }

@@ -50,10 +50,8 @@ char *support_temporary_directory(void)
 
 void support_remove_tree(const char *path)
 {
-    char *command = NULL;
-    assert_ok(memory_format(&command, "rm -rf -- '%s'", path));
+    OPENED(char, command, memory_format(&command, "rm -rf -- '%s'", path));
     assert_int_equal(system(command), 0);
-    memory_free(command);
 }
 
 int support_open_directory(void **state)
@@ -71,13 +69,11 @@ int support_close_directory(void **state)
 
 void support_write_file(const char *directory, const char *name, const void *bytes, size_t size)
 {
-    char *path = NULL;
-    assert_ok(memory_format(&path, "%s/%s", directory, name));
+    OPENED(char, path, memory_format(&path, "%s/%s", directory, name));
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
     assert_int_equal(fclose(file), 0);
-    memory_free(path);
 }
 
 int support_names_in(const char *directory)

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "support/owned.h"
 
 /** What a program returns where none of its tests can run: a setup of cmocka's cannot skip. */
 enum { TEST_SKIPPED = 77 };
@@ -83,6 +84,14 @@ void support_assert_near(double a, double b, double tolerance, const char *file,
 /** A fresh directory under $TMPDIR or /tmp; support_remove_tree deletes it. Owned by the caller. */
 char *support_temporary_directory(void);
 void support_remove_tree(const char *path);
+/** One that goes with its variable: `OWNED(temporary) directory = support_temporary_directory();`
+ */
+typedef char *temporary;
+static inline void own_temporary(temporary *path)
+{
+    support_remove_tree(*path);
+    memory_free(*path);
+}
 /** Setup and teardown of a test whose state is the path of such a directory. */
 int support_open_directory(void **state);
 int support_close_directory(void **state);

@@ -62,28 +62,26 @@ static const char *const values[ACTIVATION_KINDS] = {
     [ACTIVATION_TANH] = "aten::tanh",
 };
 
-grail_status torch_run_activate(const operation *o)
+KERNEL(activate)
 {
     const activation_kind kind = o->with.activation;
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    const torch_tensor y = torch_matrix(&f, o->m[1]);
+    const torch_tensor x = torch_matrix(f, o->m[0]);
+    const torch_tensor y = torch_matrix(f, o->m[1]);
     if (values[kind] != NULL) {
-        apply(&f, values[kind], x, y);
+        apply(f, values[kind], x, y);
     } else if (kind == ACTIVATION_QUICK_GELU) {
-        quick_gelu(&f, torch_wide(&f, o->m[0]), y);
+        quick_gelu(f, torch_wide(f, o->m[0]), y);
     } else if (kind == ACTIVATION_ELU) {
-        elu(&f, torch_wide(&f, o->m[0]), y);
+        elu(f, torch_wide(f, o->m[0]), y);
     } else if (kind == ACTIVATION_ERF) { /* which torch makes 0 of small values in bf16 */
-        apply(&f, "aten::erf", torch_wide(&f, o->m[0]), y);
+        apply(f, "aten::erf", torch_wide(f, o->m[0]), y);
     } else if (kind == ACTIVATION_SOFTPLUS) {
-        softplus(&f, torch_wide(&f, o->m[0]), y);
+        softplus(f, torch_wide(f, o->m[0]), y);
     } else if (kind == ACTIVATION_RELU6) {
-        torch_limit(&f, 0.0, 6.0, x, y);
+        torch_limit(f, 0.0, 6.0, x, y);
     } else {
-        gelu(&f, kind == ACTIVATION_GELU ? "none" : "tanh", x, y);
+        gelu(f, kind == ACTIVATION_GELU ? "none" : "tanh", x, y);
     }
-    return torch_end(&f);
 }
 
 /* -- their slopes ------------------------------------------------------------------------------ */
@@ -180,60 +178,50 @@ static void multiply_slope(torch_frame *f, activation_kind kind, torch_tensor x,
     }
 }
 
-grail_status torch_run_activate_gradient(const operation *o)
+KERNEL(activate_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const bool rounds_once = o->with.activation == ACTIVATION_SILU; /* torch's own is f32 within */
     torch_tensor (*const seen)(torch_frame *, matrix) = rounds_once ? torch_matrix : torch_wide;
-    multiply_slope(&f, o->with.activation, seen(&f, o->m[0]), seen(&f, o->m[1]),
-                   torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+    multiply_slope(f, o->with.activation, seen(f, o->m[0]), seen(f, o->m[1]),
+                   torch_matrix(f, o->m[2]));
 }
 
 /* -- bounds ------------------------------------------------------------------------------------ */
 
-grail_status torch_run_soft_cap(const operation *o)
+KERNEL(soft_cap)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor y = torch_matrix(&f, o->m[1]);
-    const torch_tensor share = torch_scaled(&f, torch_wide(&f, o->m[0]), 1.0 / o->with.alpha);
-    apply(&f, "aten::tanh", share, share);
-    torch_times_into(&f, share, torch_number(&f, o->with.alpha), y);
-    return torch_end(&f);
+    const torch_tensor y = torch_matrix(f, o->m[1]);
+    const torch_tensor share = torch_scaled(f, torch_wide(f, o->m[0]), 1.0 / o->with.alpha);
+    apply(f, "aten::tanh", share, share);
+    torch_times_into(f, share, torch_number(f, o->with.alpha), y);
 }
 
-grail_status torch_run_soft_cap_gradient(const operation *o)
+KERNEL(soft_cap_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor share = torch_scaled(&f, torch_wide(&f, o->m[0]), 1.0 / o->with.alpha);
-    apply_gradient(&f, "aten::tanh_backward", share, torch_wide(&f, o->m[1]),
-                   torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+    const torch_tensor share = torch_scaled(f, torch_wide(f, o->m[0]), 1.0 / o->with.alpha);
+    apply_gradient(f, "aten::tanh_backward", share, torch_wide(f, o->m[1]),
+                   torch_matrix(f, o->m[2]));
 }
 
-grail_status torch_run_clamp(const operation *o)
+KERNEL(clamp)
 {
     const clamp_attributes *c = o->with.clamp;
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor y = torch_matrix(&f, o->m[1]);
-    torch_limit(&f, c->low, c->high, torch_matrix(&f, o->m[0]), y);
+    const torch_tensor y = torch_matrix(f, o->m[1]);
+    torch_limit(f, c->low, c->high, torch_matrix(f, o->m[0]), y);
     if (c->offset != 0.0) {
-        torch_copy(&f, torch_shifted(&f, y, c->offset), y);
+        torch_copy(f, torch_shifted(f, y, c->offset), y);
     }
-    return torch_end(&f);
 }
 
 /* A product with 0 would let NaN through. */
-grail_status torch_run_clamp_gradient(const operation *o)
+KERNEL(clamp_gradient)
 {
     const clamp_attributes *c = o->with.clamp;
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
+    const torch_tensor x = torch_matrix(f, o->m[0]);
     const torch_tensor outside =
-        torch_call(&f, "aten::logical_or", "", A_TENSOR(torch_compared(&f, "aten::lt", x, c->low)),
-                   A_TENSOR(torch_compared(&f, "aten::gt", x, c->high)));
-    const torch_tensor dx = torch_matrix(&f, o->m[2]);
-    torch_copy(&f, torch_matrix(&f, o->m[1]), dx);
-    torch_put(&f, outside, 0.0, dx);
-    return torch_end(&f);
+        torch_call(f, "aten::logical_or", "", A_TENSOR(torch_compared(f, "aten::lt", x, c->low)),
+                   A_TENSOR(torch_compared(f, "aten::gt", x, c->high)));
+    const torch_tensor dx = torch_matrix(f, o->m[2]);
+    torch_copy(f, torch_matrix(f, o->m[1]), dx);
+    torch_put(f, outside, 0.0, dx);
 }

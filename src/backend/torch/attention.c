@@ -339,18 +339,16 @@ static void differentiate_by_flash(torch_frame *f, const operation *o)
     torch_copy(f, slopes[2], rows_of(f, s, s->kv_heads, o->m[7]));
 }
 
-grail_status torch_run_attention(const operation *o)
+KERNEL(attention)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const block all = {&f, o, o->with.attention, .sinks = o->m[4]};
+    const block all = {f, o, o->with.attention, .sinks = o->m[4]};
     if (is_flash(o, o->m[4])) {
-        attend_by_flash(&f, o);
+        attend_by_flash(f, o);
     } else if (is_fused(o)) {
         attend_fused(all);
     } else {
         over_blocks(all, attend);
     }
-    return torch_end(&f);
 }
 
 /* -- gradient -----------------------------------------------------------------------------------*/
@@ -388,15 +386,13 @@ static void differentiate(const block *b)
     add_to_sinks(b, w.of_sinks, d);
 }
 
-grail_status torch_run_attention_gradient(const operation *o)
+KERNEL(attention_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     if (is_flash(o, o->m[8])) {
-        differentiate_by_flash(&f, o);
+        differentiate_by_flash(f, o);
     } else {
-        torch_zero(&f, torch_matrix(&f, o->m[6]));
-        torch_zero(&f, torch_matrix(&f, o->m[7]));
-        over_blocks((block){&f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
+        torch_zero(f, torch_matrix(f, o->m[6]));
+        torch_zero(f, torch_matrix(f, o->m[7]));
+        over_blocks((block){f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
     }
-    return torch_end(&f);
 }

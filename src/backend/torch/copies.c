@@ -3,26 +3,20 @@
 
 #include "base/memory.h"
 
-grail_status torch_run_copy(const operation *o)
+KERNEL(copy)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_copy(&f, torch_matrix(&f, o->m[0]), torch_matrix(&f, o->m[1]));
-    return torch_end(&f);
+    torch_copy(f, torch_matrix(f, o->m[0]), torch_matrix(f, o->m[1]));
 }
 
-grail_status torch_run_round_to(const operation *o)
+KERNEL(round_to)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_matrix(&f, o->m[0]);
-    torch_copy(&f, torch_as(&f, o->with.type, x), x);
-    return torch_end(&f);
+    const torch_tensor x = torch_matrix(f, o->m[0]);
+    torch_copy(f, torch_as(f, o->with.type, x), x);
 }
 
-grail_status torch_run_zero(const operation *o)
+KERNEL(zero)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_zero(&f, torch_matrix(&f, o->m[0]));
-    return torch_end(&f);
+    torch_zero(f, torch_matrix(f, o->m[0]));
 }
 
 /* -- gathers ----------------------------------------------------------------------------------- */
@@ -48,27 +42,25 @@ static void take(torch_frame *f, matrix in, torch_tensor rows, torch_tensor colu
     }
 }
 
-grail_status torch_run_gather(const operation *o)
+KERNEL(gather)
 {
     const matrix out = o->m[1];
     matrix in = o->m[0];
-    torch_frame f = torch_begin(in.owner);
-    torch_tensor rows = listed(&f, out.rows, o->with.rows);
-    const torch_tensor columns = listed(&f, out.columns, o->with.columns);
+    torch_tensor rows = listed(f, out.rows, o->with.rows);
+    const torch_tensor columns = listed(f, out.columns, o->with.columns);
     in = o->with.rows == NULL ? matrix_rows(in, 0, out.rows) : in;
     in = o->with.columns == NULL ? matrix_columns(in, 0, out.columns) : in;
     if (matrix_count(out) == 0) {
-        return torch_end(&f);
+        return;
     }
     if (rows == NULL && columns == NULL) {
-        torch_copy(&f, torch_as(&f, out.type, torch_matrix(&f, in)), torch_matrix(&f, out));
-        return torch_end(&f);
+        torch_copy(f, torch_as(f, out.type, torch_matrix(f, in)), torch_matrix(f, out));
+        return;
     }
     if (rows != NULL && columns != NULL) { /* every row with every column */
-        rows = torch_reshaped(&f, rows, 2, (int64_t[]){out.rows, 1}, (int64_t[]){1, 1}, 0);
+        rows = torch_reshaped(f, rows, 2, (int64_t[]){out.rows, 1}, (int64_t[]){1, 1}, 0);
     }
-    take(&f, in, rows, columns, out);
-    return torch_end(&f);
+    take(f, in, rows, columns, out);
 }
 
 /* A row of numbers as places. */
@@ -77,22 +69,18 @@ static torch_tensor places(torch_frame *f, matrix index)
     return torch_as(f, GRAIL_DTYPE_I64, torch_view(f, index, 1, &index.columns, (int64_t[]){1}));
 }
 
-grail_status torch_run_take_columns(const operation *o)
+KERNEL(take_columns)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[2]) > 0) {
-        take(&f, o->m[1], NULL, places(&f, o->m[0]), o->m[2]);
+        take(f, o->m[1], NULL, places(f, o->m[0]), o->m[2]);
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_take_rows(const operation *o)
+KERNEL(take_rows)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[2]) > 0) {
-        take(&f, o->m[1], places(&f, o->m[0]), NULL, o->m[2]);
+        take(f, o->m[1], places(f, o->m[0]), NULL, o->m[2]);
     }
-    return torch_end(&f);
 }
 
 /* The type in which sums of values are made. */
@@ -102,28 +90,26 @@ static grail_dtype type_of_sums(matrix m)
 }
 
 /* Rows of `out` are made anew, not the entire matrix. */
-grail_status torch_run_add_rows(const operation *o)
+KERNEL(add_rows)
 {
     const matrix in = o->m[2];
     const matrix share = o->m[1];
     const matrix out = o->m[3];
-    torch_frame f = torch_begin(in.owner);
     if (matrix_count(in) == 0) {
-        return torch_end(&f);
+        return;
     }
-    const torch_tensor index = places(&f, o->m[0]);
-    const torch_tensor to = torch_matrix(&f, out);
+    const torch_tensor index = places(f, o->m[0]);
+    const torch_tensor to = torch_matrix(f, out);
     const torch_tensor own =
-        torch_call(&f, "aten::index_select", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index));
-    torch_tensor added = torch_wide(&f, in);
+        torch_call(f, "aten::index_select", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index));
+    torch_tensor added = torch_wide(f, in);
     if (matrix_exists(share)) {
-        const torch_tensor column = torch_transposed(&f, torch_matrix(&f, share));
-        added = torch_times(&f, added, torch_as(&f, type_of_sums(in), column));
+        const torch_tensor column = torch_transposed(f, torch_matrix(f, share));
+        added = torch_times(f, added, torch_as(f, type_of_sums(in), column));
     }
-    const torch_tensor sum = torch_sum(&f, torch_widened(&f, out, own), added, 1.0);
-    (void)torch_call(&f, "aten::index_copy_", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index),
-                     A_TENSOR(torch_as(&f, out.type, sum)));
-    return torch_end(&f);
+    const torch_tensor sum = torch_sum(f, torch_widened(f, out, own), added, 1.0);
+    (void)torch_call(f, "aten::index_copy_", "", A_TENSOR(to), AN_INTEGER(0), A_TENSOR(index),
+                     A_TENSOR(torch_as(f, out.type, sum)));
 }
 
 /* Places of t[outputs, rows], those with a share first and otherwise in order: without a search,
@@ -152,34 +138,32 @@ static void put_begins(torch_frame *f, torch_tensor has_share, matrix begin)
                ends);
 }
 
-grail_status torch_run_list_rows(const operation *o)
+KERNEL(list_rows)
 {
     const matrix shares = o->m[0];
     const int64_t count = matrix_count(shares);
-    torch_frame f = torch_begin(shares.owner);
     if (count == 0) {
-        torch_zero(&f, torch_matrix(&f, o->m[3]));
-        return torch_end(&f);
+        torch_zero(f, torch_matrix(f, o->m[3]));
+        return;
     }
     torch_tensor first = NULL; /* 1 where there is a share, then 0 */
-    const torch_tensor t = torch_empty(&f, GRAIL_DTYPE_F64, shares.columns, shares.rows);
-    torch_copy(&f, torch_transposed(&f, torch_matrix(&f, shares)), t);
-    const torch_tensor has_share = torch_compared(&f, "aten::gt", t, 0.0);
-    put_begins(&f, has_share, o->m[3]);
-    const torch_tensor at = sorted_places(&f, has_share, count, &first);
-    const torch_tensor none = torch_unary(&f, "aten::logical_not", first);
-    const torch_tensor place = torch_as(&f, GRAIL_DTYPE_F64, at);
+    const torch_tensor t = torch_empty(f, GRAIL_DTYPE_F64, shares.columns, shares.rows);
+    torch_copy(f, torch_transposed(f, torch_matrix(f, shares)), t);
+    const torch_tensor has_share = torch_compared(f, "aten::gt", t, 0.0);
+    put_begins(f, has_share, o->m[3]);
+    const torch_tensor at = sorted_places(f, has_share, count, &first);
+    const torch_tensor none = torch_unary(f, "aten::logical_not", first);
+    const torch_tensor place = torch_as(f, GRAIL_DTYPE_F64, at);
     const torch_tensor output = torch_unary(
-        &f, "aten::floor", torch_divided(&f, place, torch_number(&f, (double)shares.rows)));
-    const torch_tensor index = torch_sum(&f, place, output, -(double)shares.rows);
-    const torch_tensor all = torch_reshaped(&f, t, 1, &count, (int64_t[]){1}, 0);
+        f, "aten::floor", torch_divided(f, place, torch_number(f, (double)shares.rows)));
+    const torch_tensor index = torch_sum(f, place, output, -(double)shares.rows);
+    const torch_tensor all = torch_reshaped(f, t, 1, &count, (int64_t[]){1}, 0);
     const torch_tensor found =
-        torch_call(&f, "aten::index_select", "", A_TENSOR(all), AN_INTEGER(0), A_TENSOR(at));
-    torch_put(&f, none, 0.0, index);
-    torch_put(&f, none, 0.0, found);
-    torch_copy(&f, index, torch_matrix(&f, o->m[1]));
-    torch_copy(&f, found, torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+        torch_call(f, "aten::index_select", "", A_TENSOR(all), AN_INTEGER(0), A_TENSOR(at));
+    torch_put(f, none, 0.0, index);
+    torch_put(f, none, 0.0, found);
+    torch_copy(f, index, torch_matrix(f, o->m[1]));
+    torch_copy(f, found, torch_matrix(f, o->m[2]));
 }
 
 /* -- folds ------------------------------------------------------------------------------------- */
@@ -209,38 +193,36 @@ static torch_tensor shares(torch_frame *f, const operation *o, bool of_columns)
                           (int64_t[]){units, 1, 1}, (int64_t[]){1, 1, 1}, 0);
 }
 
-static grail_status fold(const operation *o, bool of_columns)
+static void fold(torch_frame *f, const operation *o, bool of_columns)
 {
     const matrix in = o->m[0];
     const matrix out = o->m[1];
     const int64_t units = o->with.units;
     const int64_t features = (of_columns ? in.columns : in.rows) / units;
     const int64_t folded = (of_columns ? out.columns : out.rows) / features;
-    torch_frame f = torch_begin(in.owner);
     if (matrix_count(in) > 0) {
-        const torch_tensor factors = shares(&f, o, of_columns);
+        const torch_tensor factors = shares(f, o, of_columns);
         const torch_tensor parts =
-            torch_times(&f, in_units(&f, in, of_columns, units, features), factors);
-        const torch_tensor own = in_units(&f, out, of_columns, folded, features);
-        const torch_tensor to = torch_widened(&f, out, own);
-        const torch_tensor labels = torch_list(&f, GRAIL_DTYPE_I64, units, o->with.labels);
+            torch_times(f, in_units(f, in, of_columns, units, features), factors);
+        const torch_tensor own = in_units(f, out, of_columns, folded, features);
+        const torch_tensor to = torch_widened(f, out, own);
+        const torch_tensor labels = torch_list(f, GRAIL_DTYPE_I64, units, o->with.labels);
         /* on a GPU the one addition by index whose order is always the same */
-        (void)torch_call(&f, "aten::index_put_", "", A_TENSOR(to),
+        (void)torch_call(f, "aten::index_put_", "", A_TENSOR(to),
                          TENSORS(of_columns ? NULL : labels, of_columns ? labels : NULL),
                          A_TENSOR(parts), A_TRUTH(true));
         if (torch_is_narrow(out)) {
-            torch_copy(&f, to, own);
+            torch_copy(f, to, own);
         }
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_fold_columns(const operation *o)
+KERNEL(fold_columns)
 {
-    return fold(o, true);
+    fold(f, o, true);
 }
 
-grail_status torch_run_fold_rows(const operation *o)
+KERNEL(fold_rows)
 {
-    return fold(o, false);
+    fold(f, o, false);
 }

@@ -10,38 +10,33 @@ static torch_tensor grouped(torch_frame *f, matrix m, int64_t groups)
                       (int64_t[]){size * m.stride, m.stride, 1});
 }
 
-grail_status torch_run_multiply(const operation *o)
+KERNEL(multiply)
 {
     const int64_t groups = o->m[1].rows;
-    torch_frame f = torch_begin(o->m[0].owner);
     if (groups > 0) {
-        torch_times_into(&f, grouped(&f, o->m[0], groups), grouped(&f, o->m[1], groups),
-                         grouped(&f, o->m[2], groups));
+        torch_times_into(f, grouped(f, o->m[0], groups), grouped(f, o->m[1], groups),
+                         grouped(f, o->m[2], groups));
     }
-    return torch_end(&f);
 }
 
 /* Y = A + sign B */
-static grail_status sum(const operation *o, double sign)
+static void sum(torch_frame *f, const operation *o, double sign)
 {
     const int64_t groups = o->m[1].rows;
-    torch_frame f = torch_begin(o->m[0].owner);
     if (groups > 0) {
-        torch_copy(&f,
-                   torch_sum(&f, grouped(&f, o->m[0], groups), grouped(&f, o->m[1], groups), sign),
-                   grouped(&f, o->m[2], groups));
+        torch_copy(f, torch_sum(f, grouped(f, o->m[0], groups), grouped(f, o->m[1], groups), sign),
+                   grouped(f, o->m[2], groups));
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_add(const operation *o)
+KERNEL(add)
 {
-    return sum(o, 1.0);
+    sum(f, o, 1.0);
 }
 
-grail_status torch_run_subtract(const operation *o)
+KERNEL(subtract)
 {
-    return sum(o, -1.0);
+    sum(f, o, -1.0);
 }
 
 void torch_add(torch_frame *f, torch_tensor x, double factor, torch_tensor to)
@@ -50,24 +45,19 @@ void torch_add(torch_frame *f, torch_tensor x, double factor, torch_tensor to)
 }
 
 /* Factors have the type that is computed in: products of mixed types go one by one. */
-grail_status torch_run_scale_rows(const operation *o)
+KERNEL(scale_rows)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_tensor factors = torch_transposed(&f, torch_matrix(&f, o->m[0]));
+    torch_tensor factors = torch_transposed(f, torch_matrix(f, o->m[0]));
     if (o->m[1].type != GRAIL_DTYPE_F64) {
-        factors = torch_as(&f, GRAIL_DTYPE_F32, factors);
+        factors = torch_as(f, GRAIL_DTYPE_F32, factors);
     }
-    torch_times_into(&f, torch_matrix(&f, o->m[1]), factors, torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+    torch_times_into(f, torch_matrix(f, o->m[1]), factors, torch_matrix(f, o->m[2]));
 }
 
-grail_status torch_run_scale(const operation *o)
+KERNEL(scale)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor factor =
-        torch_fill(&f, torch_empty(&f, GRAIL_DTYPE_F64, 1, 1), o->with.alpha);
-    torch_times_into(&f, factor, torch_matrix(&f, o->m[0]), torch_matrix(&f, o->m[1]));
-    return torch_end(&f);
+    const torch_tensor factor = torch_fill(f, torch_empty(f, GRAIL_DTYPE_F64, 1, 1), o->with.alpha);
+    torch_times_into(f, factor, torch_matrix(f, o->m[0]), torch_matrix(f, o->m[1]));
 }
 
 /* Y = X A, rounded once, or X. */
@@ -80,23 +70,21 @@ static void multiply_or_copy(torch_frame *f, matrix x, matrix a, matrix y)
     }
 }
 
-grail_status torch_run_spread_gradient(const operation *o)
+KERNEL(spread_gradient)
 {
     const matrix db = o->m[2];
-    torch_frame f = torch_begin(db.owner);
     if (db.rows == o->m[0].rows && db.columns == o->m[0].columns) { /* nothing is spread */
-        multiply_or_copy(&f, o->m[0], o->m[1], db);
+        multiply_or_copy(f, o->m[0], o->m[1], db);
     } else if (db.rows > 0) {
-        torch_tensor terms = grouped(&f, o->m[0], db.rows);
+        torch_tensor terms = grouped(f, o->m[0], db.rows);
         if (matrix_exists(o->m[1])) {
-            terms = torch_as(&f, GRAIL_DTYPE_F64, terms);
-            torch_times_into(&f, terms, grouped(&f, o->m[1], db.rows), terms);
+            terms = torch_as(f, GRAIL_DTYPE_F64, terms);
+            torch_times_into(f, terms, grouped(f, o->m[1], db.rows), terms);
         }
-        torch_copy(
-            &f, torch_sums(&f, terms, db.columns == 1 ? MAYBE_INTEGERS(1, 2) : MAYBE_INTEGERS(1)),
-            grouped(&f, db, db.rows));
+        torch_copy(f,
+                   torch_sums(f, terms, db.columns == 1 ? MAYBE_INTEGERS(1, 2) : MAYBE_INTEGERS(1)),
+                   grouped(f, db, db.rows));
     }
-    return torch_end(&f);
 }
 
 /* m <- decay m + (1 - decay) x. The weight is made on the device and has the type of m: older
@@ -132,30 +120,28 @@ static bool is_fused(const operation *o)
            o->m[3].type == type;
 }
 
-grail_status torch_run_descend(const operation *o)
+KERNEL(descend)
 {
     const descent *step = o->with.descent;
     const double length = step->rate / step->first_share;
-    torch_frame f = torch_begin(o->m[0].owner);
     if (is_fused(o)) {
-        descend_fused(&f, o);
-        return torch_end(&f);
+        descend_fused(f, o);
+        return;
     }
-    const torch_tensor gradient = torch_matrix(&f, o->m[0]);
-    const torch_tensor first = torch_matrix(&f, o->m[1]);
-    const torch_tensor second = torch_matrix(&f, o->m[2]);
-    const torch_tensor weight = torch_matrix(&f, o->m[3]);
+    const torch_tensor gradient = torch_matrix(f, o->m[0]);
+    const torch_tensor first = torch_matrix(f, o->m[1]);
+    const torch_tensor second = torch_matrix(f, o->m[2]);
+    const torch_tensor weight = torch_matrix(f, o->m[3]);
     if (matrix_exists(o->m[1])) {
-        average(&f, step->first_decay, gradient, first);
+        average(f, step->first_decay, gradient, first);
     }
-    const torch_tensor scratch = torch_times(&f, gradient, gradient);
-    average(&f, step->second_decay, scratch, second);
-    torch_times_into(&f, second, torch_number(&f, 1.0 / step->second_share), scratch);
-    (void)torch_call(&f, "aten::sqrt", "out", A_TENSOR(scratch), A_TENSOR(scratch));
-    const torch_tensor divisor = torch_shifted(&f, scratch, step->epsilon);
+    const torch_tensor scratch = torch_times(f, gradient, gradient);
+    average(f, step->second_decay, scratch, second);
+    torch_times_into(f, second, torch_number(f, 1.0 / step->second_share), scratch);
+    (void)torch_call(f, "aten::sqrt", "out", A_TENSOR(scratch), A_TENSOR(scratch));
+    const torch_tensor divisor = torch_shifted(f, scratch, step->epsilon);
     const torch_tensor direction = matrix_exists(o->m[1]) ? first : gradient;
-    (void)torch_call(&f, "aten::div", "out", A_TENSOR(direction), A_TENSOR(divisor),
+    (void)torch_call(f, "aten::div", "out", A_TENSOR(direction), A_TENSOR(divisor),
                      A_TENSOR(scratch));
-    torch_copy(&f, torch_sum(&f, weight, scratch, -length), weight);
-    return torch_end(&f);
+    torch_copy(f, torch_sum(f, weight, scratch, -length), weight);
 }

@@ -168,32 +168,28 @@ static void put_limited(torch_frame *f, double ceiling, torch_tensor x, torch_te
     }
 }
 
-grail_status torch_run_conv2d(const operation *o)
+KERNEL(conv2d)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
-    const torch_tensor y = outputs_of(&f, s, o->m[4]);
+    const torch_tensor y = outputs_of(f, s, o->m[4]);
     if (is_empty(o->m[4])) {
-        return torch_end(&f);
+        return;
     }
     torch_tensor sum =
-        with_bias(&f, convolution_of(&f, s, o->m[0], o->m[1], conv_groups(s)), o->m[2]);
+        with_bias(f, convolution_of(f, s, o->m[0], o->m[1], conv_groups(s)), o->m[2]);
     if (matrix_exists(o->m[3])) {
-        sum = torch_sum(&f, sum, outputs_of(&f, s, o->m[3]), 1.0);
+        sum = torch_sum(f, sum, outputs_of(f, s, o->m[3]), 1.0);
     }
-    put_limited(&f, o->with.ceiling, sum, y);
-    return torch_end(&f);
+    put_limited(f, o->with.ceiling, sum, y);
 }
 
-grail_status torch_run_depthwise(const operation *o)
+KERNEL(depthwise)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     if (!is_empty(o->m[3])) {
-        const torch_tensor sum = convolution_of(&f, s, o->m[0], o->m[1], o->m[0].columns);
-        put_limited(&f, o->with.ceiling, with_bias(&f, sum, o->m[2]), outputs_of(&f, s, o->m[3]));
+        const torch_tensor sum = convolution_of(f, s, o->m[0], o->m[1], o->m[0].columns);
+        put_limited(f, o->with.ceiling, with_bias(f, sum, o->m[2]), outputs_of(f, s, o->m[3]));
     }
-    return torch_end(&f);
 }
 
 /* dX from dY: overwritten, and zero where no window reads. */
@@ -260,22 +256,19 @@ static void add_weight_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     }
 }
 
-grail_status torch_run_conv2d_gradient(const operation *o)
+KERNEL(conv2d_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     const matrix dy = o->m[2];
-    go_back(&f, s, dy, o->m[1], o->m[3], conv_groups(s));
+    go_back(f, s, dy, o->m[1], o->m[3], conv_groups(s));
     if (matrix_exists(o->m[4]) && !is_empty(dy) && !is_empty(o->m[4])) {
-        add_weight_gradient(&f, s, o->m[0], dy, o->m[4]);
+        add_weight_gradient(f, s, o->m[0], dy, o->m[4]);
     }
     if (matrix_exists(o->m[5])) {
-        const torch_tensor own = torch_matrix(&f, o->m[5]);
-        torch_copy(&f,
-                   torch_sum(&f, torch_sums(&f, torch_matrix(&f, dy), MAYBE_INTEGERS(0)), own, 1.0),
+        const torch_tensor own = torch_matrix(f, o->m[5]);
+        torch_copy(f, torch_sum(f, torch_sums(f, torch_matrix(f, dy), MAYBE_INTEGERS(0)), own, 1.0),
                    own);
     }
-    return torch_end(&f);
 }
 
 /* dweight += the sum over positions of dY times what each tap reads. */
@@ -298,15 +291,13 @@ static void add_kernel_gradient(torch_frame *f, const conv_shape *s, matrix x, m
     }
 }
 
-grail_status torch_run_depthwise_gradient(const operation *o)
+KERNEL(depthwise_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
-    go_back(&f, s, o->m[2], o->m[1], o->m[3], o->m[0].columns);
+    go_back(f, s, o->m[2], o->m[1], o->m[3], o->m[0].columns);
     if (matrix_exists(o->m[4]) && !is_empty(o->m[2])) {
-        add_kernel_gradient(&f, s, o->m[0], o->m[2], o->m[4]);
+        add_kernel_gradient(f, s, o->m[0], o->m[2], o->m[4]);
     }
-    return torch_end(&f);
 }
 
 /* -- largest elements -------------------------------------------------------------------------- */
@@ -321,38 +312,34 @@ static void find_largest(torch_frame *f, const window2d *w, torch_tensor seen,
                           INTEGERS(w->height.dilation, w->width.dilation), A_TRUTH(false));
 }
 
-grail_status torch_run_max_pool(const operation *o)
+KERNEL(max_pool)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     torch_tensor found[2] = {NULL, NULL};
     if (!is_empty(o->m[1])) {
-        find_largest(&f, &s->window, seen_by(&f, s, o->m[0], -HUGE_VAL), found);
-        torch_copy(&f, found[0], outputs_of(&f, s, o->m[1]));
+        find_largest(f, &s->window, seen_by(f, s, o->m[0], -HUGE_VAL), found);
+        torch_copy(f, found[0], outputs_of(f, s, o->m[1]));
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_max_pool_gradient(const operation *o)
+KERNEL(max_pool_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     const window2d *w = &s->window;
     torch_tensor found[2] = {NULL, NULL};
-    torch_zero(&f, torch_matrix(&f, o->m[2]));
+    torch_zero(f, torch_matrix(f, o->m[2]));
     if (!is_empty(o->m[1])) {
-        const torch_tensor seen = seen_by(&f, s, o->m[0], -HUGE_VAL);
-        find_largest(&f, w, seen, found);
-        const torch_tensor dy = outputs_of(&f, s, o->m[1]);
-        give_back(&f, s,
-                  torch_call(&f, "aten::max_pool2d_with_indices_backward", "", A_TENSOR(dy),
+        const torch_tensor seen = seen_by(f, s, o->m[0], -HUGE_VAL);
+        find_largest(f, w, seen, found);
+        const torch_tensor dy = outputs_of(f, s, o->m[1]);
+        give_back(f, s,
+                  torch_call(f, "aten::max_pool2d_with_indices_backward", "", A_TENSOR(dy),
                              A_TENSOR(seen), INTEGERS(w->height.kernel, w->width.kernel),
                              INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0),
                              INTEGERS(w->height.dilation, w->width.dilation), A_TRUTH(false),
                              A_TENSOR(found[1])),
                   o->m[2]);
     }
-    return torch_end(&f);
 }
 
 /* -- means ------------------------------------------------------------------------------------- */
@@ -388,35 +375,31 @@ static torch_tensor by_counted(torch_frame *f, const operation *o, grail_dtype t
         A_TENSOR(torch_call(f, "aten::maximum", "", A_TENSOR(share), A_TENSOR(least))));
 }
 
-grail_status torch_run_average_pool(const operation *o)
+KERNEL(average_pool)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     if (!is_empty(o->m[1])) {
-        const torch_tensor means = means_of(&f, &s->window, seen_by(&f, s, o->m[0], 0.0));
-        torch_copy(&f, by_counted(&f, o, o->m[0].type, means), outputs_of(&f, s, o->m[1]));
+        const torch_tensor means = means_of(f, &s->window, seen_by(f, s, o->m[0], 0.0));
+        torch_copy(f, by_counted(f, o, o->m[0].type, means), outputs_of(f, s, o->m[1]));
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_average_pool_gradient(const operation *o)
+KERNEL(average_pool_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     const window2d *w = &s->window;
     const matrix dx = o->m[1];
-    torch_zero(&f, torch_matrix(&f, dx));
+    torch_zero(f, torch_matrix(f, dx));
     if (!is_empty(o->m[0])) {
-        const torch_tensor dy = by_counted(&f, o, dx.type, outputs_of(&f, s, o->m[0]));
-        const torch_tensor seen = seen_by(&f, s, dx, 0.0); /* whose shape matters */
-        give_back(&f, s,
-                  torch_call(&f, "aten::avg_pool2d_backward", "", A_TENSOR(dy), A_TENSOR(seen),
+        const torch_tensor dy = by_counted(f, o, dx.type, outputs_of(f, s, o->m[0]));
+        const torch_tensor seen = seen_by(f, s, dx, 0.0); /* whose shape matters */
+        give_back(f, s,
+                  torch_call(f, "aten::avg_pool2d_backward", "", A_TENSOR(dy), A_TENSOR(seen),
                              INTEGERS(w->height.kernel, w->width.kernel),
                              INTEGERS(w->height.stride, w->width.stride), INTEGERS(0, 0),
                              A_TRUTH(false), A_TRUTH(true), NOTHING),
                   dx);
     }
-    return torch_end(&f);
 }
 
 /* -- patches ----------------------------------------------------------------------------------- */
@@ -443,9 +426,8 @@ static void lay_out(torch_frame *f, const conv_shape *s, int64_t first, int64_t 
 }
 
 /* At most three pieces: the end of a sample, whole samples, and the beginning of one. */
-grail_status torch_run_patches(const operation *o)
+KERNEL(patches)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const int64_t height = o->with.conv->out.height;
     const int64_t end = is_empty(o->m[1]) ? o->with.begin : o->with.end;
     const int64_t positions = o->with.conv->in.height * o->with.conv->in.width;
@@ -455,33 +437,30 @@ grail_status torch_run_patches(const operation *o)
         const bool whole = first == 0 && end - row >= height;
         s.samples = whole ? (end - row) / height : 1;
         rows = whole ? s.samples * height : smaller(height - first, end - row);
-        lay_out(&f, &s, first, whole ? height : rows,
+        lay_out(f, &s, first, whole ? height : rows,
                 matrix_rows(o->m[0], row / height * positions, s.samples * positions),
                 matrix_rows(o->m[1], (row - o->with.begin) * s.out.width, rows * s.out.width));
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_put_patches(const operation *o)
+KERNEL(put_patches)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const conv_shape *s = o->with.conv;
     const window2d *w = &s->window;
     const matrix p = o->m[0];
     const extent seen = reached(s);
     const int64_t positions = s->out.height * s->out.width;
-    torch_zero(&f, torch_matrix(&f, o->m[1]));
+    torch_zero(f, torch_matrix(f, o->m[1]));
     if (!is_empty(p) && !is_empty(o->m[1])) {
         const torch_tensor patches =
-            torch_view(&f, p, 3, (int64_t[]){s->samples, p.columns, positions},
+            torch_view(f, p, 3, (int64_t[]){s->samples, p.columns, positions},
                        (int64_t[]){positions * p.columns, 1, p.columns});
-        give_back(&f, s,
-                  torch_call(&f, "aten::col2im", "", A_TENSOR(patches),
+        give_back(f, s,
+                  torch_call(f, "aten::col2im", "", A_TENSOR(patches),
                              INTEGERS(seen.height, seen.width),
                              INTEGERS(w->height.kernel, w->width.kernel),
                              INTEGERS(w->height.dilation, w->width.dilation), INTEGERS(0, 0),
                              INTEGERS(w->height.stride, w->width.stride)),
                   o->m[1]);
     }
-    return torch_end(&f);
 }

@@ -64,30 +64,27 @@ static torch_tensor target_of(torch_frame *f, const operation *o, torch_tensor x
                       A_TENSOR(before));
 }
 
-grail_status torch_run_cross_entropy(const operation *o)
+KERNEL(cross_entropy)
 {
     const matrix logits = o->m[0];
-    torch_frame f = torch_begin(logits.owner);
     if (matrix_count(logits) > 0) {
-        const torch_tensor x = torch_wide(&f, logits);
-        const entropy_columns before = sums_before(&f, o);
-        const torch_tensor sums = torch_empty(&f, GRAIL_DTYPE_F64, logits.rows, 3);
-        const entropy_columns now = columns_of(&f, sums, logits.rows, 3);
+        const torch_tensor x = torch_wide(f, logits);
+        const entropy_columns before = sums_before(f, o);
+        const torch_tensor sums = torch_empty(f, GRAIL_DTYPE_F64, logits.rows, 3);
+        const entropy_columns now = columns_of(f, sums, logits.rows, 3);
         const torch_tensor largest =
-            torch_call(&f, "aten::maximum", "", A_TENSOR(largest_of(&f, x)),
-                       A_TENSOR(torch_as(&f, GRAIL_DTYPE_F32, before.largest)));
+            torch_call(f, "aten::maximum", "", A_TENSOR(largest_of(f, x)),
+                       A_TENSOR(torch_as(f, GRAIL_DTYPE_F32, before.largest)));
         const torch_tensor shrunk =
-            torch_times(&f, exponentials(&f, before.largest, largest), before.total);
-        torch_copy(&f, largest, now.largest);
-        torch_copy(&f, target_of(&f, o, x, before.target), now.target);
-        torch_copy(&f,
-                   torch_sum(&f, torch_sums(&f, exponentials(&f, x, largest), MAYBE_INTEGERS(1)),
+            torch_times(f, exponentials(f, before.largest, largest), before.total);
+        torch_copy(f, largest, now.largest);
+        torch_copy(f, target_of(f, o, x, before.target), now.target);
+        torch_copy(f,
+                   torch_sum(f, torch_sums(f, exponentials(f, x, largest), MAYBE_INTEGERS(1)),
                              shrunk, 1.0),
                    now.total);
-        torch_copy(&f, sums,
-                   torch_host_values(&f, GRAIL_DTYPE_F64, logits.rows, 3, o->with.entropy));
+        torch_copy(f, sums, torch_host_values(f, GRAIL_DTYPE_F64, logits.rows, 3, o->with.entropy));
     }
-    return torch_end(&f);
 }
 
 /* -- divergence -------------------------------------------------------------------------------- */
@@ -146,19 +143,17 @@ static void compare_rows(torch_frame *f, const operation *o, int64_t begin, int6
     }
 }
 
-grail_status torch_run_divergence(const operation *o)
+KERNEL(divergence)
 {
     enum { AT_ONCE = 1 << 26 }; /* logits, for which six times as many numbers of f32 are made */
     const matrix logits = o->m[1];
-    torch_frame f = torch_begin(logits.owner);
     if (matrix_count(logits) == 0) {
-        torch_zero(&f, torch_matrix(&f, o->m[3]));
-        return torch_end(&f);
+        torch_zero(f, torch_matrix(f, o->m[3]));
+        return;
     }
     const int64_t step = AT_ONCE / logits.columns + 1;
-    for (int64_t begin = 0; begin < logits.rows && f.status == GRAIL_OK; begin += step) {
-        compare_rows(&f, o, begin, smaller(step, logits.rows - begin));
-        torch_forget(&f, 0);
+    for (int64_t begin = 0; begin < logits.rows && f->status == GRAIL_OK; begin += step) {
+        compare_rows(f, o, begin, smaller(step, logits.rows - begin));
+        torch_forget(f, 0);
     }
-    return torch_end(&f);
 }

@@ -79,40 +79,36 @@ static void rms_norm_fused(torch_frame *f, const operation *o, int64_t group)
     }
 }
 
-grail_status torch_run_rms_norm(const operation *o)
+KERNEL(rms_norm)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const int64_t group = o->m[1].columns;
-    if (torch_is_cuda(f.owner) && torch_is_narrow(o->m[0]) && matrix_count(o->m[0]) > 0) {
-        rms_norm_fused(&f, o, group);
-        return torch_end(&f);
+    if (torch_is_cuda(f->owner) && torch_is_narrow(o->m[0]) && matrix_count(o->m[0]) > 0) {
+        rms_norm_fused(f, o, group);
+        return;
     }
-    const torch_tensor x = wide_groups_of(&f, o->m[0], group);
-    const torch_tensor y = groups_of(&f, o->m[2], group);
+    const torch_tensor x = wide_groups_of(f, o->m[0], group);
+    const torch_tensor y = groups_of(f, o->m[2], group);
     const torch_tensor scaled = torch_is_narrow(o->m[2]) ? x : y;
-    torch_times_into(&f, x, as_values(&f, inverse_root(&f, x, group, o->with.epsilon)), scaled);
-    torch_times_into(&f, scaled, first_row(&f, o->m[1]), y);
-    return torch_end(&f);
+    torch_times_into(f, x, as_values(f, inverse_root(f, x, group, o->with.epsilon)), scaled);
+    torch_times_into(f, scaled, first_row(f, o->m[1]), y);
 }
 
-grail_status torch_run_rms_norm_gradient(const operation *o)
+KERNEL(rms_norm_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const int64_t group = o->m[1].columns;
-    const torch_tensor x = wide_groups_of(&f, o->m[0], group);
-    const torch_tensor dy = wide_groups_of(&f, o->m[2], group);
-    const torch_tensor factor = inverse_root(&f, x, group, o->with.epsilon);
-    const torch_tensor scaled = torch_times(&f, x, as_values(&f, factor));
-    const torch_tensor product = torch_times(&f, dy, scaled);
-    const torch_tensor g = torch_times(&f, dy, first_row(&f, o->m[1]));
-    add_column_sums(&f, product, o->m[4]);
-    torch_times_into(&f, product, first_row(&f, o->m[1]), product);
+    const torch_tensor x = wide_groups_of(f, o->m[0], group);
+    const torch_tensor dy = wide_groups_of(f, o->m[2], group);
+    const torch_tensor factor = inverse_root(f, x, group, o->with.epsilon);
+    const torch_tensor scaled = torch_times(f, x, as_values(f, factor));
+    const torch_tensor product = torch_times(f, dy, scaled);
+    const torch_tensor g = torch_times(f, dy, first_row(f, o->m[1]));
+    add_column_sums(f, product, o->m[4]);
+    torch_times_into(f, product, first_row(f, o->m[1]), product);
     const torch_tensor share =
-        torch_scaled(&f, torch_sums(&f, product, MAYBE_INTEGERS(1)), 1.0 / (double)group);
-    const torch_tensor part = torch_times(&f, scaled, as_values(&f, share));
-    torch_times_into(&f, torch_sum(&f, g, part, -1.0), as_values(&f, factor),
-                     groups_of(&f, o->m[3], group));
-    return torch_end(&f);
+        torch_scaled(f, torch_sums(f, product, MAYBE_INTEGERS(1)), 1.0 / (double)group);
+    const torch_tensor part = torch_times(f, scaled, as_values(f, share));
+    torch_times_into(f, torch_sum(f, g, part, -1.0), as_values(f, factor),
+                     groups_of(f, o->m[3], group));
 }
 
 /* -- layer norm: all in f64 ---------------------------------------------------------------------*/
@@ -128,19 +124,17 @@ static torch_tensor parameter(torch_frame *f, matrix m)
     return matrix_exists(m) ? widened(f, torch_view(f, m, 1, &m.columns, (int64_t[]){1})) : NULL;
 }
 
-grail_status torch_run_layer_norm(const operation *o)
+KERNEL(layer_norm)
 {
     torch_tensor results[3];
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = widened(&f, torch_matrix(&f, o->m[0]));
-    const torch_tensor weight = parameter(&f, o->m[1]);
-    const torch_tensor bias = parameter(&f, o->m[2]);
-    torch_copy(&f,
-               torch_call_many(&f, "aten::native_layer_norm", "", 3, results, A_TENSOR(x),
+    const torch_tensor x = widened(f, torch_matrix(f, o->m[0]));
+    const torch_tensor weight = parameter(f, o->m[1]);
+    const torch_tensor bias = parameter(f, o->m[2]);
+    torch_copy(f,
+               torch_call_many(f, "aten::native_layer_norm", "", 3, results, A_TENSOR(x),
                                INTEGERS(o->m[0].columns), MAYBE_TENSOR(weight), MAYBE_TENSOR(bias),
                                A_REAL(o->with.epsilon)),
-               torch_matrix(&f, o->m[3]));
-    return torch_end(&f);
+               torch_matrix(f, o->m[3]));
 }
 
 /* torch gives the gradient of a weight only where there is one. */
@@ -151,25 +145,23 @@ static torch_tensor weight_or_ones(torch_frame *f, matrix weight, int64_t width)
     return matrix_exists(weight) ? parameter(f, weight) : torch_fill(f, row, 1.0);
 }
 
-grail_status torch_run_layer_norm_gradient(const operation *o)
+KERNEL(layer_norm_gradient)
 {
     const int64_t width = o->m[0].columns;
     torch_tensor moments[2] = {NULL}; /* variance, mean */
     torch_tensor gradients[3] = {NULL};
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = widened(&f, torch_matrix(&f, o->m[0]));
-    const torch_tensor weight = weight_or_ones(&f, o->m[1], width);
-    const torch_tensor dy = widened(&f, torch_matrix(&f, o->m[2]));
-    (void)torch_call_many(&f, "aten::var_mean", "dim", 2, moments, A_TENSOR(x), MAYBE_INTEGERS(1),
+    const torch_tensor x = widened(f, torch_matrix(f, o->m[0]));
+    const torch_tensor weight = weight_or_ones(f, o->m[1], width);
+    const torch_tensor dy = widened(f, torch_matrix(f, o->m[2]));
+    (void)torch_call_many(f, "aten::var_mean", "dim", 2, moments, A_TENSOR(x), MAYBE_INTEGERS(1),
                           A_TRUTH(false), A_TRUTH(true));
-    const torch_tensor factor = inverse_deviation(&f, moments[0], o->with.epsilon);
-    (void)torch_call_many(&f, "aten::native_layer_norm_backward", "", 3, gradients, A_TENSOR(dy),
+    const torch_tensor factor = inverse_deviation(f, moments[0], o->with.epsilon);
+    (void)torch_call_many(f, "aten::native_layer_norm_backward", "", 3, gradients, A_TENSOR(dy),
                           A_TENSOR(x), INTEGERS(width), A_TENSOR(moments[1]), A_TENSOR(factor),
                           MAYBE_TENSOR(weight), NOTHING, INTEGERS(1, 1, 0));
-    torch_copy(&f, gradients[0], torch_matrix(&f, o->m[3]));
-    add_sums(&f, gradients[1], o->m[4]);
-    add_column_sums(&f, dy, o->m[5]);
-    return torch_end(&f);
+    torch_copy(f, gradients[0], torch_matrix(f, o->m[3]));
+    add_sums(f, gradients[1], o->m[4]);
+    add_column_sums(f, dy, o->m[5]);
 }
 
 /* -- batch norm ---------------------------------------------------------------------------------*/
@@ -186,38 +178,33 @@ static torch_tensor weighted(torch_frame *f, torch_tensor factor, matrix weight)
     return as_values(f, by == NULL ? factor : torch_times(f, factor, by));
 }
 
-grail_status torch_run_batch_norm(const operation *o)
+KERNEL(batch_norm)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
-    const torch_tensor bias = first_row(&f, o->m[4]);
-    const torch_tensor centred =
-        torch_sum(&f, torch_wide(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
-    const torch_tensor y = torch_matrix(&f, o->m[5]);
+    const torch_tensor factor = inverse_of_variance(f, o->m[2], o->with.epsilon);
+    const torch_tensor bias = first_row(f, o->m[4]);
+    const torch_tensor centred = torch_sum(f, torch_wide(f, o->m[0]), first_row(f, o->m[1]), -1.0);
+    const torch_tensor y = torch_matrix(f, o->m[5]);
     const torch_tensor scaled = torch_is_narrow(o->m[5]) && bias != NULL ? centred : y;
-    torch_times_into(&f, centred, weighted(&f, factor, o->m[3]), scaled);
+    torch_times_into(f, centred, weighted(f, factor, o->m[3]), scaled);
     if (bias != NULL) {
-        torch_copy(&f, torch_sum(&f, scaled, bias, 1.0), y);
+        torch_copy(f, torch_sum(f, scaled, bias, 1.0), y);
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_batch_norm_gradient(const operation *o)
+KERNEL(batch_norm_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor factor = inverse_of_variance(&f, o->m[2], o->with.epsilon);
-    const torch_tensor dy = torch_wide(&f, o->m[4]);
+    const torch_tensor factor = inverse_of_variance(f, o->m[2], o->with.epsilon);
+    const torch_tensor dy = torch_wide(f, o->m[4]);
     if (matrix_exists(o->m[6])) {
         const torch_tensor centred =
-            torch_sum(&f, torch_wide(&f, o->m[0]), first_row(&f, o->m[1]), -1.0);
-        const torch_tensor sums = torch_sums(&f, torch_times(&f, dy, centred), MAYBE_INTEGERS(0));
-        add_sums(&f, torch_times(&f, sums, factor), o->m[6]);
+            torch_sum(f, torch_wide(f, o->m[0]), first_row(f, o->m[1]), -1.0);
+        const torch_tensor sums = torch_sums(f, torch_times(f, dy, centred), MAYBE_INTEGERS(0));
+        add_sums(f, torch_times(f, sums, factor), o->m[6]);
     }
-    add_column_sums(&f, dy, o->m[7]);
+    add_column_sums(f, dy, o->m[7]);
     if (matrix_exists(o->m[5])) {
-        torch_times_into(&f, dy, weighted(&f, factor, o->m[3]), torch_matrix(&f, o->m[5]));
+        torch_times_into(f, dy, weighted(f, factor, o->m[3]), torch_matrix(f, o->m[5]));
     }
-    return torch_end(&f);
 }
 
 /* -- unit length --------------------------------------------------------------------------------*/
@@ -231,44 +218,38 @@ static torch_tensor inverse_length(torch_frame *f, torch_tensor lengths)
     return as_values(f, torch_unary(f, "aten::reciprocal", bounded));
 }
 
-grail_status torch_run_unit_length(const operation *o)
+KERNEL(unit_length)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_wide(&f, o->m[0]);
-    torch_times_into(&f, x, inverse_length(&f, lengths_of(&f, x)), torch_matrix(&f, o->m[1]));
-    return torch_end(&f);
+    const torch_tensor x = torch_wide(f, o->m[0]);
+    torch_times_into(f, x, inverse_length(f, lengths_of(f, x)), torch_matrix(f, o->m[1]));
 }
 
-grail_status torch_run_unit_length_gradient(const operation *o)
+KERNEL(unit_length_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor x = torch_wide(&f, o->m[0]);
-    const torch_tensor dy = torch_wide(&f, o->m[1]);
-    const torch_tensor lengths = lengths_of(&f, x);
-    const torch_tensor factor = inverse_length(&f, lengths);
-    const torch_tensor y = torch_times(&f, x, factor);
-    const torch_tensor product = torch_sums(&f, torch_times(&f, y, dy), MAYBE_INTEGERS(1));
-    const torch_tensor longer = torch_call(&f, "aten::gt", "Tensor", A_TENSOR(lengths),
-                                           A_TENSOR(torch_number(&f, least_length)));
-    const torch_tensor share = torch_times(&f, product, longer);
-    const torch_tensor part = torch_times(&f, y, as_values(&f, share));
-    torch_times_into(&f, torch_sum(&f, dy, part, -1.0), factor, torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+    const torch_tensor x = torch_wide(f, o->m[0]);
+    const torch_tensor dy = torch_wide(f, o->m[1]);
+    const torch_tensor lengths = lengths_of(f, x);
+    const torch_tensor factor = inverse_length(f, lengths);
+    const torch_tensor y = torch_times(f, x, factor);
+    const torch_tensor product = torch_sums(f, torch_times(f, y, dy), MAYBE_INTEGERS(1));
+    const torch_tensor longer = torch_call(f, "aten::gt", "Tensor", A_TENSOR(lengths),
+                                           A_TENSOR(torch_number(f, least_length)));
+    const torch_tensor share = torch_times(f, product, longer);
+    const torch_tensor part = torch_times(f, y, as_values(f, share));
+    torch_times_into(f, torch_sum(f, dy, part, -1.0), factor, torch_matrix(f, o->m[2]));
 }
 
 /* -- positions ----------------------------------------------------------------------------------*/
 
-grail_status torch_run_mean_positions(const operation *o)
+KERNEL(mean_positions)
 {
     const matrix x = o->m[0];
     const matrix y = o->m[1];
     const int64_t positions = y.rows > 0 ? x.rows / y.rows : 0;
-    torch_frame f = torch_begin(x.owner);
-    const torch_tensor samples = torch_view(&f, x, 3, (int64_t[]){y.rows, positions, y.columns},
+    const torch_tensor samples = torch_view(f, x, 3, (int64_t[]){y.rows, positions, y.columns},
                                             (int64_t[]){positions * x.columns, x.columns, 1});
-    torch_copy(&f,
-               torch_call(&f, "aten::mean", "dim", A_TENSOR(samples), MAYBE_INTEGERS(1),
+    torch_copy(f,
+               torch_call(f, "aten::mean", "dim", A_TENSOR(samples), MAYBE_INTEGERS(1),
                           A_TRUTH(false), MAYBE_TYPE(GRAIL_DTYPE_F64)),
-               torch_matrix(&f, y));
-    return torch_end(&f);
+               torch_matrix(f, y));
 }

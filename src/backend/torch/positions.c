@@ -20,20 +20,16 @@ static torch_tensor made(torch_frame *f, const position_shape *s, matrix y)
         (int64_t[]){s->out.height * line, line, y.columns, 1}, s->pad);
 }
 
-grail_status torch_run_shortcut(const operation *o)
+KERNEL(shortcut)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_zero(&f, torch_matrix(&f, o->m[1]));
-    torch_copy(&f, taken(&f, o->with.positions, o->m[0]), made(&f, o->with.positions, o->m[1]));
-    return torch_end(&f);
+    torch_zero(f, torch_matrix(f, o->m[1]));
+    torch_copy(f, taken(f, o->with.positions, o->m[0]), made(f, o->with.positions, o->m[1]));
 }
 
-grail_status torch_run_shortcut_gradient(const operation *o)
+KERNEL(shortcut_gradient)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_zero(&f, torch_matrix(&f, o->m[1]));
-    torch_copy(&f, made(&f, o->with.positions, o->m[0]), taken(&f, o->with.positions, o->m[1]));
-    return torch_end(&f);
+    torch_zero(f, torch_matrix(f, o->m[1]));
+    torch_copy(f, made(f, o->with.positions, o->m[0]), taken(f, o->with.positions, o->m[1]));
 }
 
 /* Windows of every sample: `rows` rows of `across` windows, from row `first` on. */
@@ -60,15 +56,13 @@ static void copy_windows(torch_frame *f, const operation *o, int64_t in_row, int
 
 /* The output may have fewer windows of a sample than there are, then its last row of them ends
  * early. */
-grail_status torch_run_windows(const operation *o)
+KERNEL(windows)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     const position_shape *s = o->with.positions;
     if (o->m[1].rows > 0 && o->m[1].columns > 0) {
         const int64_t across = window_positions(&s->window, s->in).width;
         const int64_t count = s->out.height * s->out.width;
-        copy_windows(&f, o, 0, 0, count / across, across);
-        copy_windows(&f, o, count / across, count / across * across, 1, count % across);
+        copy_windows(f, o, 0, 0, count / across, across);
+        copy_windows(f, o, count / across, count / across * across, 1, count % across);
     }
-    return torch_end(&f);
 }

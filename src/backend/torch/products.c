@@ -17,34 +17,30 @@ static torch_tensor turned(torch_frame *f, bool transpose, matrix m)
     return transpose ? torch_transposed(f, t) : t;
 }
 
-grail_status torch_run_linear(const operation *o)
+KERNEL(linear)
 {
     const matrix bias = o->m[2];
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_exists(bias)) {
-        torch_copy(&f, torch_matrix(&f, bias), torch_matrix(&f, o->m[3]));
+        torch_copy(f, torch_matrix(f, bias), torch_matrix(f, o->m[3]));
     }
-    torch_multiply(&f, o->m[0], torch_matrix(&f, o->m[0]), o->m[1], turned(&f, true, o->m[1]), 1.0,
+    torch_multiply(f, o->m[0], torch_matrix(f, o->m[0]), o->m[1], turned(f, true, o->m[1]), 1.0,
                    matrix_exists(bias) ? 1.0 : 0.0, o->m[3]);
-    return torch_end(&f);
 }
 
-static grail_status run_product(const operation *o, double alpha)
+static void multiply(torch_frame *f, const operation *o, double alpha)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    torch_multiply(&f, o->m[0], turned(&f, o->with.transpose_a, o->m[0]), o->m[1],
-                   turned(&f, o->with.transpose_b, o->m[1]), alpha, o->with.beta, o->m[2]);
-    return torch_end(&f);
+    torch_multiply(f, o->m[0], turned(f, o->with.transpose_a, o->m[0]), o->m[1],
+                   turned(f, o->with.transpose_b, o->m[1]), alpha, o->with.beta, o->m[2]);
 }
 
-grail_status torch_run_product(const operation *o)
+KERNEL(product)
 {
-    return run_product(o, 1.0);
+    multiply(f, o, 1.0);
 }
 
-grail_status torch_run_gemm(const operation *o)
+KERNEL(gemm)
 {
-    return run_product(o, o->with.alpha);
+    multiply(f, o, o->with.alpha);
 }
 
 /* C[m, n] += Y^T X of some rows; with `lower` only where the row of C is no smaller than the
@@ -61,35 +57,31 @@ static void add_panel(torch_frame *f, matrix y, matrix x, bool lower, matrix c)
     torch_forget(f, before);
 }
 
-grail_status torch_run_cross(const operation *o)
+KERNEL(cross)
 {
     const matrix y = o->m[0];
     const int64_t panel = panel_of(y);
-    torch_frame f = torch_begin(y.owner);
-    for (int64_t begin = 0; begin < y.rows && f.status == GRAIL_OK; begin += panel) {
+    for (int64_t begin = 0; begin < y.rows && f->status == GRAIL_OK; begin += panel) {
         const int64_t rows = smaller(panel, y.rows - begin);
-        add_panel(&f, matrix_rows(y, begin, rows), matrix_rows(o->m[1], begin, rows), false,
+        add_panel(f, matrix_rows(y, begin, rows), matrix_rows(o->m[1], begin, rows), false,
                   o->m[2]);
     }
-    return torch_end(&f);
 }
 
-grail_status torch_run_gram(const operation *o)
+KERNEL(gram)
 {
     const matrix x = o->m[0];
     const matrix g = o->m[1];
     const int64_t n = x.columns;
     const int64_t strip = torch_strip(n);
     const int64_t rows = panel_of(x);
-    torch_frame f = torch_begin(x.owner);
-    for (int64_t begin = 0; begin < x.rows && f.status == GRAIL_OK; begin += rows) {
+    for (int64_t begin = 0; begin < x.rows && f->status == GRAIL_OK; begin += rows) {
         const matrix panel = matrix_rows(x, begin, smaller(rows, x.rows - begin));
         for (int64_t first = 0; first < n; first += strip) {
             const int64_t count = smaller(strip, n - first);
-            add_panel(&f, matrix_columns(panel, first, n - first),
+            add_panel(f, matrix_columns(panel, first, n - first),
                       matrix_columns(panel, first, count), true,
                       matrix_columns(matrix_rows(g, first, n - first), first, count));
         }
     }
-    return torch_end(&f);
 }

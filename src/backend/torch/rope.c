@@ -62,32 +62,30 @@ static torch_tensor table_of(torch_frame *f, const rope_shape *s)
     return t;
 }
 
-grail_status torch_run_rope(const operation *o)
+KERNEL(rope)
 {
     const rope_shape *s = o->with.rope;
     const matrix x = o->m[0];
     const int64_t half = s->turned / 2;
-    torch_frame f = torch_begin(x.owner);
     if (matrix_count(x) == 0 || half == 0) {
-        return torch_end(&f);
+        return;
     }
-    const torch_tensor table = table_of(&f, s);
-    const torch_tensor own = torch_reshaped(&f, table, 4, (int64_t[]){s->length, 1, 1, half},
+    const torch_tensor table = table_of(f, s);
+    const torch_tensor own = torch_reshaped(f, table, 4, (int64_t[]){s->length, 1, 1, half},
                                             (int64_t[]){3 * half, 0, 0, 1}, 0);
-    const torch_tensor other = torch_reshaped(&f, table, 4, (int64_t[]){s->length, 1, 2, half},
+    const torch_tensor other = torch_reshaped(f, table, 4, (int64_t[]){s->length, 1, 2, half},
                                               (int64_t[]){3 * half, 0, half, 1}, half);
     const torch_tensor halves =
-        torch_view(&f, x, 5, (int64_t[]){s->sequences, s->length, x.columns / s->head_dim, 2, half},
+        torch_view(f, x, 5, (int64_t[]){s->sequences, s->length, x.columns / s->head_dim, 2, half},
                    (int64_t[]){s->length * x.columns, x.columns, s->head_dim, half, 1});
     const torch_tensor exchanged =
-        torch_call(&f, "aten::roll", "", A_TENSOR(halves), INTEGERS(1), INTEGERS(3));
+        torch_call(f, "aten::roll", "", A_TENSOR(halves), INTEGERS(1), INTEGERS(3));
     if (torch_is_narrow(x)) { /* rounded once */
-        const torch_tensor turned = torch_times(&f, halves, own);
-        torch_add_times(&f, exchanged, other, 1.0, turned);
-        torch_copy(&f, turned, halves);
+        const torch_tensor turned = torch_times(f, halves, own);
+        torch_add_times(f, exchanged, other, 1.0, turned);
+        torch_copy(f, turned, halves);
     } else {
-        torch_times_into(&f, halves, own, halves);
-        torch_add_times(&f, exchanged, other, 1.0, halves);
+        torch_times_into(f, halves, own, halves);
+        torch_add_times(f, exchanged, other, 1.0, halves);
     }
-    return torch_end(&f);
 }

@@ -98,40 +98,35 @@ static double scale_of(const route_attributes *how)
     return how->scale == 0.0 ? 1.0 : how->scale;
 }
 
-grail_status torch_run_route(const operation *o)
+KERNEL(route)
 {
     const matrix y = o->m[2];
-    torch_frame f = torch_begin(y.owner);
     if (matrix_count(y) == 0) {
-        return torch_end(&f);
+        return;
     }
-    const routed r = find_parts(&f, o->with.route, o->m[0], o->m[1]);
-    torch_tensor shares =
-        torch_scaled(&f, torch_times(&f, r.part, r.taken), scale_of(o->with.route));
+    const routed r = find_parts(f, o->with.route, o->m[0], o->m[1]);
+    torch_tensor shares = torch_scaled(f, torch_times(f, r.part, r.taken), scale_of(o->with.route));
     if (o->with.columns != NULL) {
-        const torch_tensor order = torch_list(&f, GRAIL_DTYPE_I64, y.columns, o->with.columns);
-        shares = torch_call(&f, "aten::index_select", "", A_TENSOR(shares), AN_INTEGER(1),
+        const torch_tensor order = torch_list(f, GRAIL_DTYPE_I64, y.columns, o->with.columns);
+        shares = torch_call(f, "aten::index_select", "", A_TENSOR(shares), AN_INTEGER(1),
                             A_TENSOR(order));
     }
-    torch_copy(&f, shares, torch_matrix(&f, y));
-    return torch_end(&f);
+    torch_copy(f, shares, torch_matrix(f, y));
 }
 
-grail_status torch_run_route_gradient(const operation *o)
+KERNEL(route_gradient)
 {
     const route_attributes *how = o->with.route;
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[0]) == 0) {
-        return torch_end(&f);
+        return;
     }
-    const routed r = find_parts(&f, how, o->m[0], o->m[1]);
-    torch_tensor dy = torch_as(&f, GRAIL_DTYPE_F64, torch_matrix(&f, o->m[2]));
+    const routed r = find_parts(f, how, o->m[0], o->m[1]);
+    torch_tensor dy = torch_as(f, GRAIL_DTYPE_F64, torch_matrix(f, o->m[2]));
     if (!(how->sigmoid && how->over_all)) {
-        const torch_tensor sum = torch_sums(&f, torch_times(&f, r.part, dy), MAYBE_INTEGERS(1));
-        dy = torch_sum(&f, dy, sum, -1.0);
+        const torch_tensor sum = torch_sums(f, torch_times(f, r.part, dy), MAYBE_INTEGERS(1));
+        dy = torch_sum(f, dy, sum, -1.0);
     }
-    torch_tensor dx = torch_scaled(&f, torch_times(&f, r.part, dy), scale_of(how));
-    dx = r.inner == NULL ? dx : torch_times(&f, dx, r.inner);
-    torch_copy(&f, dx, torch_matrix(&f, o->m[3]));
-    return torch_end(&f);
+    torch_tensor dx = torch_scaled(f, torch_times(f, r.part, dy), scale_of(how));
+    dx = r.inner == NULL ? dx : torch_times(f, dx, r.inner);
+    torch_copy(f, dx, torch_matrix(f, o->m[3]));
 }

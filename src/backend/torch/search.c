@@ -32,24 +32,20 @@ static torch_tensor code_of(torch_frame *f, const operation *o, double rank)
                       A_TENSOR(torch_sum(f, begin, column, -1.0)));
 }
 
-grail_status torch_run_find_non_finite(const operation *o)
+KERNEL(find_non_finite)
 {
     double found = 0.0;
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[0]) > 0) {
-        found = torch_item(&f, code_of(&f, o, find_rank));
+        found = torch_item(f, code_of(f, o, find_rank));
     }
     *o->with.index = found > 0.0 ? (int64_t)(find_rank - found) : -1;
-    return torch_end(&f);
 }
 
-grail_status torch_run_mark_non_finite(const operation *o)
+KERNEL(mark_non_finite)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
     if (matrix_count(o->m[0]) > 0) {
-        const torch_tensor status = torch_view(&f, o->m[1], 1, (int64_t[]){1}, (int64_t[]){1});
-        (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(status),
-                         A_TENSOR(code_of(&f, o, o->with.alpha)), A_TENSOR(status));
+        const torch_tensor status = torch_view(f, o->m[1], 1, (int64_t[]){1}, (int64_t[]){1});
+        (void)torch_call(f, "aten::maximum", "out", A_TENSOR(status),
+                         A_TENSOR(code_of(f, o, o->with.alpha)), A_TENSOR(status));
     }
-    return torch_end(&f);
 }

@@ -48,22 +48,20 @@ static torch_tensor times(torch_frame *f, int64_t u, torch_tensor a, torch_tenso
                   : torch_call(f, "aten::matmul", "", A_TENSOR(a), A_TENSOR(b));
 }
 
-grail_status torch_run_unit_blocks(const operation *o)
+KERNEL(unit_blocks)
 {
     const matrix blocks = o->m[2];
     const int64_t u = block_features(blocks);
     const int64_t shape[] = {blocks.rows / 2, u, u};
-    torch_frame f = torch_begin(blocks.owner);
     for (int i = 0; i < 2; i++) {
         const matrix a = o->m[i];
         const int64_t next = u * a.stride + u;
-        const torch_tensor own = torch_view(&f, a, 3, shape, (int64_t[]){next, a.stride, 1});
-        const torch_tensor other = torch_view(&f, a, 3, shape, (int64_t[]){next, 1, a.stride});
-        const torch_tensor lower = torch_call(&f, "aten::tril", "", A_TENSOR(own), AN_INTEGER(0));
-        const torch_tensor upper = torch_call(&f, "aten::triu", "", A_TENSOR(other), AN_INTEGER(1));
-        torch_copy(&f, torch_sum(&f, lower, upper, 1.0), blocks_of(&f, blocks, u, i == 1));
+        const torch_tensor own = torch_view(f, a, 3, shape, (int64_t[]){next, a.stride, 1});
+        const torch_tensor other = torch_view(f, a, 3, shape, (int64_t[]){next, 1, a.stride});
+        const torch_tensor lower = torch_call(f, "aten::tril", "", A_TENSOR(own), AN_INTEGER(0));
+        const torch_tensor upper = torch_call(f, "aten::triu", "", A_TENSOR(other), AN_INTEGER(1));
+        torch_copy(f, torch_sum(f, lower, upper, 1.0), blocks_of(f, blocks, u, i == 1));
     }
-    return torch_end(&f);
 }
 
 /* -- factors of blocks ------------------------------------------------------------------------- */
@@ -148,34 +146,30 @@ static torch_tensor divide_blocks(torch_frame *f, const operation *o, int64_t u,
     return failed;
 }
 
-grail_status torch_run_unit_values(const operation *o)
+KERNEL(unit_values)
 {
     const int64_t u = block_features(o->m[0]);
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor values = torch_matrix(&f, o->m[2]);
-    const torch_tensor failed = u == 1 ? divide(&f, o, values) : divide_blocks(&f, o, u, values);
-    (void)torch_call(&f, "aten::maximum", "out", A_TENSOR(values), A_TENSOR(torch_number(&f, 0.0)),
+    const torch_tensor values = torch_matrix(f, o->m[2]);
+    const torch_tensor failed = u == 1 ? divide(f, o, values) : divide_blocks(f, o, u, values);
+    (void)torch_call(f, "aten::maximum", "out", A_TENSOR(values), A_TENSOR(torch_number(f, 0.0)),
                      A_TENSOR(values));
-    torch_put(&f, failed, o->with.alpha, values);
+    torch_put(f, failed, o->with.alpha, values);
     if (u > 1) {
-        torch_put(&f, torch_compared(&f, "aten::gt", torch_matrix(&f, o->m[1]), 0.0), 0.0, values);
+        torch_put(f, torch_compared(f, "aten::gt", torch_matrix(f, o->m[1]), 0.0), 0.0, values);
     }
-    return torch_end(&f);
 }
 
 /* torch takes the first of several, and NaN before all others. */
-grail_status torch_run_choose_unit(const operation *o)
+KERNEL(choose_unit)
 {
-    torch_frame f = torch_begin(o->m[0].owner);
-    const torch_tensor gone = torch_matrix(&f, o->m[1]);
+    const torch_tensor gone = torch_matrix(f, o->m[1]);
     const torch_tensor ranks =
-        torch_sum(&f, gone, torch_matrix(&f, o->m[0]), o->with.largest ? -1.0 : 1.0);
+        torch_sum(f, gone, torch_matrix(f, o->m[0]), o->with.largest ? -1.0 : 1.0);
     const torch_tensor least =
-        torch_call(&f, "aten::argmin", "", A_TENSOR(ranks), NOTHING, A_TRUTH(false));
-    (void)torch_call(&f, "aten::index_fill_", "int_Tensor", A_TENSOR(gone), AN_INTEGER(1),
-                     A_TENSOR(least), A_TENSOR(torch_number(&f, (double)INFINITY)));
-    torch_copy(&f, least, torch_matrix(&f, o->m[2]));
-    return torch_end(&f);
+        torch_call(f, "aten::argmin", "", A_TENSOR(ranks), NOTHING, A_TRUTH(false));
+    (void)torch_call(f, "aten::index_fill_", "int_Tensor", A_TENSOR(gone), AN_INTEGER(1),
+                     A_TENSOR(least), A_TENSOR(torch_number(f, (double)INFINITY)));
+    torch_copy(f, least, torch_matrix(f, o->m[2]));
 }
 
 /* -- one unit's elimination -------------------------------------------------------------------- */
@@ -279,18 +273,16 @@ static void make_transform(torch_frame *f, const operation *o, int64_t u, torch_
     }
 }
 
-grail_status torch_run_read_unit(const operation *o)
+KERNEL(read_unit)
 {
     const matrix unit = o->m[0];
     const int64_t u = o->m[7].rows / 2;
-    torch_frame f = torch_begin(unit.owner);
-    const torch_tensor features = features_of(&f, unit, u);
-    copy_rows(&f, o, u, features);
+    const torch_tensor features = features_of(f, unit, u);
+    copy_rows(f, o, u, features);
     if (matrix_exists(o->m[4])) {
-        make_factors(&f, u, features, o->m[4], o->m[6]);
+        make_factors(f, u, features, o->m[4], o->m[6]);
     }
-    make_transform(&f, o, u, u == 1 ? features : features_of(&f, unit, 1));
-    return torch_end(&f);
+    make_transform(f, o, u, u == 1 ? features : features_of(f, unit, 1));
 }
 
 /* blocks -= X^T Y for rows of each unit, [n, u, u] */
@@ -313,22 +305,20 @@ static void subtract_products(torch_frame *f, matrix pairs, matrix blocks)
                           WHOLE_TENSORS(x, x), WHOLE_TENSORS(x, y), A_TENSOR(weights));
 }
 
-grail_status torch_run_subtract_pairs(const operation *o)
+KERNEL(subtract_pairs)
 {
     const matrix pairs = o->m[0];
     const matrix blocks = o->m[1];
     const int64_t u = pairs.rows / 2;
     const int64_t shape[] = {pairs.columns / u, u, u};
     const int64_t strides[] = {u, 2 * pairs.columns, 1};
-    torch_frame f = torch_begin(pairs.owner);
     if (u == 1) {
-        subtract_products(&f, pairs, blocks);
-        return torch_end(&f);
+        subtract_products(f, pairs, blocks);
+        return;
     }
-    const torch_tensor x = torch_view(&f, pairs, 3, shape, strides);
-    const torch_tensor y = torch_view(&f, matrix_rows(pairs, 1, 2 * u - 1), 3, shape, strides);
-    subtract(&f, u, x, x, blocks_of(&f, blocks, u, false));
-    subtract(&f, u, x, y, blocks_of(&f, blocks, u, true));
-    subtract(&f, u, y, x, blocks_of(&f, blocks, u, true));
-    return torch_end(&f);
+    const torch_tensor x = torch_view(f, pairs, 3, shape, strides);
+    const torch_tensor y = torch_view(f, matrix_rows(pairs, 1, 2 * u - 1), 3, shape, strides);
+    subtract(f, u, x, x, blocks_of(f, blocks, u, false));
+    subtract(f, u, x, y, blocks_of(f, blocks, u, true));
+    subtract(f, u, y, x, blocks_of(f, blocks, u, true));
 }

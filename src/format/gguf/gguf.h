@@ -100,16 +100,9 @@ typedef struct gguf_type_facts {
     bool is_integer, is_signed;
 } gguf_type_facts;
 
-/** What is known about a type of values. */
-const gguf_type_facts *gguf_facts(gguf_type type);
-
 /* -- types of tensors
  * ------------------------------------------------------------------------------ */
 
-/** The name of a tensor type by its number, such as "IQ4_XS"; NULL for an unknown one. */
-const char *gguf_tensor_type_name(uint32_t number);
-/** The dtype of a tensor type; false if grail has none. */
-bool gguf_tensor_dtype(uint32_t number, grail_dtype *out);
 /** The reverse; false if GGUF has no such type. */
 bool gguf_tensor_number(grail_dtype dtype, uint32_t *out);
 

@@ -59,12 +59,14 @@ static const tensor_type types[] = {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-const char *gguf_tensor_type_name(uint32_t number)
+/* The name of a tensor type by its number, such as "IQ4_XS"; NULL for an unknown one. */
+static const char *gguf_tensor_type_name(uint32_t number)
 {
     return number < TYPE_COUNT ? types[number].name : NULL;
 }
 
-bool gguf_tensor_dtype(uint32_t number, grail_dtype *out)
+/* The dtype of a tensor type; false if grail has none. */
+static bool gguf_tensor_dtype(uint32_t number, grail_dtype *out)
 {
     if (gguf_tensor_type_name(number) == NULL || types[number].dtype == GRAIL_DTYPE_COUNT) {
         return false;
@@ -94,7 +96,8 @@ static const gguf_type_facts facts[GGUF_TYPE_COUNT] = {
     [GGUF_ARRAY] = {"array", 0, false, false},
 };
 
-const gguf_type_facts *gguf_facts(gguf_type type)
+/* What is known about a type of values. */
+static const gguf_type_facts *gguf_facts(gguf_type type)
 {
     return &facts[type];
 }

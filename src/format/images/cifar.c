@@ -1,7 +1,5 @@
 #include "format/images/cifar.h"
 
-#include "base/names.h"
-
 #include <stdio.h>
 #include <string.h>
 

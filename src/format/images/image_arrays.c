@@ -10,7 +10,8 @@ static bool is_array(const char *name)
     return name_is_of_kind(name, ".npy");
 }
 
-bool image_arrays_are_named(const char *path)
+/* Whether the path is no file, and names those of several inputs. */
+static bool image_arrays_are_named(const char *path)
 {
     return strchr(path, '=') != NULL && !file_exists(path) && !file_is_directory(path);
 }

@@ -37,8 +37,6 @@ typedef struct image_arrays {
  * inputs: NAME=PATH,NAME=PATH. */
 grail_status image_arrays_recognise(const char *path, bool *out) GRAIL_MUST_CHECK;
 
-/** Whether the path is no file, and names those of several inputs. */
-bool image_arrays_are_named(const char *path);
 /** Maps the files: [samples, channels, height, width] or [samples, channels], or one sample without
  * the first dimension; those of several inputs, with a layout for each, as one position of so many
  * channels. `layouts` may be NULL where the path names no inputs. Errors name the file.

@@ -170,7 +170,7 @@ static grail_status put_varint(buffer *out, uint64_t value)
     return buffer_append(out, bytes, count);
 }
 
-grail_status protobuf_put_tag(buffer *out, uint32_t field, protobuf_wire wire)
+static grail_status protobuf_put_tag(buffer *out, uint32_t field, protobuf_wire wire)
 {
     return put_varint(out, (uint64_t)field << 3 | (uint64_t)wire);
 }

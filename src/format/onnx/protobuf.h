@@ -70,7 +70,6 @@ grail_status protobuf_next_number(protobuf_numbers *walk, bool *more,
 
 /* -- writing: appends to a message ------------------------------------------------------------- */
 
-grail_status protobuf_put_tag(buffer *out, uint32_t field, protobuf_wire wire) GRAIL_MUST_CHECK;
 grail_status protobuf_put_integer(buffer *out, uint32_t field, int64_t value) GRAIL_MUST_CHECK;
 grail_status protobuf_put_f32(buffer *out, uint32_t field, float value) GRAIL_MUST_CHECK;
 /** Tag and length of a field of so many bytes, which follow. */

@@ -168,11 +168,6 @@ void chat_close(chat_writer *c)
     }
 }
 
-const char *chat_place(const chat_writer *c)
-{
-    return c->place;
-}
-
 /* -- messages ---------------------------------------------------------------------------------- */
 
 /* Files of ShareGPT's form call those who speak by other names. */

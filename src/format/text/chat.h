@@ -18,9 +18,6 @@ grail_status chat_open(const char *text, const char *place, const tokenizer *t,
                        const grail_text_source *source, chat_writer **out) GRAIL_MUST_CHECK;
 void chat_close(chat_writer *c); /* NULL is allowed */
 
-/** Where the template stands, borrowed. */
-const char *chat_place(const chat_writer *c);
-
 /**
  * A conversation of a data set, as messages with "role" and "content": those have them already, or
  * "from" and "value" with the names human and gpt. What is no list of messages, or an empty one, is

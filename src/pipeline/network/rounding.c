@@ -1,10 +1,8 @@
 #include "pipeline/network/rounding.h"
 
 #include "backend/operations.h"
-#include "base/median.h"
 #include "graph/operators.h"
 #include "pipeline/network/pass.h"
-#include "pipeline/network/refit_maps.h"
 #include "stats/row_squares.h"
 #include "tensor/groups.h"
 #include "tensor/quantize.h"

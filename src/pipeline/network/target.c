@@ -1,7 +1,6 @@
 #include "pipeline/network/target.h"
 
 #include "backend/operations.h"
-#include "base/memory.h"
 #include "graph/operators.h"
 
 #include <math.h>
@@ -45,7 +44,7 @@ grail_status row_factors_multiply(const row_factors *f, matrix x)
     return f->exist ? matrix_scale_rows(f->of, x, x) : GRAIL_OK;
 }
 
-grail_status row_factors_divide(const row_factors *f, matrix x)
+static grail_status row_factors_divide(const row_factors *f, matrix x)
 {
     grail_status status = GRAIL_OK;
     matrix inverses = {0};

@@ -28,7 +28,6 @@ void row_factors_fini(row_factors *f); /* works on a zeroed one */
 
 /** Rows of X are multiplied by their factors, or divided by them; a factor of 0 gives 0. */
 grail_status row_factors_multiply(const row_factors *f, matrix x) GRAIL_MUST_CHECK;
-grail_status row_factors_divide(const row_factors *f, matrix x) GRAIL_MUST_CHECK;
 
 /** What the sum has in the consumer's rows: X itself, or a matrix of the pool in its place. */
 grail_status row_factors_gather(const row_factors *f, matrix_pool *pool,

@@ -139,7 +139,8 @@ int tensor_map_count(const tensor_map *map, int64_t i)
     return count;
 }
 
-storage_piece piece_of(const compression_request *request, int parameter)
+/* A parameter and how much of it is left, without origins. */
+static storage_piece piece_of(const compression_request *request, int parameter)
 {
     const graph_parameter *narrow = &request->narrowed.graph->parameters[parameter];
     storage_piece piece = {.dense = graph_stored(&request->graph->parameters[parameter]),

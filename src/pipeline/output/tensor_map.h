@@ -22,8 +22,6 @@ int tensor_map_block(const tensor_map *map, int64_t i);
 
 /** How many parameters of the graph tensor i holds. */
 int tensor_map_count(const tensor_map *map, int64_t i);
-/** A parameter and how much of it is left, without origins. */
-storage_piece piece_of(const compression_request *request, int parameter);
 /** These parameters and how much of each is left, without what each row and column stands for.
  * *out is [tensor_map_count], owned. */
 grail_status tensor_map_pieces(const tensor_map *map, const compression_request *request, int64_t i,

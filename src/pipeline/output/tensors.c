@@ -1,7 +1,6 @@
 #include "pipeline/output/tensors.h"
 
 #include "base/checksum.h"
-#include "pipeline/network/narrow.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Factorisations of A_c + lambda S, by what they promise: residuals, and an A that comes back. */
 #include "algebra/damped.h"
 
-#include "base/memory.h"
 #include "support/matrices.h"
 
 enum { T = 40, N = 6, CONSTANT = 4 };
@@ -47,7 +46,7 @@ static void assert_solves(const damped_gram *d, const double *a)
     for (int64_t i = 0; i < N; i++) {
         b[i] = (double)(i + 1);
     }
-    matrix x = support_matrix(d->gram.owner, 1, N, b);
+    OWNED(matrix) x = support_matrix(d->gram.owner, 1, N, b);
     assert_ok(matrix_cholesky_solve(d->gram, x));
     for (int64_t j = 0; j < N; j++) {
         double product = 0.0;
@@ -57,7 +56,6 @@ static void assert_solves(const damped_gram *d, const double *a)
         }
         assert_near(product, b[j], 1e-10);
     }
-    matrix_free(&x);
 }
 
 TEST(factors_solve_the_damped_system_and_sums_come_back)
@@ -68,9 +66,9 @@ TEST(factors_solve_the_damped_system_and_sums_come_back)
     fill(&s);
     for (int i = 0; i < 8; i++) {
         const bool centred = i / 2 % 2 == 1;
-        damped_gram d = {0};
+        OWNED(damped_gram) d = {0};
         int64_t failing = 0;
-        matrix gram = support_matrix(backends[i % 2], N, N, s.gram);
+        OWNED(matrix) gram = support_matrix(backends[i % 2], N, N, s.gram);
         assert_ok(damped_init(&d, gram, centred ? s.sum : NULL, T, 1e-6));
         assert_true(d.constant[CONSTANT] == centred);
         d.share = i / 4 == 0 ? NULL : share;
@@ -82,8 +80,6 @@ TEST(factors_solve_the_damped_system_and_sums_come_back)
         }
         assert_ok(damped_restore(&d));
         assert_matrix(gram, s.gram, 0.0);
-        damped_fini(&d);
-        matrix_free(&gram);
     }
 }
 
@@ -128,39 +124,32 @@ TEST(pivots_of_rounding_count_as_failed)
     for (uint64_t seed = 0; seed < 20; seed++) {
         float rows[2 * N];
         double gram[N * N];
-        damped_gram d = {0};
+        OWNED(damped_gram) d = {0};
         int64_t failing = 0;
         support_fill_normal(rows, 2 * N, seed);
         for (int64_t i = 0; i < N * N; i++) {
             gram[i] = (double)rows[i / N] * (double)rows[i % N] +
                       (double)rows[N + i / N] * (double)rows[N + i % N];
         }
-        matrix m = support_matrix(on_ref, N, N, gram);
+        OWNED(matrix) m = support_matrix(on_ref, N, N, gram);
         assert_ok(damped_init(&d, m, NULL, 0.0, 0.0));
         assert_ok(damped_factor(&d, 0.0, &failing));
         assert_int_equal(failing, -1);
         assert_int_equal(d.raises, 1);
-        damped_fini(&d);
-        matrix_free(&m);
     }
 }
 
 static grail_status factor_once(void *context)
 {
-    grail_status status = GRAIL_OK;
     const sums *s = context;
-    damped_gram d = {0};
+    OWNED(damped_gram) d = {0};
     int64_t failing = 0;
-    matrix gram = no_matrix;
-    TRY(matrix_new(on_ref, GRAIL_DTYPE_F64, N, N, &gram));
-    TRY(matrix_upload(gram, s->gram));
-    TRY(damped_init(&d, gram, s->sum, T, 1e-13));
+    OWNED(matrix) gram = no_matrix;
+    CHECK(matrix_new(on_ref, GRAIL_DTYPE_F64, N, N, &gram));
+    CHECK(matrix_upload(gram, s->gram));
+    CHECK(damped_init(&d, gram, s->sum, T, 1e-13));
     d.share = d.diagonal;
-    TRY(damped_factor(&d, 1.0, &failing));
-out:
-    damped_fini(&d);
-    matrix_free(&gram);
-    return status;
+    return damped_factor(&d, 1.0, &failing);
 }
 
 TEST(every_failing_allocation_is_survived)

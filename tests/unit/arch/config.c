@@ -32,21 +32,18 @@ grail_status build_config(const json_t *config, graph **out)
 
 grail_status try_config(const char *type, const char *changes)
 {
-    graph *g = NULL;
-    json_t *config = small_config(type, changes);
+    OWNED(graph) *g = NULL;
+    OWNED(json_t) *config = small_config(type, changes);
     const grail_status status = build_config(config, &g);
     assert_true((status == GRAIL_OK) == (g != NULL));
-    graph_free(g);
-    json_decref(config);
     return status;
 }
 
 graph *built(const char *type, const char *changes)
 {
     graph *g = NULL;
-    json_t *config = small_config(type, changes);
+    OWNED(json_t) *config = small_config(type, changes);
     assert_ok(build_config(config, &g));
-    json_decref(config);
     return g;
 }
 

@@ -285,19 +285,18 @@ void lab_shape_values(const lab_shape *t, int64_t count, float *values)
 
 static void put_values(tensor_writer *writer, const lab_shape *t)
 {
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     int64_t count = 0;
     assert_true(shape_elements(t->rank, t->shape, &count));
     assert_ok(memory_new_unset(&values, (size_t)count, sizeof values[0]));
     lab_shape_values(t, count, values);
     assert_ok(tensor_writer_put(writer, t->name, values, (size_t)count * sizeof values[0]));
-    memory_free(values);
 }
 
 void lab_network_write(const lab_network *n, const char *directory, bool with_values)
 {
     static tensor_view views[LAB_NETWORK_TENSORS];
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     char path[1024];
     for (int i = 0; i < n->count; i++) {
         const lab_shape *t = &n->tensors[i];
@@ -313,7 +312,6 @@ void lab_network_write(const lab_network *n, const char *directory, bool with_va
         }
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 void lab_network_put_behind(lab_network *n, int first, const char *prefix)

@@ -37,11 +37,10 @@ grail_model *network_open(const network_fixture *f)
 
 grail_status network_try(const network_fixture *f)
 {
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     lab_network_write(&f->n, f->directory, false);
     const grail_status status = grail_model_open(f->directory, &m);
     assert_true((status == GRAIL_OK) == (m != NULL));
-    grail_model_close(m);
     return status;
 }
 

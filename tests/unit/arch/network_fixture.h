@@ -5,6 +5,7 @@
 #include "lab_network.h"
 
 #include "arch/model.h"
+#include "support/owned.h"
 
 typedef struct network_fixture {
     lab_network n; /* written when it is opened */
@@ -25,5 +26,7 @@ grail_status network_try(const network_fixture *f);
 
 /** The node whose weight has that name; the test fails without it. */
 const node *network_reader(const graph *g, const char *parameter);
+
+OWNS_POINTER(network_fixture, network_teardown)
 
 #endif

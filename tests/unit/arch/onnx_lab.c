@@ -6,7 +6,7 @@ grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t 
                              const grail_model_options *options, grail_model **out)
 {
     char path[512];
-    buffer model;
+    OWNED(buffer) model;
     grail_model *opened = NULL;
     buffer_init(&model, 1 << 16);
     put_model(&model, body, opset, NO_MORE);
@@ -17,6 +17,5 @@ grail_status open_onnx_graph(const char *directory, const buffer *body, int64_t 
     if (out == NULL) {
         remove(path);
     }
-    buffer_fini(&model);
     return status;
 }

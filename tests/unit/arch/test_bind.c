@@ -8,7 +8,7 @@ static const char *const heads = "head_dim=16";
 
 TEST(parts_cover_their_tensor_to_its_end)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     tensor_view *bias = tower_tensor(&lab, "blocks.0.attn.qkv.bias");
     bias->shape[0] = 99;
@@ -19,23 +19,21 @@ TEST(parts_cover_their_tensor_to_its_end)
     tower_refuses(&lab, heads, GRAIL_ERROR_SHAPE,
                   "tensor 'blocks.0.attn.qkv.bias' has shape [95], but a vit network needs shape "
                   "[32] from row 64 on");
-    tower_close(&lab);
 }
 
 TEST(a_matrix_stored_by_columns_is_named_as_it_is_stored)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "open-clip");
     tower_tensor(&lab, "visual.proj")->shape[0] = 31;
     tower_refuses(
         &lab, heads, GRAIL_ERROR_SHAPE,
         "tensor 'visual.proj' has shape [31, 20], but a clip network needs shape [32, 20]");
-    tower_close(&lab);
 }
 
 TEST(totals_are_of_all_tensors)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     grail_model_facts tower;
     grail_model_facts whole;
     tower_open(&lab, "open-clip");
@@ -50,7 +48,6 @@ TEST(totals_are_of_all_tensors)
     assert_int_equal(whole.bytes, tower.bytes + 4 * (40 * 10 + 9 * 9));
     assert_int_equal(whole.macs_per_token, tower.macs_per_token); /* an image passes the tower */
     grail_model_close(model);
-    tower_close(&lab);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

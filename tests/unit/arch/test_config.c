@@ -80,9 +80,8 @@ TEST(activations_are_known_by_name)
     char change[64];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         snprintf(change, sizeof change, "\"hidden_act\": \"%s\"", known[i].name);
-        graph *g = built("llama", change);
+        OWNED(graph) *g = built("llama", change);
         assert_int_equal(find_node(g, NODE_ACTIVATION, 0)->activation, known[i].kind);
-        graph_free(g);
     }
     graph *g = built("llama", NULL);
     assert_int_equal(find_node(g, NODE_ACTIVATION, 0)->activation, ACTIVATION_SILU);
@@ -102,7 +101,7 @@ static void assert_shape(const graph *g, const char *name, int64_t rows, int64_t
 
 TEST(the_network_has_the_parameters_of_its_sizes)
 {
-    graph *g = built("llama", "\"rms_norm_eps\": 0.01");
+    OWNED(graph) *g = built("llama", "\"rms_norm_eps\": 0.01");
     assert_int_equal(g->block_count, 2);
     assert_int_equal(g->vocabulary, 10);
     assert_int_equal(g->parameter_count, 2 * 9 + 3);
@@ -119,15 +118,13 @@ TEST(the_network_has_the_parameters_of_its_sizes)
     assert_shape(g, "lm_head.weight", 10, 16);
     assert_true(find_node(g, NODE_RMS_NORM, 0)->norm.epsilon == 0.01);
     assert_true(find_node(g, NODE_ATTENTION, 0)->attention.scale == 0.5); /* 1 / sqrt(4) */
-    graph_free(g);
 }
 
 TEST(tied_embeddings_are_one_parameter)
 {
-    graph *g = built("llama", "\"tie_word_embeddings\": true");
+    OWNED(graph) *g = built("llama", "\"tie_word_embeddings\": true");
     assert_int_equal(graph_find_parameter(g, "lm_head.weight"), GRAPH_NONE);
     assert_int_equal(g->nodes[0].weight, g->nodes[g->node_count - 1].weight);
-    graph_free(g);
 }
 
 static bool has(const graph *g, const char *part)
@@ -140,13 +137,12 @@ static bool has(const graph *g, const char *part)
 /* Which of q, o and down have a bias: one digit each. */
 static int biases(const char *type, const char *changes)
 {
-    graph *g = built(type, changes);
+    OWNED(graph) *g = built(type, changes);
     const int found = (has(g, "self_attn.q_proj.bias") ? 100 : 0) +
                       (has(g, "self_attn.o_proj.bias") ? 10 : 0) +
                       (has(g, "mlp.down_proj.bias") ? 1 : 0);
     assert_int_equal(has(g, "self_attn.q_proj.bias"), has(g, "self_attn.v_proj.bias"));
     assert_int_equal(has(g, "mlp.down_proj.bias"), has(g, "mlp.gate_proj.bias"));
-    graph_free(g);
     return found;
 }
 
@@ -188,26 +184,21 @@ TEST(missing_sizes_take_the_familys_defaults)
                     {"qwen3", 32 * 128, 32 * 128, 32768}};
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         const architecture *a = NULL;
-        json_t *config = small_config(defaults[i].type, none);
-        graph *g = NULL;
-        assert_ok(build_config(config, &g));
+        OWNED(json_t) *config = small_config(defaults[i].type, none);
+        OPENED(graph, g, build_config(config, &g));
         assert_int_equal(shape_of(g, "model.layers.0.self_attn.k_proj.weight")[0],
                          defaults[i].kv_rows);
         assert_int_equal(shape_of(g, "model.layers.0.self_attn.q_proj.weight")[0],
                          defaults[i].q_rows);
         assert_ok(architecture_find("config.json", config, &a));
         assert_int_equal(a->context(a, config), defaults[i].context);
-        graph_free(g);
-        json_decref(config);
     }
 }
 
 static int64_t window(const char *type, const char *changes, int block)
 {
-    graph *g = built(type, changes);
-    const int64_t found = find_node(g, NODE_ATTENTION, block)->attention.window;
-    graph_free(g);
-    return found;
+    OWNED(graph) *g = built(type, changes);
+    return find_node(g, NODE_ATTENTION, block)->attention.window;
 }
 
 TEST(windows_slide_where_the_family_says)
@@ -302,15 +293,12 @@ TEST(layers_that_are_not_described_as_they_should_be_are_refused)
 
 static grail_status build_once(void *context)
 {
-    graph *g = NULL;
-    const grail_status status = build_config(context, &g);
-    graph_free(g);
-    return status;
+    OWNED(graph) *g = NULL;
+    return build_config(context, &g);
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    json_t *config = small_config("qwen3", NULL);
+    OWNED(json_t) *config = small_config("qwen3", NULL);
     support_fail_each_allocation(build_once, config);
-    json_decref(config);
 }

@@ -20,13 +20,12 @@ static const decoder_family biased = {.qkv = "attention.qkv",
 /* The small network of config.h: width 16, 4 heads and 2 key/value heads of 4, ffn 24. */
 static graph *graph_of(const decoder_family *family, const char *changes)
 {
-    json_t *json = small_config("fused", changes);
+    OWNED(json_t) *json = small_config("fused", changes);
     decoder_config c = {0};
     graph *g = NULL;
     assert_ok(decoder_config_read(family, "config.json", json, &c));
     assert_ok(decoder_graph("config.json", &c, &g));
     decoder_config_fini(&c);
-    json_decref(json);
     return g;
 }
 
@@ -45,22 +44,20 @@ static void assert_rows(const graph *g, const char *name, const char *tensor, in
 static void parts_are_named_as_in_every_decoder(void **state)
 {
     (void)state;
-    graph *g = graph_of(&fused, NULL);
-    graph *expected = graph_of(&plain, NULL);
+    OWNED(graph) *g = graph_of(&fused, NULL);
+    OWNED(graph) *expected = graph_of(&plain, NULL);
     assert_int_equal(g->parameter_count, expected->parameter_count);
     for (int p = 0; p < g->parameter_count; p++) {
         assert_string_equal(g->parameters[p].name, expected->parameters[p].name);
         assert_memory_equal(g->parameters[p].shape, expected->parameters[p].shape,
                             sizeof g->parameters[p].shape);
     }
-    graph_free(g);
-    graph_free(expected);
 }
 
 static void parts_lie_in_the_tensors_of_the_family(void **state)
 {
     (void)state;
-    graph *g = graph_of(&fused, NULL);
+    OWNED(graph) *g = graph_of(&fused, NULL);
     static const char qkv[] = "model.layers.1.attention.qkv.weight";
     static const char ffn[] = "model.layers.1.mlp.gate_up.weight";
     assert_rows(g, "model.layers.1.self_attn.q_proj.weight", qkv, 0, 16);
@@ -70,38 +67,35 @@ static void parts_lie_in_the_tensors_of_the_family(void **state)
     assert_rows(g, "model.layers.1.mlp.up_proj.weight", ffn, 24, 24);
     assert_rows(g, "model.layers.1.mlp.down_proj.weight", "model.layers.1.mlp.down_proj.weight", 0,
                 16);
-    graph_free(g);
 }
 
 static void biases_lie_beside_their_weights(void **state)
 {
     (void)state;
-    graph *g = graph_of(&biased, NULL);
+    OWNED(graph) *g = graph_of(&biased, NULL);
     assert_rows(g, "model.layers.0.self_attn.v_proj.bias", "model.layers.0.attention.qkv.bias", 24,
                 8);
-    graph_free(g);
 }
 
 static void every_layer_is_placed_by_its_own_widths(void **state)
 {
     (void)state;
-    graph *g = graph_of(&fused, "\"head_dim\": 4, \"per_layer_config\": {\"1\":"
-                                " {\"intermediate_size\": 9, \"num_attention_heads\": 2}}");
+    OWNED(graph) *g = graph_of(&fused, "\"head_dim\": 4, \"per_layer_config\": {\"1\":"
+                                       " {\"intermediate_size\": 9, \"num_attention_heads\": 2}}");
     assert_rows(g, "model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.gate_up.weight", 24,
                 24);
     assert_rows(g, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.gate_up.weight", 9, 9);
     assert_rows(g, "model.layers.1.self_attn.k_proj.weight", "model.layers.1.attention.qkv.weight",
                 8, 8);
-    graph_free(g);
 }
 
 static void sites_are_those_of_separate_projections(void **state)
 {
     (void)state;
-    graph *g = graph_of(&fused, NULL);
-    graph *expected = graph_of(&plain, NULL);
-    site_list sites = {0};
-    site_list expected_sites = {0};
+    OWNED(graph) *g = graph_of(&fused, NULL);
+    OWNED(graph) *expected = graph_of(&plain, NULL);
+    OWNED(site_list) sites = {0};
+    OWNED(site_list) expected_sites = {0};
     assert_ok(sites_derive(g, GQA_KV_GROUPS, &sites));
     assert_ok(sites_derive(expected, GQA_KV_GROUPS, &expected_sites));
     assert_int_equal(sites.count, 4);
@@ -110,10 +104,6 @@ static void sites_are_those_of_separate_projections(void **state)
         assert_string_equal(sites.sites[i].name, expected_sites.sites[i].name);
         assert_int_equal(sites.sites[i].units, expected_sites.sites[i].units);
     }
-    site_list_fini(&sites);
-    site_list_fini(&expected_sites);
-    graph_free(g);
-    graph_free(expected);
 }
 
 /* What llama-like decoders differ in from older ones: keys, norms, positions, biases, the FFN, and
@@ -182,16 +172,15 @@ static int count_nodes(const graph *g, node_kind kind)
 static graph *build_other(const char *more)
 {
     graph *g = NULL;
-    json_t *config = other_config(more);
+    OWNED(json_t) *config = other_config(more);
     assert_ok(decoder_build(&other_architecture, "config.json", config, NULL, &g));
-    json_decref(config);
     return g;
 }
 
 static void a_row_says_what_a_decoder_consists_of(void **state)
 {
     (void)state;
-    graph *g = build_other(", \"inner\": null");
+    OWNED(graph) *g = build_other(", \"inner\": null");
     assert_int_equal(count_nodes(g, NODE_RMS_NORM), 0);
     assert_int_equal(count_nodes(g, NODE_ROPE), 0);
     assert_int_equal(count_nodes(g, NODE_MULTIPLY), 0);
@@ -212,14 +201,13 @@ static void a_row_says_what_a_decoder_consists_of(void **state)
     assert_rows(g, "model.layers.1.self_attn.v_proj.bias", "h.1.fused.bias", 32, 16);
     assert_rows(g, "model.embed_tokens.weight", "tokens.weight", 0, 10);
     assert_int_equal(g->nodes[g->node_count - 1].weight, g->nodes[0].weight); /* tied */
-    graph_free(g);
 }
 
 static void widths_are_read_and_written_by_the_familys_keys(void **state)
 {
     (void)state;
     graph *g = build_other(", \"inner\": 20");
-    json_t *config = other_config("");
+    OWNED(json_t) *config = other_config("");
     loader_verdict verdicts[LOADER_COUNT];
     assert_int_equal(shape_of(g, "model.layers.0.mlp.down_proj.weight")[1], 20);
     assert_ok(decoder_describe_narrowed(&other_architecture, g, config));
@@ -243,7 +231,6 @@ static void widths_are_read_and_written_by_the_familys_keys(void **state)
                             "its other class takes head_dim = width / heads; cut ffn alone for it");
     }
     graph_free(g);
-    json_decref(config);
 }
 
 static void what_does_not_fit_is_refused_by_the_familys_keys(void **state)

@@ -49,6 +49,8 @@ static void description_fini(description *d)
     json_decref(d->config);
 }
 
+OWNS(description, description_fini)
+
 static void assert_says(const description *d, const char *key, int64_t value)
 {
     assert_int_equal(json_integer_value(json_object_get(d->config, key)), value);
@@ -61,20 +63,18 @@ static const char *type_of(const description *d)
 
 static bool builds_itself(const description *d)
 {
-    graph *g = NULL;
-    assert_ok(build_config(d->config, &g));
+    OPENED(graph, g, build_config(d->config, &g));
     bool same = g->parameter_count == d->narrowed->parameter_count;
     for (int p = 0; same && p < g->parameter_count; p++) {
         same = memcmp(g->parameters[p].shape, d->narrowed->parameters[p].shape,
                       2 * sizeof(int64_t)) == 0;
     }
-    graph_free(g);
     return same;
 }
 
 TEST(a_narrow_ffn_is_one_number)
 {
-    description d;
+    OWNED(description) d;
     const int64_t widths[] = {9, 4, 2};
     describe("llama", NULL, widths, widths, &d);
     assert_says(&d, "intermediate_size", 9);
@@ -84,12 +84,11 @@ TEST(a_narrow_ffn_is_one_number)
     assert_null(json_object_get(d.config, "per_layer_config"));
     assert_string_equal(type_of(&d), "llama");
     assert_true(builds_itself(&d));
-    description_fini(&d);
 }
 
 TEST(fewer_heads_need_head_dim)
 {
-    description d;
+    OWNED(description) d;
     const int64_t widths[] = {24, 2, 1};
     describe("llama", NULL, widths, widths, &d);
     assert_says(&d, "num_attention_heads", 2);
@@ -97,12 +96,11 @@ TEST(fewer_heads_need_head_dim)
     assert_says(&d, "head_dim", 4);
     assert_string_equal(type_of(&d), "llama"); /* 16 % 2 == 0 */
     assert_true(builds_itself(&d));
-    description_fini(&d);
 }
 
 TEST(a_head_count_that_llama_refuses_makes_it_a_mistral)
 {
-    description d;
+    OWNED(description) d;
     const int64_t widths[] = {24, 3, 3};
     describe("llama", "\"architectures\": [\"LlamaForCausalLM\"]", widths, widths, &d);
     assert_string_equal(type_of(&d), "mistral");
@@ -114,7 +112,6 @@ TEST(a_head_count_that_llama_refuses_makes_it_a_mistral)
     assert_says(&d, "max_position_embeddings", 2048); /* llama's, not mistral's default */
     assert_true(d.verdicts[0].loads);
     assert_true(builds_itself(&d));
-    description_fini(&d);
 }
 
 /* Older Mistral classes ignore the scaling and give other logits. */
@@ -124,12 +121,11 @@ TEST(a_mistral_with_scaled_positions_needs_a_newer_loader)
         "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}",
         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}"};
     for (int i = 0; i < 2; i++) {
-        description d;
+        OWNED(description) d;
         describe("llama", changes[i], (const int64_t[]){6, 3, 3}, (const int64_t[]){6, 3, 3}, &d);
         assert_string_equal(type_of(&d), "mistral");
         assert_true(d.verdicts[0].loads);
         assert_int_equal(strstr(d.verdicts[0].reason, "4.48") != NULL, i == 0);
-        description_fini(&d);
     }
 }
 
@@ -145,7 +141,7 @@ TEST(but_not_where_biases_or_the_family_forbid_it)
                  {"mistral", NULL, true}};
     const int64_t widths[] = {24, 3, 3};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        description d;
+        OWNED(description) d;
         char changes[128];
         snprintf(changes, sizeof changes, "%s%s\"num_key_value_heads\": 4",
                  cases[i].changes == NULL ? "" : cases[i].changes,
@@ -153,7 +149,6 @@ TEST(but_not_where_biases_or_the_family_forbid_it)
         describe(cases[i].type, changes, widths, widths, &d);
         assert_string_equal(type_of(&d), cases[i].type);
         assert_int_equal(d.verdicts[0].loads, cases[i].loads);
-        description_fini(&d);
     }
 }
 
@@ -226,7 +221,7 @@ TEST(different_layers_come_with_their_classes)
     static const char *const types[] = {"llama", "mistral", "qwen2", "qwen3"};
     static const char *const classes[] = {"Llama", "Mistral", "Qwen2", "Qwen3"};
     for (size_t i = 0; i < 4; i++) {
-        description d;
+        OWNED(description) d;
         char wanted[96];
         describe(types[i], "\"head_dim\": 4, \"auto_map\": {\"AutoTokenizer\": \"own.Tokenizer\"}",
                  (const int64_t[]){24, 4, 2}, (const int64_t[]){9, 4, 2}, &d);
@@ -234,15 +229,13 @@ TEST(different_layers_come_with_their_classes)
         assert_string_equal(class_of(&d, "AutoModelForCausalLM"), wanted);
         assert_string_equal(class_of(&d, "AutoTokenizer"), "own.Tokenizer");
         assert_architecture(&d, strchr(wanted, '.') + 1);
-        buffer text = file_of(&d);
+        OWNED(buffer) text = file_of(&d);
         assert_null(strstr((const char *)text.bytes, "FAMILY"));
         assert_null(strstr((const char *)text.bytes, "MODULE"));
         snprintf(wanted, sizeof wanted,
                  "\nfrom transformers.models.%s.configuration_%s import %sConfig\n", types[i],
                  types[i], classes[i]);
         assert_non_null(strstr((const char *)text.bytes, wanted));
-        buffer_fini(&text);
-        description_fini(&d);
     }
 }
 
@@ -273,7 +266,7 @@ TEST(equal_layers_need_no_classes_of_their_own)
 
 TEST(layers_that_become_equal_are_listed_no_more)
 {
-    description d;
+    OWNED(description) d;
     const int64_t widths[] = {9, 2, 1};
     describe("llama",
              "\"per_layer_config\": {\"0\": {\"num_attention_heads\": 2,"
@@ -282,7 +275,6 @@ TEST(layers_that_become_equal_are_listed_no_more)
     assert_null(json_object_get(d.config, "per_layer_config"));
     assert_says(&d, "head_dim", 4); /* was 16 / 4, would be 16 / 2 */
     assert_true(builds_itself(&d));
-    description_fini(&d);
 }
 
 /* The same network without some sublayers, named by their consumers, the last first. */
@@ -309,8 +301,7 @@ static void describe_without(const char *type, const char *changes, const char *
 /* The described network has the narrowed one's nodes. */
 static bool builds_the_same_nodes(const description *d)
 {
-    graph *g = NULL;
-    assert_ok(build_config(d->config, &g));
+    OPENED(graph, g, build_config(d->config, &g));
     bool same = g->node_count == d->narrowed->node_count;
     for (int n = 0; same && n < g->node_count; n++) {
         const node *own = &d->narrowed->nodes[n];
@@ -322,7 +313,6 @@ static bool builds_the_same_nodes(const description *d)
                           d->narrowed->parameters[own->weight].shape, 2 * sizeof(int64_t)) == 0;
         }
     }
-    graph_free(g);
     return same;
 }
 
@@ -335,7 +325,7 @@ static const char *skip_of(const json_t *layers, const char *layer)
 
 TEST(a_missing_sublayer_is_skipped)
 {
-    description d;
+    OWNED(description) d;
     describe_without("llama", NULL,
                      (const char *const[]){"model.layers.1.self_attn.o_proj",
                                            "model.layers.0.mlp.down_proj", NULL},
@@ -357,7 +347,6 @@ TEST(a_missing_sublayer_is_skipped)
     assert_false(d.verdicts[2].loads);
     assert_non_null(strstr(d.verdicts[2].reason, "lack their attention or FFN"));
     assert_true(builds_the_same_nodes(&d));
-    description_fini(&d);
 }
 
 /* The class of vLLM begins the residual stream with an attention, and has no windows and no norms
@@ -376,17 +365,16 @@ TEST(not_every_missing_sublayer_opens_in_vllm)
         {"qwen3", NULL, "model.layers.1.self_attn.o_proj", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        description d;
+        OWNED(description) d;
         describe_without(cases[i].family, cases[i].changes,
                          (const char *const[]){cases[i].without, NULL}, &d);
         assert_int_equal(d.verdicts[1].loads, cases[i].loads);
-        description_fini(&d);
     }
 }
 
 TEST(a_network_may_have_no_attention_at_all)
 {
-    description d;
+    OWNED(description) d;
     describe_without("llama", NULL,
                      (const char *const[]){"model.layers.1.self_attn.o_proj",
                                            "model.layers.0.self_attn.o_proj", NULL},
@@ -396,7 +384,6 @@ TEST(a_network_may_have_no_attention_at_all)
     assert_null(json_object_get(d.config, "head_dim"));
     assert_true(d.verdicts[0].loads);
     assert_true(builds_the_same_nodes(&d));
-    description_fini(&d);
 }
 
 TEST(a_layer_without_both_is_left_out)
@@ -441,14 +428,12 @@ TEST(tensors_of_later_layers_get_other_numbers)
                  {"lm_head.weight", "lm_head.weight"}};
     const int numbers[12] = {0, GRAPH_NONE, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *name = NULL;
-        assert_ok(architecture_qwen3.rename_tensor(cases[i].before, 12, numbers, &name));
+        OPENED(char, name, architecture_qwen3.rename_tensor(cases[i].before, 12, numbers, &name));
         if (cases[i].after == NULL) {
             assert_null(name);
         } else {
             assert_string_equal(name, cases[i].after);
         }
-        memory_free(name);
     }
 }
 
@@ -483,7 +468,7 @@ static void assert_llama_cpp_says(const char *type, const char *biases, int64_t 
                                   const char *reason)
 {
     char changes[256];
-    description d;
+    OWNED(description) d;
     snprintf(changes, sizeof changes,
              "\"hidden_size\": 256, \"num_attention_heads\": 64, \"num_key_value_heads\": 64, "
              "\"intermediate_size\": 512%s",
@@ -491,7 +476,6 @@ static void assert_llama_cpp_says(const char *type, const char *biases, int64_t 
     describe(type, changes, (int64_t[]){ffn, 64, 64}, (int64_t[]){ffn, 64, 64}, &d);
     assert_string_equal(d.verdicts[2].reason, reason);
     assert_true(d.verdicts[2].loads);
-    description_fini(&d);
 }
 
 TEST(what_grail_exports_is_told_of_types_as_it_would_have_them)

@@ -122,11 +122,10 @@ TEST(shares_are_as_the_family_says)
         {"qwen2_moe", NULL, 4, true},   {"qwen3_moe", "\"norm_topk_prob\": true", 8, false},
         {"qwen3_moe", NULL, 8, true}};
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        graph *g = built(families[i].type, families[i].changes);
+        OWNED(graph) *g = built(families[i].type, families[i].changes);
         const route_attributes *route = &find_node(g, NODE_ROUTE, 1)->route;
         assert_int_equal(route->chosen, families[i].chosen);
         assert_int_equal(route->over_all, families[i].over_all);
-        graph_free(g);
     }
 }
 
@@ -146,10 +145,9 @@ static json_t *described(const char *type, const char *changes, const int64_t wi
                          loader_verdict verdicts[LOADER_COUNT])
 {
     const architecture *a = NULL;
-    graph *g = NULL;
     json_t *config = small_config(type, changes);
     assert_ok(architecture_find("config.json", config, &a));
-    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    OPENED(graph, g, a->build(a, "config.json", config, NULL, &g));
     for (int layer = 0; layer < 2; layer++) {
         for (int e = 0; e < 4; e++) {
             set_width(g, layer, e, widths[layer][e]);
@@ -157,7 +155,6 @@ static json_t *described(const char *type, const char *changes, const int64_t wi
     }
     assert_ok(a->describe_narrowed(a, g, config));
     assert_ok(a->judge_loaders(a, config, g, g, verdicts));
-    graph_free(g);
     return config;
 }
 
@@ -186,29 +183,25 @@ TEST(different_widths_are_lists)
 {
     static const int64_t widths[2][4] = {{6, 6, 6, 6}, {6, 2, 6, 4}};
     loader_verdict verdicts[LOADER_COUNT];
-    graph *g = NULL;
-    json_t *config = described("qwen3_moe", FOUR, widths, verdicts);
+    OWNED(json_t) *config = described("qwen3_moe", FOUR, widths, verdicts);
     const json_t *layers = json_object_get(config, "per_layer_config");
     assert_int_equal(json_object_size(layers), 1);
     assert_false(verdicts[0].loads);
     assert_non_null(strstr(verdicts[0].reason, "the layers or experts have different widths"));
-    assert_ok(build_config(config, &g));
+    OPENED(graph, g, build_config(config, &g));
     for (int e = 0; e < 4; e++) {
         assert_int_equal(decoder_expert_width(g, 0, e), 6);
         assert_int_equal(decoder_expert_width(g, 1, e), widths[1][e]);
     }
-    graph_free(g);
-    json_decref(config);
 }
 
 /* The expert of all tokens is as wide as so many of the others. */
 TEST(shared_widths_are_multiples)
 {
     const architecture *a = NULL;
-    graph *g = NULL;
-    json_t *config = small_config("deepseek_v3", LATENT ", \"n_shared_experts\": 3");
+    OWNED(json_t) *config = small_config("deepseek_v3", LATENT ", \"n_shared_experts\": 3");
     assert_ok(architecture_find("config.json", config, &a));
-    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    OPENED(graph, g, a->build(a, "config.json", config, NULL, &g));
     assert_int_equal(decoder_widths_of(g, 0).experts, 0);
     assert_int_equal(decoder_widths_of(g, 0).intermediate, 24);
     assert_int_equal(decoder_widths_of(g, 1).shared, 24);
@@ -230,20 +223,15 @@ TEST(shared_widths_are_multiples)
     set_width(g, 1, 2, 6);
     assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
                  "layer 1: its experts have one number in config.json and cannot have different");
-    graph_free(g);
-    json_decref(config);
 }
 
 TEST(experts_in_one_tensor_cannot_differ)
 {
     const architecture *a = NULL;
-    graph *g = NULL;
-    json_t *config = small_config("granitemoe", "\"num_local_experts\": 4");
+    OWNED(json_t) *config = small_config("granitemoe", "\"num_local_experts\": 4");
     assert_ok(architecture_find("config.json", config, &a));
-    assert_ok(a->build(a, "config.json", config, NULL, &g));
+    OPENED(graph, g, a->build(a, "config.json", config, NULL, &g));
     set_width(g, 1, 2, 5);
     assert_fails(a->describe_narrowed(a, g, config), GRAIL_ERROR_UNSUPPORTED,
                  "layer 1: its experts lie in one tensor and cannot have different widths");
-    graph_free(g);
-    json_decref(config);
 }

@@ -90,7 +90,7 @@ static void assert_layers(const char *type, const char *changes, const char *exp
     char text[512];
     snprintf(text, sizeof text, "\"num_hidden_layers\": %d, \"sliding_window\": 5%s", LAYERS,
              changes);
-    graph *g = built(type, text);
+    OWNED(graph) *g = built(type, text);
     for (int layer = 0; layer < LAYERS; layer++) {
         int turned = 0;
         const node *attention = find_node(g, NODE_ATTENTION, layer);
@@ -101,7 +101,6 @@ static void assert_layers(const char *type, const char *changes, const char *exp
         const char kind = attention->attention.window == 5 ? 'w' : 'f';
         assert_int_equal(turned > 0 ? kind - 'a' + 'A' : kind, expected[layer]);
     }
-    graph_free(g);
 }
 
 TEST(windows_and_rotary_positions_follow_the_familys_pattern)
@@ -175,21 +174,20 @@ TEST(gemma3_turns_layers_with_a_window_by_another_base)
         " {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 16.0}, \"sliding_attention\":"
         " {\"rope_type\": \"default\", \"rope_theta\": 81.0}}"};
     for (int i = 0; i < 2; i++) {
-        graph *g = built("gemma3_text", changes[i]);
+        OWNED(graph) *g = built("gemma3_text", changes[i]);
         const double *windows = find_node(g, NODE_ROPE, 0)->rope.frequency;
         const double *whole = find_node(g, NODE_ROPE, 1)->rope.frequency;
         assert_near(windows[0], 1.0, 1e-6);
         assert_near(windows[1], 1.0 / 9.0, 1e-6);
         assert_near(whole[0], 0.5, 1e-6);
         assert_near(whole[1], 0.125, 1e-6);
-        graph_free(g);
     }
 }
 
 /* The pairs that stay have the frequency 0. */
 TEST(neighbouring_pairs_are_made_halves_by_their_places)
 {
-    graph *g = built("glm", "\"head_dim\": 8");
+    OWNED(graph) *g = built("glm", "\"head_dim\": 8");
     const rope_attributes *rope = &find_node(g, NODE_ROPE, 0)->rope;
     const int q = graph_find_parameter(g, "model.layers.0.self_attn.q_proj.weight");
     const storage_axis *rows = &g->parameters[q].map.rows;
@@ -200,7 +198,6 @@ TEST(neighbouring_pairs_are_made_halves_by_their_places)
     for (int64_t i = 0; i < 9; i++) {
         assert_int_equal(storage_position(rows, i), expected[i]);
     }
-    graph_free(g);
 }
 
 /* -- factors ----------------------------------------------------------------------------------- */
@@ -220,14 +217,13 @@ TEST(factors_of_values_are_those_of_weights)
     for (int tied = 0; tied < 2; tied++) {
         snprintf(text, sizeof text, "%s, \"tie_word_embeddings\": %s", multipliers,
                  tied == 0 ? "false" : "true");
-        graph *g = built("granite", text);
+        OWNED(graph) *g = built("granite", text);
         assert_near(scale_of(g, "model.embed_tokens.weight"), 8.0, 0.0);
         assert_near(scale_of(g, "model.layers.1.self_attn.o_proj.weight"), 0.25, 0.0);
         assert_near(scale_of(g, "model.layers.0.mlp.down_proj.weight"), 0.25, 0.0);
         assert_near(scale_of(g, "model.layers.0.mlp.up_proj.weight"), 1.0, 0.0);
         assert_near(scale_of(g, "model.norm.weight"), tied == 0 ? 0.25 : 0.25 / 8.0, 0.0);
         assert_near(find_node(g, NODE_ATTENTION, 0)->attention.scale, 0.125, 0.0);
-        graph_free(g);
     }
 }
 
@@ -251,7 +247,7 @@ DIRECTORY_TEST(gpt2_may_lack_its_prefix_and_have_masks)
 {
     static const char prefix[] = "transformer.";
     char path[LAB_PATH];
-    lab_model m;
+    OWNED(lab_model) m;
     grail_model *model = NULL;
     lab_read(&m, lab_golden("gpt2"));
     for (int i = 0; i < m.count; i++) {
@@ -271,7 +267,6 @@ DIRECTORY_TEST(gpt2_may_lack_its_prefix_and_have_masks)
     lab_write(&m, path, GRAIL_DTYPE_F32);
     assert_fails(grail_model_open(path, &model), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'h.0.attn.other' is not part of the gpt2 network");
-    lab_fini(&m);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

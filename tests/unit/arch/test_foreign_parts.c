@@ -30,35 +30,32 @@ TEST(parts_are_told_by_their_names)
                  {"features.0.weight", "chain of convolutions without residual sums"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const lab_resnet r = lab_akamaster(1);
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         add(f, cases[i].tensor, 1, 16, 1, 1);
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
         assert_non_null(strstr(grail_error_message(), f->directory));
         assert_non_null(strstr(grail_error_message(), "plain residual networks (resnet)"));
-        network_teardown(f);
     }
 }
 
 TEST(a_part_that_shares_letters_is_another)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     add(f, "layer1.0.sel.weight", 1, 16, 1, 1);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'layer1.0.sel.weight' is not part of the resnet network");
-    network_teardown(f);
 }
 
 TEST(depthwise_convolutions_are_told_by_their_shapes)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     add(f, "body.0.weight", 4, 16, 1, 3);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "'body.0.weight' is not part of");
     add(f, "body.1.weight", 4, 16, 1, 3);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'body.0.weight' is a depthwise convolution");
-    network_teardown(f);
 }
 
 TEST(grouped_convolutions_are_told_by_their_shapes)
@@ -68,7 +65,7 @@ TEST(grouped_convolutions_are_told_by_their_shapes)
         {"trunk.b1.f.a.0.weight", "trunk.b1.f.b.0.weight", "trunk.b1.f.c.weight"}};
     for (int i = 0; i < 2; i++) {
         const lab_resnet r = lab_akamaster(1);
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         char text[96];
         add(f, names[i][0], 4, 32, 16, 1);
         add(f, names[i][1], 4, 32, 8, 3);
@@ -77,7 +74,6 @@ TEST(grouped_convolutions_are_told_by_their_shapes)
         snprintf(text, sizeof text, "tensor '%s' reads 8 of 32 channels: it is a grouped",
                  names[i][1]);
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, text);
-        network_teardown(f);
     }
 }
 
@@ -86,11 +82,10 @@ TEST(a_damaged_plain_network_is_not_called_grouped)
 {
     const lab_resnet networks[] = {lab_resnet18(), lab_resnet50(), lab_narrowed_resnet50()};
     for (int i = 0; i < 3; i++) {
-        network_fixture *f = network_setup(&networks[i]);
+        OWNED(network_fixture) *f = network_setup(&networks[i]);
         lab_network_remove(&f->n, "fc.weight");
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                      "the nearest is resnet, but its tensor 'fc.weight' is missing");
-        network_teardown(f);
     }
 }
 
@@ -98,20 +93,19 @@ TEST(a_damaged_plain_network_is_not_called_grouped)
 TEST(a_stem_of_several_convolutions_is_not_called_grouped)
 {
     const lab_resnet r = lab_resnet50();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_remove(&f->n, "conv1.weight");
     add(f, "conv1.0.weight", 4, 24, 3, 3);
     add(f, "conv1.3.weight", 4, 32, 24, 3);
     add(f, "conv1.6.weight", 4, 64, 32, 3);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "a stem of several convolutions ('conv1.0.weight') is not supported");
-    network_teardown(f);
 }
 
 TEST(norms_without_statistics_are_named)
 {
     const lab_resnet r = lab_resnet18();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network kept = {.count = 0};
     for (int i = 0; i < f->n.count; i++) {
         if (strstr(f->n.tensors[i].name, "running_") == NULL) {
@@ -121,19 +115,17 @@ TEST(norms_without_statistics_are_named)
     f->n = kept;
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'bn1.weight' is of a norm without running statistics (not BatchNorm)");
-    network_teardown(f);
 }
 
 TEST(a_language_model_is_no_image_network)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     f->n.count = 0;
     add(f, "model.layers.0.self_attn.q_norm.weight", 1, 16, 1, 1);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "fit no known family; these families are recognised by their tensors: resnet, "
                  "vit, clip; all others need a config.json");
-    network_teardown(f);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -155,25 +155,20 @@ static void write_network(const char *path, const changes *given)
 
 static grail_status open_network(const char *directory, const changes *c, grail_model **out)
 {
-    char *path = NULL;
-    assert_ok(path_join(&path, directory, "m.gguf"));
+    OPENED(char, path, path_join(&path, directory, "m.gguf"));
     write_network(path, c);
-    const grail_status status = grail_model_open(path, out);
-    memory_free(path);
-    return status;
+    return grail_model_open(path, out);
 }
 
 DIRECTORY_TEST(keys_and_tensors_make_the_network)
 {
-    grail_model *m = NULL;
-    assert_ok(open_network(directory, &(changes){.without_head = true}, &m));
+    OPENED(grail_model, m, open_network(directory, &(changes){.without_head = true}, &m));
     assert_string_equal(m->architecture->name, "llama");
     assert_int_equal(m->graph->block_count, LAYERS);
     assert_int_equal(m->graph->vocabulary, WORDS);
     assert_int_equal(m->context, 64);
     assert_string_equal(grail_dtype_name(model_usual_dtype(m)), "Q8_0");
     assert_true(graph_find_parameter(m->graph, "lm_head.weight") == GRAPH_NONE);
-    grail_model_close(m);
 }
 
 /* Row h WIDTH + s WIDTH / 2 + k of the network is row h WIDTH + 2 k + s of the file. */
@@ -181,8 +176,7 @@ DIRECTORY_TEST(rows_of_q_lie_in_pairs)
 {
     static float values[HEADS * WIDTH * HIDDEN];
     static float stored[HEADS * WIDTH * HIDDEN];
-    grail_model *m = NULL;
-    assert_ok(open_network(directory, &(changes){0}, &m));
+    OPENED(grail_model, m, open_network(directory, &(changes){0}, &m));
     const int q = graph_find_parameter(m->graph, "model.layers.1.self_attn.q_proj.weight");
     const tensor_view *tensor = checkpoint_find(m->checkpoint, "blk.1.attn_q.weight");
     assert_ptr_equal(m->tensors[q], tensor);
@@ -195,19 +189,16 @@ DIRECTORY_TEST(rows_of_q_lie_in_pairs)
                                 HIDDEN * sizeof values[0]);
         }
     }
-    grail_model_close(m);
 }
 
 DIRECTORY_TEST(layers_may_differ)
 {
-    grail_model *m = NULL;
     const changes c = {.architecture = "deci", .inner = {32, 64}, .heads = {4, 2}};
-    assert_ok(open_network(directory, &c, &m));
+    OPENED(grail_model, m, open_network(directory, &c, &m));
     const int down = graph_find_parameter(m->graph, "model.layers.1.mlp.down_proj.weight");
     const int q = graph_find_parameter(m->graph, "model.layers.1.self_attn.q_proj.weight");
     assert_int_equal(m->graph->parameters[down].shape[1], 64);
     assert_int_equal(m->graph->parameters[q].shape[0], 2 * WIDTH);
-    grail_model_close(m);
 }
 
 static double first_frequency(const grail_model *m)
@@ -222,10 +213,8 @@ static double first_frequency(const grail_model *m)
 
 DIRECTORY_TEST(a_table_divides_the_frequencies)
 {
-    grail_model *m = NULL;
-    assert_ok(open_network(directory, &(changes){.with_divisors = true}, &m));
+    OPENED(grail_model, m, open_network(directory, &(changes){.with_divisors = true}, &m));
     assert_near(first_frequency(m), 0.5, 0.0);
-    grail_model_close(m);
 }
 
 /* The frequency is 1, theta^0, with a factor of 2 or 0, which is none. */
@@ -233,11 +222,9 @@ DIRECTORY_TEST(a_factor_without_a_type_is_linear)
 {
     static const char *const keys[] = {"rope.scaling.factor", "rope.scale_linear"};
     for (int i = 0; i < 4; i++) {
-        grail_model *m = NULL;
         const changes c = {.key = keys[i / 2], .value = i % 2 == 0 ? 2 : 0};
-        assert_ok(open_network(directory, &c, &m));
+        OPENED(grail_model, m, open_network(directory, &c, &m));
         assert_near(first_frequency(m), i % 2 == 0 ? 0.5 : 1.0, 0.0);
-        grail_model_close(m);
     }
 }
 
@@ -336,14 +323,13 @@ DIRECTORY_TEST(what_cannot_be_read_is_refused)
 DIRECTORY_TEST(quantised_weights_need_a_type_to_be_written)
 {
     grail_model *m = NULL;
-    char *path = NULL;
     assert_ok(open_network(directory, &(changes){0}, &m));
     assert_fails(model_check_written(m), GRAIL_ERROR_ARGUMENT,
                  "tensor 'token_embd.weight' is quantised (Q8_0); choose the type that weights of "
                  "the result have");
     assert_string_equal(grail_error_fields(), "type");
     grail_model_close(m);
-    assert_ok(path_join(&path, directory, "m.gguf"));
+    OPENED(char, path, path_join(&path, directory, "m.gguf"));
     grail_model_options options = {.type = "f16"};
     assert_ok(grail_model_open_with(path, &options, &m));
     assert_ok(model_check_written(m));
@@ -354,24 +340,19 @@ DIRECTORY_TEST(quantised_weights_need_a_type_to_be_written)
     grail_model_close(m);
     options.type = "q4_k";
     assert_fails(grail_model_open_with(path, &options, &m), GRAIL_ERROR_ARGUMENT, "f32, f16, bf16");
-    memory_free(path);
 }
 
 static grail_status open_once(void *path)
 {
-    grail_model *m = NULL;
-    const grail_status status = grail_model_open(path, &m);
-    grail_model_close(m);
-    return status;
+    OWNED(grail_model) *m = NULL;
+    return grail_model_open(path, &m);
 }
 
 DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    char *path = NULL;
-    assert_ok(path_join(&path, directory, "m.gguf"));
+    OPENED(char, path, path_join(&path, directory, "m.gguf"));
     write_network(path, &(changes){.architecture = "deci", .inner = {32, 64}});
     support_fail_each_allocation(open_once, path);
-    memory_free(path);
 }
 
 /* -- tokenizers -------------------------------------------------------------------------------- */
@@ -389,9 +370,7 @@ static grail_status open_words(const char *directory, const words *w, tokenizer 
 {
     gguf_pairs pairs;
     tensor_writer *writer = NULL;
-    checkpoint *c = NULL;
-    char *path = NULL;
-    assert_ok(path_join(&path, directory, "t.gguf"));
+    OPENED(char, path, path_join(&path, directory, "t.gguf"));
     (void)remove(path);
     gguf_pairs_init(&pairs);
     assert_ok(gguf_put_text(&pairs, "tokenizer.ggml.model", w->kind));
@@ -419,20 +398,16 @@ static grail_status open_words(const char *directory, const words *w, tokenizer 
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
     gguf_pairs_fini(&pairs);
-    assert_ok(checkpoint_open(path, &c));
-    const grail_status status = gguf_tokenizer_open(c, out);
-    checkpoint_close(c);
-    memory_free(path);
-    return status;
+    OPENED(checkpoint, c, checkpoint_open(path, &c));
+    return gguf_tokenizer_open(c, out);
 }
 
 static void assert_ids(const tokenizer *t, const char *text, const int32_t expected[], int count)
 {
-    token_list list = {0};
+    OWNED(token_list) list = {0};
     assert_ok(tokenizer_encode(t, text, strlen(text), true, &list));
     assert_int_equal(list.count, count);
     assert_memory_equal(list.ids, expected, (size_t)count * sizeof expected[0]);
-    token_list_fini(&list);
 }
 
 static const char *const bytes_texts[] = {"<s>",
@@ -486,10 +461,8 @@ DIRECTORY_TEST(pieces_are_merged_by_their_scores)
                      .types = types,
                      .scores = scores,
                      .count = 8};
-    tokenizer *t = NULL;
-    assert_ok(open_words(directory, &w, &t));
+    OPENED(tokenizer, t, open_words(directory, &w, &t));
     assert_ids(t, "ab", (const int32_t[]){1, 3, 6}, 3); /* BOS is usual */
-    tokenizer_close(t);
 }
 
 DIRECTORY_TEST(other_tokenizers_are_refused)

@@ -50,8 +50,8 @@ TEST(the_head_has_more_bits)
     };
     grail_dtype dtypes[256];
     int others = 0;
-    graph *tied = network_of("256", ", \"tie_word_embeddings\": true");
-    graph *own = network_of("256", ", \"tie_word_embeddings\": false");
+    OWNED(graph) *tied = network_of("256", ", \"tie_word_embeddings\": true");
+    OWNED(graph) *own = network_of("256", ", \"tie_word_embeddings\": false");
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         choose(tied, expected[i].type, NULL, dtypes, &others);
         assert_int_equal(of(tied, dtypes, "model.embed_tokens.weight"), expected[i].head);
@@ -64,8 +64,6 @@ TEST(the_head_has_more_bits)
         assert_int_equal(others, 0);
     }
     assert_int_equal(gguf_head(own), graph_find_parameter(own, "lm_head.weight"));
-    graph_free(own);
-    graph_free(tied);
 }
 
 TEST(some_layers_have_more_bits)
@@ -74,7 +72,7 @@ TEST(some_layers_have_more_bits)
                                       true, false, false, true, true,  true};
     grail_dtype dtypes[256];
     int others = 0;
-    graph *g = network_of("256", "");
+    OWNED(graph) *g = network_of("256", "");
     choose(g, "q4_k", NULL, dtypes, &others);
     for (int layer = 0; layer < LAYERS; layer++) {
         static const char *const parts[] = {"self_attn.v_proj", "mlp.down_proj", "mlp.gate_proj"};
@@ -85,14 +83,13 @@ TEST(some_layers_have_more_bits)
                              more[layer] && i < 2 ? GRAIL_DTYPE_Q6_K : GRAIL_DTYPE_Q4_K);
         }
     }
-    graph_free(g);
 }
 
 TEST(rows_that_do_not_fill_blocks_have_others)
 {
     grail_dtype dtypes[256];
     int others = 0;
-    graph *g = network_of("288", ", \"tie_word_embeddings\": false");
+    OWNED(graph) *g = network_of("288", ", \"tie_word_embeddings\": false");
     choose(g, "q4_k", NULL, dtypes, &others);
     assert_int_equal(of(g, dtypes, "lm_head.weight"), GRAIL_DTYPE_Q8_0);
     assert_int_equal(of(g, dtypes, "model.embed_tokens.weight"), GRAIL_DTYPE_Q5_0);
@@ -100,7 +97,6 @@ TEST(rows_that_do_not_fill_blocks_have_others)
     assert_int_equal(of(g, dtypes, "model.layers.1.self_attn.v_proj.weight"), GRAIL_DTYPE_Q5_0);
     assert_int_equal(of(g, dtypes, "model.layers.1.mlp.down_proj.weight"), GRAIL_DTYPE_Q4_K);
     assert_int_equal(others, LAYERS * 6 + 1);
-    graph_free(g);
 }
 
 TEST(the_table_takes_what_is_asked_for)
@@ -108,7 +104,7 @@ TEST(the_table_takes_what_is_asked_for)
     grail_dtype dtypes[256];
     int others = 0;
     gguf_mixture m = {.type = GRAIL_DTYPE_Q4_0, .table = GRAIL_DTYPE_Q6_K};
-    graph *g = network_of("288", ", \"tie_word_embeddings\": false");
+    OWNED(graph) *g = network_of("288", ", \"tie_word_embeddings\": false");
     choose(g, "q4_k", "q5_0", dtypes, &others);
     assert_int_equal(of(g, dtypes, "model.embed_tokens.weight"), GRAIL_DTYPE_Q5_0);
     assert_int_equal(of(g, dtypes, "lm_head.weight"), GRAIL_DTYPE_Q5_0);
@@ -118,7 +114,6 @@ TEST(the_table_takes_what_is_asked_for)
     assert_fails(
         gguf_mixture_read(&(grail_gguf_options){.table_type = "w4a16"}, GRAIL_DTYPE_F16, &m),
         GRAIL_ERROR_ARGUMENT, "w4a16");
-    graph_free(g);
 }
 
 /* What is said of a type where the first network is cut to the second. */

@@ -31,12 +31,13 @@ static void teardown(fixture *f)
     memory_free(f->directory);
 }
 
+OWNS(fixture, teardown)
+
 static grail_status try_open(const char *path)
 {
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     const grail_status status = grail_model_open(path, &m);
     assert_true((status == GRAIL_OK) == (m != NULL));
-    grail_model_close(m);
     return status;
 }
 
@@ -48,9 +49,8 @@ static void assert_refused(fixture *f, grail_status code, const char *text)
 
 TEST(facts_are_counted_from_the_tensors)
 {
-    grail_model *m = NULL;
     grail_model_facts facts;
-    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    OPENED(grail_model, m, grail_model_open(lab_golden("llama3"), &m));
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.architecture, "llama");
     assert_string_equal(facts.dtype, "F32");
@@ -63,14 +63,12 @@ TEST(facts_are_counted_from_the_tensors)
     assert_int_equal(facts.bytes, 4 * facts.parameters);
     assert_int_equal(facts.macs_per_token, 2 * linear + 96 * 64);
     assert_int_equal(facts.kv_bytes_per_token, 2 * (32 + 32) * 4);
-    grail_model_close(m);
 }
 
 TEST(sites_are_listed_with_their_facts)
 {
-    grail_model *m = NULL;
     grail_site_list *sites = NULL;
-    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    OPENED(grail_model, m, grail_model_open(lab_golden("llama3"), &m));
     assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
     assert_int_equal(grail_site_list_count(sites), 4);
     grail_site_facts s = grail_site_list_at(sites, 2);
@@ -94,7 +92,6 @@ TEST(sites_are_listed_with_their_facts)
     assert_int_equal(s.groups, 4);
     assert_int_equal(s.features_per_unit, 8);
     grail_site_list_free(sites);
-    grail_model_close(m);
 }
 
 TEST(known_architectures_are_listed)
@@ -153,18 +150,17 @@ TEST(known_architectures_are_listed)
 
 TEST(a_missing_tensor_is_named)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s", "model.layers.1.other");
     assert_refused(
         &f, GRAIL_ERROR_FORMAT,
         "tensor 'model.layers.1.mlp.up_proj.weight' is missing, but config.json needs it");
-    teardown(&f);
 }
 
 TEST(a_network_without_its_head_is_told_by_its_class)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     snprintf(lab_find(&f.m, 1, "mlp.up_proj.weight")->name, 96, "%s",
              "layers.1.mlp.up_proj.weight");
@@ -174,28 +170,25 @@ TEST(a_network_without_its_head_is_told_by_its_class)
         &f, GRAIL_ERROR_FORMAT,
         "saved by the class LlamaForSequenceClassification, which has another last "
         "layer than grail reads, or none: save it by its class that ends in ForCausalLM");
-    teardown(&f);
 }
 
 TEST(a_tensor_of_another_shape_is_named_with_both)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "intermediate_size", 76);
     assert_refused(&f, GRAIL_ERROR_SHAPE,
                    "tensor 'model.layers.0.mlp.gate_proj.weight' has shape [80, 64], but "
                    "config.json needs shape [76, 64]");
-    teardown(&f);
 }
 
 TEST(a_tensor_that_the_network_does_not_read_is_refused)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama-mha");
     assert_int_equal(json_object_set_new(f.m.config, "attention_bias", json_false()), 0);
     assert_refused(&f, GRAIL_ERROR_UNSUPPORTED,
                    "bias' is not part of the llama network that config.json describes");
-    teardown(&f);
 }
 
 static void add_tensor(lab_model *m, const char *name, int64_t rows, int64_t columns)
@@ -243,7 +236,7 @@ static lab_tensor *tensor_of(lab_model *m, const char *name)
 TEST(a_head_beside_tied_embeddings_is_read_where_it_differs)
 {
     static const char said[] = "tensor 'lm_head.weight' differs from 'model.embed_tokens.weight'";
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "qwen2");
     const lab_tensor *table = tensor_of(&f.m, "model.embed_tokens.weight");
     add_tensor(&f.m, "lm_head.weight", 96, 64);
@@ -265,25 +258,23 @@ TEST(a_head_beside_tied_embeddings_is_read_where_it_differs)
     support_remove_tree(f.path);
     head->shape[0] = 95;
     assert_refused(&f, GRAIL_ERROR_SHAPE, "tensor 'lm_head.weight' has shape [95, 64]");
-    teardown(&f);
 }
 
 TEST(a_layer_beyond_the_number_is_refused_by_its_number)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "num_hidden_layers", 1);
     assert_refused(
         &f, GRAIL_ERROR_UNSUPPORTED,
         "is of layer 1, but the last one that config.json describes is layer 0; correct the "
         "number of layers there, or take the tensors of further layers out");
-    teardown(&f);
 }
 
 /* Names of DeepSeek-V3, and of qwen3_next. A layer without the parts of such a one is another. */
 TEST(layers_that_predict_further_tokens_are_left_out)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     lab_set_integer(&f.m, "num_nextn_predict_layers", 1);
     add_tensor(&f.m, "model.layers.2.eh_proj.weight", 64, 128);
@@ -302,27 +293,24 @@ TEST(layers_that_predict_further_tokens_are_left_out)
     snprintf(tensor_of(&f.m, "model.layers.2.eh_proj.weight")->name, sizeof f.m.tensors[0].name,
              "model.layers.2.mlp.up_proj.weight");
     assert_refused(&f, GRAIL_ERROR_UNSUPPORTED, "is of layer 2, but the last one");
-    teardown(&f);
 }
 
 TEST(a_head_of_values_is_named_and_copied)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     add_tensor(&f.m, "v_head.summary.weight", 1, 64);
-    grail_model *m = write_and_open(&f);
+    OWNED(grail_model) *m = write_and_open(&f);
     assert_true(has_notice(m, "not read: tensor 'v_head.summary.weight' (a head beside that of the "
                               "language model); results have them as they are"));
     assert_int_equal(m->outside_parameters, 64);
-    grail_model_close(m);
-    teardown(&f);
 }
 
 /* Every tensor as F32 but the first, which is of `dtype`; all zeros. */
 static void write_odd_dtype(const fixture *f, grail_dtype dtype)
 {
     tensor_view views[LAB_TENSORS] = {0};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     char path[LAB_PATH + 32];
     for (int i = 0; i < f->m.count; i++) {
         const lab_tensor *t = &f->m.tensors[i];
@@ -336,14 +324,13 @@ static void write_odd_dtype(const fixture *f, grail_dtype dtype)
     assert_int_equal(remove(path), 0);
     assert_ok(safetensors_writer_open(path, f->m.count, views, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 TEST(a_quantised_tensor_is_refused)
 {
     static const grail_dtype dtypes[] = {GRAIL_DTYPE_I8, GRAIL_DTYPE_F8_E4M3, GRAIL_DTYPE_C64};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
-        fixture f;
+        OWNED(fixture) f;
         char text[80];
         setup(&f, "llama3");
         write_odd_dtype(&f, dtypes[i]);
@@ -353,13 +340,12 @@ TEST(a_quantised_tensor_is_refused)
         const bool is_complex = dtypes[i] == GRAIL_DTYPE_C64;
         assert_true(is_complex == (strstr(grail_error_message(), "complex") != NULL));
         assert_true(is_complex == (strstr(grail_error_message(), "quantised") == NULL));
-        teardown(&f);
     }
 }
 
 TEST(a_folder_of_the_hubs_cache_names_its_snapshot)
 {
-    fixture f;
+    OWNED(fixture) f;
     char path[1024];
     char expected[1100];
     setup(&f, "llama3");
@@ -370,15 +356,14 @@ TEST(a_folder_of_the_hubs_cache_names_its_snapshot)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(expected, sizeof expected, "give its snapshot '%s'", path);
     assert_fails(try_open(f.directory), GRAIL_ERROR_ARGUMENT, expected);
-    teardown(&f);
 }
 
 TEST(a_weight_that_is_not_a_number_is_named_when_it_is_read)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
-        fixture f;
-        grail_model *m = NULL;
+        OWNED(fixture) f;
+        OWNED(grail_model) *m = NULL;
         float values[80 * 64];
         setup(&f, "llama3");
         lab_find(&f.m, 0, "mlp.up_proj.weight")->values[77] = bad[i];
@@ -389,14 +374,12 @@ TEST(a_weight_that_is_not_a_number_is_named_when_it_is_read)
         assert_fails(model_parameter_f32(m, index, values), GRAIL_ERROR_NUMERIC,
                      "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at "
                      "element 77; the checkpoint is damaged");
-        grail_model_close(m);
-        teardown(&f);
     }
 }
 
 TEST(what_is_not_a_model_directory_is_named)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama3");
     assert_fails(try_open(f.path), GRAIL_ERROR_IO, "neither a model directory nor a weights file");
     assert_fails(try_open("nobody/Model-1b"), GRAIL_ERROR_IO,
@@ -408,7 +391,6 @@ TEST(what_is_not_a_model_directory_is_named)
     assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not a JSON object");
     support_write_file(f.directory, "config.json", "{", 1);
     assert_fails(try_open(f.directory), GRAIL_ERROR_FORMAT, "config.json: not valid JSON");
-    teardown(&f);
 }
 
 static grail_status open_once(void *path)
@@ -425,22 +407,16 @@ TEST(every_failing_allocation_of_opening_is_survived)
 
 static grail_status list_sites(void *model)
 {
-    grail_site_list *sites = NULL;
+    OWNED(grail_site_list) *sites = NULL;
     grail_model_facts facts;
-    grail_status status = GRAIL_OK;
-    TRY(grail_model_describe(model, &facts));
-    TRY(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
-out:
-    grail_site_list_free(sites);
-    return status;
+    CHECK(grail_model_describe(model, &facts));
+    return grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites);
 }
 
 TEST(every_failing_allocation_of_listing_sites_is_survived)
 {
-    grail_model *m = NULL;
-    assert_ok(grail_model_open(lab_golden("qwen3"), &m));
+    OPENED(grail_model, m, grail_model_open(lab_golden("qwen3"), &m));
     support_fail_each_allocation(list_sites, m);
-    grail_model_close(m);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

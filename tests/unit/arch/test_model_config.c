@@ -15,7 +15,7 @@ static void write_text(const char *directory, const char *name, const char *text
 /* The name of the configuration that `file` of the directory has, or NULL; "" is the directory. */
 static const char *config_of(const char *directory, const char *file)
 {
-    char *path = NULL;
+    OWNED(char) *path = NULL;
     model_config config = {0};
     if (file[0] == 0) {
         assert_ok(memory_copy_string(&path, directory));
@@ -27,7 +27,6 @@ static const char *config_of(const char *directory, const char *file)
     assert_int_equal(config.document != NULL, name != NULL);
     assert_int_equal(config.path != NULL, name != NULL);
     model_config_fini(&config);
-    memory_free(path);
     return name;
 }
 
@@ -81,13 +80,11 @@ DIRECTORY_TEST(a_directory_without_configuration_has_none)
 
 DIRECTORY_TEST(a_configuration_that_is_no_object_is_refused)
 {
-    char *path = NULL;
     model_config config = {0};
     write_text(directory, "config.json", "[]");
-    assert_ok(path_join(&path, directory, "model.safetensors"));
+    OPENED(char, path, path_join(&path, directory, "model.safetensors"));
     assert_fails(model_config_read(NULL, path, &config), GRAIL_ERROR_FORMAT,
                  "config.json: not a JSON object");
-    memory_free(path);
 }
 
 static grail_status read_once(void *path)
@@ -100,12 +97,10 @@ static grail_status read_once(void *path)
 
 DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    char *path = NULL;
     write_text(directory, "grail.json", "{}");
     write_text(directory, "net.pth", "");
-    assert_ok(path_join(&path, directory, "net.pth"));
+    OPENED(char, path, path_join(&path, directory, "net.pth"));
     support_fail_each_allocation(read_once, path);
-    memory_free(path);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

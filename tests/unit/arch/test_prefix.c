@@ -39,23 +39,21 @@ TEST(a_residual_network_may_lie_behind_any_prefix)
     };
     const lab_resnet r = lab_akamaster(1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         lab_network_put_behind(&f->n, 0, cases[i].prefix);
-        grail_model *m = network_open(f);
+        OWNED(grail_model) *m = network_open(f);
         assert_int_equal(facts_of(m).notice_count, cases[i].named != NULL);
         if (cases[i].named != NULL) {
             assert_notice(m, 0, cases[i].named);
         }
         assert_non_null(network_reader(m->graph, "layer2.0.conv1.weight"));
-        grail_model_close(m);
-        network_teardown(f);
     }
 }
 
 TEST(wrappers_may_stand_inside_of_names)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     for (int i = 0; i < f->n.count; i++) {
         char name[LAB_NETWORK_NAME];
         snprintf(name, sizeof name, "%s", f->n.tensors[i].name);
@@ -65,13 +63,12 @@ TEST(wrappers_may_stand_inside_of_names)
                  rest);
     }
     grail_model_close(network_open(f));
-    network_teardown(f);
 }
 
 TEST(a_head_may_lie_outside_of_the_prefix)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_put_behind(&f->n, 0, "model.backbone.");
     snprintf(lab_network_find(&f->n, "model.backbone.linear.weight")->name, LAB_NETWORK_NAME,
              "model.linear.weight");
@@ -82,7 +79,6 @@ TEST(a_head_may_lie_outside_of_the_prefix)
     snprintf(lab_network_find(&f->n, "model.backbone.layer3.0.bn1.weight")->name, LAB_NETWORK_NAME,
              "layer3.0.bn1.weight");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, "its tensors fit no known family");
-    network_teardown(f);
 }
 
 TEST(two_networks_are_both_named)
@@ -93,7 +89,7 @@ TEST(two_networks_are_both_named)
                                         "begin with 'student.', those of the other have no prefix"};
     const lab_resnet r = lab_akamaster(1);
     for (int i = 0; i < 3; i++) {
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         lab_network other;
         lab_network_init(&other, &r);
         lab_network_put_behind(&f->n, 0, "student.");
@@ -102,7 +98,6 @@ TEST(two_networks_are_both_named)
             f->n.tensors[f->n.count++] = other.tensors[t];
         }
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, texts[i]);
-        network_teardown(f);
     }
 }
 
@@ -122,17 +117,15 @@ TEST(what_is_no_weight_is_left_alone_and_named)
     };
     const lab_resnet r = lab_akamaster(1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         lab_network_remove(&f->n, "bn1.num_batches_tracked");
         lab_network_put_behind(&f->n, 0, "net.");
         lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){1});
-        grail_model *m = network_open(f);
+        OWNED(grail_model) *m = network_open(f);
         const int64_t place = checkpoint_index_of(m->checkpoint, cases[i].name);
         assert_int_equal(facts_of(m).notice_count, 2);
         assert_notice(m, 0, cases[i].text);
         assert_int_equal(m->left_out[place], cases[i].is_left_out);
-        grail_model_close(m);
-        network_teardown(f);
     }
 }
 
@@ -148,11 +141,10 @@ TEST(what_may_be_a_weight_is_refused_with_its_reason)
     };
     const lab_resnet r = lab_akamaster(1);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         lab_network_put_behind(&f->n, 0, "net.");
         lab_network_add(&f->n, cases[i].name, 1, (const int64_t[]){3});
         assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED, cases[i].text);
-        network_teardown(f);
     }
 }
 
@@ -161,9 +153,9 @@ TEST(what_may_be_a_weight_is_refused_with_its_reason)
 static void assert_decoder(const char *begin, const char *head, const char *notice)
 {
     char path[1024];
-    char *directory = support_temporary_directory();
-    lab_model l;
-    grail_model *m = NULL;
+    OWNED(temporary) directory = support_temporary_directory();
+    OWNED(lab_model) l;
+    OWNED(grail_model) *m = NULL;
     lab_read(&l, lab_golden("llama3"));
     for (int i = 0; i < l.count; i++) {
         char name[sizeof l.tensors[i].name];
@@ -183,18 +175,12 @@ static void assert_decoder(const char *begin, const char *head, const char *noti
     assert_true(m->has_foreign_names == (notice != NULL));
     const size_t length = notice == NULL ? 0 : strlen(begin);
     for (int64_t i = 0; i < checkpoint_count(m->checkpoint); i++) {
-        char *name = NULL;
         size_t own = 0;
-        assert_ok(model_result_name(m, i, &name, &own));
+        OPENED(char, name, model_result_name(m, i, &name, &own));
         assert_null(strstr(name, "wrapped"));
         assert_string_equal(name + own, checkpoint_own_name(m->checkpoint, i));
         assert_true(!checkpoint_is_inside(m->checkpoint, i) || strncmp(name, begin, length) == 0);
-        memory_free(name);
     }
-    grail_model_close(m);
-    lab_fini(&l);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 TEST(a_decoder_may_lack_its_base_or_lie_in_another_network)
@@ -219,8 +205,8 @@ typedef struct larger {
 static grail_status open_larger(const larger *of, grail_model **out)
 {
     static char path[1024];
-    char *directory = support_temporary_directory();
-    lab_model l;
+    OWNED(temporary) directory = support_temporary_directory();
+    OWNED(lab_model) l;
     lab_read(&l, lab_golden("llama3"));
     for (int i = 0; i < l.count; i++) {
         char name[sizeof l.tensors[i].name];
@@ -238,23 +224,17 @@ static grail_status open_larger(const larger *of, grail_model **out)
     l.config = of->whole;
     snprintf(path, sizeof path, "%s/m", directory);
     lab_write(&l, path, GRAIL_DTYPE_F32);
-    const grail_status status = grail_model_open(path, out);
-    lab_fini(&l);
-    support_remove_tree(directory);
-    memory_free(directory);
-    return status;
+    return grail_model_open(path, out);
 }
 
 static void assert_result_name(const grail_model *m, const char *stored, const char *expected)
 {
-    char *name = NULL;
     size_t begin = 0;
     const int64_t i = checkpoint_index_of(m->checkpoint, stored);
     assert_true(i >= 0 && !m->left_out[i]);
-    assert_ok(model_result_name(m, i, &name, &begin));
+    OPENED(char, name, model_result_name(m, i, &name, &begin));
     assert_string_equal(name, expected);
     assert_int_equal(begin, strncmp(expected, "model.", 6) == 0 ? 6 : 0);
-    memory_free(name);
 }
 
 TEST(a_language_model_of_a_larger_network_is_read_by_itself)
@@ -263,14 +243,13 @@ TEST(a_language_model_of_a_larger_network_is_read_by_itself)
     static const char *const heads[] = {"language_model.", ""};
     for (int i = 0; i < 2; i++) {
         char stored[128];
-        grail_model *m = NULL;
         const larger of = {.begin = begins[i],
                            .head = heads[i],
                            .add = "vision_tower.patch.weight",
                            .whole = json_pack("{s:s, s:i, s:b}", "model_type", "llava",
                                               "eos_token_id", 7, "tie_word_embeddings", 1),
                            .type = "llama"};
-        assert_ok(open_larger(&of, &m));
+        OPENED(grail_model, m, open_larger(&of, &m));
         assert_notice(m, 0, "its language model is read as a llama by itself; the other 1 ");
         assert_notice(m, 0, "such as 'vision_tower.patch.weight', are not read");
         assert_true(m->left_out[checkpoint_index_of(m->checkpoint, of.add)]);
@@ -280,7 +259,6 @@ TEST(a_language_model_of_a_larger_network_is_read_by_itself)
         assert_result_name(m, stored, "lm_head.weight");
         assert_string_equal(json_string_value(json_object_get(m->config, "model_type")), "llama");
         assert_null(json_object_get(m->config, "text_config"));
-        grail_model_close(m);
     }
 }
 
@@ -311,17 +289,14 @@ TEST(what_is_unknown_in_a_language_model_is_refused)
 /* Published configurations leave out what their class has by default. */
 TEST(sizes_that_are_left_out_are_those_of_the_class)
 {
-    json_t *out = NULL;
-    json_t *config = json_pack("{s:s, s:{s:s, s:i}}", "model_type", "gemma3", "text_config",
-                               "model_type", "gemma3_text", "hidden_size", 2560);
-    assert_ok(text_tower_config(config, &out));
+    OWNED(json_t) *config = json_pack("{s:s, s:{s:s, s:i}}", "model_type", "gemma3", "text_config",
+                                      "model_type", "gemma3_text", "hidden_size", 2560);
+    OPENED(json_t, out, text_tower_config(config, &out));
     assert_int_equal(json_integer_value(json_object_get(out, "hidden_size")), 2560);
     assert_int_equal(json_integer_value(json_object_get(out, "num_attention_heads")), 8);
     assert_int_equal(json_integer_value(json_object_get(out, "vocab_size")), 262208);
     assert_string_equal(json_string_value(json_array_get(json_object_get(out, "architectures"), 0)),
                         "Gemma3ForCausalLM");
-    json_decref(out);
-    json_decref(config);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

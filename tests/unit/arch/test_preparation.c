@@ -17,9 +17,8 @@ static json_t *parse(const char *text)
 static image_preparation of_huggingface(const char *text, const char *usual)
 {
     image_preparation p = {0};
-    json_t *document = parse(text);
+    OWNED(json_t) *document = parse(text);
     assert_ok(preparation_of_huggingface("f", document, usual, &p));
-    json_decref(document);
     return p;
 }
 
@@ -27,19 +26,17 @@ static image_preparation of_timm(const char *text)
 {
     image_preparation p = {0};
     bool found = false;
-    json_t *document = parse(text);
+    OWNED(json_t) *document = parse(text);
     assert_ok(preparation_of_timm("f", document, &found, &p));
     assert_true(found);
-    json_decref(document);
     return p;
 }
 
 static image_preparation of_open_clip(const char *text)
 {
     image_preparation p = {0};
-    json_t *document = parse(text);
+    OWNED(json_t) *document = parse(text);
     assert_ok(preparation_of_open_clip("f", document, &p));
-    json_decref(document);
     return p;
 }
 
@@ -144,11 +141,10 @@ TEST(timm_states_a_share_of_the_crop)
     assert_near(p.mean[2], 0.5, 0);
     p = of_timm("{\"architecture\": \"x\", \"crop_pct\": 1.0, \"mean\": [0, 0, 0]}"); /* old form */
     assert_steps(&p, IMAGE_SHORTER_EDGE, 224, IMAGE_BICUBIC, 224);
-    json_t *document = parse("{\"model_type\": \"vit\", \"mean\": 1}");
+    OWNED(json_t) *document = parse("{\"model_type\": \"vit\", \"mean\": 1}");
     bool found = true;
     assert_ok(preparation_of_timm("f", document, &found, &p));
     assert_false(found);
-    json_decref(document);
 }
 
 TEST(open_clip_resizes_in_the_mode_of_the_file)
@@ -272,9 +268,8 @@ TEST(what_cannot_be_followed_is_refused_by_its_key)
          "f: \"interpolation\" is \"box\"; open_clip has bicubic and bilinear"},
         {OPEN_CLIP, CLIP_CFG("\"mean\": {}"), GRAIL_ERROR_FORMAT, "f: \"mean\" is not an array"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        json_t *document = parse(cases[i].text);
+        OWNED(json_t) *document = parse(cases[i].text);
         assert_fails(read_as(cases[i].from, document), cases[i].code, cases[i].message);
-        json_decref(document);
     }
 }
 

@@ -38,7 +38,7 @@ static found find(tower_lab *lab, const char *setting)
 {
     found f = {0};
     grail_model_facts facts = {0};
-    grail_model *m = tower_model(lab, setting);
+    OWNED(grail_model) *m = tower_model(lab, setting);
     assert_ok(grail_model_describe(m, &facts));
     assert_ok(grail_model_preprocessing(m, &f.p));
     keep(f.preset, sizeof f.preset, f.p.preset);
@@ -47,7 +47,6 @@ static found find(tower_lab *lab, const char *setting)
     keep(f.activation, sizeof f.activation, facts.activation);
     keep(f.doubt, sizeof f.doubt, facts.activation_notice);
     assert_string_equal(facts.preset, f.preset);
-    grail_model_close(m);
     return f;
 }
 

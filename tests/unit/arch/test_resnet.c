@@ -11,14 +11,12 @@
 static grail_model_facts facts_of(const lab_resnet *r)
 {
     static char preset[64];
-    network_fixture *f = network_setup(r);
-    grail_model *m = network_open(f);
+    OWNED(network_fixture) *f = network_setup(r);
+    OWNED(grail_model) *m = network_open(f);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     snprintf(preset, sizeof preset, "%s", facts.preset);
     facts.preset = preset;
-    grail_model_close(m);
-    network_teardown(f);
     return facts;
 }
 
@@ -113,7 +111,7 @@ static void stems_are_told_by_their_kernel(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet18();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     grail_model *m = network_open(f);
     const node *stem = network_reader(m->graph, "conv1.weight");
     assert_int_equal(m->graph->input_kind, INPUT_IMAGES);
@@ -133,15 +131,14 @@ static void stems_are_told_by_their_kernel(void **state)
     assert_int_equal(count_nodes(m->graph, NODE_MAX_POOL), 0);
     assert_int_equal(last_positions(m->graph, 32).height, 4);
     grail_model_close(m);
-    network_teardown(f);
 }
 
 static void shortcuts_without_tensors_pad_channels_on_both_sides(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(5);
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open(f);
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open(f);
     const graph *g = m->graph;
     int64_t pad = 8;
     assert_int_equal(count_nodes(g, NODE_SHORTCUT), 2);
@@ -155,16 +152,14 @@ static void shortcuts_without_tensors_pad_channels_on_both_sides(void **state)
         }
     }
     assert_int_equal(last_positions(g, 32).height, 8);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 static void a_block_ends_with_the_activation_of_its_sum(void **state)
 {
     (void)state;
     const lab_resnet r = lab_cifar_resnet18();
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open(f);
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open(f);
     const graph *g = m->graph;
     const node *projection = network_reader(g, "layer2.0.downsample.0.weight");
     const node *first = network_reader(g, "layer2.0.conv1.weight");
@@ -183,16 +178,14 @@ static void a_block_ends_with_the_activation_of_its_sum(void **state)
     assert_int_equal(end->block, 2);
     assert_int_equal(network_reader(g, "layer2.1.conv1.weight")->inputs[0], end->output);
     assert_int_equal(network_reader(g, "fc.weight")->block, g->block_count);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 static void pre_activation_projects_what_it_activated(void **state)
 {
     (void)state;
     const lab_resnet r = lab_pre_activation(16);
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open(f);
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open(f);
     const graph *g = m->graph;
     const node *norm = network_reader(g, "layer2.0.bn1.weight");
     const node *conv = network_reader(g, "layer2.0.conv1.weight");
@@ -206,8 +199,6 @@ static void pre_activation_projects_what_it_activated(void **state)
     const node *sum = maker_of(g, network_reader(g, "layer3.0.bn1.weight")->inputs[0]);
     assert_int_equal(sum->inputs[0], network_reader(g, "layer2.1.bn1.weight")->inputs[0]);
     assert_int_equal(network_reader(g, "bn.weight")->block, g->block_count);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 static void a_configuration_of_another_network_is_refused(void **state)
@@ -232,18 +223,16 @@ static void a_configuration_of_another_network_is_refused(void **state)
     const lab_resnet r = lab_hugging_face(true);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[200];
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         snprintf(text, sizeof text, "{\"model_type\": \"resnet\", %s}", cases[i][0]);
         network_write_config(f, "config.json", text);
         if (cases[i][1] == NULL) {
-            grail_model *m = network_open(f);
+            OWNED(grail_model) *m = network_open(f);
             assert_false(resnet_has_class_widths(m->graph)); /* of other libraries */
-            grail_model_close(m);
         } else {
             assert_fails(network_try(f), GRAIL_ERROR_SHAPE, cases[i][1]);
             assert_non_null(strstr(grail_error_message(), "give the config.json of this one"));
         }
-        network_teardown(f);
     }
 }
 
@@ -252,11 +241,11 @@ static void what_hugging_face_configures_is_read(void **state)
     (void)state;
     lab_resnet r = lab_hugging_face(true);
     r.strides_first_stage = true;
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     network_write_config(f, "config.json",
                          "{\"model_type\": \"resnet\", \"downsample_in_first_stage\": true,"
                          " \"downsample_in_bottleneck\": true, \"hidden_act\": \"gelu\"}");
-    grail_model *m = network_open(f);
+    OWNED(grail_model) *m = network_open(f);
     const graph *g = m->graph;
     assert_int_equal(
         network_reader(g, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight")
@@ -279,8 +268,6 @@ static void what_hugging_face_configures_is_read(void **state)
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.preset, "imagenet");
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 static void narrowed_networks_open_as_dense_ones_do(void **state)
@@ -324,7 +311,7 @@ static void a_stranger_is_told_what_it_lacks(void **state)
 {
     (void)state;
     const lab_resnet r = lab_cifar_resnet18();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_remove(&f->n, "layer3.0.downsample.1.running_var");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "its tensors fit no known family; the nearest is resnet, but its tensor "
@@ -340,7 +327,6 @@ static void a_stranger_is_told_what_it_lacks(void **state)
     assert_fails(
         network_try(f), GRAIL_ERROR_FORMAT,
         "tensor 'layer3.0.downsample.1.running_var' is missing, but a resnet network needs it");
-    network_teardown(f);
 }
 
 static void add_weight(lab_network *n, const char *name, int64_t out, int64_t in, int64_t kernel)
@@ -352,7 +338,7 @@ static void variants_are_refused_by_name(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet18();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_remove(&f->n, "conv1.weight");
     add_weight(&f->n, "conv1.0.weight", 32, 3, 3);
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
@@ -372,18 +358,16 @@ static void variants_are_refused_by_name(void **state)
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'conv1.weight' has a kernel of size 5; the kernel of the first "
                  "convolution must have size 7 (ImageNet) or 3 (CIFAR)");
-    network_teardown(f);
 }
 
 static void images_have_three_channels(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_find(&f->n, "conv1.weight")->shape[1] = 1;
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'conv1.weight' reads 1 channel(s) of images; only images of 3 channels");
-    network_teardown(f);
 }
 
 static void shapes_that_do_not_fit_are_named_with_what_was_expected(void **state)
@@ -425,7 +409,7 @@ static void a_block_that_does_not_project_keeps_its_width(void **state)
 {
     (void)state;
     lab_resnet r = lab_resnet18();
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_find(&f->n, "layer1.1.conv2.weight")->shape[0] = 63;
     assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
                  "tensor 'layer1.1.conv2.weight' has shape [63, 64, 3, 3], but a resnet network "
@@ -442,14 +426,13 @@ static void a_block_that_does_not_project_keeps_its_width(void **state)
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "its tensors fit no known family; the nearest is resnet, but its tensor "
                  "'layer1.0.downsample.0.weight' is missing (");
-    network_teardown(f);
 }
 
 static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over(void **state)
 {
     (void)state;
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_remove(&f->n, "linear.bias");
     lab_shape *norm = lab_network_find(&f->n, "bn1.weight");
     norm->rank = 3;
@@ -460,7 +443,6 @@ static void heads_may_have_no_bias_and_leading_dimensions_of_one_are_passed_over
     norm->shape[0] = 2;
     assert_fails(network_try(f), GRAIL_ERROR_SHAPE,
                  "tensor 'bn1.weight' has shape [2, 1, 16], but a resnet network needs shape [16]");
-    network_teardown(f);
 }
 
 int main(void)

@@ -13,16 +13,14 @@ TEST(settings_fill_in_what_the_tensors_do_not_say)
     static const char *const settings[] = {"preset=cifar", "downsample_in_bottleneck=true",
                                            "hidden_act=silu"};
     const lab_resnet r = lab_resnet50();
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open_with(f, settings, 3);
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open_with(f, settings, 3);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.preset, "cifar");
     assert_int_equal(network_reader(m->graph, "layer2.0.conv1.weight")->window.height.stride, 2);
     assert_int_equal(network_reader(m->graph, "layer2.0.conv2.weight")->window.height.stride, 1);
     assert_int_equal(m->graph->nodes[2].activation, ACTIVATION_SILU);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 TEST(a_setting_that_is_not_one_is_refused)
@@ -36,7 +34,7 @@ TEST(a_setting_that_is_not_one_is_refused)
                {"=1", "setting '=1' is not of the form key=value"},
                {"preset=\xff", "is not UTF-8 text"}};
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_write(&f->n, f->directory, false);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         grail_model *m = NULL;
@@ -50,24 +48,22 @@ TEST(a_setting_that_is_not_one_is_refused)
     grail_model *m = NULL;
     assert_fails(grail_model_open_with(f->directory, &options, &m), GRAIL_ERROR_FORMAT,
                  "\"downsample_in_bottleneck\" is not");
-    network_teardown(f);
 }
 
 static const char *preset_of(const network_fixture *f)
 {
     static char text[64];
-    grail_model *m = network_open(f);
+    OWNED(grail_model) *m = network_open(f);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     snprintf(text, sizeof text, "%s", facts.preset);
-    grail_model_close(m);
     return text;
 }
 
 TEST(what_an_earlier_run_wrote_stands_for_the_configuration)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     assert_string_equal(preset_of(f), "cifar-imagenet");
     network_write_config(f, "grail.json", "{\"model_type\": \"resnet\", \"preset\": \"clip\"}");
     assert_string_equal(preset_of(f), "clip");
@@ -76,7 +72,6 @@ TEST(what_an_earlier_run_wrote_stands_for_the_configuration)
     network_write_config(f, "config.json", "{\"model_type\": \"resnext\"}");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "unknown model_type \"resnext\"; expected one of");
-    network_teardown(f);
 }
 
 TEST(filters_that_no_tensor_shows_are_refused_by_name)
@@ -99,25 +94,22 @@ TEST(filters_that_no_tensor_shows_are_refused_by_name)
 TEST(a_weights_file_is_opened_with_the_configuration_beside_it)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     char path[1024];
-    grail_model *m = NULL;
     grail_model_facts facts;
     network_write_config(f, "grail.json", "{\"model_type\": \"resnet\", \"preset\": \"clip\"}");
     lab_network_write(&f->n, f->directory, false);
     snprintf(path, sizeof path, "%s/model.safetensors", f->directory);
-    assert_ok(grail_model_open(path, &m));
+    OPENED(grail_model, m, grail_model_open(path, &m));
     assert_ok(grail_model_describe(m, &facts));
     assert_string_equal(facts.directory, path);
     assert_string_equal(facts.preset, "clip");
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 TEST(a_weights_file_that_fits_nothing_names_what_comes_nearest)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     char path[1024];
     grail_model *m = NULL;
     lab_network_remove(&f->n, "linear.weight");
@@ -126,25 +118,23 @@ TEST(a_weights_file_that_fits_nothing_names_what_comes_nearest)
     assert_fails(grail_model_open(path, &m), GRAIL_ERROR_UNSUPPORTED,
                  "model.safetensors: its tensors fit no known family; the nearest is resnet, but "
                  "its tensor");
-    network_teardown(f);
 }
 
 TEST(prefixes_of_torchs_wrappers_do_not_matter)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     lab_network_put_behind(&f->n, 0, "module.");
     assert_string_equal(preset_of(f), "cifar-imagenet");
     lab_network_add(&f->n, "module.linear2.bias", 1, (const int64_t[]){3});
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "tensor 'module.linear2.bias' is not part of the resnet network");
-    network_teardown(f);
 }
 
 TEST(timms_configuration_leaves_the_family_to_the_tensors)
 {
     const lab_resnet r = lab_akamaster(1);
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     network_write_config(f, "config.json", "{\"architecture\": \"resnet20\", \"num_classes\": 10}");
     assert_string_equal(preset_of(f), "cifar-imagenet");
     network_write_config(f, "config.json",
@@ -153,14 +143,13 @@ TEST(timms_configuration_leaves_the_family_to_the_tensors)
     network_write_config(f, "config.json", "{\"num_classes\": 10}");
     assert_fails(network_try(f), GRAIL_ERROR_UNSUPPORTED,
                  "unknown model_type \"(missing)\"; expected one of");
-    network_teardown(f);
 }
 
 /* -- narrowed networks described -------------------------------------------------------------- */
 
 static loader_verdict verdict_of(const network_fixture *f)
 {
-    grail_model *m = network_open(f);
+    OWNED(grail_model) *m = network_open(f);
     loader_verdict verdicts[LOADER_COUNT];
     assert_ok(
         m->architecture->judge_loaders(m->architecture, m->config, m->graph, m->graph, verdicts));
@@ -169,15 +158,13 @@ static loader_verdict verdict_of(const network_fixture *f)
     judge_weights_file(m->checkpoint, verdicts);
     assert_string_equal(verdicts[2].loader, "safetensors");
     assert_true(verdicts[2].loads);
-    grail_model_close(m);
     return verdicts[0];
 }
 
 static loader_verdict class_verdict(const lab_resnet *r)
 {
-    network_fixture *f = network_setup(r);
+    OWNED(network_fixture) *f = network_setup(r);
     const loader_verdict v = verdict_of(f);
-    network_teardown(f);
     return v;
 }
 
@@ -194,17 +181,15 @@ static buffer widths_of(const lab_resnet *r, const char *config)
 {
     const char *name = NULL;
     buffer text;
-    network_fixture *f = network_setup(r);
+    OWNED(network_fixture) *f = network_setup(r);
     if (config != NULL) {
         network_write_config(f, "config.json", config);
     }
-    grail_model *m = network_open(f);
+    OWNED(grail_model) *m = network_open(f);
     buffer_init(&text, 1 << 20);
     assert_ok(m->architecture->loader_file(m->architecture, m->config, m->graph, &name, &text));
     assert_int_equal(name != NULL, text.size > 0);
     assert_true(name == NULL || strcmp(name, "timm-widths.txt") == 0);
-    grail_model_close(m);
-    network_teardown(f);
     return text;
 }
 
@@ -328,31 +313,26 @@ TEST(a_resnext_is_built_with_its_groups)
     }
     r.inner[2] = 416;
     assert_false(class_verdict(&r).loads);
-    buffer text = widths_of(&r, NULL);
+    OWNED(buffer) text = widths_of(&r, NULL);
     assert_int_equal(text.size, 0);
-    buffer_fini(&text);
 }
 
 /* A site of each side of the groups, which all keep as many. */
 TEST(a_resnext_has_sites_through_its_groups)
 {
     lab_resnet r = lab_resnet50();
-    grail_site_list *sites = NULL;
     int grouped = 0;
     r.groups = 32;
     for (int s = 0; s < 4; s++) {
         r.inner[s] = 128LL << s;
     }
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open(f);
-    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open(f);
+    OPENED(grail_site_list, sites, grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
     for (int i = 0; i < sites->list.count; i++) {
         grouped += sites->list.sites[i].groups == 32 ? 1 : 0;
     }
     assert_int_equal(grouped, 2 * (3 + 4 + 6 + 3));
-    grail_site_list_free(sites);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 /* The function that config.json names gets the width as an argument, beside what it gets already.
@@ -365,10 +345,10 @@ TEST(timms_directory_says_the_width_of_bottlenecks)
     }
     for (int fits = 0; fits < 2; fits++) {
         r.inner[2] = fits ? 192 : 196;
-        network_fixture *f = network_setup(&r);
+        OWNED(network_fixture) *f = network_setup(&r);
         network_write_config(f, "config.json",
                              "{\"architecture\": \"resnet50\", \"model_args\": {\"in_chans\": 3}}");
-        grail_model *m = network_open(f);
+        OWNED(grail_model) *m = network_open(f);
         loader_verdict verdicts[LOADER_COUNT];
         assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
         const json_t *arguments = json_object_get(m->config, "model_args");
@@ -381,8 +361,6 @@ TEST(timms_directory_says_the_width_of_bottlenecks)
         assert_int_equal(strstr(verdicts[0].reason, "adapt_model_from_string") != NULL, !fits);
         assert_int_equal(strstr(verdicts[0].lines, "timm.create_model(\"local-dir:DIR\"") != NULL,
                          fits);
-        grail_model_close(m);
-        network_teardown(f);
     }
 }
 
@@ -406,7 +384,7 @@ TEST(hugging_face_loads_no_projection_between_equal_widths)
     lab_resnet r = lab_hugging_face(true);
     char name[LAB_NETWORK_NAME];
     r.stem = width;
-    network_fixture *f = network_setup(&r);
+    OWNED(network_fixture) *f = network_setup(&r);
     assert_true(verdict_of(f).loads);
     lab_network_add(&f->n, "resnet.encoder.stages.0.layers.0.shortcut.convolution.weight", 4,
                     (const int64_t[]){width, width, 1, 1});
@@ -417,21 +395,18 @@ TEST(hugging_face_loads_no_projection_between_equal_widths)
         lab_network_add(&f->n, name, 1, &width);
     }
     assert_false(verdict_of(f).loads);
-    network_teardown(f);
 }
 
 TEST(hugging_faces_configuration_is_given_the_new_widths)
 {
     lab_resnet r = lab_hugging_face(false);
-    network_fixture *f = network_setup(&r);
-    grail_model *m = network_open(f);
+    OWNED(network_fixture) *f = network_setup(&r);
+    OWNED(grail_model) *m = network_open(f);
     assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     const json_t *sizes = json_object_get(m->config, "hidden_sizes");
     assert_int_equal(json_array_size(sizes), 3);
     assert_int_equal(json_integer_value(json_array_get(sizes, 1)), 20);
     assert_int_equal(json_integer_value(json_object_get(m->config, "embedding_size")), 8);
-    grail_model_close(m);
-    network_teardown(f);
 }
 
 /* -- allocation failure ----------------------------------------------------------------------- */
@@ -441,25 +416,20 @@ static grail_status open_and_describe(void *context)
     static const char *const settings[] = {"preset=cifar"};
     const grail_model_options options = {.settings = settings, .setting_count = 1};
     const network_fixture *f = context;
-    grail_status status = GRAIL_OK;
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     grail_model_facts facts;
-    TRY(grail_model_open_with(f->directory, &options, &m));
-    TRY(grail_model_describe(m, &facts));
-    TRY(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
-out:
-    grail_model_close(m);
-    return status;
+    CHECK(grail_model_open_with(f->directory, &options, &m));
+    CHECK(grail_model_describe(m, &facts));
+    return m->architecture->describe_narrowed(m->architecture, m->graph, m->config);
 }
 
 TEST(every_failing_allocation_is_survived)
 {
     const lab_resnet networks[] = {lab_akamaster(1), lab_hugging_face(true)};
     for (int i = 0; i < 2; i++) {
-        network_fixture *f = network_setup(&networks[i]);
+        OWNED(network_fixture) *f = network_setup(&networks[i]);
         lab_network_write(&f->n, f->directory, false);
         support_fail_each_allocation(open_and_describe, f);
-        network_teardown(f);
     }
 }
 

@@ -18,19 +18,15 @@ static const rotary_source usual = {.head_dim = DIM,
 
 static grail_status read_from(const rotary_source *from, const char *text, rotary *out)
 {
-    json_t *config = NULL;
+    OWNED(json_t) *config = NULL;
     assert_ok(json_parse("config.json", text, strlen(text), &config));
-    const grail_status status = rotary_read("config.json", config, from, out);
-    json_decref(config);
-    return status;
+    return rotary_read("config.json", config, from, out);
 }
 
 static grail_status frequencies(const char *text)
 {
-    rotary r = {0};
-    const grail_status status = read_from(&usual, text, &r);
-    rotary_fini(&r);
-    return status;
+    OWNED(rotary) r = {0};
+    return read_from(&usual, text, &r);
 }
 
 static void assert_same(const double *found, const double *expected, int count)
@@ -42,13 +38,12 @@ static void assert_same(const double *found, const double *expected, int count)
 
 static void assert_frequencies(const char *text, const double expected[COUNT])
 {
-    rotary r = {0};
+    OWNED(rotary) r = {0};
     assert_ok(read_from(&usual, text, &r));
     assert_same(r.frequency, expected, COUNT);
     assert_int_equal(r.turned, DIM);
     assert_true(r.factor == 1.0);
     assert_null(r.long_frequency);
-    rotary_fini(&r);
 }
 
 TEST(frequencies_fall_by_powers_of_theta)
@@ -102,11 +97,10 @@ TEST(a_part_of_each_head_is_turned)
         "{\"partial_rotary_factor\": 0.5}",
         "{\"partial_rotary_factor\": 1, \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}"};
     for (int i = 0; i < 2; i++) {
-        rotary r = {0};
+        OWNED(rotary) r = {0};
         assert_ok(read_from(&usual, texts[i], &r));
         assert_int_equal(r.turned, 4);
         assert_same(r.frequency, (double[]){1.0, 0.01}, 2);
-        rotary_fini(&r);
     }
     rotary r = {0};
     assert_ok(read_from(&usual, "{\"partial_rotary_factor\": 0.4}", &r)); /* size 3, two pairs */
@@ -150,13 +144,12 @@ TEST(longrope_has_a_list_for_short_and_one_for_long_texts)
         " \"original_max_position_embeddings\": 64, \"short_factor\": [1, 2, 4, 8],"
         " \"long_factor\": [2, 2, 2, 5]}}"};
     for (int i = 0; i < 2; i++) {
-        rotary r = {0};
+        OWNED(rotary) r = {0};
         assert_ok(read_from(&usual, texts[i], &r));
         assert_same(r.frequency, (double[]){1.0, 0.05, 0.0025, 0.000125}, COUNT);
         assert_same(r.long_frequency, (double[]){0.5, 0.05, 0.005, 0.0002}, COUNT);
         assert_int_equal(r.longest, 64);
         assert_near(r.factor, sqrt(1.0 + log(4.0) / log(64.0)), 1e-12);
-        rotary_fini(&r);
     }
 }
 
@@ -191,12 +184,11 @@ TEST(types_of_layers_have_parameters_of_their_own)
 
 TEST(they_are_those_of_single_precision)
 {
-    rotary r = {0};
+    OWNED(rotary) r = {0};
     assert_ok(read_from(&usual, "{}", &r));
     for (int k = 0; k < COUNT; k++) {
         assert_true(r.frequency[k] == (double)(float)r.frequency[k]);
     }
-    rotary_fini(&r);
 }
 
 #define SCALING(members) "{\"rope_scaling\": {" members "}}"

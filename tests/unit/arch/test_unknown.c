@@ -48,7 +48,7 @@ TEST(every_row_of_the_refusals_is_complete)
 {
     const char *key = NULL;
     json_t *row = NULL;
-    json_t *refusals = refusals_read();
+    OWNED(json_t) *refusals = refusals_read();
     json_object_foreach (json_object_get(refusals, "families"), key, row) {
         const json_t *nearest = json_array_get(row, 0);
         json_t *config = json_pack("{s:O}", "model_type", nearest);
@@ -68,7 +68,6 @@ TEST(every_row_of_the_refusals_is_complete)
             assert_true(json_is_string(row));
         }
     }
-    json_decref(refusals);
 }
 
 TEST(a_family_that_nobody_described_is_told_by_its_keys)
@@ -121,11 +120,10 @@ static void teardown(fixture *f)
 
 static grail_status try_open(const fixture *f)
 {
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     lab_write(&f->m, f->path, GRAIL_DTYPE_F32);
     const grail_status status = grail_model_open(f->path, &m);
     assert_true((status == GRAIL_OK) == (m != NULL));
-    grail_model_close(m);
     return status;
 }
 

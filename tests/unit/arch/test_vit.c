@@ -61,36 +61,30 @@ TEST(every_convention_of_names_is_recognised_and_built)
 {
     for (size_t i = 0; i < sizeof goldens / sizeof goldens[0]; i++) {
         const golden *g = &goldens[i];
-        grail_model *m = NULL;
         const grail_model_options options = {.settings = &g->setting,
                                              .setting_count = g->setting != NULL};
-        assert_ok(grail_model_open_with(tower_golden(g->name), &options, &m));
+        OPENED(grail_model, m, grail_model_open_with(tower_golden(g->name), &options, &m));
         assert_built(g, m);
-        grail_model_close(m);
     }
 }
 
 TEST(a_file_is_read_with_the_configuration_beside_it)
 {
-    grail_model *m = NULL;
-    assert_ok(grail_model_open(tower_golden("hf-vit/model.safetensors"), &m));
+    OPENED(grail_model, m, grail_model_open(tower_golden("hf-vit/model.safetensors"), &m));
     assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
     assert_string_equal(m->config_name, "config.json");
-    grail_model_close(m);
 }
 
 TEST(names_of_hugging_face_are_known_without_a_configuration)
 {
     static const char *const names[] = {"hf-vit", "hf-clip"};
     for (int i = 0; i < 2; i++) {
-        tower_lab lab;
+        OWNED(tower_lab) lab;
         tower_open(&lab, names[i]);
         json_decref(lab.config);
         lab.config = NULL;
-        grail_model *m = tower_model(&lab, HEADS_OF_16);
+        OWNED(grail_model) *m = tower_model(&lab, HEADS_OF_16);
         assert_int_equal(m->graph->block_count, 2);
-        grail_model_close(m);
-        tower_close(&lab);
     }
 }
 
@@ -127,9 +121,9 @@ static void rename_as_in_memory(tower_lab *lab)
 
 TEST(names_of_the_class_in_memory_are_those_of_files)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-vit");
-    grail_model *stored = tower_model(&lab, NULL);
+    OWNED(grail_model) *stored = tower_model(&lab, NULL);
     rename_as_in_memory(&lab);
     for (int with_config = 1; with_config >= 0; with_config--) {
         grail_model *m = tower_model(&lab, with_config != 0 ? NULL : HEADS_OF_16);
@@ -141,8 +135,6 @@ TEST(names_of_the_class_in_memory_are_those_of_files)
         json_decref(lab.config);
         lab.config = NULL;
     }
-    grail_model_close(stored);
-    tower_close(&lab);
 }
 
 TEST(what_wraps_the_names_does_not_matter)
@@ -154,25 +146,22 @@ TEST(what_wraps_the_names_does_not_matter)
                     {"module.net.", "net."},
                     {"state.backbone.", "state.backbone."}};
     for (int i = 0; i < 4; i++) {
-        tower_lab lab;
+        OWNED(tower_lab) lab;
         tower_open(&lab, "timm-vit");
         tower_wrap(&lab, "", prefixes[i].stored);
-        grail_model *m = tower_model(&lab, HEADS_OF_16);
+        OWNED(grail_model) *m = tower_model(&lab, HEADS_OF_16);
         char name[TOWER_NAME];
         snprintf(name, sizeof name, "%shead.weight", prefixes[i].named);
         assert_true(graph_find_parameter(m->graph, name) != GRAPH_NONE);
-        grail_model_close(m);
-        tower_close(&lab);
     }
 }
 
 TEST(names_begin_at_a_dot)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     tower_wrap(&lab, "", "net");
     tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, "fit no known family");
-    tower_close(&lab);
 }
 
 TEST(a_missing_tensor_is_named)
@@ -193,18 +182,17 @@ TEST(a_missing_tensor_is_named)
         {"open-clip", "visual.transformer.resblocks.1.attn.in_proj_bias", GRAIL_ERROR_FORMAT},
         {"hf-clip", "vision_model.post_layernorm.weight", GRAIL_ERROR_FORMAT}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tower_lab lab;
+        OWNED(tower_lab) lab;
         tower_open(&lab, cases[i].golden);
         tower_drop(&lab, cases[i].tensor);
         const bool simple = strcmp(cases[i].golden, "simple-vit") == 0;
         tower_refuses(&lab, simple ? NULL : HEADS_OF_16, cases[i].code, cases[i].tensor);
-        tower_close(&lab);
     }
 }
 
 TEST(a_layer_that_is_not_there_is_missed)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-vit");
     assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(3)));
     tower_refuses(&lab, NULL, GRAIL_ERROR_FORMAT, "vit.encoder.layer.2.");
@@ -212,7 +200,6 @@ TEST(a_layer_that_is_not_there_is_missed)
     tower_refuses(&lab, NULL, GRAIL_ERROR_UNSUPPORTED, "vit.encoder.layer.1.");
     assert_ok(json_put(lab.config, "num_hidden_layers", json_integer(0)));
     tower_refuses(&lab, NULL, GRAIL_ERROR_FORMAT, "0 layers, expected 1 to 1024");
-    tower_close(&lab);
 }
 
 TEST(a_tensor_that_the_network_does_not_read_is_refused)
@@ -220,17 +207,16 @@ TEST(a_tensor_that_the_network_does_not_read_is_refused)
     static const char *const others[] = {"blocks.0.ls1.gamma", "fc_norm.weight",
                                          "head_dist.weight"};
     for (int i = 0; i < 3; i++) {
-        tower_lab lab;
+        OWNED(tower_lab) lab;
         tower_open(&lab, "timm-vit");
         tower_add(&lab, others[i], 1, 32);
         tower_refuses(&lab, HEADS_OF_16, GRAIL_ERROR_UNSUPPORTED, others[i]);
-        tower_close(&lab);
     }
 }
 
 TEST(a_head_dim_that_divides_no_layer_is_asked_for)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
                   "cannot be divided into heads of 64; give head_dim=N (width / heads)");
@@ -238,13 +224,12 @@ TEST(a_head_dim_that_divides_no_layer_is_asked_for)
                   "cannot be divided into heads of 5; give head_dim=N (width / heads)");
     tower_refuses(&lab, "head_dim=0", GRAIL_ERROR_FORMAT, "head_dim is 0");
     tower_refuses(&lab, "head_dim=x", GRAIL_ERROR_FORMAT, "\"head_dim\" is not an integer");
-    tower_close(&lab);
 }
 
 /* 1280 is divisible by 64 as well, so no message would tell of the wrong heads. */
 TEST(the_largest_published_networks_have_wider_heads)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit-hub");
     for (int i = 0; i < lab.count; i++) {
         for (int d = 0; d < lab.views[i].rank; d++) {
@@ -258,14 +243,13 @@ TEST(the_largest_published_networks_have_wider_heads)
     m = tower_model(&lab, "head_dim=64");
     assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 64);
     grail_model_close(m);
-    tower_close(&lab);
 }
 
 /* timm's norms have an epsilon of 1e-6, but those of CLIP's towers, which norm before all layers.
  */
 TEST(timms_towers_of_clip_have_their_own_epsilon)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
     assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 1e-6, 0.0);
@@ -275,7 +259,6 @@ TEST(timms_towers_of_clip_have_their_own_epsilon)
     m = tower_model(&lab, HEADS_OF_16);
     assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 1e-5, 0.0);
     grail_model_close(m);
-    tower_close(&lab);
 }
 
 TEST(a_tensor_of_another_shape_is_refused)
@@ -313,14 +296,13 @@ TEST(a_tensor_of_another_shape_is_refused)
 
 TEST(a_side_that_the_positions_contradict_is_refused)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-clip");
     json_t *vision = json_object_get(lab.config, "vision_config");
     assert_ok(json_put(vision, "image_size", json_integer(224)));
     tower_refuses(&lab, NULL, GRAIL_ERROR_SHAPE,
                   "image_size is 224, but the positions in "
                   "'vision_model.embeddings.position_embedding.weight' are for images of side 24");
-    tower_close(&lab);
 }
 
 TEST(settings_choose_what_tensors_do_not_say)
@@ -354,7 +336,7 @@ TEST(settings_choose_what_tensors_do_not_say)
 
 TEST(settings_go_before_a_configuration)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-clip");
     grail_model *m = tower_model(&lab, "activation=gelu");
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU);
@@ -362,27 +344,24 @@ TEST(settings_go_before_a_configuration)
     m = tower_model(&lab, "head_dim=8");
     assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 8);
     grail_model_close(m);
-    tower_close(&lab);
 }
 
 TEST(a_configuration_tells_epsilon_and_activation)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-vit");
     assert_ok(json_put(lab.config, "hidden_act", json_string("gelu_new")));
     assert_ok(json_put(lab.config, "layer_norm_eps", json_real(0.5)));
-    grail_model *m = tower_model(&lab, NULL);
+    OWNED(grail_model) *m = tower_model(&lab, NULL);
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU_TANH);
     assert_near(tower_node(m, NODE_LAYER_NORM)->norm.epsilon, 0.5, 0.0);
-    grail_model_close(m);
-    tower_close(&lab);
 }
 
 /* As transformers 5 saves CLIPVisionModel. */
 TEST(a_tower_alone_may_lack_its_prefix)
 {
     static const char prefix[] = "vision_model.";
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "hf-clip-vision");
     tower_drop(&lab, "visual_projection.weight");
     for (int i = 0; i < lab.count; i++) {
@@ -390,14 +369,12 @@ TEST(a_tower_alone_may_lack_its_prefix)
         assert_int_equal(strncmp(name, prefix, strlen(prefix)), 0);
         memmove(name, name + strlen(prefix), strlen(name + strlen(prefix)) + 1);
     }
-    grail_model *m = tower_model(&lab, NULL);
+    OWNED(grail_model) *m = tower_model(&lab, NULL);
     grail_model_facts facts;
     assert_ok(grail_model_describe(m, &facts));
     assert_int_equal(facts.classes, 0);
     assert_int_equal(facts.blocks, 2);
     assert_int_equal(tower_node(m, NODE_ATTENTION)->attention.head_dim, 16);
-    grail_model_close(m);
-    tower_close(&lab);
 }
 
 TEST(files_of_openai_have_quick_gelu)
@@ -425,29 +402,25 @@ TEST(files_of_openai_have_quick_gelu)
 
 TEST(a_head_beside_a_plain_tower_leaves_features_as_they_are)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "open-clip");
     tower_add(&lab, "classification_head.weight", 7, 20);
-    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    OWNED(grail_model) *m = tower_model(&lab, HEADS_OF_16);
     assert_null(tower_node(m, NODE_UNIT_LENGTH));
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_GELU);
     assert_true(graph_find_parameter(m->graph, "classification_head.weight") != GRAPH_NONE);
-    grail_model_close(m);
-    tower_close(&lab);
 }
 
 TEST(towers_without_head_give_features)
 {
     int64_t widths[64];
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     tower_drop(&lab, "head.weight");
     tower_drop(&lab, "head.bias");
-    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    OWNED(grail_model) *m = tower_model(&lab, HEADS_OF_16);
     assert_ok(graph_widths(m->graph, widths));
     assert_int_equal(widths[m->graph->output], 32);
-    grail_model_close(m);
-    tower_close(&lab);
 }
 
 /* Layer 1 of two gets another ffn width and a head less. */
@@ -493,10 +466,8 @@ TEST(narrowed_checkpoints_open_by_their_shapes)
 
 TEST(sites_are_the_neurons_and_the_heads)
 {
-    grail_model *m = NULL;
-    grail_site_list *sites = NULL;
-    assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
-    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    OPENED(grail_model, m, grail_model_open(tower_golden("simple-vit"), &m));
+    OPENED(grail_site_list, sites, grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
     assert_int_equal(grail_site_list_count(sites), 4);
     grail_site_facts s = grail_site_list_at(sites, 2);
     assert_string_equal(s.name, "transformer.layers.1.0.to_out");
@@ -509,13 +480,11 @@ TEST(sites_are_the_neurons_and_the_heads)
     assert_string_equal(s.name, "transformer.layers.1.1.net.3");
     assert_string_equal(s.kind, "ffn");
     assert_int_equal(s.units, 48);
-    grail_site_list_free(sites);
-    grail_model_close(m);
 }
 
 TEST(fixed_positions_are_sines_and_cosines_of_both_axes)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "simple-vit");
     grail_model *m = tower_model(&lab, "image_size=24"); /* 3 x 3 patches */
     const node *n = tower_node(m, NODE_POSITIONS);
@@ -530,13 +499,12 @@ TEST(fixed_positions_are_sines_and_cosines_of_both_axes)
     tower_refuses(
         &lab, "image_size=30", GRAIL_ERROR_ARGUMENT,
         "image_size is 30; give image_size=N with a multiple of the patch size 8, at most 16384");
-    tower_close(&lab);
 }
 
 static void assert_verdict(const grail_model *m, const char *loader, bool loads, const char *text)
 {
     loader_verdict verdicts[LOADER_COUNT];
-    json_t *config = json_deep_copy(m->config);
+    OWNED(json_t) *config = json_deep_copy(m->config);
     assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, config));
     assert_ok(
         m->architecture->judge_loaders(m->architecture, config, m->graph, m->graph, verdicts));
@@ -547,7 +515,6 @@ static void assert_verdict(const grail_model *m, const char *loader, bool loads,
     }
     assert_string_equal(verdicts[1].loader, "ONNX Runtime");
     assert_true(verdicts[1].loads);
-    json_decref(config);
 }
 
 TEST(loaders_are_judged_by_what_their_classes_build)
@@ -561,12 +528,10 @@ TEST(loaders_are_judged_by_what_their_classes_build)
                  {"open-clip", HEADS_OF_16, "open_clip", "\"mlp_ratio\": 1.5 in vision_cfg"},
                  {"hf-clip", NULL, "transformers", "intermediate_size 48"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tower_lab lab;
+        OWNED(tower_lab) lab;
         tower_open(&lab, cases[i].golden);
-        grail_model *m = tower_model(&lab, cases[i].setting);
+        OWNED(grail_model) *m = tower_model(&lab, cases[i].setting);
         assert_verdict(m, cases[i].loader, true, cases[i].text);
-        grail_model_close(m);
-        tower_close(&lab);
     }
 }
 
@@ -601,7 +566,7 @@ TEST(narrow_heads_or_uneven_layers_load_in_no_class)
 /* 23 of 32 neurons: 23 / 32 = 0.71875, but two decimals do. */
 TEST(the_ratio_is_the_shortest_that_gives_the_width)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "timm-vit");
     for (int layer = 0; layer < 2; layer++) {
         char name[64];
@@ -612,10 +577,8 @@ TEST(the_ratio_is_the_shortest_that_gives_the_width)
         snprintf(name, sizeof name, "blocks.%d.mlp.fc2.weight", layer);
         tower_tensor(&lab, name)->shape[1] = 23;
     }
-    grail_model *m = tower_model(&lab, HEADS_OF_16);
+    OWNED(grail_model) *m = tower_model(&lab, HEADS_OF_16);
     assert_verdict(m, "timm", true, "mlp_ratio=0.72)"); /* 32 * 0.72 = 23.04 */
-    grail_model_close(m);
-    tower_close(&lab);
 }
 
 TEST(a_narrowed_tower_is_described_in_the_configuration_it_had)
@@ -649,7 +612,7 @@ TEST(a_narrowed_tower_is_described_in_the_configuration_it_had)
 
 TEST(a_tower_that_was_recognised_is_described_so_that_it_opens_again)
 {
-    tower_lab lab;
+    OWNED(tower_lab) lab;
     tower_open(&lab, "model-soup");
     grail_model *m = tower_model(&lab, HEADS_OF_16);
     assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
@@ -660,18 +623,15 @@ TEST(a_tower_that_was_recognised_is_described_so_that_it_opens_again)
     assert_int_equal(tower_node(m, NODE_ACTIVATION)->activation, ACTIVATION_QUICK_GELU);
     assert_non_null(tower_node(m, NODE_UNIT_LENGTH));
     grail_model_close(m);
-    tower_close(&lab);
 }
 
 /* simple-vit assumes heads of 64 where nothing else is said. A narrowed one states the size. */
 TEST(the_size_of_heads_is_written_where_it_was_taken_for_granted)
 {
-    grail_model *m = NULL;
-    assert_ok(grail_model_open(tower_golden("simple-vit"), &m));
+    OPENED(grail_model, m, grail_model_open(tower_golden("simple-vit"), &m));
     assert_null(json_object_get(m->config, "head_dim"));
     assert_ok(m->architecture->describe_narrowed(m->architecture, m->graph, m->config));
     assert_int_equal(json_integer_value(json_object_get(m->config, "head_dim")), 64);
-    grail_model_close(m);
 }
 
 TEST(every_failing_allocation_of_opening_is_survived)

@@ -138,10 +138,8 @@ grail_status tower_open_once(void *path)
 {
     static const char *const setting = HEADS_OF_16;
     const grail_model_options options = {.settings = &setting, .setting_count = 1};
-    grail_model *m = NULL;
-    const grail_status status = grail_model_open_with(path, &options, &m);
-    grail_model_close(m);
-    return status;
+    OWNED(grail_model) *m = NULL;
+    return grail_model_open_with(path, &options, &m);
 }
 
 const node *tower_node(const grail_model *m, node_kind kind)

@@ -51,4 +51,6 @@ const char *tower_golden(const char *name);
 /** First node of that kind; NULL without. */
 const node *tower_node(const grail_model *m, node_kind kind);
 
+OWNS(tower_lab, tower_close)
+
 #endif

@@ -24,15 +24,14 @@ TEST(test_pieces_are_joined_and_ended_by_a_nul)
 
 TEST(test_appending_nothing_makes_an_empty_string)
 {
-    buffer b = {.maximum = 0};
+    OWNED(buffer) b = {.maximum = 0};
     assert_ok(buffer_append(&b, NULL, 0));
     assert_string_equal((const char *)b.bytes, "");
-    buffer_fini(&b);
 }
 
 TEST(test_growth_keeps_every_byte)
 {
-    buffer b = {.maximum = 1 << 20};
+    OWNED(buffer) b = {.maximum = 1 << 20};
     for (int i = 0; i < 10000; i++) {
         assert_ok(buffer_append(&b, &(unsigned char){(unsigned char)(i % 251)}, 1));
         assert_int_equal(b.bytes[b.size], 0);
@@ -41,12 +40,11 @@ TEST(test_growth_keeps_every_byte)
     for (int i = 0; i < 10000; i++) {
         assert_int_equal(b.bytes[i], i % 251);
     }
-    buffer_fini(&b);
 }
 
 TEST(test_the_maximum_can_be_reached_but_not_passed)
 {
-    buffer b = {.maximum = 5};
+    OWNED(buffer) b = {.maximum = 5};
     assert_ok(buffer_append(&b, "abc", 3));
     assert_fails(buffer_append(&b, "def", 3), GRAIL_ERROR_FORMAT, "more than the allowed 5 bytes");
     assert_ok(buffer_format(&b, "%s", "de"));
@@ -54,21 +52,19 @@ TEST(test_the_maximum_can_be_reached_but_not_passed)
     assert_fails(buffer_format(&b, "%c", 'f'), GRAIL_ERROR_FORMAT, "allowed 5 bytes");
     assert_fails(buffer_reserve(&b, SIZE_MAX), GRAIL_ERROR_FORMAT, "allowed 5 bytes");
     assert_string_equal((const char *)b.bytes, "abcde");
-    buffer_fini(&b);
 }
 
 TEST(test_impossible_sizes_are_out_of_memory)
 {
-    buffer b = {.maximum = SIZE_MAX};
+    OWNED(buffer) b = {.maximum = SIZE_MAX};
     assert_ok(buffer_append(&b, "abc", 3));
     assert_fails(buffer_reserve(&b, SIZE_MAX - 3), GRAIL_ERROR_MEMORY, "out of memory");
     assert_string_equal((const char *)b.bytes, "abc");
-    buffer_fini(&b);
 }
 
 TEST(test_reserved_room_is_there)
 {
-    buffer b = {.maximum = 1 << 20};
+    OWNED(buffer) b = {.maximum = 1 << 20};
     assert_ok(buffer_reserve(&b, 1000));
     assert_int_equal(b.size, 0);
     const unsigned char *before = b.bytes;
@@ -76,17 +72,15 @@ TEST(test_reserved_room_is_there)
     memset(filler, 'x', sizeof filler);
     assert_ok(buffer_append(&b, filler, sizeof filler));
     assert_ptr_equal(b.bytes, before);
-    buffer_fini(&b);
 }
 
 static grail_status fill(void *context)
 {
-    buffer b = {.maximum = 1 << 20};
+    OWNED(buffer) b = {.maximum = 1 << 20};
     grail_status status = buffer_append_string(&b, "first");
     for (int i = 0; i < 500 && status == GRAIL_OK; i++) {
         status = buffer_format(&b, "%d,", i);
     }
-    buffer_fini(&b);
     return status;
 }
 

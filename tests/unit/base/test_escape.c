@@ -10,14 +10,13 @@
 static void assert_escapes(grail_escape_use use, const char *text, const char *expected)
 {
     char out[200];
-    buffer appended = {.maximum = 1000};
+    OWNED(buffer) appended = {.maximum = 1000};
     assert_int_equal(grail_escape(use, text, out, sizeof out), strlen(expected));
     assert_string_equal(out, expected);
     assert_ok(buffer_append_string(&appended, "> "));
     assert_ok(escape_append(use, text, strlen(text), &appended));
     assert_memory_equal(appended.bytes, "> ", 2);
     assert_string_equal((const char *)appended.bytes + 2, expected);
-    buffer_fini(&appended);
 }
 
 TEST(test_a_line_holds_nothing_that_acts)

@@ -26,13 +26,12 @@ PLACE_TEST(test_a_map_shows_the_bytes)
 
 PLACE_TEST(test_an_empty_file_maps_to_nothing)
 {
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     support_write_file(p->directory, "file", "", 0);
     assert_ok(file_map_open(&map, p->path));
     assert_null(map.data);
     assert_int_equal(map.size, 0);
     file_map_release(&map, 0, 0);
-    file_map_close(&map);
 }
 
 PLACE_TEST(test_released_parts_of_a_map_keep_their_bytes)
@@ -42,7 +41,7 @@ PLACE_TEST(test_released_parts_of_a_map_keep_their_bytes)
     for (size_t i = 0; i < SIZE; i++) {
         bytes[i] = (unsigned char)(i % 251);
     }
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     support_write_file(p->directory, "file", bytes, SIZE);
     assert_ok(file_map_open(&map, p->path));
     assert_memory_equal(map.data, bytes, SIZE);
@@ -50,7 +49,6 @@ PLACE_TEST(test_released_parts_of_a_map_keep_their_bytes)
     file_map_release(&map, 0, SIZE);
     file_map_release(&map, 17, 3);
     assert_memory_equal(map.data, bytes, SIZE);
-    file_map_close(&map);
 }
 
 PLACE_TEST(test_what_is_not_a_regular_file_is_refused)
@@ -66,14 +64,13 @@ PLACE_TEST(test_what_is_not_a_regular_file_is_refused)
 
 PLACE_TEST(test_reads_append_up_to_the_maximum)
 {
-    buffer bytes = {.maximum = 100};
+    OWNED(buffer) bytes = {.maximum = 100};
     support_write_file(p->directory, "file", "12345", 5);
     assert_ok(buffer_append_string(&bytes, "> "));
     assert_ok(file_read(p->path, 5, &bytes));
     assert_string_equal((const char *)bytes.bytes, "> 12345");
     assert_fails(file_read(p->path, 4, &bytes), GRAIL_ERROR_FORMAT,
                  "has 5 bytes, more than the allowed 4");
-    buffer_fini(&bytes);
 }
 
 TEST(test_a_full_device_is_no_space)
@@ -182,10 +179,8 @@ TEST(test_paths_are_joined_with_one_slash)
 {
     static const char *const cases[][2] = {{"a", "a/x"}, {"a/", "a/x"}, {"/", "/x"}, {".", "./x"}};
     for (size_t i = 0; i < 4; i++) {
-        char *path = NULL;
-        assert_ok(path_join(&path, cases[i][0], "x"));
+        OPENED(char, path, path_join(&path, cases[i][0], "x"));
         assert_string_equal(path, cases[i][1]);
-        memory_free(path);
     }
 }
 
@@ -203,7 +198,7 @@ PLACE_TEST(test_a_path_is_found_where_it_exists)
 PLACE_TEST(test_what_cannot_be_looked_at_is_not_missing)
 {
     char name[4097];
-    char *path = NULL;
+    OWNED(char) *path = NULL;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     assert_false(file_exists(name));
@@ -213,7 +208,6 @@ PLACE_TEST(test_what_cannot_be_looked_at_is_not_missing)
     assert_ok(path_join(&path, p->directory, "loop"));
     assert_int_equal(symlink("loop", path), 0);
     assert_true(file_exists(path));
-    memory_free(path);
 }
 
 TEST(test_slashes_at_the_end_are_trimmed)
@@ -221,10 +215,8 @@ TEST(test_slashes_at_the_end_are_trimmed)
     static const char *const cases[][2] = {
         {"a", "a"}, {"a//", "a"}, {"/", "/"}, {"//", "/"}, {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *path = NULL;
-        assert_ok(path_trim(&path, cases[i][0]));
+        OPENED(char, path, path_trim(&path, cases[i][0]));
         assert_string_equal(path, cases[i][1]);
-        memory_free(path);
     }
 }
 
@@ -233,10 +225,8 @@ TEST(test_a_path_has_a_parent)
     static const char *const cases[][2] = {{"a", "."},      {"a/b", "a"},  {"/a", "/"},
                                            {"/a/b/", "/a"}, {"a//b", "a"}, {"/", "/"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *parent = NULL;
-        assert_ok(path_parent(&parent, cases[i][0]));
+        OPENED(char, parent, path_parent(&parent, cases[i][0]));
         assert_string_equal(parent, cases[i][1]);
-        memory_free(parent);
     }
 }
 
@@ -259,13 +249,9 @@ TEST(test_the_code_follows_from_errno)
 static grail_status use_files(void *context)
 {
     const place *p = context;
-    grail_status status = GRAIL_OK;
-    buffer bytes = {0};
-    TRY(file_read(p->path, 100, &bytes));
-    TRY(path_flush_parent(p->path));
-out:
-    buffer_fini(&bytes);
-    return status;
+    OWNED(buffer) bytes = {0};
+    CHECK(file_read(p->path, 100, &bytes));
+    return path_flush_parent(p->path);
 }
 
 PLACE_TEST(test_every_failing_allocation_is_reported)

@@ -79,13 +79,11 @@ static grail_status read_file(const void *bytes, size_t size, const void *expect
                               size_t expected_size, hash_set *out)
 {
     char sha256[HASH_TEXT_SIZE];
-    buffer file;
+    OWNED(buffer) file;
     hash_bytes(expected, expected_size, sha256);
     buffer_init(&file, size);
     assert_ok(buffer_append(&file, bytes, size));
-    const grail_status status = hash_set_read("a.hashes", &file, sha256, out);
-    buffer_fini(&file);
-    return status;
+    return hash_set_read("a.hashes", &file, sha256, out);
 }
 
 DIRECTORY_TEST(a_file_is_read_back_with_its_lowest_bytes_first)
@@ -93,9 +91,9 @@ DIRECTORY_TEST(a_file_is_read_back_with_its_lowest_bytes_first)
     static const uint64_t given[] = {0x0123456789ABCDEFU, 2};
     static const unsigned char file[] = {2,    0,    0,    0,    0,    0,    0,    0,
                                          0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
-    hash_set set = set_of(given, 2);
-    hash_set again = {0};
-    buffer bytes;
+    OWNED(hash_set) set = set_of(given, 2);
+    OWNED(hash_set) again = {0};
+    OWNED(buffer) bytes;
     buffer_init(&bytes, sizeof file);
     assert_ok(hash_set_append(&set, &bytes));
     assert_int_equal(bytes.size, sizeof file);
@@ -103,9 +101,6 @@ DIRECTORY_TEST(a_file_is_read_back_with_its_lowest_bytes_first)
     assert_ok(read_file(file, sizeof file, file, sizeof file, &again));
     assert_int_equal(again.count, set.count);
     assert_memory_equal(again.hashes, set.hashes, 2 * sizeof given[0]);
-    hash_set_fini(&again);
-    hash_set_fini(&set);
-    buffer_fini(&bytes);
 }
 
 DIRECTORY_TEST(other_bytes_than_those_named_are_refused)
@@ -147,20 +142,17 @@ DIRECTORY_TEST(content_that_is_no_set_is_refused)
 static grail_status read_once(void *context)
 {
     char sha256[HASH_TEXT_SIZE];
-    hash_set set = {0};
+    OWNED(hash_set) set = {0};
     const buffer *file = context;
     hash_bytes(file->bytes, file->size, sha256);
-    const grail_status status = hash_set_read("zero", file, sha256, &set);
-    hash_set_fini(&set);
-    return status;
+    return hash_set_read("zero", file, sha256, &set);
 }
 
 DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
     const uint64_t zero = 0;
-    buffer file;
+    OWNED(buffer) file;
     buffer_init(&file, sizeof zero);
     assert_ok(buffer_append(&file, &zero, sizeof zero));
     support_fail_each_allocation(read_once, &file);
-    buffer_fini(&file);
 }

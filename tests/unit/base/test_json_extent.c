@@ -18,7 +18,7 @@ TEST(test_parts_are_counted_outside_of_strings)
 /* "[", `count` times `piece`, "1]" is parsed, or refused before anything is allocated. */
 static void check_repeated(int64_t count, const char *piece, const char *refusal)
 {
-    buffer text = {.maximum = 1 << 26};
+    OWNED(buffer) text = {.maximum = 1 << 26};
     json_t *value = NULL;
     assert_ok(buffer_append_string(&text, "["));
     for (int64_t i = 0; i < count; i++) {
@@ -33,7 +33,6 @@ static void check_repeated(int64_t count, const char *piece, const char *refusal
         assert_fails(json_parse("doc", text.bytes, text.size, &value), GRAIL_ERROR_FORMAT, refusal);
         assert_int_equal(memory_allocation_count(), 0);
     }
-    buffer_fini(&text);
 }
 
 TEST(test_what_takes_far_more_than_its_bytes_is_refused)
@@ -60,7 +59,7 @@ TEST(test_dense_documents_of_real_kinds_are_read)
 /* `depth` nested arrays. */
 static void check_nested(int64_t depth, const char *refusal)
 {
-    buffer text = {.maximum = 1 << 20};
+    OWNED(buffer) text = {.maximum = 1 << 20};
     json_t *value = NULL;
     for (int64_t i = 0; i < depth; i++) {
         assert_ok(buffer_append_string(&text, "["));
@@ -74,7 +73,6 @@ static void check_nested(int64_t depth, const char *refusal)
     } else {
         assert_fails(json_parse("doc", text.bytes, text.size, &value), GRAIL_ERROR_FORMAT, refusal);
     }
-    buffer_fini(&text);
 }
 
 TEST(test_nesting_is_bounded)

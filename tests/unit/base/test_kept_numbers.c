@@ -34,7 +34,7 @@ TEST(those_that_came_first_go)
 {
     enum { ARRAYS = 7, COUNT = KEPT_NUMBERS_BYTES / 4 / sizeof(double) };
     char key[HASH_TEXT_SIZE];
-    double *numbers = NULL;
+    OWNED(double) *numbers = NULL;
     kept_numbers k = {0};
     const double one = 1.0;
     assert_ok(memory_new(&numbers, (size_t)4 * COUNT, sizeof numbers[0]));
@@ -57,7 +57,6 @@ TEST(those_that_came_first_go)
     assert_int_equal(k.count, 3);
     assert_null(kept_numbers_find(&k, key, (size_t)4 * COUNT));
     kept_numbers_fini(&k);
-    memory_free(numbers);
 }
 
 static grail_status add_some(void *context)

@@ -1,7 +1,6 @@
 /* Available memory, on made-up machines: trees with the files that /proc and /sys would have. */
 #include "support/support.h"
 
-#include "base/file.h"
 #include "base/machine_memory.h"
 
 #include <stdio.h>
@@ -46,6 +45,8 @@ static void end(machine *m)
     memory_free(m->root);
 }
 
+OWNS(machine, end)
+
 static void assert_memory(const machine *m, int64_t total, int64_t available)
 {
     const machine_memory found = machine_memory_read(m->root);
@@ -56,14 +57,13 @@ static void assert_memory(const machine *m, int64_t total, int64_t available)
 /* A warm page cache leaves few free pages, but can be given up. */
 TEST(the_page_cache_counts_as_available)
 {
-    machine m = begin();
+    OWNED(machine) m = begin();
     assert_memory(&m, 16384000LL * 1024, 8192000LL * 1024);
-    end(&m);
 }
 
 TEST(a_limit_of_a_group_counts)
 {
-    machine m = begin();
+    OWNED(machine) m = begin();
     add(&m, "/proc/self/cgroup", "0::/user/job\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.max", "1073741824\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.current", "629145600\n");
@@ -71,35 +71,32 @@ TEST(a_limit_of_a_group_counts)
     add(&m, "/sys/fs/cgroup/user/job/memory.stat",
         "anon 1000\ninactive_anon 7\ninactive_file 104857600\nactive_file 5\n");
     assert_memory(&m, 1024LL * MEBIBYTE, 524LL * MEBIBYTE);
-    end(&m);
 }
 
 TEST(limits_above_the_own_group_count)
 {
-    machine m = begin();
+    OWNED(machine) m = begin();
     add(&m, "/proc/self/cgroup", "0::/user/job\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.max", "max\n");
     add(&m, "/sys/fs/cgroup/user/job/memory.current", "1048576\n");
     add(&m, "/sys/fs/cgroup/user/memory.max", "2147483648\n");
     add(&m, "/sys/fs/cgroup/user/memory.current", "1048576\n");
     assert_memory(&m, 2048LL * MEBIBYTE, 2047LL * MEBIBYTE);
-    end(&m);
 }
 
 /* In a container the own group is the root of what is mounted. */
 TEST(a_container_sees_its_limit_at_the_root)
 {
-    machine m = begin();
+    OWNED(machine) m = begin();
     add(&m, "/proc/self/cgroup", "0::/\n");
     add(&m, "/sys/fs/cgroup/memory.max", "536870912\n");
     add(&m, "/sys/fs/cgroup/memory.current", "536870913\n");
     assert_memory(&m, 512LL * MEBIBYTE, 0);
-    end(&m);
 }
 
 TEST(groups_of_the_first_version_count)
 {
-    machine m = begin();
+    OWNED(machine) m = begin();
     add(&m, "/proc/self/cgroup",
         "12:cpu,cpuacct:/x\n5:memory:/docker/0123\n1:name=systemd:/x\n0::/x\n");
     add(&m, "/sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes", "1073741824\n");
@@ -109,19 +106,17 @@ TEST(groups_of_the_first_version_count)
     add(&m, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     add(&m, "/sys/fs/cgroup/memory/memory.usage_in_bytes", "104857600\n");
     assert_memory(&m, 1024LL * MEBIBYTE, 974LL * MEBIBYTE);
-    end(&m);
 }
 
 TEST(what_cannot_be_read_is_unknown)
 {
-    machine m = {.root = support_temporary_directory()};
+    OWNED(machine) m = {.root = support_temporary_directory()};
     assert_memory(&m, -1, -1);
     add(&m, "/proc/meminfo", "MemTotal: many kB\nMemAvailable: -7 kB\n");
     add(&m, "/proc/self/cgroup", "0\n0:\n0::\n0::relative\n:::::\n\n");
     assert_memory(&m, -1, -1);
     add(&m, "/proc/meminfo", "MemTotal: 99999999999999999999 kB\n");
     assert_memory(&m, -1, -1);
-    end(&m);
 }
 
 TEST(this_machine_has_memory)

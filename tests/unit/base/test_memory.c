@@ -30,14 +30,12 @@ TEST(test_new_blocks_are_aligned_and_zeroed)
 
 TEST(test_a_block_of_nothing_can_be_freed_and_grown)
 {
-    char *block = NULL;
-    assert_ok(memory_new(&block, 0, 8));
+    OPENED(char, block, memory_new(&block, 0, 8));
     assert_non_null(block);
     assert_ok(memory_resize(&block, 4, 1));
     memcpy(block, "abc", 4);
     assert_ok(memory_resize(&block, 0, 1));
     assert_non_null(block);
-    memory_free(block);
     memory_free(NULL);
 }
 
@@ -162,7 +160,7 @@ TEST(test_strings_are_copied_and_formatted)
 
 TEST(test_the_hook_fails_from_the_chosen_allocation_on)
 {
-    char *first = NULL;
+    OWNED(char) *first = NULL;
     char *second = NULL;
     memory_fail_after(1);
     const grail_status one = memory_new(&first, 1, 1);
@@ -178,7 +176,6 @@ TEST(test_the_hook_fails_from_the_chosen_allocation_on)
     assert_null(second);
     assert_int_equal(count, 4);
     assert_ok(memory_resize(&first, 100, 1));
-    memory_free(first);
 }
 
 TEST(test_bytes_in_use_and_their_peak_are_counted)

@@ -244,7 +244,7 @@ TEST(values_out_of_range)
 static void assert_round_trip(const owner *o)
 {
     owner again = {0};
-    json_t *object = json_object();
+    OWNED(json_t) *object = json_object();
     assert_ok(options_to_json(fields, o, object));
     assert_ok(options_from_json("d", object, fields, &again));
     assert_int_equal(again.flag, o->flag);
@@ -258,7 +258,6 @@ static void assert_round_trip(const owner *o)
     assert_true(again.number.value == o->number.value);
     assert_memory_equal(&again.colour, &o->colour, sizeof o->colour);
     assert_string_equal(again.word, o->word);
-    json_decref(object);
 }
 
 TEST(documents_keep_values)
@@ -285,9 +284,8 @@ TEST(documents_keep_values)
 static void read_json(const char *text, grail_status expected, const char *said)
 {
     static const char *const no_more[] = {"other", NULL};
-    json_t *object = NULL;
     owner o = usual();
-    assert_ok(json_parse("d", text, strlen(text), &object));
+    OPENED(json_t, object, json_parse("d", text, strlen(text), &object));
     grail_status status = options_check_keys("d", object, fields, no_more);
     status = status == GRAIL_OK ? options_from_json("d", object, fields, &o) : status;
     if (expected == GRAIL_OK) {
@@ -297,7 +295,6 @@ static void read_json(const char *text, grail_status expected, const char *said)
         assert_fails(status, expected, said);
         assert_int_equal(strncmp(grail_error_message(), "d: ", 3), 0);
     }
-    json_decref(object);
 }
 
 TEST(documents_are_checked)
@@ -327,11 +324,10 @@ TEST(documents_are_checked)
 TEST(only_what_decides_is_recorded)
 {
     const owner o = usual();
-    json_t *object = json_object();
+    OWNED(json_t) *object = json_object();
     assert_ok(options_record(fields, &o, object));
     assert_int_equal(json_object_size(object), 1);
     assert_true(json_is_false(json_object_get(object, "flag")));
-    json_decref(object);
 }
 
 /* -- from one struct to another ---------------------------------------------------------------- */

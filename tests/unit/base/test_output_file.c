@@ -78,7 +78,7 @@ PLACE_TEST(test_what_appears_meanwhile_stays)
 PLACE_TEST(test_a_link_stays_a_link)
 {
     struct stat info;
-    char *link = NULL;
+    OWNED(char) *link = NULL;
     assert_ok(path_join(&link, p->directory, "link"));
     support_write_file(p->directory, "file", "old", 3);
     assert_int_equal(symlink("file", link), 0);
@@ -88,7 +88,6 @@ PLACE_TEST(test_a_link_stays_a_link)
     assert_true(S_ISLNK(info.st_mode));
     assert_int_equal(unlink(p->path), 0);
     assert_fails(replace_file(link, "new", 3), GRAIL_ERROR_IO, "cannot follow the link");
-    memory_free(link);
 }
 
 PLACE_TEST(test_what_is_not_a_file_is_not_replaced)
@@ -103,12 +102,10 @@ PLACE_TEST(test_what_is_not_a_file_is_not_replaced)
 
 PLACE_TEST(test_a_neighbour_of_any_name_is_left_alone)
 {
-    char *neighbour = NULL;
-    assert_ok(path_join(&neighbour, p->directory, "file.tmp"));
+    OPENED(char, neighbour, path_join(&neighbour, p->directory, "file.tmp"));
     support_write_file(p->directory, "file.tmp", "mine", 4);
     assert_ok(replace_file(p->path, "new", 3));
     assert_contents(neighbour, "mine");
-    memory_free(neighbour);
 }
 
 /* 16 digits, as a killed run leaves them: the next one removes those that nobody has locked. */
@@ -161,7 +158,7 @@ PLACE_TEST(test_a_full_disk_keeps_the_old_contents)
 
 PLACE_TEST(test_a_directory_is_renamed_to_a_new_name_only)
 {
-    char *from = NULL;
+    OWNED(char) *from = NULL;
     assert_ok(path_join(&from, p->directory, "from"));
     assert_int_equal(mkdir(from, 0777), 0);
     assert_int_equal(mkdir(p->path, 0777), 0); /* empty: rename(2) would replace it */
@@ -170,7 +167,6 @@ PLACE_TEST(test_a_directory_is_renamed_to_a_new_name_only)
     assert_int_equal(rmdir(p->path), 0);
     assert_int_equal(rename_to_new(AT_FDCWD, from, AT_FDCWD, p->path), 0);
     assert_false(file_exists(from));
-    memory_free(from);
 }
 
 static grail_status write_file(void *context)

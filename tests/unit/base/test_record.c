@@ -52,9 +52,9 @@ static void write_entries(buffer *text)
 {
     buffer_init(text, (size_t)1 << 20);
     for (int i = 0; i < ENTRIES; i++) {
-        json_t *entry = json_pack("{s:i, s:[f,s]}", "block", i, "values", 0.1 * i, "a\nb\\\"");
+        OWNED(json_t) *entry =
+            json_pack("{s:i, s:[f,s]}", "block", i, "values", 0.1 * i, "a\nb\\\"");
         assert_ok(record_append_line(entry, text));
-        json_decref(entry);
     }
 }
 
@@ -65,48 +65,40 @@ static grail_status parse(const buffer *text, size_t size, json_t **out)
 
 TEST(test_entries_are_read_back)
 {
-    buffer text;
-    json_t *entries = NULL;
+    OWNED(buffer) text;
     write_entries(&text);
-    assert_ok(parse(&text, text.size, &entries));
+    OPENED(json_t, entries, parse(&text, text.size, &entries));
     assert_int_equal(json_array_size(entries), ENTRIES);
     const json_t *last = json_array_get(entries, ENTRIES - 1);
     assert_int_equal(json_integer_value(json_object_get(last, "block")), ENTRIES - 1);
     assert_string_equal(json_string_value(json_array_get(json_object_get(last, "values"), 1)),
                         "a\nb\\\"");
-    json_decref(entries);
-    buffer_fini(&text);
 }
 
 TEST(test_no_text_is_no_entries)
 {
-    json_t *entries = NULL;
-    assert_ok(record_parse("state", "", 0, &entries));
+    OPENED(json_t, entries, record_parse("state", "", 0, &entries));
     assert_int_equal(json_array_size(entries), 0);
-    json_decref(entries);
 }
 
 /* However much of the last line was written, it is left out; the others stay. */
 TEST(test_a_torn_last_line_is_no_entry)
 {
-    buffer text;
+    OWNED(buffer) text;
     write_entries(&text);
     size_t begin = text.size - 1;
     while (text.bytes[begin - 1] != '\n') {
         begin--;
     }
     for (size_t size = begin; size < text.size; size++) {
-        json_t *entries = NULL;
-        assert_ok(parse(&text, size, &entries));
+        OPENED(json_t, entries, parse(&text, size, &entries));
         assert_int_equal(json_array_size(entries), ENTRIES - 1);
-        json_decref(entries);
     }
-    buffer_fini(&text);
 }
 
 TEST(test_every_flipped_bit_is_noticed)
 {
-    buffer text;
+    OWNED(buffer) text;
     write_entries(&text);
     for (size_t i = 0; i < text.size; i++) {
         for (int bit = 0; bit < 8; bit++) {
@@ -118,20 +110,18 @@ TEST(test_every_flipped_bit_is_noticed)
             text.bytes[i] ^= flip;
         }
     }
-    buffer_fini(&text);
 }
 
 TEST(test_a_line_of_another_kind_is_named)
 {
     static const char other[] = "{\"grail_state\":1}\n";
-    buffer text;
+    OWNED(buffer) text;
     json_t *entries = NULL;
     write_entries(&text);
     assert_ok(buffer_append_string(&text, other));
     assert_fails(
         parse(&text, text.size, &entries), GRAIL_ERROR_FORMAT,
         "is damaged, or another version of grail wrote it: line 4 does not match its checksum");
-    buffer_fini(&text);
 }
 
 /* -- a run in steps ---------------------------------------------------------------------------- */
@@ -152,34 +142,31 @@ static grail_status put_entry(run_record *o, const char *key)
 /* The first `steps` steps of a run, or all of them, continuing what the record says is done. */
 static grail_status run_steps(const char *path, bool resume, int steps)
 {
-    grail_status status = GRAIL_OK;
-    run_record *o = NULL;
-    TRY(record_open(path, makes_file ? "weights" : NULL, resume, &o));
+    OWNED(run_record) *o = NULL;
+    CHECK(record_open(path, makes_file ? "weights" : NULL, resume, &o));
     const bool has_begun = record_first(o) != NULL;
     const bool has_weights = record_get(o, "weights", NULL) != NULL;
     const bool is_made = record_is_committed(o);
     if (!makes_file) {
-        TRY(record_declare(o, "weights"));
-        TRY(record_declare(o, "report"));
+        CHECK(record_declare(o, "weights"));
+        CHECK(record_declare(o, "report"));
     }
     if (steps > 1 && !has_begun) {
-        TRY(put_entry(o, "begun"));
+        CHECK(put_entry(o, "begun"));
     }
     if (steps > 2 && !has_weights && !is_made) {
-        TRY(record_write(o, "weights", "w", 1));
+        CHECK(record_write(o, "weights", "w", 1));
     }
     if (steps > 3 && !has_weights) {
-        TRY(put_entry(o, "weights"));
+        CHECK(put_entry(o, "weights"));
     }
     if (steps > 4 && !makes_file && !is_made) {
-        TRY(record_write(o, "report", "r", 1));
+        CHECK(record_write(o, "report", "r", 1));
     }
     if (steps > 5) {
-        TRY(record_commit(o));
+        CHECK(record_commit(o));
     }
-out:
-    record_close(o);
-    return status;
+    return GRAIL_OK;
 }
 
 static void assert_finished(const place *p)
@@ -241,7 +228,7 @@ static const char *outcome(const place *p)
 static void append_commit(const place *p)
 {
     struct stat info;
-    buffer line;
+    OWNED(buffer) line;
     assert_int_equal(stat(outcome(p), &info), 0);
     json_t *entry =
         json_pack("{s:[I, I, I, I]}", "commit", (json_int_t)info.st_dev, (json_int_t)info.st_ino,
@@ -252,7 +239,6 @@ static void append_commit(const place *p)
     assert_int_equal(write(state, line.bytes, line.size), line.size);
     close(state);
     json_decref(entry);
-    buffer_fini(&line);
 }
 
 /* The state that a run leaves when it ends right after the commit's rename. */
@@ -266,11 +252,9 @@ static void leave_behind_the_rename(const place *p)
 /* Whether entries are seen; the first one says where the run begun. */
 static bool sees_entries(const place *p)
 {
-    run_record *o = NULL;
-    assert_ok(record_look(p->path, &o));
+    OPENED(run_record, o, record_look(p->path, &o));
     const json_t *first = record_first(o);
     assert_true(first == NULL || json_integer_value(json_object_get(first, "begun")) == 1);
-    record_close(o);
     return first != NULL;
 }
 
@@ -379,7 +363,7 @@ PLACE_TEST(test_a_directory_that_no_run_left_is_left_alone)
 
 FORM_TEST(test_a_damaged_state_is_named_and_kept)
 {
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     assert_ok(run_steps(p->path, false, STEPS - 1));
     assert_ok(file_read(in(p, "out.partial/grail-state.jsonl"), 1 << 20, &text));
     text.bytes[12] ^= 4;
@@ -391,7 +375,6 @@ FORM_TEST(test_a_damaged_state_is_named_and_kept)
     text.bytes[12] ^= 4;
     support_write_file(in(p, "out.partial"), "grail-state.jsonl", text.bytes, text.size);
     assert_ok(run_steps(p->path, true, STEPS));
-    buffer_fini(&text);
 }
 
 PLACE_TEST(test_the_next_entry_takes_the_place_of_a_torn_one)

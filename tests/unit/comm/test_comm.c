@@ -35,7 +35,7 @@ static void run_all(int (*body)(const grail_comm *comm, void *user))
 static int pass_bytes(const grail_comm *comm, void *user)
 {
     const size_t size = ((size_t)1 << 26) + 5;
-    char *bytes = NULL;
+    OWNED(char) *bytes = NULL;
     EXPECT(memory_new(&bytes, size, 1) == GRAIL_OK);
     if (comm->rank == 0) {
         memset(bytes, 'a', size);
@@ -51,7 +51,6 @@ static int pass_bytes(const grail_comm *comm, void *user)
         EXPECT(comm_receive(comm, from, bytes, size) == GRAIL_OK);
         EXPECT(bytes[0] == 'a' && bytes[size - 1] == 'z');
     }
-    memory_free(bytes);
     return 0;
 }
 
@@ -62,13 +61,12 @@ TEST(long_messages_arrive_whole)
 
 static int pass_text(const grail_comm *comm, void *user)
 {
-    char *text = NULL;
+    OWNED(char) *text = NULL;
     if (comm->rank == 0) {
         EXPECT(memory_copy_string(&text, "what rank 0 tells") == GRAIL_OK);
     }
     EXPECT(comm_broadcast_text(comm, 0, &text) == GRAIL_OK);
     EXPECT(strcmp(text, "what rank 0 tells") == 0);
-    memory_free(text);
     return 0;
 }
 

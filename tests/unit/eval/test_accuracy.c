@@ -124,6 +124,8 @@ static void teardown(fixture *f)
     }
 }
 
+OWNS(fixture, teardown)
+
 static void output_of(int colour, double out[CLASSES])
 {
     for (int c = 0; c < CLASSES; c++) {
@@ -172,47 +174,44 @@ TEST(labels_are_found_among_the_largest_outputs)
     backend *const backends[] = {backend_host(), backend_reference()};
     for (int b = 0; b < 2; b++) {
         for (int64_t batch = 0; batch <= IMAGES; batch++) {
-            fixture f;
+            OWNED(fixture) f;
             grail_accuracy a = {0};
             setup(&f, backends[b], HIDDEN, CLASSES);
             open_images(&f, five, IMAGES);
             assert_ok(measure_as(&f, (accuracy_task){.batch = batch}, &a));
             assert_five(&a);
-            teardown(&f);
         }
     }
 }
 
 TEST(a_store_of_narrower_shapes_is_run_as_it_is)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy a = {0};
     setup(&f, backend_host(), 3, CLASSES);
     open_images(&f, five, IMAGES);
     assert_ok(measure_as(&f, (accuracy_task){.batch = 2}, &a));
     assert_five(&a);
-    teardown(&f);
 }
 
 TEST(five_classes_have_no_top5)
 {
     static const labelled images[] = {{RED, 0}, {BLUE, 2}};
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy a = {0};
     setup(&f, backend_host(), HIDDEN, 5);
     open_images(&f, images, 2);
     assert_ok(measure_as(&f, (accuracy_task){0}, &a));
     assert_true(a.top1 == 1.0 && isnan(a.top5));
     assert_true(a.high == 1.0 && a.low > 0.0);
-    teardown(&f);
 }
 
 /* Three of the five images are red; of the three digests the last belongs to none. */
 TEST(images_that_were_calibrated_on_are_counted)
 {
     static const int64_t first_two[] = {0, 1};
-    fixture f;
-    hash_set calibrated = {0};
+    OWNED(fixture) f;
+    OWNED(hash_set) calibrated = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
     assert_ok(hash_set_init(&calibrated));
@@ -227,15 +226,13 @@ TEST(images_that_were_calibrated_on_are_counted)
         assert_int_equal(a.calibration_found, 2);
         assert_int_equal(a.overlap_images, 4);
     }
-    hash_set_fini(&calibrated);
-    teardown(&f);
 }
 
 /* -- fewer images ------------------------------------------------------------------------------ */
 
 TEST(fewer_images_are_always_the_same_ones)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy one = {0};
     grail_accuracy other = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
@@ -246,7 +243,6 @@ TEST(fewer_images_are_always_the_same_ones)
     assert_true(one.mean_nll == other.mean_nll);
     assert_fails(measure_as(&f, (accuracy_task){.images = IMAGES + 1}, &one), GRAIL_ERROR_ARGUMENT,
                  "6 images were requested, but the data holds 5");
-    teardown(&f);
 }
 
 typedef struct watcher {
@@ -266,7 +262,7 @@ static int watch(void *user, const grail_eval_progress *p)
 
 TEST(an_observer_sees_every_batch_and_can_cancel)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy a = {0};
     watcher w = {0};
     setup(&f, backend_host(), HIDDEN, CLASSES);
@@ -276,7 +272,6 @@ TEST(an_observer_sees_every_batch_and_can_cancel)
     w = (watcher){.stop_at = 2};
     assert_fails(measure_as(&f, (accuracy_task){.batch = 2, .observer = watch, .user = &w}, &a),
                  GRAIL_ERROR_CANCELLED, "cancelled after 4 of 5 images");
-    teardown(&f);
 }
 
 /* -- what cannot be measured ------------------------------------------------------------------- */
@@ -284,45 +279,41 @@ TEST(an_observer_sees_every_batch_and_can_cancel)
 TEST(a_label_without_an_output_names_the_image)
 {
     static const labelled images[] = {{RED, 0}, {RED, 9}};
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy a = {.images = -1};
     setup(&f, backend_host(), HIDDEN, CLASSES);
     open_images(&f, images, 2);
     assert_fails(measure_as(&f, (accuracy_task){0}, &a), GRAIL_ERROR_ARGUMENT,
                  "image 1 has label 9, but the network has only 7 classes");
     assert_int_equal(a.images, -1);
-    teardown(&f);
 }
 
 TEST(a_model_of_text_is_told_from_one_of_images)
 {
-    grail_model *model = NULL;
     grail_accuracy a = {0};
     grail_images *images = NULL;
     const grail_image_source source = {.path = "images"};
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3"), &model));
     assert_fails(grail_images_open(model, &source, &images), GRAIL_ERROR_ARGUMENT,
                  "reads text, not images");
     assert_null(images);
     assert_fails(grail_accuracy_measure(model, images, 0, NULL, NULL, NULL, &a),
                  GRAIL_ERROR_ARGUMENT, "reads text, not images; measure its perplexity");
-    grail_model_close(model);
 }
 
 TEST(features_are_not_classes)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, backend_host(), HIDDEN, CLASSES);
     assert_ok(accuracy_check_model(&f.model));
     f.model.graph->classes = 0;
     assert_fails(accuracy_check_model(&f.model), GRAIL_ERROR_ARGUMENT,
                  "'colours.pth' gives features, not classes");
-    teardown(&f);
 }
 
 TEST(outputs_that_are_no_numbers_are_an_error)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_accuracy a = {0};
     setup(&f, backend_reference(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
@@ -331,7 +322,6 @@ TEST(outputs_that_are_no_numbers_are_an_error)
     ((double *)bias.values)[2] = (double)NAN;
     assert_ok(host_view_close(&bias));
     assert_fails(measure_as(&f, (accuracy_task){0}, &a), GRAIL_ERROR_NUMERIC, "head.weight");
-    teardown(&f);
 }
 
 static grail_status measure(void *context)
@@ -343,11 +333,10 @@ static grail_status measure(void *context)
 
 TEST(every_failing_allocation_is_survived)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, backend_reference(), HIDDEN, CLASSES);
     open_images(&f, five, IMAGES);
     support_fail_each_allocation(measure, &f);
-    teardown(&f);
 }
 
 TEST(outputs_that_are_no_numbers_are_no_hit)

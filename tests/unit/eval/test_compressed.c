@@ -5,9 +5,8 @@
 static grail_accuracy accuracy_of(const char *path, const grail_images *images, int64_t count)
 {
     grail_accuracy a = {0};
-    grail_model *model = vision_model_open(path);
+    OWNED(grail_model) *model = vision_model_open(path);
     assert_ok(grail_accuracy_measure(model, images, count, NULL, NULL, NULL, &a));
-    grail_model_close(model);
     return a;
 }
 

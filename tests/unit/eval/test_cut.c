@@ -23,12 +23,10 @@ static const char *place(const lab *l, const char *name, char *path)
 
 static double mean_nll(const lab *l, const char *path)
 {
-    grail_model *model = NULL;
     grail_perplexity p = {0};
     const grail_text_source text = {.path = l->calibration};
-    assert_ok(grail_model_open(path, &model));
+    OPENED(grail_model, model, grail_model_open(path, &model));
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
-    grail_model_close(model);
     return p.mean_nll;
 }
 

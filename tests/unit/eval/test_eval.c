@@ -70,10 +70,9 @@ static double golden_nll(const tensor_file *golden, int window, int position)
 LAB_TEST(perplexity_is_that_of_the_reference_logits)
 {
     static const char *const backends[] = {"cpu", "ref"};
-    grail_model *model = NULL;
     double sum = 0.0;
     double square = 0.0;
-    tensor_file *golden = open_golden("llama3");
+    OWNED(tensor_file) *golden = open_golden("llama3");
     const grail_text_source text = golden_text(l, golden);
     for (int w = 0; w < WINDOWS; w++) {
         for (int t = 0; t + 1 < LENGTH; t++) {
@@ -84,7 +83,7 @@ LAB_TEST(perplexity_is_that_of_the_reference_logits)
     }
     const double n = WINDOWS * (LENGTH - 1);
     const double mean = sum / n;
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3"), &model));
     for (int b = 0; b < 2; b++) {
         grail_perplexity p;
         assert_ok(grail_perplexity_measure(
@@ -104,8 +103,6 @@ LAB_TEST(perplexity_is_that_of_the_reference_logits)
         assert_int_equal(strlen(p.text_sha256), 64);
         assert_int_equal(p.calibration_runs, 0);
     }
-    grail_model_close(model);
-    tensor_file_close(golden);
 }
 
 typedef struct counter {
@@ -147,14 +144,13 @@ static int stop_halfway(void *user, const grail_eval_progress *p)
 
 LAB_TEST(windows_are_told_of_on_their_way)
 {
-    grail_model *model = NULL;
     grail_perplexity one;
     grail_comparison compared;
     counter c = {0};
     double passed = 0.0;
-    tensor_file *golden = open_golden("qwen3");
+    OWNED(tensor_file) *golden = open_golden("qwen3");
     const grail_text_source text = golden_text(l, golden);
-    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("qwen3"), &model));
     assert_fails(grail_perplexity_measure(model, &text, 0, NULL, stop_halfway, &c, &one),
                  GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
     assert_true(c.calls > 1 && c.done == 0 && c.total == 2);
@@ -166,19 +162,16 @@ LAB_TEST(windows_are_told_of_on_their_way)
     c = (counter){0};
     assert_fails(grail_verify(model, model, &text, 2, NULL, stop_halfway, &c, &compared),
                  GRAIL_ERROR_CANCELLED, "cancelled after 0 of 2 windows");
-    grail_model_close(model);
-    tensor_file_close(golden);
 }
 
 LAB_TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
 {
-    grail_model *model = NULL;
     grail_perplexity one;
     grail_perplexity two;
     counter c = {0};
-    tensor_file *golden = open_golden("qwen3");
+    OWNED(tensor_file) *golden = open_golden("qwen3");
     const grail_text_source text = golden_text(l, golden);
-    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, &one));
     assert_ok(grail_perplexity_measure(model, &text, 2, NULL, NULL, NULL, &two));
     assert_int_equal(one.scored_tokens, LENGTH - 1);
@@ -200,15 +193,12 @@ LAB_TEST(the_first_windows_can_be_taken_and_a_measurement_stopped)
     assert_fails(
         grail_perplexity_measure(model, &(grail_text_source){0}, 0, NULL, NULL, NULL, &one),
         GRAIL_ERROR_ARGUMENT, "no text was given");
-    grail_model_close(model);
-    tensor_file_close(golden);
 }
 
 /* The logits of the file `path` are those of the golden file. */
 static void assert_logits(const char *path, const tensor_file *golden)
 {
-    tensor_file *written = NULL;
-    assert_ok(safetensors_open(path, &written));
+    OPENED(tensor_file, written, safetensors_open(path, &written));
     const tensor_view *found = tensor_file_find(written, "logits");
     const tensor_view *expected = tensor_file_find(golden, "logits");
     assert_int_equal(found->rank, expected->rank);
@@ -221,33 +211,25 @@ static void assert_logits(const char *path, const tensor_file *golden)
         memcpy(&pair[1], (const unsigned char *)expected->data + i * sizeof(float), sizeof(float));
         assert_near((double)pair[0], (double)pair[1], 1e-4);
     }
-    tensor_file_close(written);
 }
 
 LAB_TEST(logits_are_written_as_they_are)
 {
-    grail_model *model = NULL;
-    tensor_file *golden = open_golden("mistral");
+    OWNED(tensor_file) *golden = open_golden("mistral");
     const grail_text_source text = golden_text(l, golden);
-    assert_ok(grail_model_open(lab_golden("mistral"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("mistral"), &model));
     assert_ok(grail_logits_write(model, &text, NULL, lab_path(l, "logits.safetensors")));
     assert_logits(lab_path(l, "logits.safetensors"), golden);
-    tensor_file_close(golden);
-    grail_model_close(model);
 }
 
 LAB_TEST(logits_of_pixels_are_written_as_they_are)
 {
     static const char network[] = GRAIL_SOURCE_DIR "/tests/golden/vision/hf-vit";
     static const char pixels[] = GRAIL_SOURCE_DIR "/tests/golden/vision/hf-vit/golden.safetensors";
-    grail_model *model = NULL;
-    tensor_file *golden = NULL;
-    assert_ok(safetensors_open(pixels, &golden));
-    assert_ok(grail_model_open(network, &model));
+    OPENED(tensor_file, golden, safetensors_open(pixels, &golden));
+    OPENED(grail_model, model, grail_model_open(network, &model));
     assert_ok(grail_pixel_logits_write(model, pixels, NULL, lab_path(l, "logits.safetensors")));
     assert_logits(lab_path(l, "logits.safetensors"), golden);
-    tensor_file_close(golden);
-    grail_model_close(model);
 }
 
 TEST(a_network_does_not_differ_from_itself)
@@ -313,8 +295,6 @@ LAB_TEST(a_comparison_is_that_of_the_logits)
 LAB_TEST(networks_of_different_vocabularies_are_not_compared)
 {
     lab_model m;
-    grail_model *a = NULL;
-    grail_model *b = NULL;
     grail_comparison c;
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
@@ -323,17 +303,14 @@ LAB_TEST(networks_of_different_vocabularies_are_not_compared)
     lab_set_integer(&m, "vocab_size", 90);
     lab_write(&m, lab_path(l, "small"), GRAIL_DTYPE_F32);
     lab_fini(&m);
-    assert_ok(grail_model_open(lab_golden("llama3"), &a));
-    assert_ok(grail_model_open(lab_path(l, "small"), &b));
+    OPENED(grail_model, a, grail_model_open(lab_golden("llama3"), &a));
+    OPENED(grail_model, b, grail_model_open(lab_path(l, "small"), &b));
     assert_fails(grail_verify(a, b, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_SHAPE,
                  "the networks have different vocabularies: ");
-    grail_model_close(a);
-    grail_model_close(b);
 }
 
 LAB_TEST(a_text_that_was_calibrated_on_is_recognised)
 {
-    grail_model *model = NULL;
     grail_perplexity p;
     int32_t others[4 * LAB_LENGTH];
     for (int i = 0; i < 4 * LAB_LENGTH; i++) {
@@ -342,7 +319,7 @@ LAB_TEST(a_text_that_was_calibrated_on_is_recognised)
     lab_write_ids(l, "others.npy", 4, LAB_LENGTH, others);
     const grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
-    assert_ok(grail_model_open(options.output.path, &model));
+    OPENED(grail_model, model, grail_model_open(options.output.path, &model));
     grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES); /* one run of 24 fits a window of 32 */
@@ -353,25 +330,21 @@ LAB_TEST(a_text_that_was_calibrated_on_is_recognised)
     assert_ok(grail_perplexity_measure(model, &text, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES);
     assert_int_equal(p.overlap_runs, 0);
-    grail_model_close(model);
 }
 
 /* The runs that a model's record has of the text it was calibrated on. */
 static grail_status measure_runs(const lab *l, const char *directory, grail_perplexity *p)
 {
-    grail_model *model = NULL;
     const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
-    assert_ok(grail_model_open(directory, &model));
-    const grail_status status = grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, p);
-    grail_model_close(model);
-    return status;
+    OPENED(grail_model, model, grail_model_open(directory, &model));
+    return grail_perplexity_measure(model, &text, 1, NULL, NULL, NULL, p);
 }
 
 /* Makes of report.json one as version 1 wrote it, with two hashes of its own. */
 static void write_old_report(const char *directory)
 {
-    buffer text;
-    json_t *report = read_json(directory, "report.json");
+    OWNED(buffer) text;
+    OWNED(json_t) *report = read_json(directory, "report.json");
     json_t *calibration = json_object_get(report, "calibration");
     assert_int_equal(json_object_del(calibration, "hashes"), 0);
     assert_int_equal(json_object_del(calibration, "hashes_sha256"), 0);
@@ -381,8 +354,6 @@ static void write_old_report(const char *directory)
     buffer_init(&text, SIZE_MAX / 4);
     assert_ok(json_append_text(report, &text));
     support_write_file(directory, "report.json", text.bytes, text.size);
-    buffer_fini(&text);
-    json_decref(report);
 }
 
 LAB_TEST(hashes_lie_beside_the_report)
@@ -445,19 +416,18 @@ LAB_TEST(what_the_model_was_calibrated_on_stays_known)
     assert_ok(measure_runs(l, options.output.path, &p));
     assert_int_equal(p.calibration_runs, LAB_SAMPLES + 3); /* two are equal */
     assert_int_equal(p.is_calibration, 1);
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     const json_t *record = json_object_get(report, "calibration");
     assert_int_equal(json_integer_value(json_object_get(record, "samples")), 0);
     record = json_object_get(record, "before"); /* not the one without samples */
     assert_int_equal(json_integer_value(json_object_get(record, "samples")), 4);
     record = json_object_get(record, "before");
     assert_int_equal(json_integer_value(json_object_get(record, "samples")), LAB_SAMPLES);
-    json_decref(report);
 }
 
 TEST(chunks_hold_at_least_one_window)
 {
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     assert_ok(grail_model_open(lab_golden("llama3"), &model)); /* 64 wide */
     assert_int_equal(
         forward_chunk(model, backend_host(), 32, (forward_limit){.memory = 10 * 64 * 32 * 4}), 10);
@@ -471,7 +441,6 @@ TEST(chunks_hold_at_least_one_window)
     assert_int_equal(forward_chunk(model, backend_host(), 32,
                                    (forward_limit){.memory = 2 * 64 * 32 * 4, .tokens = 100}),
                      2);
-    grail_model_close(model);
 }
 
 static grail_status measure_once(void *context)
@@ -489,15 +458,12 @@ static grail_status measure_once(void *context)
 
 LAB_TEST(every_failing_allocation_is_survived)
 {
-    grail_model *model = NULL;
-    tensor_file *golden = open_golden("llama3");
+    OWNED(tensor_file) *golden = open_golden("llama3");
     grail_text_source text = golden_text(l, golden);
     text.context = 4;
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3"), &model));
     void *context[] = {model, &text};
     support_fail_each_allocation(measure_once, context);
-    grail_model_close(model);
-    tensor_file_close(golden);
 }
 
 TEST(the_machine_is_described)

@@ -30,8 +30,8 @@ static double error_of_last(const grail_model *model, parameter_store *store, co
 {
     int32_t own[LENGTH];
     matrix logits = {0};
-    forward_pass f = {0};
-    float *expected = NULL;
+    OWNED(forward_pass) f = {0};
+    OWNED(float) *expected = NULL;
     double worst = 0.0;
     memcpy(own, ids, sizeof own);
     const token_windows windows = {.ids = own, .count = 1, .length = count};
@@ -42,8 +42,6 @@ static double error_of_last(const grail_model *model, parameter_store *store, co
     for (int64_t i = 0; i < logits.columns; i++) {
         worst = fmax(worst, fabs((double)found[i] - (double)expected[i]));
     }
-    forward_end(&f);
-    memory_free(expected);
     return worst;
 }
 
@@ -52,12 +50,11 @@ static double error_of_last(const grail_model *model, parameter_store *store, co
 static double difference(const grail_model *model, const int32_t *ids, int64_t first)
 {
     decoding d = {0};
-    parameter_store *store = NULL;
     const int64_t vocabulary = model->graph->vocabulary;
-    float *found = NULL;
+    OWNED(float) *found = NULL;
     double worst = 0.0;
     assert_ok(memory_new(&found, (size_t)(SEQUENCES * vocabulary), sizeof found[0]));
-    assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
+    OPENED(parameter_store, store, parameter_store_create(model, backend_host(), NULL, &store));
     assert_ok(decoding_begin(&d, store, SEQUENCES, LENGTH));
     for (int64_t count = 0; count < LENGTH;) {
         const int64_t more = count == 0 ? first : 1;
@@ -73,8 +70,6 @@ static double difference(const grail_model *model, const int32_t *ids, int64_t f
         }
     }
     decoding_end(&d);
-    parameter_store_free(store);
-    memory_free(found);
     return worst;
 }
 
@@ -86,9 +81,8 @@ TEST(tokens_one_by_one_have_the_logits_of_the_whole)
         "llama3", "gpt2",    "opt",    "gemma2", "gemma3", "phi3",       "phi",        "glm4",
         "falcon", "mistral", "cohere", "olmo2",  "qwen3",  "llama-yarn", "phi3-short", "mixtral"};
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
-        grail_model *model = NULL;
-        token_windows ids = {0};
-        assert_ok(grail_model_open(lab_golden(models[m]), &model));
+        OWNED(token_windows) ids = {0};
+        OPENED(grail_model, model, grail_model_open(lab_golden(models[m]), &model));
         assert_ok(random_windows(model, SEQUENCES, LENGTH, &ids));
         for (int64_t first = 1; first <= 6; first += 5) {
             const double worst = difference(model, ids.ids, first);
@@ -96,27 +90,21 @@ TEST(tokens_one_by_one_have_the_logits_of_the_whole)
                 fail_msg("%s: logits differ by %g", models[m], worst);
             }
         }
-        token_windows_fini(&ids);
-        grail_model_close(model);
     }
 }
 
 TEST(more_tokens_than_were_asked_for_are_refused)
 {
     const int32_t ids[] = {1, 2, 3};
-    grail_model *model = NULL;
-    parameter_store *store = NULL;
     decoding d = {0};
     matrix logits = {0};
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
-    assert_ok(parameter_store_create(model, backend_host(), NULL, &store));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3"), &model));
+    OPENED(parameter_store, store, parameter_store_create(model, backend_host(), NULL, &store));
     assert_ok(decoding_begin(&d, store, 1, 2));
     assert_fails(decoding_append(&d, ids, 3, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
     assert_ok(decoding_append(&d, ids, 2, &logits));
     assert_fails(decoding_append(&d, ids, 1, &logits), GRAIL_ERROR_ARGUMENT, "more than 2 tokens");
     decoding_end(&d);
-    parameter_store_free(store);
-    grail_model_close(model);
 }
 
 /* How often each of four tokens is drawn in 4000 draws. */
@@ -178,13 +166,12 @@ TEST(tokens_have_the_bytes_of_their_text)
 {
     static const char text[] =
         "Once upon a time, 123 caf\xC3\xA9s\n\tand \xF0\x9F\x98\x80 <end> \x01";
-    grail_model *model = NULL;
-    tokenizer *t = NULL;
-    token_list ids = {0};
-    buffer made = {0};
+    OWNED(grail_model) *model = NULL;
+    OWNED(token_list) ids = {0};
+    OWNED(buffer) made = {0};
     buffer_init(&made, 1 << 16);
     assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/demo/model", &model));
-    assert_ok(model_tokenizer_open(model, &t));
+    OPENED(tokenizer, t, model_tokenizer_open(model, &t));
     assert_ok(tokenizer_encode(t, text, sizeof text - 1, false, &ids));
     for (int64_t i = 0; i < ids.count; i++) {
         assert_ok(tokenizer_decode(t, ids.ids[i], &made));
@@ -193,10 +180,6 @@ TEST(tokens_have_the_bytes_of_their_text)
     assert_memory_equal(made.bytes, text, made.size);
     assert_ok(tokenizer_decode(t, 1 << 20, &made)); /* no such token */
     assert_int_equal(made.size, sizeof text - 1);
-    buffer_fini(&made);
-    token_list_fini(&ids);
-    tokenizer_close(t);
-    grail_model_close(model);
 }
 
 static grail_status generate_once(void *context)
@@ -215,7 +198,7 @@ static void assert_about(grail_status status, const char *field)
 
 TEST(wrong_requests_are_about_their_field)
 {
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     grail_generated made = {.tokens = -1};
     grail_generate_options o = {.prompt = "", .tokens = 2};
     assert_ok(grail_model_open(GRAIL_SOURCE_DIR "/demo/model", &model));
@@ -236,5 +219,4 @@ TEST(wrong_requests_are_about_their_field)
     o.tokens = -1;
     assert_about(grail_generate(model, &o, NULL, NULL, NULL, &made), "tokens");
     assert_true(made.tokens == -1);
-    grail_model_close(model);
 }

@@ -39,29 +39,27 @@ static token_windows documents(void)
 static void states_of(parameter_store *store, const token_windows *w, int64_t first, int64_t count,
                       int64_t window, double *out)
 {
-    forward_pass f = {0};
+    OWNED(forward_pass) f = {0};
     matrix m = {0};
     assert_ok(forward_begin(&f, store->model, store, w, first, count));
     assert_ok(forward_logits(&f, window, 0, window_size(w, window), &m));
-    host_view v = {0};
+    OWNED(host_view) v = {0};
     assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
     memcpy(out, v.values, (size_t)matrix_count(m) * sizeof out[0]);
-    host_view_drop(&v);
-    forward_end(&f);
 }
 
 TEST(a_document_gives_what_it_gives_alone)
 {
     static const char *const families[] = {"bert", "roberta", "modernbert"};
     for (int k = 0; k < 3; k++) {
-        grail_model *m = open_golden(families[k]);
-        token_windows w = documents();
-        parameter_store *store = NULL;
+        OWNED(grail_model) *m = open_golden(families[k]);
+        OWNED(token_windows) w = documents();
+        OWNED(parameter_store) *store = NULL;
         int64_t width = 0;
         assert_ok(graph_output_width(m->graph, &width));
         assert_ok(parameter_store_create(m, backend_reference(), NULL, &store));
-        double *together = NULL;
-        double *alone = NULL;
+        OWNED(double) *together = NULL;
+        OWNED(double) *alone = NULL;
         assert_ok(memory_new(&together, (size_t)(40 * width), sizeof together[0]));
         assert_ok(memory_new(&alone, (size_t)(40 * width), sizeof alone[0]));
         for (int64_t i = 0; i < DOCUMENTS; i++) {
@@ -69,11 +67,6 @@ TEST(a_document_gives_what_it_gives_alone)
             states_of(store, &w, i, 1, i, alone);
             assert_memory_equal(together, alone, (size_t)(sizes[i] * width) * sizeof alone[0]);
         }
-        memory_free(together);
-        memory_free(alone);
-        parameter_store_free(store);
-        token_windows_fini(&w);
-        grail_model_close(m);
     }
 }
 
@@ -102,6 +95,8 @@ static void teardown(fixture *f)
     grail_model_close(f->model);
 }
 
+OWNS(fixture, teardown)
+
 /* Vectors in the plane of the first two axes. */
 static void put(fixture *f, int64_t i, double angle, double other_angle)
 {
@@ -114,7 +109,7 @@ static void put(fixture *f, int64_t i, double angle, double other_angle)
 
 TEST(angles_and_nearest_ones_are_counted)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_comparison c = {0};
     setup(&f, 4);
     put(&f, 0, 0.0, 0.0);
@@ -133,13 +128,12 @@ TEST(angles_and_nearest_ones_are_counted)
     assert_int_equal(c.pooled, 4);
     assert_string_equal(c.pooling, "mean");
     assert_true(strstr(c.pooling_notice, "no 1_Pooling/config.json says") != NULL);
-    teardown(&f);
 }
 
 /* Two texts that are the same are as near to a third. */
 TEST(equal_texts_are_one_neighbour)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_comparison c = {0};
     setup(&f, 3);
     put(&f, 0, 0.0, 0.0);
@@ -150,7 +144,6 @@ TEST(equal_texts_are_one_neighbour)
     f.w.ids[2] = f.w.ids[1];
     assert_ok(pooled_vectors_compare(&f.p, &f.w, true, &c));
     assert_near(c.same_nearest, 1.0, 0.0);
-    teardown(&f);
 }
 
 TEST(zeros_have_an_angle_of_their_own)
@@ -174,7 +167,7 @@ TEST(zeros_have_an_angle_of_their_own)
 
 TEST(what_is_not_finite_is_refused)
 {
-    fixture f;
+    OWNED(fixture) f;
     grail_comparison c = {.pooled = -7};
     setup(&f, 3);
     for (int64_t i = 0; i < 3; i++) {
@@ -184,7 +177,6 @@ TEST(what_is_not_finite_is_refused)
     assert_fails(pooled_vectors_compare(&f.p, &f.w, true, &c), GRAIL_ERROR_NUMERIC,
                  "a vector that is not finite; look for NaN or infinity in its weights");
     assert_int_equal(c.pooled, -7);
-    teardown(&f);
 }
 
 static grail_status compare_once(void *context)
@@ -202,8 +194,7 @@ out:
 
 TEST(every_failing_allocation_is_survived)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, 3);
     support_fail_each_allocation(compare_once, &f);
-    teardown(&f);
 }

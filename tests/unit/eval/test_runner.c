@@ -27,13 +27,12 @@ LAB_TEST(ids_in_memory_are_those_of_a_file)
     static int32_t ids[WINDOWS * LENGTH];
     const grail_tokens tokens = {.ids = ids, .windows = WINDOWS, .length = LENGTH};
     const grail_text_source memory = {.tokens = &tokens};
-    grail_model *model = NULL;
     grail_perplexity a;
     grail_perplexity b;
     make_ids(ids);
     lab_write_ids(l, "same.npy", WINDOWS, LENGTH, ids);
     const grail_text_source file = {.path = lab_path(l, "same.npy")};
-    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_perplexity_measure(model, &file, 0, NULL, NULL, NULL, &a));
     assert_ok(grail_perplexity_measure(model, &memory, 0, NULL, NULL, NULL, &b));
     assert_true(a.mean_nll == b.mean_nll && a.scored_tokens == b.scored_tokens);
@@ -44,7 +43,6 @@ LAB_TEST(ids_in_memory_are_those_of_a_file)
     options.read.text = memory;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(lab_path(l, "of-file"), lab_path(l, "of-memory"));
-    grail_model_close(model);
 }
 
 /* The losses of a window that is run alone. */
@@ -106,16 +104,15 @@ TEST(windows_of_several_lengths_run_as_each_does_alone)
 /* The last token is predicted, and not read. */
 TEST(a_window_may_have_one_token_more_than_the_context)
 {
-    grail_model *model = NULL;
     grail_model_facts facts;
-    int32_t *ids = NULL;
-    double *losses = NULL;
-    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
+    OWNED(int32_t) *ids = NULL;
+    OWNED(double) *losses = NULL;
+    OPENED(grail_model, model, grail_model_open(lab_golden("qwen3"), &model));
     assert_ok(grail_model_describe(model, &facts));
     assert_ok(memory_new(&ids, (size_t)facts.context + 2, sizeof *ids));
     assert_ok(memory_new(&losses, (size_t)facts.context + 1, sizeof *losses));
     grail_tokens tokens = {.ids = ids, .windows = 1, .length = facts.context + 1};
-    grail_runner *runner = open_runner(model);
+    OWNED(grail_runner) *runner = open_runner(model);
     assert_ok(grail_runner_losses(runner, &tokens, losses, NULL));
     assert_true(isfinite(losses[facts.context - 1]));
     tokens.length++;
@@ -123,10 +120,6 @@ TEST(a_window_may_have_one_token_more_than_the_context)
                  "longer than the model's");
     tokens.length = 1;
     assert_ok(grail_runner_losses(runner, &tokens, losses, NULL));
-    grail_runner_close(runner);
-    grail_model_close(model);
-    memory_free(ids);
-    memory_free(losses);
 }
 
 TEST(logits_have_the_losses)
@@ -173,12 +166,11 @@ TEST(what_is_no_array_of_ids_is_refused)
     int32_t ids[4] = {1, 2, 3, VOCABULARY};
     int64_t lengths[2] = {2, 3};
     double losses[2];
-    grail_model *model = NULL;
     grail_perplexity p;
     grail_tokens tokens = {.ids = ids, .windows = 2, .length = 2};
     grail_text_source source = {.tokens = &tokens};
-    assert_ok(grail_model_open(lab_golden("qwen3"), &model));
-    grail_runner *runner = open_runner(model);
+    OPENED(grail_model, model, grail_model_open(lab_golden("qwen3"), &model));
+    OWNED(grail_runner) *runner = open_runner(model);
     assert_fails(grail_runner_losses(runner, &tokens, losses, NULL), GRAIL_ERROR_ARGUMENT,
                  "window 1 in memory has the token id 96 at position 1; expected 0 to 95");
     ids[3] = -1;
@@ -207,6 +199,4 @@ TEST(what_is_no_array_of_ids_is_refused)
     source.path = "elsewhere.txt";
     assert_fails(grail_perplexity_measure(model, &source, 0, NULL, NULL, NULL, &p),
                  GRAIL_ERROR_ARGUMENT, "leave out the path");
-    grail_runner_close(runner);
-    grail_model_close(model);
 }

@@ -43,6 +43,8 @@ static void teardown(fixture *f)
     grail_model_close(f->model);
 }
 
+OWNS(fixture, teardown)
+
 static int64_t bytes_of_rows(const backend *b, int64_t rows)
 {
     return rows * WIDTH * (int64_t)backend_value_size(b);
@@ -53,7 +55,7 @@ static grail_status measure(const fixture *f, parameter_store *store, int64_t fi
                             double *nll)
 {
     grail_status status = GRAIL_OK;
-    forward_pass pass = {0};
+    OWNED(forward_pass) pass = {0};
     entropy_sums *sums = NULL;
     const int64_t count = f->windows.count - first;
     const int64_t scored = count * (f->windows.length - 1);
@@ -64,7 +66,6 @@ static grail_status measure(const fixture *f, parameter_store *store, int64_t fi
         nll[i] = entropy_of(&sums[i]);
     }
 out:
-    forward_end(&pass);
     memory_free(sums);
     return status;
 }
@@ -88,9 +89,9 @@ static void assert_panels_agree(const char *golden, backend *b, int64_t count, i
 {
     static const int64_t panels[] = {1, 7, 32, VOCABULARY - 1};
     const double tolerance = backend_type(b) == GRAIL_DTYPE_F64 ? 1e-12 : 1e-5;
-    fixture f;
-    double *whole = NULL;
-    double *found = NULL;
+    OWNED(fixture) f;
+    OWNED(double) *whole = NULL;
+    OWNED(double) *found = NULL;
     setup(&f, lab_golden(golden), b, count, length);
     const int64_t scored = (count - first) * (length - 1);
     assert_ok(memory_new(&whole, (size_t)scored, sizeof whole[0]));
@@ -102,9 +103,6 @@ static void assert_panels_agree(const char *golden, backend *b, int64_t count, i
             assert_near(found[i], whole[i], tolerance);
         }
     }
-    memory_free(whole);
-    memory_free(found);
-    teardown(&f);
 }
 
 TEST(panels_give_the_losses_of_the_complete_head)
@@ -130,8 +128,8 @@ TEST(panels_take_windows_of_several_slices_and_batches)
 TEST(windows_of_several_batches_are_told_apart)
 {
     enum { COUNT = 10, LENGTH = 300, SCORED = LENGTH - 1 }; /* batches of 6 windows */
-    fixture f;
-    double *all = NULL;
+    OWNED(fixture) f;
+    OWNED(double) *all = NULL;
     double alone[SCORED];
     setup(&f, lab_golden("qwen2"), backend_host(), COUNT, LENGTH);
     const int64_t bytes = bytes_of_rows(f.backend, 32);
@@ -144,8 +142,6 @@ TEST(windows_of_several_batches_are_told_apart)
             assert_near(all[w * SCORED + t], alone[t], 1e-5);
         }
     }
-    memory_free(all);
-    teardown(&f);
 }
 
 /* No family has one: a bias is put into the graph, with values in the store. */
@@ -158,7 +154,7 @@ TEST(a_bias_of_the_head_is_added)
         bias[i] = 0.1F * (float)(i % 11);
     }
     for (int i = 0; i < 2; i++) {
-        fixture f;
+        OWNED(fixture) f;
         int index = 0;
         double without[19];
         double whole[19];
@@ -181,15 +177,13 @@ TEST(a_bias_of_the_head_is_added)
             assert_near(found[t], whole[t], 1e-5);
             assert_true(fabs(whole[t] - without[t]) > 1e-3);
         }
-        teardown(&f);
     }
 }
 
 /* A thin store's own head is what counts, not the one in the checkpoint. */
 TEST(a_head_that_is_in_memory_is_used_as_it_is)
 {
-    fixture f;
-    parameter_store *thin = NULL;
+    OWNED(fixture) f;
     double dense[19];
     double whole[19];
     double found[19];
@@ -197,24 +191,22 @@ TEST(a_head_that_is_in_memory_is_used_as_it_is)
     setup(&f, lab_golden("llama3"), backend_host(), 1, 20);
     assert_ok(measure(&f, f.store, 0, 0, dense));
     support_fill_normal(values, VOCABULARY * WIDTH, 3);
-    assert_ok(parameter_store_create(f.model, f.backend, f.store, &thin));
+    OPENED(parameter_store, thin, parameter_store_create(f.model, f.backend, f.store, &thin));
     assert_ok(parameter_store_set(thin, f.head, f.model->graph->parameters[f.head].shape, values));
     assert_ok(measure(&f, thin, 0, bytes_of_rows(f.backend, 7), found));
     assert_ok(measure(&f, thin, 0, 0, whole));
     assert_memory_equal(found, whole, sizeof whole);
     assert_true(found[0] != dense[0]);
-    parameter_store_free(thin);
-    teardown(&f);
 }
 
 /* Stores llama3 with `value` all over one row of its head; measures with and without panels. */
 static void assert_both_fail(float value, const char *text, char messages[2][ERROR_TEXT])
 {
     lab_model m;
-    fixture f;
+    OWNED(fixture) f;
     double nll[2 * 19];
     char path[LAB_PATH];
-    char *directory = support_temporary_directory();
+    OWNED(temporary) directory = support_temporary_directory();
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
@@ -230,9 +222,6 @@ static void assert_both_fail(float value, const char *text, char messages[2][ERR
         assert_fails(measure(&f, f.store, 0, bytes, nll), GRAIL_ERROR_NUMERIC, text);
         snprintf(messages[i], ERROR_TEXT, "%s", grail_error_message());
     }
-    teardown(&f);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 TEST(logits_that_are_not_finite_are_named_as_without_panels)
@@ -247,20 +236,18 @@ TEST(logits_that_are_not_finite_are_named_as_without_panels)
 static grail_status measure_once(void *context)
 {
     fixture *f = context;
-    parameter_store *store = NULL;
+    OWNED(parameter_store) *store = NULL;
     double nll[2 * 3];
     grail_status status = parameter_store_create(f->model, f->backend, NULL, &store);
     if (status == GRAIL_OK) {
         status = measure(f, store, 0, bytes_of_rows(f->backend, 50), nll);
     }
-    parameter_store_free(store);
     return status;
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, lab_golden("llama3"), backend_reference(), 2, 4);
     support_fail_each_allocation(measure_once, &f);
-    teardown(&f);
 }

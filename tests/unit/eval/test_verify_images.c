@@ -13,13 +13,11 @@ static grail_comparison compare(const vision_lab *v, const char *dense, const ch
                                 const char *backend_name)
 {
     grail_comparison c = unset;
-    grail_model *a = vision_model_open(dense);
-    grail_model *b = vision_model_open(narrow);
+    OWNED(grail_model) *a = vision_model_open(dense);
+    OWNED(grail_model) *b = vision_model_open(narrow);
     const grail_image_source *source = v == NULL ? NULL : &v->images;
     assert_ok(grail_verify_images(a, b, source, 0, &(grail_compute){.backend = backend_name}, NULL,
                                   NULL, &c));
-    grail_model_close(a);
-    grail_model_close(b);
     return c;
 }
 
@@ -93,13 +91,12 @@ VISION_TEST(a_comparison_is_that_of_the_logits_on_the_images)
 VISION_TEST(as_many_images_are_compared_as_were_asked_for)
 {
     grail_comparison c = unset;
-    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    OWNED(grail_model) *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
     assert_ok(grail_verify_images(dense, dense, &v->images, 5, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, 5);
     assert_ok(
         grail_verify_images(dense, dense, &v->images, VISION_IMAGES + 1, NULL, NULL, NULL, &c));
     assert_int_equal(c.compared, VISION_IMAGES);
-    grail_model_close(dense);
 }
 
 VISION_TEST(without_images_random_pixels_are_compared)
@@ -123,7 +120,7 @@ VISION_TEST(without_images_random_pixels_are_compared)
 /* A network without its head gives features. */
 static const char *write_headless(const vision_lab *v, const char *name, float change)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const char *path = vision_path(v, name);
     vision_make(&m, VISION_TIMM_VIT);
     vision_find(&m, "norm.bias")->values[0] += change;
@@ -133,7 +130,6 @@ static const char *write_headless(const vision_lab *v, const char *name, float c
     }
     m.count -= 2;
     vision_write(&m, path);
-    vision_fini(&m);
     return path;
 }
 
@@ -150,7 +146,7 @@ VISION_TEST(features_have_a_distance_but_no_classes)
 
 static void assert_identity(vision_family family, const char *selector, const char *backend_name)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_open(&v);
     const char *model = vision_network(&v, family, "dense");
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
@@ -162,7 +158,6 @@ static void assert_identity(vision_family family, const char *selector, const ch
     assert_int_equal(c.identity_checked, 1);
     assert_near(c.identity_max_abs, 0.0, 1e-4);
     assert_true(c.max_abs > 0.01); /* the cut changes the outputs */
-    vision_close(&v);
 }
 
 TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
@@ -179,14 +174,13 @@ static const char *write_damaged(const vision_lab *v, const char *from, const ch
     vision_model m;
     char path[LAB_PATH];
     const char *to = vision_path(v, tensor);
-    json_t *report = read_json(from, "report.json");
+    OWNED(json_t) *report = read_json(from, "report.json");
     vision_read(&m, from);
     vision_find(&m, tensor)->values[0] += 0.5F;
     vision_write(&m, to);
     vision_fini(&m);
     snprintf(path, sizeof path, "%s/report.json", to);
     assert_int_equal(json_dump_file(report, path, 0), 0);
-    json_decref(report);
     return to;
 }
 
@@ -228,11 +222,10 @@ VISION_TEST(the_identity_is_not_claimed_for_what_was_fitted_folded_or_repaired)
 
 VISION_TEST(networks_that_read_or_give_something_else_are_not_compared)
 {
-    grail_model *text = NULL;
     grail_comparison c = unset;
-    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
-    grail_model *features = vision_model_open(write_headless(v, "features", 0.0F));
-    assert_ok(grail_model_open(lab_golden("llama3"), &text));
+    OWNED(grail_model) *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    OWNED(grail_model) *features = vision_model_open(write_headless(v, "features", 0.0F));
+    OPENED(grail_model, text, grail_model_open(lab_golden("llama3"), &text));
     assert_fails(grail_verify_images(dense, features, NULL, 0, NULL, NULL, NULL, &c),
                  GRAIL_ERROR_SHAPE, "the networks have different numbers of outputs: ");
     assert_fails(grail_verify_images(dense, text, NULL, 0, NULL, NULL, NULL, &c),
@@ -244,9 +237,6 @@ VISION_TEST(networks_that_read_or_give_something_else_are_not_compared)
     assert_fails(grail_verify(dense, dense, NULL, 0, NULL, NULL, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "read images; expected networks that read text");
     assert_int_equal(c.compared, unset.compared);
-    grail_model_close(dense);
-    grail_model_close(features);
-    grail_model_close(text);
 }
 
 static grail_status verify_once(void *context)
@@ -262,13 +252,11 @@ static grail_status verify_once(void *context)
 
 VISION_TEST(every_failing_allocation_is_survived)
 {
-    grail_model *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    OWNED(grail_model) *dense = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
     prune(v, vision_path(v, "dense"), vision_path(v, "narrow"));
-    grail_model *narrow = vision_model_open(vision_path(v, "narrow"));
+    OWNED(grail_model) *narrow = vision_model_open(vision_path(v, "narrow"));
     void *context[] = {dense, narrow, &v->images};
     support_fail_each_allocation(verify_once, context);
-    grail_model_close(dense);
-    grail_model_close(narrow);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -33,7 +33,7 @@ static void draw(hand_network *n, int index)
     const int64_t count = elements_of(p);
     const double deviation = p->rank > 1 ? sqrt((double)p->shape[0] / (double)count) : 0.3;
     const double centre = p->rank == 1 && ends_with(p->name, "weight") ? 1.0 : 0.0;
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     assert_ok(memory_new_unset(&values, (size_t)count, sizeof values[0]));
     support_fill_normal(values, count, (uint64_t)index + 1);
     for (int64_t i = 0; i < count; i++) {
@@ -41,7 +41,6 @@ static void draw(hand_network *n, int index)
         values[i] = (float)(ends_with(p->name, "variance") ? drawn * drawn + 0.5 : drawn);
     }
     assert_ok(parameter_store_set(n->store, index, p->shape, values));
-    memory_free(values);
 }
 
 void hand_end(hand_network *n, backend *b, int output)

@@ -52,4 +52,6 @@ float *hand_pixels(int64_t samples, extent image, uint64_t seed);
 /** Replaces a parameter's values, in its own shape. */
 void hand_set(hand_network *n, const char *parameter, const float *values);
 
+OWNS(hand_network, hand_fini)
+
 #endif

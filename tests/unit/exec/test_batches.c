@@ -11,10 +11,9 @@ static const extent small = {4, 6};
  * one passed. */
 static transfers second_batch(hand_network *n, int output)
 {
-    backend *b = NULL;
     transfers before = {0};
     float *pixels = hand_pixels(2, small, 6);
-    assert_ok(backend_open("counted", NULL, &b));
+    OPENED(backend, b, backend_open("counted", NULL, &b));
     hand_end(n, b, output);
     for (int batch = 0; batch < 2; batch++) {
         before = counted;
@@ -26,7 +25,6 @@ static transfers second_batch(hand_network *n, int output)
                               .downloads = counted.downloads - before.downloads,
                               .readings = counted.readings - before.readings};
     hand_fini(n);
-    backend_close(b);
     return passed;
 }
 

@@ -7,9 +7,8 @@
 
 TEST(names_are_taken_as_they_are)
 {
-    grail_model *model = NULL;
     backend *b = NULL;
-    assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3-bf16"), &model));
     assert_string_equal(compute_backend(NULL), "cpu");
     assert_null(compute_precision(NULL, model));
     const grail_compute ref = {.backend = "ref"};
@@ -25,7 +24,6 @@ TEST(names_are_taken_as_they_are)
     const grail_compute wrong = {.backend = "ref", .precision = "bf16"};
     assert_fails(compute_open(&wrong, model, &b), GRAIL_ERROR_ARGUMENT,
                  "the backend 'ref' does not compute in 'bf16'; expected 'f64' or 'auto'");
-    grail_model_close(model);
 }
 
 /* Beside small products the work around them costs more than bf16 saves. */
@@ -34,14 +32,10 @@ TEST(small_networks_are_computed_in_f32_unless_asked)
     static const char *const models[] = {"llama3-bf16", "llama-mha", "llama3"};
     const grail_compute any = {.precision = "auto"};
     for (int i = 0; i < 3; i++) {
-        grail_model *model = NULL;
-        backend *b = NULL;
-        assert_ok(grail_model_open(lab_golden(models[i]), &model));
+        OPENED(grail_model, model, grail_model_open(lab_golden(models[i]), &model));
         assert_null(compute_precision(&any, model));
-        assert_ok(compute_open(&any, model, &b));
+        OPENED(backend, b, compute_open(&any, model, &b));
         assert_string_equal(backend_precision(b), "f32");
-        backend_close(b);
-        grail_model_close(model);
     }
 }
 
@@ -54,8 +48,7 @@ TEST(large_networks_of_16_bits_take_what_is_faster)
     assert_false(backend_prefers("ref", "bf16"));
     assert_int_equal(backend_prefers("cpu", "bf16"), prefers); /* asked once */
     for (int i = 0; i < 2; i++) {
-        grail_model *model = NULL;
-        assert_ok(grail_model_open(lab_golden(names[i]), &model));
+        OPENED(grail_model, model, grail_model_open(lab_golden(names[i]), &model));
         for (int p = 0; p < model->graph->parameter_count; p++) {
             model->graph->parameters[p].shape[0] *= 1000;
         }
@@ -65,6 +58,5 @@ TEST(large_networks_of_16_bits_take_what_is_faster)
         for (int p = 0; p < model->graph->parameter_count; p++) {
             model->graph->parameters[p].shape[0] /= 1000;
         }
-        grail_model_close(model);
     }
 }

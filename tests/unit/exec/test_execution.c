@@ -59,6 +59,8 @@ static void stop(machine *m)
     matrix_pool_free(m->pool);
 }
 
+OWNS(machine, stop)
+
 static void place_input(machine *m, double *x)
 {
     matrix place = {0};
@@ -72,8 +74,8 @@ static void place_input(machine *m, double *x)
 
 TEST(a_buffer_is_taken_over_only_by_its_last_reader)
 {
-    graph *g = elementwise_graph();
-    machine m;
+    OWNED(graph) *g = elementwise_graph();
+    OWNED(machine) m;
     double x[COUNT];
     double y[COUNT];
     start(&m, g);
@@ -94,14 +96,12 @@ TEST(a_buffer_is_taken_over_only_by_its_last_reader)
     for (int v = 0; v < g->output; v++) {
         assert_false(matrix_exists(execution_value(m.e, v))); /* nothing else is left */
     }
-    stop(&m);
-    graph_free(g);
 }
 
 TEST(one_range_and_single_nodes_give_the_same)
 {
-    graph *g = elementwise_graph();
-    machine m;
+    OWNED(graph) *g = elementwise_graph();
+    OWNED(machine) m;
     double x[COUNT];
     double whole[COUNT];
     double singly[COUNT];
@@ -115,20 +115,16 @@ TEST(one_range_and_single_nodes_give_the_same)
     }
     assert_ok(matrix_download(execution_value(m.e, g->output), singly));
     assert_memory_equal(whole, singly, sizeof whole);
-    stop(&m);
-    graph_free(g);
 }
 
 /* y = (x * m) + m with m = mean(x) of each sample: m stands for all positions of its sample. */
 TEST(one_position_stands_for_all_of_its_sample)
 {
     enum { SAMPLES = 2 };
-    graph *g = NULL;
-    machine m;
     matrix place = {0};
     double x[SAMPLES * COUNT];
     double y[SAMPLES * COUNT];
-    assert_ok(graph_create(&g));
+    OPENED(graph, g, graph_create(&g));
     const int mean = add_node(g, NODE_MEAN, g->input, GRAPH_NONE);
     node product = node_of(NODE_MULTIPLY, 0, g->input, mean);
     node sum = node_of(NODE_ADD, 0, GRAPH_NONE, mean);
@@ -138,6 +134,7 @@ TEST(one_position_stands_for_all_of_its_sample)
     assert_ok(graph_add_node(g, &product, &sum.inputs[0]));
     assert_ok(graph_add_node(g, &sum, &sum.output));
     assert_ok(graph_finish(g, sum.output));
+    OWNED(machine) m;
     start(&m, g);
     for (int i = 0; i < SAMPLES * COUNT; i++) {
         x[i] = 0.25 * i * i - 3.0;
@@ -152,69 +149,53 @@ TEST(one_position_stands_for_all_of_its_sample)
         const double by = (first[0] + first[WIDTH] + first[2 * WIDTH]) / ROWS;
         assert_near(y[i], x[i] * by + by, 1e-12);
     }
-    stop(&m);
-    graph_free(g);
 }
 
 TEST(an_activation_too_large_to_address_is_refused)
 {
-    graph *g = elementwise_graph();
-    machine m;
+    OWNED(graph) *g = elementwise_graph();
+    OWNED(machine) m;
     matrix place = {0};
     start(&m, g);
     assert_ok(execution_begin(m.e, sequence_batch(1 << 20, 1 << 20), (batch_input){0}));
     assert_fails(execution_make(m.e, 0, (int64_t)1 << 40, &place), GRAIL_ERROR_MEMORY,
                  "is too large");
-    stop(&m);
-    graph_free(g);
 }
 
 static grail_status run_elementwise(void *context)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = context;
-    matrix_pool *pool = NULL;
-    execution *e = NULL;
+    OWNED(matrix_pool) *pool = NULL;
+    OWNED(execution) *e = NULL;
     const double zeros[COUNT] = {0.0};
     matrix place = {0};
-    TRY(matrix_pool_create(backend_reference(), &pool));
-    TRY(execution_create(g, backend_reference(), pool, &e));
-    TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
-    TRY(execution_make(e, 0, WIDTH, &place));
-    TRY(matrix_upload(place, zeros));
-    TRY(execution_run(e, NULL, 0, g->node_count));
-out:
-    execution_free(e);
-    matrix_pool_free(pool);
-    return status;
+    CHECK(matrix_pool_create(backend_reference(), &pool));
+    CHECK(execution_create(g, backend_reference(), pool, &e));
+    CHECK(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
+    CHECK(execution_make(e, 0, WIDTH, &place));
+    CHECK(matrix_upload(place, zeros));
+    return execution_run(e, NULL, 0, g->node_count);
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    graph *g = elementwise_graph();
+    OWNED(graph) *g = elementwise_graph();
     support_fail_each_allocation(run_elementwise, g);
-    graph_free(g);
 }
 
 /* -- complete networks ------------------------------------------------------------------------- */
 
 static grail_status run_model(const char *directory, const int32_t *ids, int64_t length)
 {
-    grail_status status = GRAIL_OK;
-    grail_model *model = NULL;
-    parameter_store *store = NULL;
-    machine m = {0};
-    TRY(grail_model_open(directory, &model));
-    TRY(parameter_store_create(model, backend_host(), NULL, &store));
-    TRY(matrix_pool_create(backend_host(), &m.pool));
-    TRY(execution_create(model->graph, backend_host(), m.pool, &m.e));
-    TRY(execution_begin(m.e, sequence_batch(1, length), (batch_input){.ids = ids}));
-    TRY(execution_run(m.e, store, 0, model->graph->node_count));
-out:
-    stop(&m);
-    parameter_store_free(store);
-    grail_model_close(model);
-    return status;
+    OWNED(grail_model) *model = NULL;
+    OWNED(parameter_store) *store = NULL;
+    OWNED(machine) m = {0};
+    CHECK(grail_model_open(directory, &model));
+    CHECK(parameter_store_create(model, backend_host(), NULL, &store));
+    CHECK(matrix_pool_create(backend_host(), &m.pool));
+    CHECK(execution_create(model->graph, backend_host(), m.pool, &m.e));
+    CHECK(execution_begin(m.e, sequence_batch(1, length), (batch_input){.ids = ids}));
+    return execution_run(m.e, store, 0, model->graph->node_count);
 }
 
 TEST(ids_must_be_there_and_in_the_vocabulary)
@@ -236,7 +217,7 @@ static void assert_overflow(const char *part, float value, const char *text)
     const int32_t ids[] = {1, 2, 3};
     lab_model m;
     char path[LAB_PATH];
-    char *directory = support_temporary_directory();
+    OWNED(temporary) directory = support_temporary_directory();
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
     lab_tensor *t = lab_find(&m, 1, part);
@@ -246,8 +227,6 @@ static void assert_overflow(const char *part, float value, const char *text)
     lab_write(&m, path, GRAIL_DTYPE_F32);
     lab_fini(&m);
     assert_fails(run_model(path, ids, 3), GRAIL_ERROR_NUMERIC, text);
-    support_remove_tree(directory);
-    memory_free(directory);
 }
 
 TEST(an_overflow_names_the_block_and_the_parameter)
@@ -270,8 +249,8 @@ static int count_down(void *user)
 /* The observer is asked before the first operation, however short the time since. */
 TEST(a_call_stops_where_its_thread_is_told_to)
 {
-    graph *g = elementwise_graph();
-    machine m;
+    OWNED(graph) *g = elementwise_graph();
+    OWNED(machine) m;
     double x[COUNT];
     int left = 1;
     start(&m, g);
@@ -282,6 +261,4 @@ TEST(a_call_stops_where_its_thread_is_told_to)
     assert_fails(execution_run(m.e, NULL, 1, g->node_count), GRAIL_ERROR_CANCELLED, "cancelled");
     grail_set_stop(NULL, NULL);
     assert_ok(execution_run(m.e, NULL, 1, g->node_count));
-    stop(&m);
-    graph_free(g);
 }

@@ -98,9 +98,9 @@ static int fused_nodes(const hand_network *n)
 static void assert_fused_agrees(hand_network *n)
 {
     int64_t count = 0;
-    float *pixels = hand_pixels(SAMPLES, image, 1);
-    float *plain = hand_run(n, SAMPLES, image, pixels);
-    float *fused = run_fused(n, n->store, pixels, &count);
+    OWNED(float) *pixels = hand_pixels(SAMPLES, image, 1);
+    OWNED(float) *plain = hand_run(n, SAMPLES, image, pixels);
+    OWNED(float) *fused = run_fused(n, n->store, pixels, &count);
     double largest = 0.0;
     for (int64_t i = 0; i < count; i++) {
         largest = fmax(largest, fabs((double)plain[i]));
@@ -109,9 +109,6 @@ static void assert_fused_agrees(hand_network *n)
     for (int64_t i = 0; i < count; i++) {
         assert_near(fused[i], plain[i], 1e-5 * largest);
     }
-    memory_free(fused);
-    memory_free(plain);
-    memory_free(pixels);
 }
 
 TEST(a_fused_network_gives_the_same)
@@ -122,12 +119,11 @@ TEST(a_fused_network_gives_the_same)
     } cases[] = {{residual, 8}, {preactivation, 10}, {separable, 4}};
     backend *const backends[] = {backend_reference(), backend_host()};
     for (int k = 0; k < 6; k++) {
-        hand_network n;
+        OWNED(hand_network) n;
         hand_begin(&n);
         hand_end(&n, backends[k % 2], cases[k / 2].nodes(&n));
         assert_int_equal(fused_nodes(&n), cases[k / 2].left);
         assert_fused_agrees(&n);
-        hand_fini(&n);
     }
 }
 
@@ -229,12 +225,10 @@ HAND_TEST(other_activations_stay_nodes)
 static void narrow(hand_network *n, parameter_store *store, const char *name, const int64_t *shape)
 {
     const int index = graph_find_parameter(n->g, name);
-    float *values = NULL;
     int64_t count = 0;
     assert_true(index >= 0);
-    assert_ok(parameter_store_read_f32(n->store, index, &values, &count));
+    OPENED(float, values, parameter_store_read_f32(n->store, index, &values, &count));
     assert_ok(parameter_store_set(store, index, shape, values));
-    memory_free(values);
 }
 
 HAND_TEST(a_narrowed_network_is_fused_as_it_is)
@@ -243,7 +237,7 @@ HAND_TEST(a_narrowed_network_is_fused_as_it_is)
     const int64_t consumer[4] = {8, 2, 3, 3};
     const int64_t channels[1] = {2};
     int64_t count = 0;
-    parameter_store *thin = NULL;
+    OWNED(parameter_store) *thin = NULL;
     hand_end(n, backend_host(), residual(n));
     assert_ok(parameter_store_create(&n->model, backend_host(), n->store, &thin));
     narrow(n, thin, "a1.weight", producer);
@@ -252,22 +246,17 @@ HAND_TEST(a_narrowed_network_is_fused_as_it_is)
     narrow(n, thin, "a1_n.mean", channels);
     narrow(n, thin, "a1_n.variance", channels);
     narrow(n, thin, "a2.weight", consumer);
-    float *pixels = hand_pixels(SAMPLES, image, 2);
-    float *dense = run_fused(n, n->store, pixels, &count);
-    float *fused = run_fused(n, thin, pixels, &count);
+    OWNED(float) *pixels = hand_pixels(SAMPLES, image, 2);
+    OWNED(float) *dense = run_fused(n, n->store, pixels, &count);
+    OWNED(float) *fused = run_fused(n, thin, pixels, &count);
     parameter_store *whole = n->store;
     n->store = thin;
-    float *plain = hand_run(n, SAMPLES, image, pixels);
+    OWNED(float) *plain = hand_run(n, SAMPLES, image, pixels);
     n->store = whole;
     for (int64_t i = 0; i < count; i++) {
         assert_near(fused[i], plain[i], 1e-5);
     }
     assert_true(fabsf(dense[0] - plain[0]) > 1e-3F);
-    memory_free(plain);
-    memory_free(fused);
-    memory_free(dense);
-    memory_free(pixels);
-    parameter_store_free(thin);
 }
 
 static grail_status fuse_once(void *context)

@@ -48,7 +48,7 @@ static void fill(matrix m, int index)
 
 static bool holds(matrix whole, int index, double outside)
 {
-    host_view v = {0};
+    OWNED(host_view) v = {0};
     bool all = true;
     assert_ok(host_view_open(whole, GRAIL_DTYPE_F64, HOST_READS, &v));
     for (int64_t k = 0; k < matrix_count(whole); k++) {
@@ -59,7 +59,6 @@ static bool holds(matrix whole, int index, double outside)
             inside ? value_at(index, row * (whole.columns - 2) + column) : outside;
         all = all && ((const double *)v.values)[k] == expected;
     }
-    host_view_drop(&v);
     return all;
 }
 

@@ -38,9 +38,11 @@ static void teardown(fixture *f)
     grail_model_close(f->model);
 }
 
+OWNS(fixture, teardown)
+
 TEST(a_parameter_is_read_from_the_checkpoint_at_its_first_use)
 {
-    fixture f;
+    OWNED(fixture) f;
     float expected[80 * 64];
     double values[80 * 64];
     const parameter_entry *entry = NULL;
@@ -61,14 +63,13 @@ TEST(a_parameter_is_read_from_the_checkpoint_at_its_first_use)
     }
     assert_ok(parameter_store_get(f.root, f.up, &again));
     assert_ptr_equal(again, entry);
-    teardown(&f);
 }
 
 /* Those of Linears that are stored so; a table that a head shares, vectors and F32 are held as
  * values. */
 TEST(weights_of_bf16_stay_so_where_products_take_them)
 {
-    backend *b = NULL;
+    OWNED(backend) *b = NULL;
     fixture f;
     float expected[80 * 64];
     float *values = NULL;
@@ -104,7 +105,6 @@ TEST(weights_of_bf16_stay_so_where_products_take_them)
     assert_ok(parameter_store_get(f.thin, f.up, &entry));
     assert_false(matrix_is_ordered(entry->values));
     teardown(&f);
-    backend_close(b);
 }
 
 TEST(an_own_entry_hides_the_parents_and_is_rounded_as_stored)
@@ -113,7 +113,7 @@ TEST(an_own_entry_hides_the_parents_and_is_rounded_as_stored)
     const float third = 1.0F / 3.0F;
     const int64_t shape[1] = {3};
     const float values[] = {third, exact[1], exact[2]};
-    fixture f;
+    OWNED(fixture) f;
     float *read = NULL;
     int64_t count = 0;
     setup(&f, "llama3-bf16", backend_host());
@@ -126,20 +126,19 @@ TEST(an_own_entry_hides_the_parents_and_is_rounded_as_stored)
     assert_ok(parameter_store_read_f32(f.root, f.norm, &read, &count));
     assert_int_equal(count, 64);
     memory_free(read);
-    teardown(&f);
 }
 
 /* Parameters of 1 + w: read, held as values where w is held as bf16, set as the tensor will give
  * them, and their rows gathered, also as a part of a table. */
 TEST(an_offset_is_added_to_what_is_stored)
 {
-    fixture f;
-    backend *b = NULL;
+    OWNED(backend) *b = NULL;
+    OWNED(fixture) f;
     float stored[80 * 64];
     float values[80 * 64];
     float *read = NULL;
     int64_t count = 0;
-    matrix rows = {0};
+    OWNED(matrix) rows = {0};
     const int32_t ids[] = {7, 2};
     if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
         assert_ok(backend_open("cpu", &(backend_options){.precision = "f32"}, &b));
@@ -178,15 +177,12 @@ TEST(an_offset_is_added_to_what_is_stored)
     }
     assert_fails(parameter_store_gather_rows(f.thin, f.up, (const int32_t[]){0, 40}, rows),
                  GRAIL_ERROR_ARGUMENT, "token id 40");
-    matrix_free(&rows);
-    teardown(&f);
-    backend_close(b);
 }
 
 TEST(what_is_released_is_read_again)
 {
     const parameter_entry *entry = NULL;
-    fixture f;
+    OWNED(fixture) f;
     int begin = 0;
     int end = 0;
     setup(&f, "llama3", backend_host());
@@ -201,7 +197,6 @@ TEST(what_is_released_is_read_again)
     assert_false(matrix_exists(f.root->entries[f.norm].values));
     assert_ok(parameter_store_get(f.root, f.up, &entry));
     assert_true(matrix_exists(entry->values));
-    teardown(&f);
 }
 
 TEST(borrowing_copies_only_where_elements_are_not_f32)
@@ -209,16 +204,13 @@ TEST(borrowing_copies_only_where_elements_are_not_f32)
     backend *const backends[] = {backend_host(), backend_reference()};
     for (int i = 0; i < 2; i++) {
         const float *values = NULL;
-        float *owned = NULL;
         float expected[80 * 64];
-        fixture f;
+        OWNED(fixture) f;
         setup(&f, "llama3-bf16", backends[i]);
-        assert_ok(parameter_store_borrow_f32(f.thin, f.up, &values, &owned));
+        OPENED(float, owned, parameter_store_borrow_f32(f.thin, f.up, &values, &owned));
         assert_int_equal(owned != NULL, i == 1);
         assert_ok(model_parameter_f32(f.model, f.up, expected));
         assert_memory_equal(values, expected, sizeof expected);
-        memory_free(owned);
-        teardown(&f);
     }
 }
 
@@ -227,7 +219,7 @@ TEST(new_values_must_be_finite_and_fit_the_stored_dtype)
     const int64_t shape[1] = {2};
     const float nan[] = {1.0F, NAN};
     const float large[] = {1.0F, 1e6F};
-    fixture f;
+    OWNED(fixture) f;
     setup(&f, "llama-mha", backend_host()); /* F16 */
     assert_fails(parameter_store_set(f.thin, f.norm, shape, nan), GRAIL_ERROR_NUMERIC,
                  "the new tensor 'model.layers.0.input_layernorm.weight' holds a NaN or infinity "
@@ -235,7 +227,6 @@ TEST(new_values_must_be_finite_and_fit_the_stored_dtype)
     assert_fails(parameter_store_set(f.thin, f.norm, shape, large), GRAIL_ERROR_NUMERIC,
                  "tensor 'model.layers.0.input_layernorm.weight'");
     assert_false(matrix_exists(f.thin->entries[f.norm].values));
-    teardown(&f);
 }
 
 /* On the host, on a device's own memory, and on PyTorch in values of F32, BF16 and F16. */
@@ -257,14 +248,14 @@ enum { DEVICES = 6 };
 TEST(what_no_store_holds_is_read_from_the_checkpoint_alone)
 {
     for (int i = 0; i < DEVICES; i++) {
-        fixture f;
         float expected[80 * 64];
         float *values = NULL;
         int64_t count = 0;
-        backend *b = open_device(i);
+        OWNED(backend) *b = open_device(i);
         if (b == NULL) {
             continue;
         }
+        OWNED(fixture) f;
         setup(&f, "llama3-bf16", b);
         assert_ok(model_parameter_f32(f.model, f.up, expected));
         assert_int_equal(parameter_store_shape(f.thin, f.up)[0], 80);
@@ -276,8 +267,6 @@ TEST(what_no_store_holds_is_read_from_the_checkpoint_alone)
         memory_free(values);
         assert_ok(parameter_store_set(f.thin, f.up, (const int64_t[]){2, 64}, expected));
         assert_int_equal(parameter_store_shape(f.thin, f.up)[0], 2);
-        teardown(&f);
-        backend_close(b);
     }
 }
 
@@ -288,10 +277,8 @@ static void check_matrix_of(backend *b, const char *golden)
     enum { COUNT = 3 * 64 };
     const int64_t shape[] = {3, 64};
     const float bad[] = {INFINITY, 3.4e38F, NAN};
-    fixture f;
+    OWNED(fixture) f;
     float values[COUNT];
-    float *expected = NULL;
-    float *found = NULL;
     int64_t count = 0;
     matrix m = {0};
     setup(&f, golden, b);
@@ -306,8 +293,8 @@ static void check_matrix_of(backend *b, const char *golden)
     matrix_free(&m);
     assert_int_equal(f.thin->entries[f.up].values.type, f.root->entries[f.up].values.type);
     assert_int_equal(f.thin->entries[f.up].shape[0], 3);
-    assert_ok(parameter_store_read_f32(f.root, f.up, &expected, &count));
-    assert_ok(parameter_store_read_f32(f.thin, f.up, &found, &count));
+    OPENED(float, expected, parameter_store_read_f32(f.root, f.up, &expected, &count));
+    OPENED(float, found, parameter_store_read_f32(f.thin, f.up, &found, &count));
     assert_int_equal(count, COUNT);
     assert_memory_equal(found, expected, COUNT * sizeof found[0]);
     for (int i = 0; i < 3; i++) {
@@ -326,9 +313,6 @@ static void check_matrix_of(backend *b, const char *golden)
         assert_true(status != GRAIL_OK || i == 1); /* F32 holds the second one */
         matrix_free(&m);
     }
-    memory_free(expected);
-    memory_free(found);
-    teardown(&f);
 }
 
 TEST(a_matrix_is_set_as_its_values_are)
@@ -347,10 +331,10 @@ TEST(a_matrix_is_set_as_its_values_are)
 DIRECTORY_TEST(a_damaged_checkpoint_is_named)
 {
     lab_model m;
-    fixture f;
+    OWNED(fixture) f;
     const parameter_entry *entry = NULL;
     char path[LAB_PATH];
-    matrix row = {0};
+    OWNED(matrix) row = {0};
     snprintf(path, sizeof path, "%s/model", directory);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 0, "mlp.up_proj.weight")->values[4] = NAN;
@@ -370,15 +354,13 @@ DIRECTORY_TEST(a_damaged_checkpoint_is_named)
     assert_fails(parameter_store_gather_rows(f.root, f.model->graph->nodes[0].weight, ids + 1, row),
                  GRAIL_ERROR_NUMERIC,
                  "tensor 'model.embed_tokens.weight' holds a NaN or infinity in row 5");
-    matrix_free(&row);
-    teardown(&f);
 }
 
 DIRECTORY_TEST(so_is_one_whose_weights_stay_as_they_are_stored)
 {
     lab_model m;
-    fixture f;
-    backend *b = NULL;
+    OWNED(backend) *b = NULL;
+    OWNED(fixture) f;
     const parameter_entry *entry = NULL;
     char path[LAB_PATH];
     if (backend_open("cpu", &(backend_options){.precision = "bf16"}, &b) != GRAIL_OK) {
@@ -394,36 +376,26 @@ DIRECTORY_TEST(so_is_one_whose_weights_stay_as_they_are_stored)
     assert_fails(
         parameter_store_get(f.thin, f.up, &entry), GRAIL_ERROR_NUMERIC,
         "tensor 'model.layers.0.mlp.up_proj.weight' holds a NaN or infinity at element 70");
-    teardown(&f);
-    backend_close(b);
 }
 
 static grail_status use_stores(void *context)
 {
-    grail_status status = GRAIL_OK;
     const grail_model *model = context;
-    parameter_store *root = NULL;
-    parameter_store *thin = NULL;
+    OWNED(parameter_store) *root = NULL;
+    OWNED(parameter_store) *thin = NULL;
     const parameter_entry *entry = NULL;
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     int64_t count = 0;
     const int norm = graph_find_parameter(model->graph, "model.norm.weight");
-    TRY(parameter_store_create(model, backend_reference(), NULL, &root));
-    TRY(parameter_store_create(model, backend_reference(), root, &thin));
-    TRY(parameter_store_get(thin, norm, &entry));
-    TRY(parameter_store_read_f32(thin, norm, &values, &count));
-    TRY(parameter_store_set(thin, norm, &count, values));
-out:
-    memory_free(values);
-    parameter_store_free(thin);
-    parameter_store_free(root);
-    return status;
+    CHECK(parameter_store_create(model, backend_reference(), NULL, &root));
+    CHECK(parameter_store_create(model, backend_reference(), root, &thin));
+    CHECK(parameter_store_get(thin, norm, &entry));
+    CHECK(parameter_store_read_f32(thin, norm, &values, &count));
+    return parameter_store_set(thin, norm, &count, values);
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    grail_model *model = NULL;
-    assert_ok(grail_model_open(lab_golden("llama3-bf16"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3-bf16"), &model));
     support_fail_each_allocation(use_stores, model);
-    grail_model_close(model);
 }

@@ -70,27 +70,23 @@ TEST(more_matrices_than_it_remembers_are_freed)
 
 TEST(an_impossible_size_is_refused)
 {
-    matrix_pool *pool = new_pool();
+    OWNED(matrix_pool) *pool = new_pool();
     matrix m = {0};
     assert_fails(matrix_pool_take(pool, INT64_MAX / 2, 8, &m), GRAIL_ERROR_MEMORY,
                  "is too large to address");
     assert_false(matrix_exists(m));
-    matrix_pool_free(pool);
 }
 
 static grail_status use_pool(void *context)
 {
-    grail_status status = GRAIL_OK;
-    matrix_pool *pool = NULL;
+    OWNED(matrix_pool) *pool = NULL;
     matrix m = {0};
-    TRY(matrix_pool_create(backend_host(), &pool));
-    TRY(matrix_pool_take(pool, 10, 10, &m));
+    CHECK(matrix_pool_create(backend_host(), &pool));
+    CHECK(matrix_pool_take(pool, 10, 10, &m));
     matrix_pool_give(pool, &m);
-    TRY(matrix_pool_take(pool, 100, 10, &m));
+    CHECK(matrix_pool_take(pool, 100, 10, &m));
     matrix_pool_give(pool, &m);
-out:
-    matrix_pool_free(pool);
-    return status;
+    return GRAIL_OK;
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -27,7 +27,7 @@ static void assert_rows(const hand_network *n, int64_t rows, int64_t width)
 HAND_TEST(pixels_become_the_input_value)
 {
     double values[2 * 4 * 6 * 3];
-    float *pixels = hand_pixels(2, small, 1);
+    OWNED(float) *pixels = hand_pixels(2, small, 1);
     hand_end(n, backend_reference(), hand_activation(n, ACTIVATION_RELU, n->g->input));
     assert_ok(execution_begin(n->e, (batch_shape){2, small}, (batch_input){.pixels = pixels}));
     const matrix x = execution_value(n->e, n->g->input);
@@ -37,18 +37,17 @@ HAND_TEST(pixels_become_the_input_value)
     for (int i = 0; i < 2 * 4 * 6 * 3; i++) {
         assert_true(values[i] == (double)pixels[i]);
     }
-    memory_free(pixels);
 }
 
 HAND_TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
 {
-    float *pixels = hand_pixels(2, (extent){5, 4}, 2);
+    OWNED(float) *pixels = hand_pixels(2, (extent){5, 4}, 2);
     node s = node_of(NODE_SHORTCUT, 0, n->g->input, GRAPH_NONE);
     s.window = (window2d)WINDOW2D(1, 1, 2, 0, 1);
     s.pad = 2;
     int output = 0;
     assert_ok(graph_add_node(n->g, &s, &output));
-    float *y = run_one(n, output, 2, (extent){5, 4}, pixels);
+    OWNED(float) *y = run_one(n, output, 2, (extent){5, 4}, pixels);
     assert_rows(n, 2 * 3 * 2, 7);
     for (int row = 0; row < 12; row++) {
         const int from = row / 6 * 20 + row % 6 / 2 * 2 * 4 + row % 2 * 2;
@@ -57,26 +56,22 @@ HAND_TEST(a_shortcut_keeps_every_second_position_and_pads_channels)
             assert_true(y[row * 7 + c] == (inside ? pixels[from * 3 + c - 2] : 0.0F));
         }
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 HAND_TEST(parts_are_runs_of_channels_and_lie_side_by_side)
 {
     const extent image = {2, 3};
-    float *pixels = hand_pixels(2, image, 1);
+    OWNED(float) *pixels = hand_pixels(2, image, 1);
     const int behind = hand_slice(n, 1, 2, n->g->input);
     const int middle = hand_slice(n, 0, 1, behind);
     const int three = hand_concat(n, behind, n->g->input, middle);
     hand_end(n, backend_host(), hand_concat(n, three, middle, GRAPH_NONE));
-    float *y = hand_run(n, 2, image, pixels);
+    OWNED(float) *y = hand_run(n, 2, image, pixels);
     for (int i = 0; i < 2 * 6; i++) {
         const float *x = pixels + (ptrdiff_t)i * 3;
         const float expected[7] = {x[1], x[2], x[0], x[1], x[2], x[1], x[1]};
         assert_memory_equal(y + (ptrdiff_t)i * 7, expected, sizeof expected);
     }
-    memory_free(pixels);
-    memory_free(y);
 }
 
 /* A fused network may add an input, so rows say how many there can be. */
@@ -84,9 +79,8 @@ TEST(more_values_than_lie_side_by_side_are_refused)
 {
     static const node_kind kinds[] = {NODE_CONCAT, NODE_ADD};
     for (int i = 0; i < 2; i++) {
-        graph *g = NULL;
         int value = 0;
-        assert_ok(graph_create(&g));
+        OPENED(graph, g, graph_create(&g));
         node n = node_of(kinds[i], 0, g->input, g->input);
         n.input_count = 1;
         assert_int_equal(graph_add_node(g, &n, &value), GRAIL_ERROR_INTERNAL);
@@ -94,7 +88,6 @@ TEST(more_values_than_lie_side_by_side_are_refused)
         n.inputs[n.input_count++] = g->input;
         assert_int_equal(graph_add_node(g, &n, &value),
                          kinds[i] == NODE_ADD ? GRAIL_ERROR_INTERNAL : GRAIL_OK);
-        graph_free(g);
     }
 }
 
@@ -116,12 +109,12 @@ HAND_TEST(parts_of_images_of_two_sizes_are_refused)
 
 HAND_TEST(patches_lie_side_by_side_row_column_channel)
 {
-    float *pixels = hand_pixels(2, small, 3);
+    OWNED(float) *pixels = hand_pixels(2, small, 3);
     node p = node_of(NODE_PATCHES, 0, n->g->input, GRAPH_NONE);
     p.window = (window2d)WINDOW2D(2, 2, 2, 0, 1);
     int output = 0;
     assert_ok(graph_add_node(n->g, &p, &output));
-    float *y = run_one(n, output, 2, small, pixels);
+    OWNED(float) *y = run_one(n, output, 2, small, pixels);
     assert_rows(n, 2 * 6, 12);
     for (int i = 0; i < 12 * 12; i++) {
         const int patch = i / 12 % 6;
@@ -131,8 +124,6 @@ HAND_TEST(patches_lie_side_by_side_row_column_channel)
         const int from = (i / 72 * 24 + row * 6 + column) * 3 + i % 3;
         assert_true(y[i] == pixels[from]);
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 /* y = mean(x) per sample, and the first position of [token, x] + positions. */
@@ -140,34 +131,32 @@ HAND_TEST(tokens_are_put_first_and_positions_added_to_every_sample)
 {
     const float token[3] = {1.0F, -2.0F, 0.5F};
     float positions[25 * 3];
-    float *pixels = hand_pixels(2, small, 4);
+    OWNED(float) *pixels = hand_pixels(2, small, 4);
     support_fill_normal(positions, 25 * 3, 5);
     const int with_token = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 3, n->g->input);
     hand_end(n, backend_reference(), hand_token(n, NODE_POSITIONS, "learned", 25, 3, with_token));
     hand_set(n, "class.token", token);
     hand_set(n, "learned.positions", positions);
-    float *y = hand_run(n, 2, small, pixels);
+    OWNED(float) *y = hand_run(n, 2, small, pixels);
     assert_rows(n, 2 * 25, 3);
     for (int i = 0; i < 2 * 25 * 3; i++) {
         const int row = i / 3 % 25;
         const float before = row == 0 ? token[i % 3] : pixels[i / 75 * 72 + (row - 1) * 3 + i % 3];
         assert_near(y[i], (double)before + (double)positions[row * 3 + i % 3], 1e-6);
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 /* 24 of 30 learned positions are there. */
 HAND_TEST(inputs_may_have_the_first_positions_alone)
 {
     float positions[30 * 3];
-    float *pixels = hand_pixels(2, small, 4);
+    OWNED(float) *pixels = hand_pixels(2, small, 4);
     support_fill_normal(positions, 30 * 3, 5);
     const int placed = hand_token(n, NODE_POSITIONS, "learned", 30, 3, n->g->input);
     n->g->nodes[n->g->node_count - 1].positions.may_be_fewer = true;
     hand_end(n, backend_reference(), placed);
     hand_set(n, "learned.positions", positions);
-    float *y = hand_run(n, 2, small, pixels);
+    OWNED(float) *y = hand_run(n, 2, small, pixels);
     assert_rows(n, 2 * 24, 3);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + (double)positions[i % 72], 1e-6);
@@ -175,27 +164,23 @@ HAND_TEST(inputs_may_have_the_first_positions_alone)
     assert_fails(execution_begin(n->e, (batch_shape){2, {4, 8}}, (batch_input){.pixels = pixels}),
                  GRAIL_ERROR_SHAPE,
                  "learned.positions has 30 positions, but the input makes 32; use shorter samples");
-    memory_free(y);
-    memory_free(pixels);
 }
 
 /* The first of three rows is added to all positions, of however many there are. */
 HAND_TEST(one_row_may_be_added_to_all_positions)
 {
     float rows[3 * 3];
-    float *pixels = hand_pixels(2, small, 4);
+    OWNED(float) *pixels = hand_pixels(2, small, 4);
     support_fill_normal(rows, 3 * 3, 6);
     const int placed = hand_token(n, NODE_POSITIONS, "types", 3, 3, n->g->input);
     n->g->nodes[n->g->node_count - 1].positions.one_for_all = true;
     hand_end(n, backend_reference(), placed);
     hand_set(n, "types.positions", rows);
-    float *y = hand_run(n, 2, small, pixels);
+    OWNED(float) *y = hand_run(n, 2, small, pixels);
     assert_rows(n, 2 * 24, 3);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + (double)rows[i % 3], 1e-6);
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 /* Adds a table of step * i to the positions of x. */
@@ -217,23 +202,23 @@ static int add_table(hand_network *n, double step, int x)
 
 HAND_TEST(every_node_may_have_a_table_of_positions_of_its_own)
 {
-    float *pixels = hand_pixels(2, small, 6);
-    float *y = run_one(n, add_table(n, 0.5, add_table(n, -0.25, n->g->input)), 2, small, pixels);
+    OWNED(float) *pixels = hand_pixels(2, small, 6);
+    OWNED(float) *y =
+        run_one(n, add_table(n, 0.5, add_table(n, -0.25, n->g->input)), 2, small, pixels);
     for (int i = 0; i < 2 * 24 * 3; i++) {
         assert_near(y[i], (double)pixels[i] + 0.25 * (i % 72), 1e-5);
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
 {
     static const node_kind kinds[] = {NODE_FIRST_TOKEN, NODE_MEAN};
     for (int k = 0; k < 2; k++) {
-        hand_network n;
-        float *pixels = hand_pixels(3, small, 7);
+        OWNED(hand_network) n;
+        OWNED(float) *pixels = hand_pixels(3, small, 7);
         hand_begin(&n);
-        float *y = run_one(&n, hand_plain(&n, kinds[k], n.g->input, GRAPH_NONE), 3, small, pixels);
+        OWNED(float) *y =
+            run_one(&n, hand_plain(&n, kinds[k], n.g->input, GRAPH_NONE), 3, small, pixels);
         assert_rows(&n, 3, 3);
         for (int i = 0; i < 9; i++) {
             const float *sample = pixels + i / 3 * 72;
@@ -243,9 +228,6 @@ TEST(the_first_position_and_the_mean_leave_one_row_per_sample)
             }
             assert_near(y[i], k == 1 ? expected / 24.0 : expected, 1e-6);
         }
-        memory_free(y);
-        memory_free(pixels);
-        hand_fini(&n);
     }
 }
 
@@ -261,14 +243,12 @@ static int take_tokens(const hand_network *n, int64_t left_out, extent size)
 HAND_TEST(positions_behind_the_first_ones_are_an_image)
 {
     const extent eleven = {11, 2};
-    float *pixels = hand_pixels(3, small, 7);
-    float *y = run_one(n, take_tokens(n, 2, eleven), 3, small, pixels);
+    OWNED(float) *pixels = hand_pixels(3, small, 7);
+    OWNED(float) *y = run_one(n, take_tokens(n, 2, eleven), 3, small, pixels);
     assert_rows(n, 3 * 22, 3);
     for (int i = 0; i < 3 * 22 * 3; i++) {
         assert_true(y[i] == pixels[i / 66 * 72 + 6 + i % 66]);
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 HAND_TEST(positions_that_are_taken_are_all_that_are_left)
@@ -347,24 +327,20 @@ TEST(samples_do_not_touch_each_other)
     enum { SAMPLES = 5 };
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         const network_case *c = &networks[k];
-        hand_network n;
+        OWNED(hand_network) n;
         hand_begin(&n);
         hand_end(&n, backend_reference(), c->nodes(&n));
-        float *pixels = hand_pixels(SAMPLES, c->image, 8);
-        float *all = hand_run(&n, SAMPLES, c->image, pixels);
+        OWNED(float) *pixels = hand_pixels(SAMPLES, c->image, 8);
+        OWNED(float) *all = hand_run(&n, SAMPLES, c->image, pixels);
         assert_rows(&n, SAMPLES, c->outputs);
         for (int64_t sample = 0; sample < SAMPLES; sample++) {
             const float *alone = pixels + sample * c->image.height * c->image.width * 3;
-            float *y = hand_run(&n, 1, c->image, alone);
+            OWNED(float) *y = hand_run(&n, 1, c->image, alone);
             for (int64_t i = 0; i < c->outputs; i++) {
                 assert_near(all[sample * c->outputs + i], y[i], 1e-6);
             }
-            memory_free(y);
         }
         assert_true(fabsf(all[0] - all[c->outputs]) > 1e-4F); /* and samples differ */
-        memory_free(all);
-        memory_free(pixels);
-        hand_fini(&n);
     }
 }
 
@@ -373,23 +349,18 @@ TEST(both_backends_agree_on_whole_networks)
     enum { SAMPLES = 6 };
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
         const network_case *c = &networks[k];
-        hand_network n;
-        hand_network m;
+        OWNED(hand_network) n;
+        OWNED(hand_network) m;
         hand_begin(&n);
         hand_begin(&m);
         hand_end(&n, backend_reference(), c->nodes(&n));
         hand_end(&m, backend_host(), c->nodes(&m));
-        float *pixels = hand_pixels(SAMPLES, c->image, 9);
-        float *y = hand_run(&n, SAMPLES, c->image, pixels);
-        float *z = hand_run(&m, SAMPLES, c->image, pixels);
+        OWNED(float) *pixels = hand_pixels(SAMPLES, c->image, 9);
+        OWNED(float) *y = hand_run(&n, SAMPLES, c->image, pixels);
+        OWNED(float) *z = hand_run(&m, SAMPLES, c->image, pixels);
         for (int64_t i = 0; i < SAMPLES * c->outputs; i++) {
             assert_near(y[i], z[i], 2e-5);
         }
-        memory_free(z);
-        memory_free(y);
-        memory_free(pixels);
-        hand_fini(&m);
-        hand_fini(&n);
     }
 }
 
@@ -397,8 +368,8 @@ HAND_TEST(nodes_one_by_one_give_the_same_as_a_range)
 {
     const network_case *c = &networks[0];
     hand_end(n, backend_host(), c->nodes(n));
-    float *pixels = hand_pixels(2, c->image, 10);
-    float *y = hand_run(n, 2, c->image, pixels);
+    OWNED(float) *pixels = hand_pixels(2, c->image, 10);
+    OWNED(float) *y = hand_run(n, 2, c->image, pixels);
     assert_ok(execution_begin(n->e, (batch_shape){2, c->image}, (batch_input){.pixels = pixels}));
     for (int i = 0; i < n->g->node_count; i++) {
         assert_ok(execution_run(n->e, n->store, i, i + 1));
@@ -409,8 +380,6 @@ HAND_TEST(nodes_one_by_one_give_the_same_as_a_range)
     for (int v = 0; v < n->g->output; v++) {
         assert_false(matrix_exists(execution_value(n->e, v))); /* read for the last time, dropped */
     }
-    memory_free(y);
-    memory_free(pixels);
 }
 
 /* Values that live at one place have different rows; a sample stream keeps them all, batch by
@@ -420,9 +389,9 @@ HAND_TEST(a_stream_may_stop_before_every_node)
     enum { BATCHES = 2, SAMPLES = 2 };
     const network_case *c = &networks[0];
     const int64_t pixels_in_batch = SAMPLES * c->image.height * c->image.width * 3;
-    sample_stream s;
+    OWNED(sample_stream) s;
     hand_end(n, backend_host(), c->nodes(n));
-    float *pixels = hand_pixels(BATCHES * SAMPLES, c->image, 14);
+    OWNED(float) *pixels = hand_pixels(BATCHES * SAMPLES, c->image, 14);
     assert_ok(sample_stream_init(&s, n->g, backend_host(), BATCHES));
     for (int position = 0; position < n->g->node_count; position++) {
         assert_ok(sample_stream_move_begin(&s, position + 1));
@@ -438,15 +407,12 @@ HAND_TEST(a_stream_may_stop_before_every_node)
         sample_stream_move_end(&s);
     }
     for (int64_t batch = 0; batch < BATCHES; batch++) {
-        float *y = hand_run(n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
+        OWNED(float) *y = hand_run(n, SAMPLES, c->image, pixels + batch * pixels_in_batch);
         assert_int_equal(s.held[batch].rows, SAMPLES);
         float held[SAMPLES * 7];
         assert_ok(matrix_download(s.held[batch], held));
         assert_memory_equal(held, y, sizeof held);
-        memory_free(y);
     }
-    sample_stream_fini(&s);
-    memory_free(pixels);
 }
 
 TEST(a_shape_that_does_not_fit_is_refused_before_anything_runs)
@@ -481,19 +447,18 @@ HAND_TEST(pixels_must_be_there)
 
 HAND_TEST(no_samples_forget_the_batch)
 {
-    float *pixels = hand_pixels(1, (extent){6, 8}, 11);
+    OWNED(float) *pixels = hand_pixels(1, (extent){6, 8}, 11);
     hand_end(n, backend_reference(), transformer_nodes(n));
     memory_free(hand_run(n, 1, (extent){6, 8}, pixels));
     assert_ok(execution_begin(n->e, (batch_shape){0}, (batch_input){0}));
     assert_false(matrix_exists(execution_value(n->e, n->g->output)));
     assert_int_equal(execution_rows(n->e, n->g->output), 0);
-    memory_free(pixels);
 }
 
 HAND_TEST(an_overflowing_convolution_is_named)
 {
     float weight[8 * 3 * 9];
-    float *pixels = hand_pixels(1, (extent){8, 8}, 12);
+    OWNED(float) *pixels = hand_pixels(1, (extent){8, 8}, 12);
     hand_end(n, backend_host(), residual_nodes(n));
     for (size_t i = 0; i < sizeof weight / sizeof weight[0]; i++) {
         weight[i] = 3e38F;
@@ -502,7 +467,6 @@ HAND_TEST(an_overflowing_convolution_is_named)
     assert_ok(execution_begin(n->e, (batch_shape){1, {8, 8}}, (batch_input){.pixels = pixels}));
     assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_NUMERIC,
                  "the output of 'stem.weight' is NaN or infinite at row 0, feature 0");
-    memory_free(pixels);
 }
 
 typedef struct run_case {
@@ -513,30 +477,23 @@ typedef struct run_case {
 
 static grail_status run_afresh(void *context)
 {
-    grail_status status = GRAIL_OK;
     const run_case *c = context;
-    matrix_pool *pool = NULL;
-    execution *e = NULL;
-    TRY(matrix_pool_create(c->n->e->backend, &pool));
-    TRY(execution_create(c->n->g, c->n->e->backend, pool, &e));
-    TRY(execution_begin(e, (batch_shape){2, c->image}, (batch_input){.pixels = c->pixels}));
-    TRY(execution_run(e, c->n->store, 0, c->n->g->node_count));
-out:
-    execution_free(e);
-    matrix_pool_free(pool);
-    return status;
+    OWNED(matrix_pool) *pool = NULL;
+    OWNED(execution) *e = NULL;
+    CHECK(matrix_pool_create(c->n->e->backend, &pool));
+    CHECK(execution_create(c->n->g, c->n->e->backend, pool, &e));
+    CHECK(execution_begin(e, (batch_shape){2, c->image}, (batch_input){.pixels = c->pixels}));
+    return execution_run(e, c->n->store, 0, c->n->g->node_count);
 }
 
 TEST(every_failing_allocation_is_survived)
 {
     for (size_t k = 0; k < NETWORK_COUNT; k++) {
-        hand_network n;
+        OWNED(hand_network) n;
         hand_begin(&n);
         hand_end(&n, backend_host(), networks[k].nodes(&n));
-        float *pixels = hand_pixels(2, networks[k].image, 13);
+        OWNED(float) *pixels = hand_pixels(2, networks[k].image, 13);
         run_case c = {&n, pixels, networks[k].image};
         support_fail_each_allocation(run_afresh, &c);
-        memory_free(pixels);
-        hand_fini(&n);
     }
 }

@@ -146,26 +146,22 @@ static void add_expert_row(by_hand *o, int e, const float *up, const float *up_b
 static void add_expert(const layer *l, by_hand *o, int e, const float *x, const float *scores,
                        bool over_all)
 {
-    float *up = parameter_of(l, "up", e, "weight");
-    float *up_bias = parameter_of(l, "up", e, "bias");
-    float *down = parameter_of(l, "down", e, "weight");
-    float *down_bias = parameter_of(l, "down", e, "bias");
+    OWNED(float) *up = parameter_of(l, "up", e, "weight");
+    OWNED(float) *up_bias = parameter_of(l, "up", e, "bias");
+    OWNED(float) *down = parameter_of(l, "down", e, "weight");
+    OWNED(float) *down_bias = parameter_of(l, "down", e, "bias");
     for (int r = 0; r < ROWS; r++) {
         const double weight = weight_of(scores + r * EXPERTS, e, over_all);
         if (weight > 0.0) {
             add_expert_row(o, e, up, up_bias, down, down_bias, r, x + r * WIDTH, weight);
         }
     }
-    memory_free(up);
-    memory_free(up_bias);
-    memory_free(down);
-    memory_free(down_bias);
 }
 
 static void run_by_hand(const layer *l, bool over_all, by_hand *o)
 {
-    float *x = values_of(l, l->x);
-    float *scores = values_of(l, l->scores);
+    OWNED(float) *x = values_of(l, l->x);
+    OWNED(float) *scores = values_of(l, l->scores);
     memset(o, 0, sizeof *o);
     for (int r = 0; r < ROWS; r++) {
         for (int i = 0; i < WIDTH; i++) {
@@ -175,16 +171,13 @@ static void run_by_hand(const layer *l, bool over_all, by_hand *o)
     for (int e = 0; e < EXPERTS; e++) {
         add_expert(l, o, e, x, scores, over_all);
     }
-    memory_free(x);
-    memory_free(scores);
 }
 
 /* Statistics of an expert's hidden rows are those of the rows routed to it. */
 static void assert_statistics(const layer *l, const by_hand *o, int e)
 {
-    grail_statistics *s = NULL;
     const matrix h = execution_value(l->n.e, l->h[e]);
-    assert_ok(statistics_create(h.owner, INNER, 0, &s));
+    OPENED(grail_statistics, s, statistics_create(h.owner, INNER, 0, &s));
     assert_ok(statistics_accumulate(s, h, no_matrix));
     assert_int_equal(grail_statistics_count(s), o->count[e]);
     for (int i = 0; i < INNER; i++) {
@@ -192,12 +185,11 @@ static void assert_statistics(const layer *l, const by_hand *o, int e)
             assert_near(grail_statistics_gram(s, i, j), o->gram[e][i][j], 1e-4);
         }
     }
-    grail_statistics_free(s);
 }
 
 static void assert_as_by_hand(layer *l, bool over_all, by_hand *o)
 {
-    float *y = hand_run(&l->n, SAMPLES, image, l->pixels);
+    OWNED(float) *y = hand_run(&l->n, SAMPLES, image, l->pixels);
     run_by_hand(l, over_all, o);
     for (int r = 0; r < ROWS; r++) {
         for (int i = 0; i < WIDTH; i++) {
@@ -209,7 +201,6 @@ static void assert_as_by_hand(layer *l, bool over_all, by_hand *o)
         assert_int_equal(execution_value(l->n.e, l->taken[e]).rows, o->count[e]);
         assert_statistics(l, o, e);
     }
-    memory_free(y);
 }
 
 TEST(experts_see_the_rows_that_are_routed_to_them)
@@ -271,9 +262,9 @@ static void find_shares(const route_attributes *how, int64_t outputs, const floa
 {
     static const float zeros[3 * 24] = {0.0F};
     const extent one = {1, 1};
-    hand_network n;
+    OWNED(hand_network) n;
     int shares = 0;
-    float *pixels = hand_pixels(1, one, 6);
+    OWNED(float) *pixels = hand_pixels(1, one, 6);
     hand_begin(&n);
     node r = node_of(NODE_ROUTE, 0, hand_linear(&n, "router", 3, outputs, n.g->input), GRAPH_NONE);
     r.route = *how;
@@ -287,11 +278,8 @@ static void find_shares(const route_attributes *how, int64_t outputs, const floa
     if (added != NULL) {
         hand_set(&n, "added", added);
     }
-    float *found = hand_run(&n, 1, one, pixels);
+    OWNED(float) *found = hand_run(&n, 1, one, pixels);
     memcpy(out, found, (size_t)outputs * sizeof out[0]);
-    memory_free(found);
-    memory_free(pixels);
-    hand_fini(&n);
 }
 
 static void assert_shares(const float *found, const double expected[6])
@@ -387,7 +375,7 @@ TEST(the_largest_are_chosen_and_of_equal_ones_the_first)
 
 HAND_TEST(scores_that_are_no_numbers_are_refused)
 {
-    float *pixels = hand_pixels(1, image, 6);
+    OWNED(float) *pixels = hand_pixels(1, image, 6);
     const int shares = hand_route(n, 1, false, n->g->input);
     const int taken = hand_take_rows(n, 0, shares, n->g->input);
     hand_end(n, on_cpu, hand_put_rows(n, 0, shares, taken, n->g->input));
@@ -396,7 +384,6 @@ HAND_TEST(scores_that_are_no_numbers_are_refused)
     assert_ok(execution_begin(n->e, (batch_shape){1, image}, (batch_input){.pixels = pixels}));
     assert_fails(execution_run(n->e, n->store, 0, n->g->node_count), GRAIL_ERROR_NUMERIC,
                  "the score of a router is NaN or infinite at row 7, feature 2");
-    memory_free(pixels);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -132,7 +132,7 @@ FIXTURE_TEST(a_stream_moves_with_all_that_lives)
 /* The copy stays where it is when the first one moves, and has what it needs of its own. */
 FIXTURE_TEST(a_copy_does_not_move)
 {
-    sample_stream copy = {0};
+    OWNED(sample_stream) copy = {0};
     sample_stream_drop(&f->s, 1); /* as where another rank holds it */
     assert_ok(sample_stream_copy(&f->s, &copy));
     sample_stream_drop(&f->s, 0);
@@ -144,7 +144,6 @@ FIXTURE_TEST(a_copy_does_not_move)
         assert_ok(sample_stream_peek(&copy, batch, f->e));
         assert_filled(f->e, 1, 100.0 * (double)batch);
     }
-    sample_stream_fini(&copy);
 }
 
 /* A sample stream that moved without a write holds nothing, and is filled batch by batch. */
@@ -251,37 +250,31 @@ TEST(a_value_that_was_not_computed_is_missed)
 
 static grail_status move_once(void *context)
 {
-    grail_status status = GRAIL_OK;
     const graph *g = context;
-    matrix_pool *pool = NULL;
-    execution *e = NULL;
-    sample_stream s = {0};
+    OWNED(matrix_pool) *pool = NULL;
+    OWNED(execution) *e = NULL;
+    OWNED(sample_stream) s = {0};
     const double zeros[COUNT] = {0.0};
     matrix place = {0};
-    TRY(matrix_pool_create(backend_reference(), &pool));
-    TRY(execution_create(g, backend_reference(), pool, &e));
-    TRY(sample_stream_init(&s, g, backend_reference(), 1));
-    TRY(sample_stream_move_begin(&s, 1));
-    TRY(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
-    TRY(execution_make(e, 1, WIDTH, &place));
-    TRY(matrix_upload(place, zeros));
-    TRY(sample_stream_write(&s, 0, e));
+    CHECK(matrix_pool_create(backend_reference(), &pool));
+    CHECK(execution_create(g, backend_reference(), pool, &e));
+    CHECK(sample_stream_init(&s, g, backend_reference(), 1));
+    CHECK(sample_stream_move_begin(&s, 1));
+    CHECK(execution_begin(e, sequence_batch(1, ROWS), (batch_input){0}));
+    CHECK(execution_make(e, 1, WIDTH, &place));
+    CHECK(matrix_upload(place, zeros));
+    CHECK(sample_stream_write(&s, 0, e));
     sample_stream_move_end(&s);
-    TRY(sample_stream_move_begin(&s, 2));
-    TRY(sample_stream_read(&s, 0, e));
-    TRY(execution_run(e, NULL, 1, 2));
-    TRY(sample_stream_write(&s, 0, e));
+    CHECK(sample_stream_move_begin(&s, 2));
+    CHECK(sample_stream_read(&s, 0, e));
+    CHECK(execution_run(e, NULL, 1, 2));
+    CHECK(sample_stream_write(&s, 0, e));
     sample_stream_move_end(&s);
-out:
-    sample_stream_fini(&s);
-    execution_free(e);
-    matrix_pool_free(pool);
-    return status;
+    return GRAIL_OK;
 }
 
 TEST(every_failing_allocation_is_survived)
 {
-    graph *g = chain();
+    OWNED(graph) *g = chain();
     support_fail_each_allocation(move_once, g);
-    graph_free(g);
 }

@@ -35,8 +35,8 @@ static matrix seed_like(matrix y)
 
 static double sum_of_products(matrix a, matrix b)
 {
-    double *left = NULL;
-    double *right = NULL;
+    OWNED(double) *left = NULL;
+    OWNED(double) *right = NULL;
     double sum = 0.0;
     const size_t count = (size_t)matrix_count(a);
     assert_ok(memory_new(&left, count, sizeof left[0]));
@@ -46,30 +46,24 @@ static double sum_of_products(matrix a, matrix b)
     for (size_t i = 0; i < count; i++) {
         sum += left[i] * right[i];
     }
-    memory_free(left);
-    memory_free(right);
     return sum;
 }
 
 static double loss_of(const probe *p)
 {
-    execution *e = NULL;
-    assert_ok(execution_create(p->g, backend_reference(), p->pool, &e));
+    OPENED(execution, e, execution_create(p->g, backend_reference(), p->pool, &e));
     assert_ok(execution_begin(e, p->shape, p->input));
     assert_ok(execution_run(e, p->store, 0, p->g->node_count));
     const matrix y = execution_value(e, p->g->output);
-    matrix seed = seed_like(y);
-    const double loss = sum_of_products(y, seed);
-    matrix_free(&seed);
-    execution_free(e);
-    return loss;
+    OWNED(matrix) seed = seed_like(y);
+    return sum_of_products(y, seed);
 }
 
 /* A direction in the space of one parameter, of the length of a step. *out is owned. */
 static matrix direction_for(matrix values, uint64_t seed, double length)
 {
     matrix out = {0};
-    float *drawn = NULL;
+    OWNED(float) *drawn = NULL;
     const int64_t count = matrix_count(values);
     assert_ok(memory_new(&drawn, (size_t)count, sizeof drawn[0]));
     support_fill_normal(drawn, count, seed);
@@ -78,7 +72,6 @@ static matrix direction_for(matrix values, uint64_t seed, double length)
     }
     assert_ok(matrix_new(values.owner, values.type, values.rows, values.columns, &out));
     assert_ok(matrix_upload_f32(out, drawn));
-    memory_free(drawn);
     return out;
 }
 
@@ -150,7 +143,7 @@ static void assert_gradients(const probe *p, const char *what)
         if (!matrix_exists(gradient)) {
             continue;
         }
-        matrix direction = direction_for(gradient, (uint64_t)k + 1, 1e-6);
+        OWNED(matrix) direction = direction_for(gradient, (uint64_t)k + 1, 1e-6);
         const double expected = difference(p, k, direction);
         const double found = sum_of_products(gradient, direction);
         const double size =
@@ -160,7 +153,6 @@ static void assert_gradients(const probe *p, const char *what)
                           p->g->parameters[k].name, found, expected, size);
             fail();
         }
-        matrix_free(&direction);
     }
     gradient_store_free(made);
 }
@@ -200,7 +192,7 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     const extent image = {9, 8};
     const window2d same = WINDOW2D(3, 3, 1, 1, 1);
     const window2d half = WINDOW2D(3, 3, 2, 1, 1);
-    float *pixels = hand_pixels(2, image, 1);
+    OWNED(float) *pixels = hand_pixels(2, image, 1);
     const int stem =
         hand_norm(n, NODE_BATCH_NORM, "n0", 6, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
     const int pooled = pool_of(n, NODE_MAX_POOL, half, hand_activation(n, ACTIVATION_GELU, stem));
@@ -214,7 +206,6 @@ HAND_TEST(residual_networks_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 10, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "residual network");
-    memory_free(pixels);
 }
 
 HAND_TEST(means_over_windows_have_the_gradients_of_finite_differences)
@@ -222,7 +213,7 @@ HAND_TEST(means_over_windows_have_the_gradients_of_finite_differences)
     const extent image = {7, 8};
     const window2d first = {{3, 2, 1, 1, 0}, {2, 1, 1, 0, 1}, false};
     const window2d second = {{2, 2, 1, 0, 0}, {3, 2, 1, 1, 1}, true};
-    float *pixels = hand_pixels(2, image, 4);
+    OWNED(float) *pixels = hand_pixels(2, image, 4);
     int h = hand_conv(n, "c0", 3, 5, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
     h = hand_activation(n, ACTIVATION_GELU, pool_of(n, NODE_AVERAGE_POOL, first, h));
     h = pool_of(n, NODE_AVERAGE_POOL, second, h);
@@ -231,7 +222,6 @@ HAND_TEST(means_over_windows_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "means over windows");
-    memory_free(pixels);
 }
 
 /* Sums of the gradients that a visitor is shown. */
@@ -304,7 +294,7 @@ static void assert_visited(const probe *p, bool wants_parameters)
 HAND_TEST(a_visitor_sees_the_gradients_of_outputs)
 {
     const extent image = {6, 5};
-    float *pixels = hand_pixels(2, image, 7);
+    OWNED(float) *pixels = hand_pixels(2, image, 7);
     const window2d same = WINDOW2D(3, 3, 1, 1, 1);
     const int first =
         hand_activation(n, ACTIVATION_GELU, hand_conv(n, "c0", 3, 6, same, true, n->g->input));
@@ -316,7 +306,6 @@ HAND_TEST(a_visitor_sees_the_gradients_of_outputs)
     const probe p = probe_of(n, 2, image, pixels);
     assert_visited(&p, true);
     assert_visited(&p, false);
-    memory_free(pixels);
 }
 
 /* Windows that move along each axis in a way of its own, one of them in groups. */
@@ -325,7 +314,7 @@ HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
     const extent image = {8, 9};
     const window2d down = {{3, 2, 1, 0, 1}, {3, 1, 1, 1, 1}, false};
     const window2d across = {{1, 1, 1, 0, 0}, {3, 2, 2, 2, 1}, false};
-    float *pixels = hand_pixels(2, image, 2);
+    OWNED(float) *pixels = hand_pixels(2, image, 2);
     const int stem = hand_conv(n, "c0", 3, 6, down, true, n->g->input);
     const int pooled = pool_of(n, NODE_MAX_POOL, (window2d){{2, 1, 1, 0, 0}, {3, 2, 1, 0, 0}, true},
                                hand_activation(n, ACTIVATION_GELU, stem));
@@ -339,7 +328,6 @@ HAND_TEST(uneven_windows_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "uneven windows");
-    memory_free(pixels);
 }
 
 /* Kernels per channel on half of the positions, behind a map and before a norm. */
@@ -362,7 +350,7 @@ HAND_TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
 {
     const extent image = {9, 8};
     const window2d half = WINDOW2D(3, 3, 2, 1, 1);
-    float *pixels = hand_pixels(2, image, 1);
+    OWNED(float) *pixels = hand_pixels(2, image, 1);
     const int stem = hand_activation(
         n, ACTIVATION_SIGMOID,
         hand_conv(n, "c", 3, 5, (window2d)WINDOW2D(1, 1, 1, 0, 1), true, n->g->input));
@@ -373,7 +361,6 @@ HAND_TEST(kernels_per_channel_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "kernels per channel");
-    memory_free(pixels);
 }
 
 /* scale x * weight + offset + bias */
@@ -411,7 +398,7 @@ static int slope_of(hand_network *n, const char *weight, double slope, int x)
 HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
-    float *pixels = hand_pixels(2, image, 6);
+    OWNED(float) *pixels = hand_pixels(2, image, 6);
     int h = hand_conv(n, "c", 3, 5, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
     h = affine(n, "w0", "b0", (affine_attributes){-0.7, 0.4}, h);
     h = affine(n, "w1", NULL, (affine_attributes){1.0, 0.0},
@@ -428,7 +415,6 @@ HAND_TEST(constants_of_channels_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "constants of channels");
-    memory_free(pixels);
 }
 
 /* Patches that are put to overlap, and to leave gaps, around which padding is cut off. */
@@ -437,7 +423,7 @@ HAND_TEST(patches_that_are_put_have_the_gradients_of_finite_differences)
     const extent image = {5, 4};
     const window2d windows[] = {{{3, 2, 1, 1, 0}, {2, 1, 2, 0, 1}, false},
                                 {{1, 2, 1, 0, 0}, {3, 1, 1, 1, 1}, false}};
-    float *pixels = hand_pixels(2, image, 4);
+    OWNED(float) *pixels = hand_pixels(2, image, 4);
     int x = n->g->input;
     for (int i = 0; i < 2; i++) {
         const int64_t taps = window_taps(&windows[i]);
@@ -457,7 +443,6 @@ HAND_TEST(patches_that_are_put_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 4, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "patches that are put");
-    memory_free(pixels);
 }
 
 HAND_TEST(other_sizes_have_the_gradients_of_finite_differences)
@@ -485,7 +470,7 @@ HAND_TEST(norms_of_groups_have_the_gradients_of_finite_differences)
 {
     static const int64_t groups[] = {2, 1, 0};
     const extent image = {5, 4};
-    float *pixels = hand_pixels(2, image, 4);
+    OWNED(float) *pixels = hand_pixels(2, image, 4);
     int x = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
     for (int i = 0; i < 3; i++) {
         const char *const names[] = {"g0", "g1", "g2"};
@@ -496,7 +481,6 @@ HAND_TEST(norms_of_groups_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "norms of groups");
-    memory_free(pixels);
 }
 
 /* A product or sum whose second operand is repeated. */
@@ -513,7 +497,7 @@ HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
     const window2d same = WINDOW2D(3, 3, 1, 1, 1);
-    float *pixels = hand_pixels(2, image, 3);
+    OWNED(float) *pixels = hand_pixels(2, image, 3);
     int h = hand_conv(n, "c0", 3, 6, same, true, n->g->input);
     const int mean = hand_plain(n, NODE_MEAN, h, GRAPH_NONE);
     const int gate = hand_activation(n, ACTIVATION_GELU, hand_linear(n, "gate", 6, 6, mean));
@@ -527,7 +511,6 @@ HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, h));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "repeated operands");
-    memory_free(pixels);
 }
 
 /* A layer of experts, of which the last one has no rows. */
@@ -537,9 +520,9 @@ static void assert_gradients_of_routes(bool over_all)
     static const float biases[EXPERTS] = {0.3F, 0.0F, 0.1F, -1e4F};
     const extent image = {4, 3};
     const window2d point = WINDOW2D(1, 1, 1, 0, 1);
-    hand_network n;
+    OWNED(hand_network) n;
     char name[16];
-    float *pixels = hand_pixels(2, image, 5);
+    OWNED(float) *pixels = hand_pixels(2, image, 5);
     hand_begin(&n);
     const int x = hand_conv(&n, "in", 3, 6, point, true, n.g->input);
     const int scores = hand_linear(&n, "router", 6, EXPERTS, x);
@@ -557,8 +540,6 @@ static void assert_gradients_of_routes(bool over_all)
     hand_set(&n, "router.bias", biases);
     const probe p = probe_of(&n, 2, image, pixels);
     assert_gradients(&p, "routed rows");
-    memory_free(pixels);
-    hand_fini(&n);
 }
 
 TEST(routed_rows_have_the_gradients_of_finite_differences)
@@ -571,7 +552,7 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
     const window2d same = WINDOW2D(3, 3, 1, 1, 1);
-    float *pixels = hand_pixels(2, image, 4);
+    OWNED(float) *pixels = hand_pixels(2, image, 4);
     const int x = hand_conv(n, "c0", 3, 7, same, true, n->g->input);
     const int left = hand_activation(n, ACTIVATION_SILU, hand_slice(n, 0, 4, x));
     const int right = hand_slice(n, 3, 4, x); /* overlaps the left one */
@@ -586,14 +567,13 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "parts of values");
-    memory_free(pixels);
 }
 
 HAND_TEST(towers_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};
     const window2d patch = WINDOW2D(3, 3, 3, 0, 1);
-    float *pixels = hand_pixels(2, image, 2);
+    OWNED(float) *pixels = hand_pixels(2, image, 2);
     const int tokens = hand_conv(n, "patch", 3, 8, patch, true, n->g->input);
     const int with_class = hand_token(n, NODE_CLASS_TOKEN, "class", 1, 8, tokens);
     const int placed = hand_token(n, NODE_POSITIONS, "position", 7, 8, with_class);
@@ -610,14 +590,13 @@ HAND_TEST(towers_have_the_gradients_of_finite_differences)
              hand_plain(n, NODE_UNIT_LENGTH, hand_linear(n, "head", 8, 5, first), GRAPH_NONE));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "tower");
-    memory_free(pixels);
 }
 
 HAND_TEST(decoders_of_tokens_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};
     int taken = 0;
-    float *pixels = hand_pixels(2, image, 2);
+    OWNED(float) *pixels = hand_pixels(2, image, 2);
     const int patches =
         hand_conv(n, "patch", 3, 8, (window2d)WINDOW2D(3, 3, 3, 0, 1), true, n->g->input);
     node take = node_of(NODE_TAKE_TOKENS, 0, GRAPH_NONE, GRAPH_NONE);
@@ -628,7 +607,6 @@ HAND_TEST(decoders_of_tokens_have_the_gradients_of_finite_differences)
     hand_end(n, backend_reference(), hand_linear(n, "head", 6, 5, mixed));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "decoder of tokens");
-    memory_free(pixels);
 }
 
 /* -- families ---------------------------------------------------------------------------------- */
@@ -638,10 +616,9 @@ static void assert_decoder(const char *name)
     enum { SEQUENCES = 2, LENGTH = 9 };
     char path[512];
     int32_t ids[SEQUENCES * LENGTH];
-    grail_model *model = NULL;
     probe p = {.shape = sequence_batch(SEQUENCES, LENGTH), .input = {.ids = ids}};
     snprintf(path, sizeof path, "%s/tests/golden/models/%s", GRAIL_SOURCE_DIR, name);
-    assert_ok(grail_model_open(path, &model));
+    OPENED(grail_model, model, grail_model_open(path, &model));
     for (int i = 0; i < SEQUENCES * LENGTH; i++) {
         ids[i] = (int32_t)((i * 7 + 3) % model->graph->vocabulary);
     }
@@ -651,7 +628,6 @@ static void assert_decoder(const char *name)
     assert_gradients(&p, name);
     matrix_pool_free(p.pool);
     parameter_store_free(p.store);
-    grail_model_close(model);
 }
 
 TEST(decoders_have_the_gradients_of_finite_differences)
@@ -667,10 +643,9 @@ TEST(decoders_have_the_gradients_of_finite_differences)
 static void assert_tower(const char *name)
 {
     char path[512];
-    grail_model *model = NULL;
     probe p = {.shape = {.samples = 2}};
     snprintf(path, sizeof path, "%s/tests/golden/vision/%s", GRAIL_SOURCE_DIR, name);
-    assert_ok(grail_model_open(path, &model));
+    OPENED(grail_model, model, grail_model_open(path, &model));
     p.g = model->graph;
     p.shape.positions = p.g->image;
     float *pixels = hand_pixels(2, p.g->image, 3);
@@ -681,7 +656,6 @@ static void assert_tower(const char *name)
     memory_free(pixels);
     matrix_pool_free(p.pool);
     parameter_store_free(p.store);
-    grail_model_close(model);
 }
 
 TEST(families_of_towers_have_the_gradients_of_finite_differences)
@@ -739,7 +713,7 @@ TEST(pieces_give_the_gradients_of_the_network_at_once)
 {
     enum { SEQUENCES = 2, LENGTH = 7 };
     int32_t ids[SEQUENCES * LENGTH];
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     int begin = 0;
     int end = 0;
     probe p = {.shape = sequence_batch(SEQUENCES, LENGTH), .input = {.ids = ids}};
@@ -766,5 +740,4 @@ TEST(pieces_give_the_gradients_of_the_network_at_once)
     gradient_store_free(pieces);
     matrix_pool_free(p.pool);
     parameter_store_free(p.store);
-    grail_model_close(model);
 }

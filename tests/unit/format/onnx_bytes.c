@@ -53,7 +53,7 @@ void put_model(buffer *out, const buffer *graph, int64_t opset, more fields)
 static void put_constants(buffer *graph)
 {
     static const float half = 0.5F;
-    buffer value;
+    OWNED(buffer) value;
     buffer_init(&value, 256);
     put_node(graph, "Constant", "", "shape",
              MORE("\x2A\x1C\x0A\x0Avalue_ints\x42\x0B\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01\x02"
@@ -64,13 +64,12 @@ static void put_constants(buffer *graph)
     assert_ok(protobuf_put_integer(&value, ATTRIBUTE_TYPE, ONNX_TENSOR));
     assert_ok(protobuf_end_message(&value, NODE_ATTRIBUTE, begin, 0));
     put_node(graph, "Constant", "", "half", (more){value.bytes, value.size});
-    buffer_fini(&value);
 }
 
 /* then_branch: inner <- Neg(y), which it gives out. */
 static void put_if(buffer *graph)
 {
-    buffer branch;
+    OWNED(buffer) branch;
     buffer_init(&branch, 256);
     assert_ok(protobuf_put_string(&branch, ATTRIBUTE_NAME, "then_branch"));
     const size_t begin = branch.size;
@@ -80,7 +79,6 @@ static void put_if(buffer *graph)
     assert_ok(protobuf_put_integer(&branch, ATTRIBUTE_TYPE, ONNX_GRAPH));
     assert_ok(protobuf_end_message(&branch, NODE_ATTRIBUTE, 0, 0));
     put_node(graph, "If", "half", "i", (more){branch.bytes, branch.size});
-    buffer_fini(&branch);
 }
 
 void put_graph(buffer *graph)

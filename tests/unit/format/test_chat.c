@@ -24,8 +24,8 @@ enum { MARKS = sizeof marks / sizeof marks[0], FIRST_MARK = 96 };
 /* Byte-level characters of ASCII are tokens, and the marks from `first` on. */
 static tokenizer *open_marks(int first)
 {
-    buffer model = {.maximum = 1 << 14};
-    buffer added = {.maximum = 1 << 14};
+    OWNED(buffer) model = {.maximum = 1 << 14};
+    OWNED(buffer) added = {.maximum = 1 << 14};
     assert_ok(buffer_append_string(
         &model, "\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"\\u0120\":94,\"\\u010a\":95"));
     for (int i = 0; i < 94; i++) {
@@ -41,8 +41,6 @@ static tokenizer *open_marks(int first)
     }
     assert_ok(buffer_append_string(&added, "]"));
     tokenizer *t = must_open_tokenizer((const char *)model.bytes, (const char *)added.bytes);
-    buffer_fini(&model);
-    buffer_fini(&added);
     return t;
 }
 
@@ -56,22 +54,16 @@ typedef struct talk {
 
 static grail_status speak(void *user)
 {
-    grail_status status = GRAIL_OK;
     talk *t = user;
-    chat_writer *c = NULL;
-    json_t *given = NULL;
-    json_t *messages = NULL;
+    OWNED(chat_writer) *c = NULL;
+    OWNED(json_t) *given = NULL;
+    OWNED(json_t) *messages = NULL;
     buffer_fini(&t->written);
     buffer_init(&t->written, 1 << 16);
-    TRY(chat_open(t->template, "t.jinja", t->tokenizer, t->source, &c));
-    TRY(json_parse("line", t->conversation, strlen(t->conversation), &given));
-    TRY(chat_read(given, &messages));
-    TRY(chat_write(c, messages, t->answers, &t->written));
-out:
-    json_decref(given);
-    json_decref(messages);
-    chat_close(c);
-    return status;
+    CHECK(chat_open(t->template, "t.jinja", t->tokenizer, t->source, &c));
+    CHECK(json_parse("line", t->conversation, strlen(t->conversation), &given));
+    CHECK(chat_read(given, &messages));
+    return chat_write(c, messages, t->answers, &t->written);
 }
 
 static void expect(const char *template, const char *conversation, const char *expected)
@@ -199,18 +191,15 @@ TEST(who_runs_templates_goes_first)
 
 static bool find_turns(const char *template, const grail_text_source *source, int64_t counts[3])
 {
-    tokenizer *t = open_marks(0);
-    chat_writer *c = NULL;
+    OWNED(tokenizer) *t = open_marks(0);
     chat_turns turns;
     bool known = false;
-    assert_ok(chat_open(template, "t.jinja", t, source, &c));
+    OPENED(chat_writer, c, chat_open(template, "t.jinja", t, source, &c));
     assert_ok(chat_turns_find(c, &turns, &known));
     counts[0] = turns.begin.count;
     counts[1] = turns.between.count;
     counts[2] = turns.after.count;
     chat_turns_fini(&turns);
-    chat_close(c);
-    tokenizer_close(t);
     return known;
 }
 

@@ -19,14 +19,13 @@
 static void write_shard(const char *directory, const char *file, int64_t count,
                         const char *const names[])
 {
-    char *path = NULL;
     tensor_view tensors[4] = {0};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     for (int64_t i = 0; i < count; i++) {
         tensors[i] =
             (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
     }
-    assert_ok(path_join(&path, directory, file));
+    OPENED(char, path, path_join(&path, directory, file));
     assert_ok(safetensors_writer_open(path, count, tensors, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < count; i++) {
         char data[4];
@@ -34,22 +33,19 @@ static void write_shard(const char *directory, const char *file, int64_t count,
         assert_ok(tensor_writer_put(writer, names[i], data, sizeof data));
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
-    memory_free(path);
 }
 
 /* The same tensors in a torch file, under `wrapper`. */
 static void write_torch(const char *directory, const char *file, const char *wrapper, int64_t count,
                         const char *const names[])
 {
-    char *path = NULL;
     tensor_view tensors[4] = {0};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     for (int64_t i = 0; i < count; i++) {
         tensors[i] =
             (tensor_view){.name = names[i], .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
     }
-    assert_ok(path_join(&path, directory, file));
+    OPENED(char, path, path_join(&path, directory, file));
     assert_ok(torch_writer_open(path, wrapper, count, tensors, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < count; i++) {
         char data[4];
@@ -57,8 +53,6 @@ static void write_torch(const char *directory, const char *file, const char *wra
         assert_ok(tensor_writer_put(writer, names[i], data, sizeof data));
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
-    memory_free(path);
 }
 
 static void write_text(const char *directory, const char *name, const char *text)
@@ -80,18 +74,16 @@ static void write_two_shards(const char *directory)
 
 static grail_status open_only(void *directory)
 {
-    checkpoint *c = NULL;
+    OWNED(checkpoint) *c = NULL;
     const grail_status status = checkpoint_open(directory, &c);
     assert_true((status == GRAIL_OK) == (c != NULL));
-    checkpoint_close(c);
     return status;
 }
 
 DIRECTORY_TEST(test_a_single_file_is_opened)
 {
-    checkpoint *c = NULL;
     write_shard(directory, "model.safetensors", 2, (const char *[]){"a", "b"});
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_string_equal(checkpoint_directory(c), directory);
     assert_false(checkpoint_is_sharded(c));
     assert_int_equal(checkpoint_count(c), 2);
@@ -103,15 +95,13 @@ DIRECTORY_TEST(test_a_single_file_is_opened)
     assert_null(checkpoint_at(c, 2));
     assert_int_equal(checkpoint_file_of(c, 2), -1);
     assert_null(checkpoint_file_name(c, 1));
-    checkpoint_close(c);
 }
 
 DIRECTORY_TEST(test_shards_are_opened_in_name_order)
 {
     static const char *const names[] = {"a", "b", "c"};
-    checkpoint *c = NULL;
     write_two_shards(directory);
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_true(checkpoint_is_sharded(c));
     assert_int_equal(checkpoint_file_count(c), 2);
     assert_string_equal(checkpoint_file_name(c, 1), "model-00002-of-00002.safetensors");
@@ -125,28 +115,23 @@ DIRECTORY_TEST(test_shards_are_opened_in_name_order)
         checkpoint_release(c, view);
         assert_int_equal(((const char *)view->data)[3], names[i][0]);
     }
-    checkpoint_close(c);
 }
 
 DIRECTORY_TEST(test_a_single_file_comes_before_an_index)
 {
-    checkpoint *c = NULL;
     write_two_shards(directory);
     write_shard(directory, "model.safetensors", 1, (const char *[]){"z"});
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 1);
-    checkpoint_close(c);
 }
 
 DIRECTORY_TEST(test_a_missing_shard_is_named)
 {
-    char *path = NULL;
     write_two_shards(directory);
-    assert_ok(path_join(&path, directory, "model-00002-of-00002.safetensors"));
+    OPENED(char, path, path_join(&path, directory, "model-00002-of-00002.safetensors"));
     assert_int_equal(unlink(path), 0);
     assert_fails(open_only(directory), GRAIL_ERROR_FORMAT,
                  "shard 'model-00002-of-00002.safetensors' is missing");
-    memory_free(path);
 }
 
 DIRECTORY_TEST(test_a_broken_shard_is_named)
@@ -159,13 +144,11 @@ DIRECTORY_TEST(test_a_broken_shard_is_named)
 
 static checkpoint *open_in(const char *directory, const char *file)
 {
-    char *path = NULL;
     checkpoint *c = NULL;
-    assert_ok(path_join(&path, directory, file));
+    OPENED(char, path, path_join(&path, directory, file));
     assert_ok(checkpoint_open(path, &c));
     assert_string_equal(checkpoint_path(c), path);
     assert_string_equal(checkpoint_directory(c), directory);
-    memory_free(path);
     return c;
 }
 
@@ -191,7 +174,7 @@ DIRECTORY_TEST(test_a_file_of_either_format_is_opened)
 DIRECTORY_TEST(test_a_file_in_the_working_directory_is_opened)
 {
     char before[4096];
-    checkpoint *c = NULL;
+    OWNED(checkpoint) *c = NULL;
     write_torch(directory, "x.pth", "", 1, (const char *[]){"a"});
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(directory), 0);
@@ -199,18 +182,15 @@ DIRECTORY_TEST(test_a_file_in_the_working_directory_is_opened)
     assert_int_equal(chdir(before), 0);
     assert_ok(status);
     assert_string_equal(checkpoint_directory(c), ".");
-    checkpoint_close(c);
 }
 
 DIRECTORY_TEST(test_a_file_of_another_kind_is_refused)
 {
-    char *path = NULL;
     write_text(directory, "x.weights", "another kind");
-    assert_ok(path_join(&path, directory, "x.weights"));
+    OPENED(char, path, path_join(&path, directory, "x.weights"));
     assert_fails(open_only(path), GRAIL_ERROR_FORMAT,
                  "x.weights: is not a torch checkpoint (the name of a safetensors file must end in "
                  ".safetensors, that of an ONNX file in .onnx)");
-    memory_free(path);
 }
 
 /* Each file that is added comes before those that were there. */
@@ -252,9 +232,8 @@ DIRECTORY_TEST(test_several_weights_files_are_named)
 DIRECTORY_TEST(test_prefixes_of_wrapped_modules_are_left_out)
 {
     static const char *const names[] = {"module.a", "_orig_mod.module.b", "module.c", "c"};
-    checkpoint *c = NULL;
     write_torch(directory, "x.pth", "", 4, names);
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_string_equal(checkpoint_at(c, 0)->name, "module.a");
     assert_string_equal(checkpoint_plain_name(c, 0), "a");
     assert_string_equal(checkpoint_plain_name(c, 1), "b");
@@ -265,7 +244,6 @@ DIRECTORY_TEST(test_prefixes_of_wrapped_modules_are_left_out)
     assert_int_equal(checkpoint_index_of(c, "module.b"), -1);
     assert_int_equal(checkpoint_index_of(c, "c"), 3);
     assert_int_equal(checkpoint_index_of(c, "module.c"), 2);
-    checkpoint_close(c);
 }
 
 DIRECTORY_TEST(test_a_plain_name_of_two_tensors_finds_neither)
@@ -276,11 +254,10 @@ DIRECTORY_TEST(test_a_plain_name_of_two_tensors_finds_neither)
     for (int i = 0; i < 2; i++) {
         write_torch(directory, files[i], "", 3,
                     (const char *[]){"module.a", "_orig_mod.a", others[i]});
-        checkpoint *c = open_in(directory, files[i]);
+        OWNED(checkpoint) *c = open_in(directory, files[i]);
         assert_null(checkpoint_find(c, "a"));
         assert_non_null(checkpoint_find(c, "_orig_mod.a"));
         assert_non_null(checkpoint_find(c, others[i]));
-        checkpoint_close(c);
     }
 }
 
@@ -369,6 +346,8 @@ static void close_narrowing(narrowing *n)
     memory_free(n->directory);
 }
 
+OWNS(narrowing, close_narrowing)
+
 static const char *const narrow_names[] = {
     "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", CHECKPOINT_INDEX_NAME};
 
@@ -393,11 +372,8 @@ static grail_status write_narrow(void *context)
 
 DIRECTORY_TEST(test_a_checkpoint_like_another_is_written_and_read_back)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     checkpoint_writer *writer = NULL;
-    checkpoint *narrow = NULL;
-    json_t *index = NULL;
-    char *path = NULL;
     open_narrowing(directory, &n);
     assert_ok(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer));
     assert_ok(checkpoint_writer_put(writer, "c", "ccc", 3));
@@ -409,45 +385,37 @@ DIRECTORY_TEST(test_a_checkpoint_like_another_is_written_and_read_back)
                  "no tensor 'd'");
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
-    assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
-    assert_ok(path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
+    OPENED(json_t, index, checkpoint_written_index(n.dense, n.shapes, &index));
+    OPENED(char, path, path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
     assert_int_equal(json_dump_file(index, path, 0), 0);
-    assert_ok(checkpoint_open(n.directory, &narrow));
+    OPENED(checkpoint, narrow, checkpoint_open(n.directory, &narrow));
     assert_int_equal(checkpoint_count(narrow), 3);
     for (int64_t i = 0; i < 3; i++) {
         const tensor_view *view = checkpoint_find(narrow, n.shapes[i].name);
         assert_int_equal(view->shape[0], i + 1);
         assert_int_equal(((const char *)view->data)[i], n.shapes[i].name[0]);
     }
-    checkpoint_close(narrow);
-    json_decref(index);
-    memory_free(path);
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_the_index_states_the_total_size)
 {
-    narrowing n = {0};
-    json_t *index = NULL;
+    OWNED(narrowing) n = {0};
     int64_t total = 0;
     open_narrowing(directory, &n);
-    assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
+    OPENED(json_t, index, checkpoint_written_index(n.dense, n.shapes, &index));
     assert_ok(
         json_require_integer("index", json_object_get(index, "metadata"), "total_size", &total));
     assert_int_equal(total, 6);
     assert_int_equal(json_object_size(json_object_get(index, "weight_map")), 3);
-    json_decref(index);
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_a_single_file_gets_no_index)
 {
-    checkpoint *dense = NULL;
     checkpoint_writer *writer = NULL;
-    char *narrow = NULL;
+    OWNED(char) *narrow = NULL;
     char *path = NULL;
     write_shard(directory, "model.safetensors", 1, (const char *[]){"a"});
-    assert_ok(checkpoint_open(directory, &dense));
+    OPENED(checkpoint, dense, checkpoint_open(directory, &dense));
     assert_ok(path_join(&narrow, directory, "narrow"));
     assert_int_equal(mkdir(narrow, 0777), 0);
     assert_ok(
@@ -459,8 +427,6 @@ DIRECTORY_TEST(test_a_single_file_gets_no_index)
     assert_ok(path_join(&path, narrow, CHECKPOINT_SINGLE_NAME));
     assert_true(file_exists(path));
     memory_free(path);
-    memory_free(narrow);
-    checkpoint_close(dense);
 }
 
 /* Writes `like` as `format` into a new folder, its first tensor alone, and opens what came of it.
@@ -468,8 +434,7 @@ DIRECTORY_TEST(test_a_single_file_gets_no_index)
 static checkpoint *rewrite(const char *directory, const checkpoint *like,
                            const weights_format *format, const char *expected_file)
 {
-    char *narrow = NULL;
-    char *file = NULL;
+    OWNED(char) *narrow = NULL;
     checkpoint_writer *writer = NULL;
     checkpoint *c = NULL;
     tensor_view shapes[4];
@@ -484,58 +449,49 @@ static checkpoint *rewrite(const char *directory, const checkpoint *like,
     assert_ok(checkpoint_writer_put(writer, checkpoint_plain_name(like, 0), "xy", 2));
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
-    assert_ok(path_join(&file, narrow, expected_file));
+    OPENED(char, file, path_join(&file, narrow, expected_file));
     assert_true(file_exists(file));
     assert_ok(checkpoint_open(narrow, &c));
     assert_int_equal(checkpoint_count(c), checkpoint_count(like));
     assert_int_equal(checkpoint_find(c, shapes[0].name)->shape[0], 2);
     assert_memory_equal(checkpoint_find(c, shapes[0].name)->data, "xy", 2);
-    memory_free(file);
-    memory_free(narrow);
     return c;
 }
 
 DIRECTORY_TEST(test_a_torch_file_is_written_like_one)
 {
     write_torch(directory, "x.th", "state_dict", 2, (const char *[]){"module.a", "module.b"});
-    checkpoint *dense = open_in(directory, "x.th");
-    checkpoint *narrow = rewrite(directory, dense, NULL, "x.th");
+    OWNED(checkpoint) *dense = open_in(directory, "x.th");
+    OWNED(checkpoint) *narrow = rewrite(directory, dense, NULL, "x.th");
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_string_equal(checkpoint_wrapper(narrow, 0), "state_dict");
     assert_string_equal(checkpoint_at(narrow, 0)->name, "module.a");
-    checkpoint_close(narrow);
-    checkpoint_close(dense);
 }
 
 DIRECTORY_TEST(test_a_torch_file_of_an_unusual_name_gets_a_usual_one)
 {
     write_torch(directory, "x.weights", "", 1, (const char *[]){"a"});
-    checkpoint *dense = open_in(directory, "x.weights");
+    OWNED(checkpoint) *dense = open_in(directory, "x.weights");
     checkpoint_close(rewrite(directory, dense, NULL, "x.pth"));
-    checkpoint_close(dense);
 }
 
 DIRECTORY_TEST(test_a_torch_file_becomes_safetensors)
 {
     write_torch(directory, "x.pth", "model", 2, (const char *[]){"a", "b"});
-    checkpoint *dense = open_in(directory, "x.pth");
+    OWNED(checkpoint) *dense = open_in(directory, "x.pth");
     checkpoint *narrow =
         rewrite(directory, dense, &weights_format_safetensors, CHECKPOINT_SINGLE_NAME);
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_safetensors);
     checkpoint_close(narrow);
-    checkpoint_close(dense);
 }
 
 DIRECTORY_TEST(test_shards_become_one_torch_file)
 {
-    checkpoint *dense = NULL;
     write_two_shards(directory);
-    assert_ok(checkpoint_open(directory, &dense));
-    checkpoint *narrow = rewrite(directory, dense, &weights_format_torch, "model.pth");
+    OPENED(checkpoint, dense, checkpoint_open(directory, &dense));
+    OWNED(checkpoint) *narrow = rewrite(directory, dense, &weights_format_torch, "model.pth");
     assert_ptr_equal(checkpoint_format(narrow), &weights_format_torch);
     assert_false(checkpoint_is_sharded(narrow));
-    checkpoint_close(narrow);
-    checkpoint_close(dense);
 }
 
 static void assert_written(const checkpoint *like, const weights_format *format, int count,
@@ -543,29 +499,23 @@ static void assert_written(const checkpoint *like, const weights_format *format,
 {
     assert_int_equal(checkpoint_written_count(like, format), count);
     for (int i = 0; i < count; i++) {
-        char *name = NULL;
-        assert_ok(checkpoint_written_name(like, format, i, &name));
+        OPENED(char, name, checkpoint_written_name(like, format, i, &name));
         assert_string_equal(name, names[i]);
-        memory_free(name);
     }
 }
 
 DIRECTORY_TEST(test_the_names_of_what_is_written_are_known)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     open_narrowing(directory, &n);
     assert_written(n.dense, NULL, 3, narrow_names);
     assert_written(n.dense, &weights_format_torch, 1, (const char *[]){"model.pth"});
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_tensors_may_be_left_out_or_get_other_names)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     checkpoint_writer *writer = NULL;
-    checkpoint *narrow = NULL;
-    json_t *index = NULL;
-    char *path = NULL;
     char found[2] = "";
     int64_t total = 0;
     open_narrowing(directory, &n);
@@ -580,40 +530,33 @@ DIRECTORY_TEST(test_tensors_may_be_left_out_or_get_other_names)
                  "no tensor 'a' to write");
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
-    assert_ok(checkpoint_written_index(n.dense, n.shapes, &index));
+    OPENED(json_t, index, checkpoint_written_index(n.dense, n.shapes, &index));
     assert_ok(
         json_require_integer("index", json_object_get(index, "metadata"), "total_size", &total));
     assert_int_equal(total, 2);
-    assert_ok(path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
+    OPENED(char, path, path_join(&path, n.directory, CHECKPOINT_INDEX_NAME));
     assert_int_equal(json_dump_file(index, path, 0), 0);
-    assert_ok(checkpoint_open(n.directory, &narrow));
+    OPENED(checkpoint, narrow, checkpoint_open(n.directory, &narrow));
     assert_int_equal(checkpoint_count(narrow), 1);
     assert_memory_equal(checkpoint_find(narrow, "a")->data, "bb", 2);
-    checkpoint_close(narrow);
-    json_decref(index);
-    memory_free(path);
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_existing_output_is_left_alone)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     checkpoint_writer *writer = NULL;
-    char *path = NULL;
     open_narrowing(directory, &n);
     write_text(n.directory, "model-00002-of-00002.safetensors", "precious");
     assert_fails(checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_NEW, &writer),
                  GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors' already exists");
     assert_null(writer);
-    assert_ok(path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
+    OPENED(char, path, path_join(&path, n.directory, "model-00002-of-00002.safetensors"));
     assert_true(file_exists(path));
-    memory_free(path);
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_what_is_continued_is_read_back_and_left_alone_where_it_differs)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     checkpoint_writer *writer = NULL;
     char found[3] = "";
     open_narrowing(directory, &n);
@@ -630,12 +573,11 @@ DIRECTORY_TEST(test_what_is_continued_is_read_back_and_left_alone_where_it_diffe
         checkpoint_writer_open(n.directory, n.dense, NULL, n.shapes, LAYOUT_CONTINUED, &writer),
         GRAIL_ERROR_EXISTS, "model-00002-of-00002.safetensors");
     assert_null(writer);
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_a_full_disk_shows_when_it_is_laid_out)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     struct rlimit before;
     open_narrowing(directory, &n);
     n.shapes[2].shape[0] = 1 << 20;
@@ -648,24 +590,20 @@ DIRECTORY_TEST(test_a_full_disk_shows_when_it_is_laid_out)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, previous);
     assert_fails(status, GRAIL_ERROR_SPACE, "model-00002-of-00002.safetensors");
-    close_narrowing(&n);
 }
 
 DIRECTORY_TEST(test_every_failing_allocation_while_writing_is_reported)
 {
-    narrowing n = {0};
+    OWNED(narrowing) n = {0};
     open_narrowing(directory, &n);
     support_fail_each_allocation(write_narrow, &n);
-    close_narrowing(&n);
 }
 
 static void refuses_file(const char *directory, const char *file, const char *text)
 {
-    char *path = NULL;
     checkpoint *c = NULL;
-    assert_ok(path_join(&path, directory, file));
+    OPENED(char, path, path_join(&path, directory, file));
     assert_fails(checkpoint_open(path, &c), GRAIL_ERROR_ARGUMENT, text);
-    memory_free(path);
 }
 
 DIRECTORY_TEST(a_shard_alone_is_refused_with_the_directory_to_give)
@@ -683,16 +621,12 @@ DIRECTORY_TEST(a_shard_alone_is_refused_with_the_directory_to_give)
 DIRECTORY_TEST(a_file_that_no_index_lists_is_opened)
 {
     static const char *const names[] = {"one", "two"};
-    char *path = NULL;
-    checkpoint *c = NULL;
     write_shard(directory, "other.safetensors", 2, names);
     write_text(directory, CHECKPOINT_INDEX_NAME,
                "{\"weight_map\": {\"one\": \"first.safetensors\"}}");
-    assert_ok(path_join(&path, directory, "other.safetensors"));
-    assert_ok(checkpoint_open(path, &c));
+    OPENED(char, path, path_join(&path, directory, "other.safetensors"));
+    OPENED(checkpoint, c, checkpoint_open(path, &c));
     assert_int_equal(checkpoint_count(c), 2);
-    checkpoint_close(c);
-    memory_free(path);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

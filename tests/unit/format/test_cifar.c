@@ -93,16 +93,14 @@ DIRECTORY_TEST(test_a_directory_gives_the_batches_of_a_split_in_order)
 
 DIRECTORY_TEST(test_one_file_is_opened_alone)
 {
-    char *path = NULL;
     write_batch(directory, "any.bin", 3);
-    assert_ok(path_join(&path, directory, "any.bin"));
+    OPENED(char, path, path_join(&path, directory, "any.bin"));
     cifar_set set = {0};
     assert_true(recognised(path));
     assert_ok(cifar_open(path, NULL, &set));
     assert_int_equal(set.count, 3);
     cifar_close(&set);
     assert_fails(cifar_open(path, "test", &set), GRAIL_ERROR_ARGUMENT, "has no split 'test'");
-    memory_free(path);
 }
 
 DIRECTORY_TEST(test_a_split_that_is_absent_or_unknown_is_refused)
@@ -158,7 +156,7 @@ static buffer make_pickle(const char *labels, size_t labels_size)
 
 TEST(test_a_python_batch_is_read_in_place)
 {
-    buffer bytes = make_pickle("K\x09K\x02", 4);
+    OWNED(buffer) bytes = make_pickle("K\x09K\x02", 4);
     cifar_batch batch = {0};
     assert_ok(cifar_batch_read("test_batch", bytes.bytes, bytes.size, &batch));
     assert_int_equal(batch.count, 2);
@@ -168,7 +166,6 @@ TEST(test_a_python_batch_is_read_in_place)
         assert_int_equal((batch.pixels + batch.stride)[i], 5 * (CIFAR_BYTES + i) % 251);
     }
     cifar_batch_close(&batch);
-    buffer_fini(&bytes);
 }
 
 /* Takes over the bytes. */
@@ -220,7 +217,7 @@ TEST(test_a_pickle_of_something_else_is_refused)
 
 DIRECTORY_TEST(test_the_python_version_is_found_by_its_names)
 {
-    buffer bytes = make_pickle("K\x09K\x02", 4);
+    OWNED(buffer) bytes = make_pickle("K\x09K\x02", 4);
     cifar_set set = {0};
     support_write_file(directory, "data_batch_1", bytes.bytes, bytes.size);
     support_write_file(directory, "data_batch_2", bytes.bytes, bytes.size);
@@ -228,7 +225,6 @@ DIRECTORY_TEST(test_the_python_version_is_found_by_its_names)
     assert_ok(cifar_open(directory, "train", &set));
     assert_int_equal(set.count, 4);
     cifar_close(&set);
-    buffer_fini(&bytes);
 }
 
 static grail_status open_and_close(void *context)

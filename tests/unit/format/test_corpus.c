@@ -61,6 +61,8 @@ static void contents_fini(contents *read)
     buffer_fini(&read->text);
 }
 
+OWNS(contents, contents_fini)
+
 static grail_status read_bytes(const char *name, const char *field, const void *bytes, size_t size,
                                contents *out)
 {
@@ -81,10 +83,8 @@ static grail_status read_path(const char *path, contents *out)
 
 static grail_status open_text(const char *name, const char *field, const char *text)
 {
-    contents read;
-    const grail_status status = read_bytes(name, field, text, strlen(text), &read);
-    contents_fini(&read);
-    return status;
+    OWNED(contents) read;
+    return read_bytes(name, field, text, strlen(text), &read);
 }
 
 static void assert_document(const contents *read, int64_t i, const char *expected)
@@ -115,22 +115,20 @@ TEST(test_each_line_of_json_is_a_document)
                                "\n \t\r\n"
                                "{\"text\":\"\"}\r\n"
                                "{\"text\":\"\\u00e9\\ud83d\\ude00\"}";
-    contents read;
+    OWNED(contents) read;
     assert_ok(read_bytes("a.jsonl", NULL, text, sizeof text - 1, &read));
     assert_int_equal(read.documents, 3);
     assert_document(&read, 0, "one\ntwo");
     assert_document(&read, 1, "");
     assert_document(&read, 2, "\u00e9\U0001f600");
-    contents_fini(&read);
 }
 
 TEST(test_another_field_can_be_named)
 {
     static const char text[] = "{\"content\":\"x\",\"text\":\"y\"}\n";
-    contents read;
+    OWNED(contents) read;
     assert_ok(read_bytes("a.jsonl", "content", text, sizeof text - 1, &read));
     assert_document(&read, 0, "x");
-    contents_fini(&read);
 }
 
 TEST(test_conversations_are_refused_by_their_field)
@@ -206,7 +204,7 @@ TEST(test_a_line_end_may_be_cut_by_a_piece)
 {
     enum { PIECE = 1 << 20 };
     contents read;
-    buffer text = {.maximum = 2 * PIECE};
+    OWNED(buffer) text = {.maximum = 2 * PIECE};
     assert_ok(buffer_reserve(&text, PIECE + 2));
     memset(text.bytes, 'a', PIECE + 2);
     text.size = PIECE + 2;
@@ -224,7 +222,6 @@ TEST(test_a_line_end_may_be_cut_by_a_piece)
     assert_fails(read_bytes("a.jsonl", NULL, text.bytes, text.size, &read), GRAIL_ERROR_FORMAT,
                  "line 2: document");
     contents_fini(&read);
-    buffer_fini(&text);
 }
 
 static void refuse_encoding(const void *text, size_t size, const char *message)
@@ -292,7 +289,7 @@ TEST(test_ids_are_read_with_their_rows)
 {
     const int32_t expected[] = {1, 2, 3, 4, 5, 6};
     char hash[HASH_TEXT_SIZE];
-    contents read;
+    OWNED(contents) read;
     corpus *c = NULL;
     assert_ok(corpus_open_bytes("a.npy", NULL, ids_file, sizeof ids_file - 1, &c));
     assert_int_equal(corpus_ids(c), 6);
@@ -302,7 +299,6 @@ TEST(test_ids_are_read_with_their_rows)
     assert_memory_equal(read.ids, expected, sizeof expected);
     hash_bytes(expected, sizeof expected, hash);
     assert_string_equal(read.hash, hash);
-    contents_fini(&read);
 }
 
 typedef struct place {
@@ -324,6 +320,8 @@ static void close_place(place *p)
     memory_free(p->path);
 }
 
+OWNS(place, close_place)
+
 static void write_compressed(const char *path, const char *mode, const char *text)
 {
     gzFile file = gzopen(path, mode);
@@ -334,21 +332,19 @@ static void write_compressed(const char *path, const char *mode, const char *tex
 
 TEST(test_compressed_lines_are_read_through_all_members)
 {
-    place p = open_place("a.jsonl.gz");
-    contents read;
+    OWNED(place) p = open_place("a.jsonl.gz");
+    OWNED(contents) read;
     write_compressed(p.path, "wb", "{\"text\":\"one\"}\n");
     write_compressed(p.path, "ab", "{\"text\":\"two\"}\n");
     assert_ok(read_path(p.path, &read));
     assert_int_equal(read.documents, 2);
     assert_document(&read, 1, "two");
-    contents_fini(&read);
-    close_place(&p);
 }
 
 TEST(test_torn_compressed_files_are_refused)
 {
-    place p = open_place("a.jsonl.gz");
-    buffer whole = {0};
+    OWNED(place) p = open_place("a.jsonl.gz");
+    OWNED(buffer) whole = {0};
     contents read;
     write_compressed(p.path, "wb", "{\"text\":\"one\"}\n");
     assert_ok(file_read(p.path, 4096, &whole));
@@ -360,13 +356,11 @@ TEST(test_torn_compressed_files_are_refused)
     support_write_file(p.directory, "a.jsonl.gz", whole.bytes, whole.size);
     assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT, "a.jsonl.gz: cannot decompress");
     contents_fini(&read);
-    buffer_fini(&whole);
-    close_place(&p);
 }
 
 TEST(test_files_are_read_by_path)
 {
-    place p = open_place("a.txt");
+    OWNED(place) p = open_place("a.txt");
     contents read;
     assert_fails(read_path(p.path, &read), GRAIL_ERROR_IO, "a.txt");
     support_write_file(p.directory, "a.txt", "", 0);
@@ -378,7 +372,6 @@ TEST(test_files_are_read_by_path)
     contents_fini(&read);
     assert_fails(read_path("/nonexistent/a.jsonl.gz", &read), GRAIL_ERROR_IO,
                  "/nonexistent/a.jsonl.gz");
-    close_place(&p);
 }
 
 /* A text of `size` bytes: characters of two bytes, so that pieces of an even number of bytes end
@@ -398,7 +391,7 @@ enum { LONG = 3 << 20 };
 TEST(test_characters_are_kept_whole_across_pieces)
 {
     contents read;
-    buffer text = long_text(LONG);
+    OWNED(buffer) text = long_text(LONG);
     char hash[HASH_TEXT_SIZE];
     assert_ok(read_bytes("a.txt", NULL, text.bytes, text.size, &read));
     assert_int_equal(read.text.size, text.size);
@@ -414,14 +407,13 @@ TEST(test_characters_are_kept_whole_across_pieces)
     assert_fails(read_bytes("a.txt", NULL, text.bytes, text.size - 1, &read), GRAIL_ERROR_FORMAT,
                  "is not UTF-8 at byte 3145727 (0xc3)");
     contents_fini(&read);
-    buffer_fini(&text);
 }
 
 TEST(test_a_line_may_be_longer_than_a_piece)
 {
     contents read;
-    buffer text = long_text(LONG);
-    buffer lines = {.maximum = 1 << 24};
+    OWNED(buffer) text = long_text(LONG);
+    OWNED(buffer) lines = {.maximum = 1 << 24};
     for (int i = 0; i < 2; i++) {
         assert_ok(buffer_append_string(&lines, "{\"text\":\""));
         assert_ok(buffer_append(&lines, text.bytes, text.size));
@@ -437,29 +429,25 @@ TEST(test_a_line_may_be_longer_than_a_piece)
     assert_fails(read_bytes("a.jsonl", NULL, lines.bytes, lines.size, &read), GRAIL_ERROR_FORMAT,
                  "is not UTF-8 at byte 6291456 (0xff)");
     contents_fini(&read);
-    buffer_fini(&lines);
-    buffer_fini(&text);
 }
 
 TEST(test_a_line_beyond_the_ceiling_is_refused)
 {
-    contents read;
-    buffer line = {.maximum = 1 << 26};
+    OWNED(contents) read;
+    OWNED(buffer) line = {.maximum = 1 << 26};
     assert_ok(buffer_append_string(&line, "{\"text\":\"a\"}\n{\"text\":\""));
     assert_ok(buffer_reserve(&line, TEXT_LONGEST_LINE));
     memset(line.bytes + line.size, 'a', TEXT_LONGEST_LINE);
     line.size += TEXT_LONGEST_LINE;
     assert_fails(read_bytes("a.jsonl", NULL, line.bytes, line.size, &read), GRAIL_ERROR_FORMAT,
                  "a.jsonl: line 2: has more than the allowed 33554432 bytes");
-    contents_fini(&read);
-    buffer_fini(&line);
 }
 
 /* 80 MiB of the same line, of which less than half is read. */
 TEST(test_lines_that_inflate_without_end_are_refused)
 {
-    place p = open_place("a.jsonl.gz");
-    contents read;
+    OWNED(place) p = open_place("a.jsonl.gz");
+    OWNED(contents) read;
     const gzFile file = gzopen(p.path, "wb9");
     char line[1024];
     memset(line, 'a', sizeof line);
@@ -472,8 +460,6 @@ TEST(test_lines_that_inflate_without_end_are_refused)
     assert_fails(read_path(p.path, &read), GRAIL_ERROR_FORMAT,
                  "more than the allowed 200 times as many");
     assert_true(read.text.size < (40 << 20));
-    contents_fini(&read);
-    close_place(&p);
 }
 
 TEST(test_real_text_is_read)
@@ -483,10 +469,9 @@ TEST(test_real_text_is_read)
         print_message("test_real_text_is_read needs text/wikitext2-test.txt\n");
         skip();
     }
-    contents read;
+    OWNED(contents) read;
     assert_ok(read_path(path, &read));
     assert_int_equal(read.text.size, 1256449);
-    contents_fini(&read);
 }
 
 TEST(test_utf8_is_checked_byte_by_byte)
@@ -569,10 +554,9 @@ TEST(test_every_failing_allocation_is_reported)
     for (size_t i = 0; i < 3; i++) {
         support_fail_each_allocation(open_source, &sources[i]);
     }
-    place p = open_place("a.jsonl.gz");
+    OWNED(place) p = open_place("a.jsonl.gz");
     write_compressed(p.path, "wb", lines);
     support_fail_each_allocation(open_path, p.path);
-    close_place(&p);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

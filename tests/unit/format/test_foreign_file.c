@@ -10,22 +10,18 @@
 
 static grail_status try_open(const char *path)
 {
-    checkpoint *c = NULL;
+    OWNED(checkpoint) *c = NULL;
     const grail_status status = checkpoint_open(path, &c);
     assert_null(c);
-    checkpoint_close(c);
     return status;
 }
 
 static grail_status try_file(const char *directory, const char *name, const void *bytes,
                              size_t size)
 {
-    char *path = NULL;
     support_write_file(directory, name, bytes, size);
-    assert_ok(path_join(&path, directory, name));
-    const grail_status status = try_open(path);
-    memory_free(path);
-    return status;
+    OPENED(char, path, path_join(&path, directory, name));
+    return try_open(path);
 }
 
 DIRECTORY_TEST(a_file_is_told_by_its_first_bytes)
@@ -78,29 +74,23 @@ DIRECTORY_TEST(a_directory_with_files_of_no_kind_lacks_weights)
 /* Weights beside a file of another format are opened. */
 DIRECTORY_TEST(weights_come_first)
 {
-    checkpoint *c = NULL;
-    char *path = NULL;
     const tensor_view tensor = {.name = "a", .dtype = GRAIL_DTYPE_U8, .rank = 1, .shape = {4}};
     tensor_writer *writer = NULL;
     support_write_file(directory, "a.gguf", "GGUF", 4);
-    assert_ok(path_join(&path, directory, "model.safetensors"));
+    OPENED(char, path, path_join(&path, directory, "model.safetensors"));
     assert_ok(safetensors_writer_open(path, 1, &tensor, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_put(writer, "a", "abcd", 4));
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
-    assert_ok(checkpoint_open(directory, &c));
-    checkpoint_close(c);
-    memory_free(path);
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
 }
 
 /* A pipe that nobody writes to must not be waited for. */
 DIRECTORY_TEST(a_pipe_is_refused)
 {
-    char *path = NULL;
-    assert_ok(path_join(&path, directory, "a.pth"));
+    OPENED(char, path, path_join(&path, directory, "a.pth"));
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_fails(try_open(path), GRAIL_ERROR_IO, "a.pth");
-    memory_free(path);
 }
 
 static grail_status open_once(void *path)

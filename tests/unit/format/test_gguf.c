@@ -93,10 +93,9 @@ static image make(const claims *c)
 
 static grail_status open_image(const image *file)
 {
-    tensor_file *opened = NULL;
+    OWNED(tensor_file) *opened = NULL;
     const grail_status status = gguf_open_bytes("x.gguf", file->bytes, file->size, &opened);
     assert_true((status == GRAIL_OK) == (opened != NULL));
-    tensor_file_close(opened);
     return status;
 }
 
@@ -104,8 +103,7 @@ TEST(test_tensors_lie_where_the_file_says)
 {
     for (uint64_t version = 2; version <= 3; version++) {
         const image file = make(&(claims){.version = version});
-        tensor_file *opened = NULL;
-        assert_ok(gguf_open_bytes("x", file.bytes, file.size, &opened));
+        OPENED(tensor_file, opened, gguf_open_bytes("x", file.bytes, file.size, &opened));
         assert_int_equal(opened->count, 2);
         const tensor_view *a = tensor_file_find(opened, "a");
         const tensor_view *b = tensor_file_find(opened, "b");
@@ -117,19 +115,17 @@ TEST(test_tensors_lie_where_the_file_says)
         assert_int_equal(b->dtype, GRAIL_DTYPE_Q8_0);
         assert_int_equal(b->bytes, 34);
         assert_int_equal(((const unsigned char *)b->data)[0], 32);
-        tensor_file_close(opened);
     }
 }
 
 TEST(test_a_value_of_another_type_is_refused)
 {
     const image file = make(&(claims){0});
-    tensor_file *opened = NULL;
     int64_t integer = 0;
     double real = 0;
     bool flag = false;
     char *text = NULL;
-    assert_ok(gguf_open_bytes("x", file.bytes, file.size, &opened));
+    OPENED(tensor_file, opened, gguf_open_bytes("x", file.bytes, file.size, &opened));
     const gguf_metadata *m = gguf_metadata_of(opened);
     assert_fails(gguf_get_integer(m, "second", 0, &integer), GRAIL_ERROR_FORMAT,
                  "key 'second' is text, expected an integer");
@@ -138,7 +134,6 @@ TEST(test_a_value_of_another_type_is_refused)
                  "expected a boolean");
     assert_fails(gguf_get_text(m, "general.alignment", &text), GRAIL_ERROR_FORMAT,
                  "key 'general.alignment' is u32, expected a text");
-    tensor_file_close(opened);
 }
 
 typedef struct refusal {

@@ -23,7 +23,7 @@ static void write_array(const char *directory, const char *name, const char *typ
                         const char *shape, const char *order, const void *data, size_t size)
 {
     char dict[128];
-    buffer file = {.maximum = 1 << 16};
+    OWNED(buffer) file = {.maximum = 1 << 16};
     snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", type, order,
              shape);
     assert_ok(buffer_append(&file, "\x93NUMPY\x01\x00\x00\x00", 10));
@@ -35,7 +35,6 @@ static void write_array(const char *directory, const char *name, const char *typ
     file.bytes[8] = (unsigned char)(file.size - 10);
     assert_ok(buffer_append(&file, data, size));
     support_write_file(directory, name, (const char *)file.bytes, file.size);
-    buffer_fini(&file);
 }
 
 static void write_samples(const char *directory, const char *name)
@@ -73,10 +72,8 @@ static void assert_samples(const image_set *set)
 
 static void assert_read(const char *directory, const char *name)
 {
-    image_set *set = NULL;
-    assert_ok(open_set(directory, name, &set));
+    OPENED(grail_images, set, open_set(directory, name, &set));
     assert_samples(set);
-    image_set_close(set);
 }
 
 DIRECTORY_TEST(arrays_of_all_types_are_the_input_as_they_are)

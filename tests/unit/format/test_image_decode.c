@@ -50,14 +50,12 @@ static void refuse(const void *bytes, size_t size, grail_status code, const char
 
 static void expect_mode(const char *name, image_mode mode, int64_t width, int64_t height)
 {
-    buffer bytes = read_golden(name);
-    image picture = {0};
+    OWNED(buffer) bytes = read_golden(name);
+    OWNED(image) picture = {0};
     assert_ok(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, &picture));
     assert_int_equal(picture.mode, mode);
     assert_int_equal(picture.width, width);
     assert_int_equal(picture.height, height);
-    image_fini(&picture);
-    buffer_fini(&bytes);
 }
 
 TEST(test_files_keep_their_mode_and_size)
@@ -79,8 +77,8 @@ TEST(test_an_exif_orientation_is_not_applied)
 
 TEST(test_wide_grey_keeps_16_bits)
 {
-    buffer bytes = read_golden("grey-16.png");
-    image picture = {0};
+    OWNED(buffer) bytes = read_golden("grey-16.png");
+    OWNED(image) picture = {0};
     int32_t largest = 0;
     assert_ok(image_decode(bytes.bytes, bytes.size, IMAGE_MOST_PIXELS, &picture));
     for (int64_t i = 0; i < picture.width * picture.height; i++) {
@@ -90,14 +88,12 @@ TEST(test_wide_grey_keeps_16_bits)
         largest = value > largest ? value : largest;
     }
     assert_true(largest > 60000);
-    image_fini(&picture);
-    buffer_fini(&bytes);
 }
 
 TEST(test_every_cut_file_is_refused)
 {
     for (int f = 0; f < FILE_COUNT; f++) {
-        buffer bytes = read_golden(files[f]);
+        OWNED(buffer) bytes = read_golden(files[f]);
         /* The pixels are complete before the last marker (2 bytes) or chunk (12) and checksum. */
         for (size_t size = 0; size + 24 < bytes.size; size++) {
             image picture = {0};
@@ -110,19 +106,16 @@ TEST(test_every_cut_file_is_refused)
             }
             assert_true(status == GRAIL_ERROR_FORMAT || status == GRAIL_ERROR_UNSUPPORTED);
         }
-        buffer_fini(&bytes);
     }
 }
 
 TEST(test_a_cut_file_is_said_to_be_truncated)
 {
-    buffer photo = read_golden("rgb-420.jpg");
-    buffer drawing = read_golden("rgb-8.png");
+    OWNED(buffer) photo = read_golden("rgb-420.jpg");
+    OWNED(buffer) drawing = read_golden("rgb-8.png");
     refuse(photo.bytes, photo.size / 2, GRAIL_ERROR_FORMAT, "truncated");
     refuse(photo.bytes, 30, GRAIL_ERROR_FORMAT, "truncated");
     refuse(drawing.bytes, drawing.size / 2, GRAIL_ERROR_FORMAT, "truncated");
-    buffer_fini(&photo);
-    buffer_fini(&drawing);
 }
 
 TEST(test_other_files_are_refused)
@@ -140,13 +133,11 @@ TEST(test_the_most_pixels_hold_for_both_kinds)
     static const char *const names[] = {"rgb-420.jpg", "rgb-8.png"};
     static const int64_t pixels[] = {61 * 45, 26 * 21};
     for (int k = 0; k < 2; k++) {
-        buffer bytes = read_golden(names[k]);
-        image picture = {0};
+        OWNED(buffer) bytes = read_golden(names[k]);
+        OWNED(image) picture = {0};
         assert_fails(image_decode(bytes.bytes, bytes.size, pixels[k] - 1, &picture),
                      GRAIL_ERROR_FORMAT, "more than the allowed");
         assert_ok(image_decode(bytes.bytes, bytes.size, pixels[k], &picture));
-        image_fini(&picture);
-        buffer_fini(&bytes);
     }
 }
 
@@ -170,21 +161,20 @@ static void set_size(buffer *bytes, uint32_t width, uint32_t height)
 
 TEST(test_a_huge_jpeg_is_refused_by_its_size)
 {
-    buffer bytes = read_golden("rgb-420.jpg");
+    OWNED(buffer) bytes = read_golden("rgb-420.jpg");
     unsigned char *frame = find_frame(&bytes, 0xC0);
     memcpy(frame + 5, "\xff\x00\xff\x00", 4);
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT,
            "is 65280 x 65280 pixels, more than the allowed 178956970 in all");
     memcpy(frame + 5, "\x00\x00\x00\x00", 4);
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "JPEG cannot be decoded");
-    buffer_fini(&bytes);
 }
 
 /* Before anything is decoded: the golden files have no pixels for these sizes. */
 TEST(test_long_sides_and_far_too_many_pixels_for_a_file_are_refused)
 {
-    buffer drawing = read_golden("rgb-8.png");
-    buffer photo = read_golden("rgb-420.jpg");
+    OWNED(buffer) drawing = read_golden("rgb-8.png");
+    OWNED(buffer) photo = read_golden("rgb-420.jpg");
     unsigned char *frame = find_frame(&photo, 0xC0);
     set_size(&drawing, 1, 178956970);
     refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT,
@@ -199,23 +189,19 @@ TEST(test_long_sides_and_far_too_many_pixels_for_a_file_are_refused)
     refuse(photo.bytes, photo.size, GRAIL_ERROR_FORMAT, "is 5000 x 5000 pixels in a file of");
     set_size(&drawing, 5000, 4400); /* 66 MB: as decoded as far as the file goes */
     refuse(drawing.bytes, drawing.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
-    buffer_fini(&drawing);
-    buffer_fini(&photo);
 }
 
 TEST(test_a_jpeg_of_two_components_is_refused)
 {
-    buffer bytes = read_golden("grey.jpg");
+    OWNED(buffer) bytes = read_golden("grey.jpg");
     const size_t at = (size_t)(find_frame(&bytes, 0xC0) - bytes.bytes);
-    buffer changed = {.maximum = 1 << 20};
+    OWNED(buffer) changed = {.maximum = 1 << 20};
     assert_ok(buffer_append(&changed, bytes.bytes, at + 13));
     assert_ok(buffer_append(&changed, "\x02\x11\x00", 3));
     assert_ok(buffer_append(&changed, bytes.bytes + at + 13, bytes.size - at - 13));
     changed.bytes[at + 3] = 14;
     changed.bytes[at + 9] = 2;
     refuse(changed.bytes, changed.size, GRAIL_ERROR_UNSUPPORTED, "JPEG has 2 components");
-    buffer_fini(&changed);
-    buffer_fini(&bytes);
 }
 
 /* The last scan of a progressive file `count` times more. */
@@ -237,9 +223,9 @@ static buffer repeat_scan(const buffer *bytes, int count)
 
 TEST(test_scans_without_end_are_refused)
 {
-    buffer bytes = read_golden("grey-progressive.jpg");
-    buffer some = repeat_scan(&bytes, 300);
-    buffer many = repeat_scan(&bytes, 600);
+    OWNED(buffer) bytes = read_golden("grey-progressive.jpg");
+    OWNED(buffer) some = repeat_scan(&bytes, 300);
+    OWNED(buffer) many = repeat_scan(&bytes, 600);
     image picture = {0};
     assert_ok(image_decode(some.bytes, some.size, IMAGE_MOST_PIXELS, &picture));
     image_fini(&picture);
@@ -247,14 +233,11 @@ TEST(test_scans_without_end_are_refused)
     memcpy(find_frame(&some, 0xC2) + 5, "\x1f\x40\x1f\x40", 4);
     refuse(some.bytes, some.size, GRAIL_ERROR_FORMAT,
            "more than the allowed 67 scans of 8000 x 8000 pixels");
-    buffer_fini(&some);
-    buffer_fini(&many);
-    buffer_fini(&bytes);
 }
 
 TEST(test_pngs_of_absurd_size_are_refused)
 {
-    buffer bytes = read_golden("rgb-8.png");
+    OWNED(buffer) bytes = read_golden("rgb-8.png");
     set_size(&bytes, 2000000000, 2000000000);
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT,
            "is 2000000000 x 2000000000 pixels, more than the allowed 178956970");
@@ -264,7 +247,6 @@ TEST(test_pngs_of_absurd_size_are_refused)
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
     set_size(&bytes, 26, 22); /* a row more than there is */
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
-    buffer_fini(&bytes);
 }
 
 /* The file with a chunk of compressed text put behind its header. */
@@ -292,28 +274,24 @@ static buffer with_text(const buffer *bytes)
 
 static int64_t allocations_to_decode(const buffer *bytes)
 {
-    image picture = {0};
+    OWNED(image) picture = {0};
     memory_fail_after(-1);
     assert_ok(image_decode(bytes->bytes, bytes->size, IMAGE_MOST_PIXELS, &picture));
-    image_fini(&picture);
     return memory_allocation_count();
 }
 
 TEST(test_texts_in_a_png_are_not_unpacked)
 {
-    buffer plain = read_golden("rgb-16.png");
-    buffer text = with_text(&plain);
+    OWNED(buffer) plain = read_golden("rgb-16.png");
+    OWNED(buffer) text = with_text(&plain);
     assert_int_equal(allocations_to_decode(&plain), allocations_to_decode(&text));
-    buffer_fini(&plain);
-    buffer_fini(&text);
 }
 
 TEST(test_a_damaged_png_is_refused)
 {
-    buffer bytes = read_golden("rgb-8.png");
+    OWNED(buffer) bytes = read_golden("rgb-8.png");
     bytes.bytes[20] ^= 1;
     refuse(bytes.bytes, bytes.size, GRAIL_ERROR_FORMAT, "PNG cannot be decoded");
-    buffer_fini(&bytes);
 }
 
 typedef struct decode_case {
@@ -323,13 +301,9 @@ typedef struct decode_case {
 static grail_status decode_and_convert(void *context)
 {
     const decode_case *c = context;
-    grail_status status = GRAIL_OK;
-    image picture = {0};
-    TRY(image_decode(c->bytes.bytes, c->bytes.size, IMAGE_MOST_PIXELS, &picture));
-    TRY(image_to_rgb(&picture));
-out:
-    image_fini(&picture);
-    return status;
+    OWNED(image) picture = {0};
+    CHECK(image_decode(c->bytes.bytes, c->bytes.size, IMAGE_MOST_PIXELS, &picture));
+    return image_to_rgb(&picture);
 }
 
 TEST(test_failed_allocations_leave_nothing_behind)

@@ -22,9 +22,8 @@ static buffer square(void)
 
 static void put(const char *directory, const char *name)
 {
-    buffer bytes = square();
+    OWNED(buffer) bytes = square();
     support_write_file(directory, name, bytes.bytes, bytes.size);
-    buffer_fini(&bytes);
 }
 
 static void put_text(const char *directory, const char *name, const char *text)
@@ -78,24 +77,22 @@ static void expect_file(const image_folder *folder, int64_t i, const char *name,
 
 TEST(test_subfolders_are_classes_in_the_order_of_their_names)
 {
-    char *directory = make_classes();
-    image_folder folder = {0};
+    OWNED(temporary) directory = make_classes();
+    OWNED(image_folder) folder = {0};
     assert_ok(image_folder_open(directory, NULL, &folder));
     assert_int_equal(folder.classes, 2);
     assert_int_equal(folder.count, 3);
     expect_file(&folder, 0, "Ant/x.png", 0);
     expect_file(&folder, 1, "zebra/B.JPEG", 1);
     expect_file(&folder, 2, "zebra/b.jpg", 1);
-    image_folder_close(&folder);
-    discard(directory);
 }
 
 /* Opens a folder with a class for each of three names, and compares its notice. */
 static void expect_notice(const char *const classes[3], const char *const known[3],
                           const char *notice)
 {
-    char *directory = support_temporary_directory();
-    image_folder folder = {0};
+    OWNED(temporary) directory = support_temporary_directory();
+    OWNED(image_folder) folder = {0};
     for (int i = 0; i < 3; i++) {
         char file[64];
         snprintf(file, sizeof file, "%s/a.jpg", classes[i]);
@@ -109,8 +106,6 @@ static void expect_notice(const char *const classes[3], const char *const known[
     } else {
         assert_non_null(strstr(folder.class_notice, notice));
     }
-    image_folder_close(&folder);
-    discard(directory);
 }
 
 TEST(test_an_order_that_may_be_another_is_noticed)
@@ -130,15 +125,13 @@ TEST(test_an_order_that_may_be_another_is_noticed)
 
 TEST(test_a_flat_folder_has_no_labels)
 {
-    char *directory = make_flat();
-    image_folder folder = {0};
+    OWNED(temporary) directory = make_flat();
+    OWNED(image_folder) folder = {0};
     assert_ok(image_folder_open(directory, NULL, &folder));
     assert_int_equal(folder.classes, 0);
     expect_file(&folder, 0, "a.jpg", -1);
     expect_file(&folder, 1, "b.jpg", -1);
     expect_file(&folder, 2, "c,d.jpg", -1);
-    image_folder_close(&folder);
-    discard(directory);
 }
 
 static void refuse(const char *directory, const char *labels, grail_status code, const char *text)
@@ -182,9 +175,9 @@ TEST(test_folders_that_are_neither_are_refused)
 /* Labels of a.jpg, b.jpg and "c,d.jpg". */
 static void expect_labels(const char *csv, int64_t a, int64_t b, int64_t c)
 {
-    char *directory = make_flat();
+    OWNED(temporary) directory = make_flat();
     char path[4096];
-    image_folder folder = {0};
+    OWNED(image_folder) folder = {0};
     put_text(directory, "labels.csv", csv);
     snprintf(path, sizeof path, "%s/labels.csv", directory);
     assert_ok(image_folder_open(directory, path, &folder));
@@ -192,8 +185,6 @@ static void expect_labels(const char *csv, int64_t a, int64_t b, int64_t c)
     assert_int_equal(folder.files[0].label, a);
     assert_int_equal(folder.files[1].label, b);
     assert_int_equal(folder.files[2].label, c);
-    image_folder_close(&folder);
-    discard(directory);
 }
 
 TEST(test_a_csv_gives_the_labels)
@@ -207,12 +198,11 @@ TEST(test_a_csv_gives_the_labels)
 
 static void refuse_labels(const char *csv, size_t size, const char *text)
 {
-    char *directory = make_flat();
+    OWNED(temporary) directory = make_flat();
     char path[4096];
     support_write_file(directory, "labels.csv", csv, size);
     snprintf(path, sizeof path, "%s/labels.csv", directory);
     refuse(directory, path, GRAIL_ERROR_FORMAT, text);
-    discard(directory);
 }
 
 TEST(test_wrong_labels_are_refused_by_line)
@@ -249,24 +239,22 @@ static image_set *open_set(const char *path, const char *preset)
 
 TEST(test_a_set_of_a_folder_says_what_it_holds)
 {
-    char *directory = make_classes();
-    image_set *set = open_set(directory, NULL);
+    OWNED(temporary) directory = make_classes();
+    OWNED(grail_images) *set = open_set(directory, NULL);
     assert_string_equal(image_set_preset(set), "imagenet");
     assert_int_equal(image_set_rule(set)->height, 224);
     assert_int_equal(image_set_count(set), 3);
     assert_int_equal(image_set_classes(set), 2);
     assert_int_equal(image_set_label(set, 1), 1);
     assert_non_null(strstr(image_set_name(set, 1), "/zebra/B.JPEG"));
-    image_set_close(set);
-    discard(directory);
 }
 
 /* Labels of the three images of make_classes() under these class names. */
 static void holds_labels(const char *const *names, int64_t count, int64_t ant, int64_t zebra)
 {
-    char *directory = make_classes();
-    image_set *plain = open_set(directory, NULL);
-    image_set *set = open_set(directory, NULL);
+    OWNED(temporary) directory = make_classes();
+    OWNED(grail_images) *plain = open_set(directory, NULL);
+    OWNED(grail_images) *set = open_set(directory, NULL);
     assert_ok(image_set_name_classes(set, names, count));
     assert_int_equal(image_set_label(set, 0), ant);
     assert_int_equal(image_set_label(set, 1), zebra);
@@ -274,9 +262,6 @@ static void holds_labels(const char *const *names, int64_t count, int64_t ant, i
     assert_int_equal(image_set_classes(set), ant == 0 && zebra == 1 ? 2 : count);
     assert_int_equal(strcmp(image_set_hash(set), image_set_hash(plain)) == 0,
                      ant == 0 && zebra == 1);
-    image_set_close(plain);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_folders_named_after_classes_have_their_indices)
@@ -293,99 +278,82 @@ TEST(test_folders_named_after_classes_have_their_indices)
 TEST(test_class_names_leave_the_labels_of_a_csv)
 {
     static const char *const names[] = {"b.jpg", "a.jpg"};
-    char *directory = make_flat();
+    OWNED(temporary) directory = make_flat();
     char csv[4200];
     put_text(directory, "labels.csv", "a.jpg,0\nb.jpg,7\nc,d.jpg,1\n");
     snprintf(csv, sizeof csv, "%s/labels.csv", directory);
     const grail_image_source source = {.path = directory, .labels = csv};
-    image_set *set = NULL;
-    assert_ok(image_set_open(&source, &set));
+    OPENED(grail_images, set, image_set_open(&source, &set));
     assert_ok(image_set_name_classes(set, names, 2));
     assert_int_equal(image_set_label(set, 0), 0);
     assert_int_equal(image_set_label(set, 1), 7);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_the_hash_follows_names_sizes_and_labels)
 {
-    char *directory = make_classes();
-    image_set *first = open_set(directory, "cifar");
-    image_set *same = open_set(directory, "clip");
+    OWNED(temporary) directory = make_classes();
+    OWNED(grail_images) *first = open_set(directory, "cifar");
+    OWNED(grail_images) *same = open_set(directory, "clip");
     put_text(directory, "Ant/x.png", "shorter");
-    image_set *other = open_set(directory, "cifar");
+    OWNED(grail_images) *other = open_set(directory, "cifar");
     assert_string_equal(image_set_hash(first), image_set_hash(same));
     assert_string_not_equal(image_set_hash(first), image_set_hash(other));
-    image_set_close(first);
-    image_set_close(same);
-    image_set_close(other);
-    discard(directory);
 }
 
 TEST(test_digests_are_of_files_whatever_their_names)
 {
     static const int64_t indices[] = {0, 1, 2};
     uint64_t digests[3];
-    char *directory = make_flat();
+    OWNED(temporary) directory = make_flat();
     put_text(directory, "b.jpg", "no image at all"); /* bytes are enough */
-    image_set *set = NULL;
     const grail_image_source source = {.path = directory};
-    assert_ok(image_set_open(&source, &set));
+    OPENED(grail_images, set, image_set_open(&source, &set));
     assert_ok(image_set_digests(set, 3, indices, digests));
     assert_true(digests[0] != digests[1] && digests[0] == digests[2]);
     char path[4096];
     snprintf(path, sizeof path, "%s/b.jpg", directory);
     assert_int_equal(unlink(path), 0);
     assert_fails(image_set_digests(set, 3, indices, digests), GRAIL_ERROR_IO, "b.jpg");
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_folder_takes_no_split)
 {
-    char *directory = make_classes();
+    OWNED(temporary) directory = make_classes();
     const grail_image_source source = {.path = directory, .split = "train"};
     image_set *set = NULL;
     assert_fails(
         image_set_open(&source, &set), GRAIL_ERROR_ARGUMENT,
         "holds no CIFAR-10 batches, so it has no split 'train'; give the folder of that split");
-    discard(directory);
 }
 
 /* Loads the three images of the set, in one call or through a loader. */
 static grail_status load_all(const image_set *set, bool ahead, float *pixels)
 {
     const int64_t indices[] = {0, 1, 2};
-    grail_status status = GRAIL_OK;
-    image_loader *loader = NULL;
+    OWNED(image_loader) *loader = NULL;
     const float *batch = NULL;
     int64_t loaded = 0;
     if (!ahead) {
         return image_set_load(set, 3, indices, pixels);
     }
-    TRY(image_loader_open(set, 3, indices, 2, &loader));
-    TRY(image_loader_next(loader, &batch, &loaded));
-    TRY(image_loader_next(loader, &batch, &loaded));
-out:
-    image_loader_close(loader);
-    return status;
+    CHECK(image_loader_open(set, 3, indices, 2, &loader));
+    CHECK(image_loader_next(loader, &batch, &loaded));
+    return image_loader_next(loader, &batch, &loaded);
 }
 
 static void expect_load_fails(const char *directory, grail_status code, const char *text)
 {
-    image_set *set = open_set(directory, "cifar");
-    float *pixels = NULL;
+    OWNED(grail_images) *set = open_set(directory, "cifar");
+    OWNED(float) *pixels = NULL;
     assert_ok(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
     for (int ahead = 0; ahead < 2; ahead++) {
         assert_fails(load_all(set, ahead == 1, pixels), code, text);
     }
-    memory_free(pixels);
-    image_set_close(set);
 }
 
 TEST(test_images_that_cannot_be_decoded_are_named)
 {
-    char *directory = make_classes();
+    OWNED(temporary) directory = make_classes();
     buffer bytes = square();
     support_write_file(directory, "zebra/b.jpg", bytes.bytes, bytes.size / 2);
     buffer_fini(&bytes);
@@ -395,27 +363,22 @@ TEST(test_images_that_cannot_be_decoded_are_named)
     put_text(directory, "Ant/x.png", "GIF89a");
     expect_load_fails(directory, GRAIL_ERROR_UNSUPPORTED,
                       "/Ant/x.png: does not begin like a JPEG or PNG file; convert it");
-    discard(directory);
 }
 
 TEST(test_a_failed_loader_keeps_failing)
 {
-    char *directory = make_classes();
+    OWNED(temporary) directory = make_classes();
     const int64_t indices[] = {0, 1, 2};
-    image_loader *loader = NULL;
     const float *batch = NULL;
     int64_t loaded = 0;
     put_text(directory, "zebra/B.JPEG", "");
-    image_set *set = open_set(directory, "cifar");
-    assert_ok(image_loader_open(set, 3, indices, 1, &loader));
+    OWNED(grail_images) *set = open_set(directory, "cifar");
+    OPENED(image_loader, loader, image_loader_open(set, 3, indices, 1, &loader));
     assert_ok(image_loader_next(loader, &batch, &loaded));
     assert_int_equal(loaded, 1);
     for (int i = 0; i < 2; i++) {
         assert_fails(image_loader_next(loader, &batch, &loaded), GRAIL_ERROR_FORMAT, "is empty");
     }
-    image_loader_close(loader);
-    image_set_close(set);
-    discard(directory);
 }
 
 typedef struct open_case {
@@ -429,30 +392,23 @@ static grail_status open_and_load(void *context)
     const open_case *c = context;
     const grail_image_source source = {
         .path = c->directory, .labels = c->labels, .preset = "cifar"};
-    grail_status status = GRAIL_OK;
-    image_set *set = NULL;
-    float *pixels = NULL;
-    TRY(image_set_open(&source, &set));
-    TRY(image_set_name_classes(set, names, 2));
-    TRY(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
-    TRY(load_all(set, false, pixels));
-out:
-    memory_free(pixels);
-    image_set_close(set);
-    return status;
+    OWNED(grail_images) *set = NULL;
+    OWNED(float) *pixels = NULL;
+    CHECK(image_set_open(&source, &set));
+    CHECK(image_set_name_classes(set, names, 2));
+    CHECK(memory_new(&pixels, 3 * 32 * 32 * 3, sizeof *pixels));
+    return load_all(set, false, pixels);
 }
 
 TEST(test_failed_allocations_leave_nothing_behind)
 {
-    char *directory = make_classes();
+    OWNED(temporary) directory = make_classes();
     open_case classes = {.directory = directory};
     support_fail_each_allocation(open_and_load, &classes);
-    char *flat = make_flat();
+    OWNED(temporary) flat = make_flat();
     char path[4096];
     put_text(flat, "labels.csv", "b.jpg,9\na.jpg,0\nc,d.jpg,4\n");
     snprintf(path, sizeof path, "%s/labels.csv", flat);
     open_case labelled = {.directory = flat, .labels = path};
     support_fail_each_allocation(open_and_load, &labelled);
-    discard(directory);
-    discard(flat);
 }

@@ -57,42 +57,35 @@ TEST(test_a_window_is_a_part_of_the_whole)
     static const int64_t sizes[][2] = {{31, 23}, {7, 9}, {19, 23}, {31, 5}, {19, 26}, {40, 26}};
     const image_window window = {.left = 2, .top = 1, .width = 4, .height = 3};
     for (int m = 0; m < MODE_COUNT; m++) {
-        image source = noise(modes[m], 19, 26);
+        OWNED(image) source = noise(modes[m], 19, 26);
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             const image_filter filter = s % 2 == 0 ? IMAGE_BICUBIC : IMAGE_BILINEAR;
-            image all = resized(&source, sizes[s][0], sizes[s][1], filter);
-            image part = {0};
+            OWNED(image) all = resized(&source, sizes[s][0], sizes[s][1], filter);
+            OWNED(image) part = {0};
             assert_ok(image_resize(&source, sizes[s][0], sizes[s][1], filter, window, &part));
             expect_part(&all, &part, window);
-            image_fini(&all);
-            image_fini(&part);
         }
-        image_fini(&source);
     }
 }
 
 TEST(test_the_same_size_changes_nothing)
 {
     for (int m = 0; m < MODE_COUNT; m++) {
-        image source = noise(modes[m], 11, 6);
-        image same = resized(&source, 11, 6, IMAGE_BICUBIC);
+        OWNED(image) source = noise(modes[m], 11, 6);
+        OWNED(image) same = resized(&source, 11, 6, IMAGE_BICUBIC);
         assert_memory_equal(same.pixels, source.pixels, 66 * image_pixel_bytes(modes[m]));
-        image_fini(&source);
-        image_fini(&same);
     }
 }
 
 TEST(test_an_even_image_stays_even)
 {
     for (int f = IMAGE_BILINEAR; f <= IMAGE_BICUBIC; f++) {
-        image source = noise(IMAGE_RGB, 17, 13);
+        OWNED(image) source = noise(IMAGE_RGB, 17, 13);
         memset(source.pixels, 201, 17 * 13 * 3);
-        image out = resized(&source, 29, 5, (image_filter)f);
+        OWNED(image) out = resized(&source, 29, 5, (image_filter)f);
         for (int64_t i = 0; i < 29 * 5 * 3; i++) {
             assert_int_equal(out.pixels[i], 201);
         }
-        image_fini(&source);
-        image_fini(&out);
     }
 }
 
@@ -125,57 +118,48 @@ TEST(test_weights_of_a_pixel_add_up_to_one)
  * weights 3/8 of the near two, 1/8 of the next, over their sum. */
 TEST(test_halving_by_triangles)
 {
-    image source = noise(IMAGE_GREY, 4, 1);
+    OWNED(image) source = noise(IMAGE_GREY, 4, 1);
     memcpy(source.pixels, "\x00\x46\x8c\xd2", 4); /* 0 70 140 210 */
-    image out = resized(&source, 2, 1, IMAGE_BILINEAR);
+    OWNED(image) out = resized(&source, 2, 1, IMAGE_BILINEAR);
     assert_int_equal(out.pixels[0], (3 * 0 + 3 * 70 + 140) / 7);
     assert_int_equal(out.pixels[1], (70 + 3 * 140 + 3 * 210) / 7);
-    image_fini(&source);
-    image_fini(&out);
 }
 
 TEST(test_the_nearest_pixel_is_that_of_the_centre)
 {
-    image source = noise(IMAGE_PALETTE, 5, 1);
+    OWNED(image) source = noise(IMAGE_PALETTE, 5, 1);
     memcpy(source.pixels, "abcde", 5);
     source.palette['c'][1] = 77;
-    image fewer = resized(&source, 2, 1, IMAGE_BICUBIC);
-    image more = resized(&source, 10, 1, IMAGE_BICUBIC);
+    OWNED(image) fewer = resized(&source, 2, 1, IMAGE_BICUBIC);
+    OWNED(image) more = resized(&source, 10, 1, IMAGE_BICUBIC);
     assert_memory_equal(fewer.pixels, "bd", 2);
     assert_memory_equal(more.pixels, "aabbccddee", 10);
     assert_int_equal(more.palette['c'][1], 77);
-    image_fini(&source);
-    image_fini(&fewer);
-    image_fini(&more);
 }
 
 TEST(test_invisible_colours_do_not_bleed)
 {
-    image source = noise(IMAGE_RGBA, 2, 1);
+    OWNED(image) source = noise(IMAGE_RGBA, 2, 1);
     memcpy(source.pixels, "\x0a\x14\x1e\xff\xff\xff\xff\x00", 8);
-    image out = resized(&source, 1, 1, IMAGE_BILINEAR);
+    OWNED(image) out = resized(&source, 1, 1, IMAGE_BILINEAR);
     assert_near(out.pixels[0], 10, 1);
     assert_near(out.pixels[1], 20, 1);
     assert_near(out.pixels[2], 30, 1);
     assert_int_equal(out.pixels[3], 128);
-    image_fini(&source);
-    image_fini(&out);
 }
 
 TEST(test_wide_grey_overshoots_and_is_cut_at_last)
 {
-    image source = noise(IMAGE_GREY_WIDE, 4, 1);
+    OWNED(image) source = noise(IMAGE_GREY_WIDE, 4, 1);
     const int32_t values[] = {0, 0, 60000, 60000};
     memcpy(source.pixels, values, sizeof values);
-    image out = resized(&source, 16, 1, IMAGE_BICUBIC);
+    OWNED(image) out = resized(&source, 16, 1, IMAGE_BICUBIC);
     int32_t wide[16];
     memcpy(wide, out.pixels, sizeof wide);
     assert_true(wide[5] < 0 && wide[10] > 60000);
     assert_ok(image_to_rgb(&out));
     assert_int_equal(out.pixels[3 * 5], 0);
     assert_int_equal(out.pixels[3 * 10], 255);
-    image_fini(&source);
-    image_fini(&out);
 }
 
 static image_rule rule_of(const char *preset, int64_t size)
@@ -203,12 +187,10 @@ static void prepare_fails(const char *preset, int64_t width, int64_t height, gra
                           const char *text)
 {
     const image_rule rule = rule_of(preset, 0);
-    image source = noise(IMAGE_GREY, width, height);
-    float *out = NULL;
+    OWNED(image) source = noise(IMAGE_GREY, width, height);
+    OWNED(float) *out = NULL;
     assert_ok(memory_new(&out, (size_t)(rule.height * rule.width * 3), sizeof *out));
     assert_fails(image_prepare(&rule, &source, out), code, text);
-    memory_free(out);
-    image_fini(&source);
 }
 
 TEST(test_a_size_that_a_preset_does_not_take_is_refused)
@@ -236,10 +218,9 @@ static float first_pixel(const image_preparation *p)
     const grail_image_source plain = {0};
     float out[2 * 2 * 3];
     image_rule rule;
-    image picture = ramp();
+    OWNED(image) picture = ramp();
     assert_ok(image_rule_make(&plain, p, NULL, &rule));
     assert_ok(image_prepare(&rule, &picture, out));
-    image_fini(&picture);
     return out[0];
 }
 
@@ -347,14 +328,10 @@ typedef struct prepare_case {
 static grail_status prepare_noise(void *context)
 {
     prepare_case *c = context;
-    grail_status status = GRAIL_OK;
-    image source = {0};
-    TRY(image_new(c->mode, 9, 14, &source));
+    OWNED(image) source = {0};
+    CHECK(image_new(c->mode, 9, 14, &source));
     memset(source.pixels, 1, 9 * 14 * image_pixel_bytes(c->mode));
-    TRY(image_prepare(&c->rule, &source, c->out));
-out:
-    image_fini(&source);
-    return status;
+    return image_prepare(&c->rule, &source, c->out);
 }
 
 TEST(test_failed_allocations_leave_nothing_behind)

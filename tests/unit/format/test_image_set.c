@@ -28,12 +28,6 @@ static char *make_cifar(int64_t count)
     return directory;
 }
 
-static void discard(char *directory)
-{
-    support_remove_tree(directory);
-    memory_free(directory);
-}
-
 static image_set *open_set(const char *path)
 {
     grail_image_source source;
@@ -46,24 +40,22 @@ static image_set *open_set(const char *path)
 
 TEST(test_a_cifar_set_says_what_it_holds)
 {
-    char *directory = make_cifar(23);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(23);
+    OWNED(grail_images) *set = open_set(directory);
     assert_int_equal(image_set_count(set), 23);
     assert_int_equal(image_set_rule(set)->height, 32);
     assert_int_equal(image_set_classes(set), 10);
     assert_int_equal(image_set_label(set, 17), 7);
     assert_string_equal(image_set_preset(set), "cifar");
     assert_non_null(strstr(image_set_name(set, 17), "test_batch.bin image 17"));
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_cifar_pixels_are_normalised_channel_last)
 {
-    char *directory = make_cifar(5);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(5);
+    OWNED(grail_images) *set = open_set(directory);
     const int64_t indices[] = {4, 1};
-    float *pixels = NULL;
+    OWNED(float) *pixels = NULL;
     assert_ok(memory_new(&pixels, 2 * IMAGE, sizeof *pixels));
     assert_ok(image_set_load(set, 2, indices, pixels));
     static const double mean[] = {0.4914, 0.4822, 0.4465};
@@ -77,51 +69,42 @@ TEST(test_cifar_pixels_are_normalised_channel_last)
             }
         }
     }
-    memory_free(pixels);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_source_replaces_mean_and_deviation)
 {
-    char *directory = make_cifar(1);
+    OWNED(temporary) directory = make_cifar(1);
     const int64_t index = 0;
     grail_image_source source;
-    image_set *set = NULL;
     float pixels[IMAGE];
     grail_image_source_init(&source);
     source.path = directory;
     source.mean = (grail_colour){1, {0, 0.25, 0.5}};
     source.deviation = (grail_colour){1, {1, 0.5, 2}};
-    assert_ok(image_set_open(&source, &set));
+    OPENED(grail_images, set, image_set_open(&source, &set));
     assert_ok(image_set_load(set, 1, &index, pixels));
     assert_near((double)pixels[3], 1 / 255.0, 1e-7);
     assert_near((double)pixels[4], (1 / 255.0 - 0.25) / 0.5, 1e-7);
     assert_near((double)pixels[5], (1 / 255.0 - 0.5) / 2, 1e-7);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_cifar_images_can_be_resized)
 {
     enum { NARROW = 24, RESIZED = NARROW * NARROW * 3 };
-    char *directory = make_cifar(1);
+    OWNED(temporary) directory = make_cifar(1);
     const int64_t index = 0;
     grail_image_source source;
-    image_set *set = NULL;
     static float pixels[RESIZED];
     grail_image_source_init(&source);
     source.path = directory;
     source.preset = "imagenet";
     source.size = NARROW;
-    assert_ok(image_set_open(&source, &set));
+    OPENED(grail_images, set, image_set_open(&source, &set));
     assert_int_equal(image_set_rule(set)->height, NARROW);
     assert_ok(image_set_load(set, 1, &index, pixels));
     for (int64_t i = 0; i < RESIZED; i++) {
         assert_true(pixels[i] > -2.2F && pixels[i] < 2.7F); /* 0 and 255 under this preset */
     }
-    image_set_close(set);
-    discard(directory);
 }
 
 static void expect_refused(grail_image_source source, grail_status code, const char *text)
@@ -133,7 +116,7 @@ static void expect_refused(grail_image_source source, grail_status code, const c
 
 TEST(test_sources_that_do_not_fit_are_refused)
 {
-    char *directory = make_cifar(1);
+    OWNED(temporary) directory = make_cifar(1);
     grail_image_source source;
     grail_image_source_init(&source);
     expect_refused(source, GRAIL_ERROR_ARGUMENT, "no path");
@@ -163,7 +146,6 @@ TEST(test_sources_that_do_not_fit_are_refused)
     source.labels = NULL;
     source.path = "/nowhere/at/all";
     expect_refused(source, GRAIL_ERROR_IO, "/nowhere/at/all");
-    discard(directory);
 }
 
 TEST(test_pixels_in_memory_are_taken_as_they_are)
@@ -233,9 +215,9 @@ TEST(test_pixels_that_do_not_fit_are_refused)
 
 TEST(test_the_hash_follows_the_bytes)
 {
-    char *three = make_cifar(3);
-    char *same = make_cifar(3);
-    char *four = make_cifar(4);
+    OWNED(temporary) three = make_cifar(3);
+    OWNED(temporary) same = make_cifar(3);
+    OWNED(temporary) four = make_cifar(4);
     image_set *sets[] = {open_set(three), open_set(same), open_set(four)};
     assert_int_equal(strlen(image_set_hash(sets[0])), 64);
     assert_string_equal(image_set_hash(sets[0]), image_set_hash(sets[1]));
@@ -243,9 +225,6 @@ TEST(test_the_hash_follows_the_bytes)
     for (size_t i = 0; i < 3; i++) {
         image_set_close(sets[i]);
     }
-    discard(three);
-    discard(same);
-    discard(four);
 }
 
 /* Image i and image i + 256 have the same bytes, and labels of their own. */
@@ -254,22 +233,20 @@ TEST(test_digests_are_of_an_image_s_own_bytes)
     static const int64_t indices[] = {258, 2, 3};
     uint64_t digests[3];
     uint64_t alone = 0;
-    char *directory = make_cifar(260);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(260);
+    OWNED(grail_images) *set = open_set(directory);
     assert_int_not_equal(image_set_label(set, 258), image_set_label(set, 2));
     assert_ok(image_set_digests(set, 3, indices, digests));
     assert_true(digests[0] == digests[1] && digests[1] != digests[2]);
     assert_ok(image_set_digests(set, 1, indices + 2, &alone));
     assert_true(alone == digests[2]);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_sample_is_ascending_distinct_and_seeded)
 {
     enum { COUNT = 200, SAMPLE = 60 };
-    char *directory = make_cifar(COUNT);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(COUNT);
+    OWNED(grail_images) *set = open_set(directory);
     int64_t first[COUNT];
     int64_t again[SAMPLE];
     int64_t other[SAMPLE];
@@ -288,16 +265,13 @@ TEST(test_a_sample_is_ascending_distinct_and_seeded)
     assert_fails(image_set_sample(set, COUNT + 1, 1, first), GRAIL_ERROR_ARGUMENT,
                  "201 images were requested, but the data holds only 200");
     assert_fails(image_set_sample(set, 0, 1, first), GRAIL_ERROR_ARGUMENT, "0 images");
-    image_set_close(set);
-    discard(directory);
 }
 
 /* Batches of `batch` over all images hold what image_set_load gives, in order. */
 static void expect_batches(const image_set *set, int64_t count, int64_t batch)
 {
     int64_t indices[64];
-    float *expected = NULL;
-    image_loader *loader = NULL;
+    OWNED(float) *expected = NULL;
     const float *pixels = NULL;
     int64_t loaded = 0;
     int64_t done = 0;
@@ -306,7 +280,7 @@ static void expect_batches(const image_set *set, int64_t count, int64_t batch)
     }
     assert_ok(memory_new(&expected, (size_t)count, IMAGE * sizeof *expected));
     assert_ok(image_set_load(set, count, indices, expected));
-    assert_ok(image_loader_open(set, count, indices, batch, &loader));
+    OPENED(image_loader, loader, image_loader_open(set, count, indices, batch, &loader));
     for (;;) {
         assert_ok(image_loader_next(loader, &pixels, &loaded));
         if (loaded == 0) {
@@ -320,102 +294,81 @@ static void expect_batches(const image_set *set, int64_t count, int64_t batch)
     assert_int_equal(done, count);
     assert_ok(image_loader_next(loader, &pixels, &loaded));
     assert_int_equal(loaded, 0);
-    image_loader_close(loader);
-    memory_free(expected);
 }
 
 TEST(test_a_loader_gives_every_batch_in_order)
 {
-    char *directory = make_cifar(21);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(21);
+    OWNED(grail_images) *set = open_set(directory);
     expect_batches(set, 21, 7);
     expect_batches(set, 21, 8);
     expect_batches(set, 21, 1);
     expect_batches(set, 21, 100);
     expect_batches(set, 0, 4);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_loader_can_be_closed_at_any_time)
 {
-    char *directory = make_cifar(21);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(21);
+    OWNED(grail_images) *set = open_set(directory);
     const int64_t indices[] = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int used = 0; used < 3; used++) {
-        image_loader *loader = NULL;
         const float *pixels = NULL;
         int64_t loaded = 0;
-        assert_ok(image_loader_open(set, 8, indices, 2, &loader));
+        OPENED(image_loader, loader, image_loader_open(set, 8, indices, 2, &loader));
         for (int i = 0; i < used; i++) {
             assert_ok(image_loader_next(loader, &pixels, &loaded));
         }
-        image_loader_close(loader);
     }
     image_loader_close(NULL);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_loader_can_be_closed_while_it_decodes)
 {
     enum { COUNT = 2000 };
-    char *directory = make_cifar(COUNT);
-    image_set *set = open_set(directory);
-    int64_t *indices = NULL;
-    image_loader *loader = NULL;
+    OWNED(temporary) directory = make_cifar(COUNT);
+    OWNED(grail_images) *set = open_set(directory);
+    OWNED(int64_t) *indices = NULL;
     const float *pixels = NULL;
     int64_t loaded = 0;
     assert_ok(memory_new(&indices, COUNT, sizeof *indices));
     assert_ok(image_set_sample(set, COUNT, 1, indices));
-    assert_ok(image_loader_open(set, COUNT, indices, COUNT / 2, &loader));
+    OPENED(image_loader, loader, image_loader_open(set, COUNT, indices, COUNT / 2, &loader));
     assert_ok(image_loader_next(loader, &pixels, &loaded));
     /* Here the thread has begun, or is about to begin, a thousand images. */
     struct timespec moment = {.tv_nsec = 2000000};
     nanosleep(&moment, NULL);
-    image_loader_close(loader);
-    memory_free(indices);
-    image_set_close(set);
-    discard(directory);
 }
 
 TEST(test_a_loader_refuses_empty_batches)
 {
-    char *directory = make_cifar(1);
-    image_set *set = open_set(directory);
+    OWNED(temporary) directory = make_cifar(1);
+    OWNED(grail_images) *set = open_set(directory);
     const int64_t index = 0;
     image_loader *loader = NULL;
     assert_fails(image_loader_open(set, 1, &index, 0, &loader), GRAIL_ERROR_ARGUMENT,
                  "batches of 0");
-    image_set_close(set);
-    discard(directory);
 }
 
 static grail_status use_set(void *context)
 {
     const grail_image_source source = {.path = context};
-    grail_status status = GRAIL_OK;
-    image_set *set = NULL;
-    image_loader *loader = NULL;
+    OWNED(grail_images) *set = NULL;
+    OWNED(image_loader) *loader = NULL;
     int64_t indices[4];
     const float *pixels = NULL;
     int64_t loaded = 0;
-    TRY(image_set_open(&source, &set));
-    TRY(image_set_sample(set, 4, 1, indices));
-    TRY(image_loader_open(set, 4, indices, 3, &loader));
-    TRY(image_loader_next(loader, &pixels, &loaded));
-    TRY(image_loader_next(loader, &pixels, &loaded));
-out:
-    image_loader_close(loader);
-    image_set_close(set);
-    return status;
+    CHECK(image_set_open(&source, &set));
+    CHECK(image_set_sample(set, 4, 1, indices));
+    CHECK(image_loader_open(set, 4, indices, 3, &loader));
+    CHECK(image_loader_next(loader, &pixels, &loaded));
+    return image_loader_next(loader, &pixels, &loaded);
 }
 
 TEST(test_failed_allocations_leave_nothing_behind)
 {
-    char *directory = make_cifar(5);
+    OWNED(temporary) directory = make_cifar(5);
     support_fail_each_allocation(use_set, directory);
-    discard(directory);
 }
 
 TEST(test_presets_are_listed)

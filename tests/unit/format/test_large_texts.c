@@ -11,13 +11,12 @@
 /* Writes enough copies to exceed the size up to which a text is always encoded completely. */
 static size_t write_copies(const fixture *f, const char *name, const char *text)
 {
-    buffer copies = {.maximum = 1 << 26};
+    OWNED(buffer) copies = {.maximum = 1 << 26};
     while (copies.size <= TEXT_ENCODED_WHOLE + (4 << 20)) {
         assert_ok(buffer_append_string(&copies, text));
     }
     support_write_file(f->directory, name, copies.bytes, copies.size);
     const size_t size = copies.size;
-    buffer_fini(&copies);
     return size;
 }
 

@@ -202,7 +202,7 @@ static checkpoint *open_given(giver *g)
 TEST(a_tensor_is_asked_for_when_it_is_needed_and_dropped_again)
 {
     giver g = {0};
-    checkpoint *c = open_given(&g);
+    OWNED(checkpoint) *c = open_given(&g);
     const tensor_view *given = checkpoint_find(c, "given");
     assert_int_equal(g.calls[1], 0);
     const int64_t before = memory_in_use();
@@ -221,7 +221,6 @@ TEST(a_tensor_is_asked_for_when_it_is_needed_and_dropped_again)
     assert_ok(checkpoint_load(c));
     assert_int_equal(g.calls[0] + g.calls[2], 0);
     assert_ok(checkpoint_need(c, given)); /* closing frees it */
-    checkpoint_close(c);
 }
 
 TEST(a_function_that_fails_is_an_error_that_names_the_tensor)
@@ -284,11 +283,10 @@ TEST(pairs_are_joined_also_where_a_function_gives_them)
 
 static grail_status open_once(void *context)
 {
-    checkpoint *c = NULL;
+    OWNED(checkpoint) *c = NULL;
     const grail_status status = checkpoint_open_memory(context, &c);
     const grail_status needed =
         status == GRAIL_OK ? checkpoint_need(c, checkpoint_at(c, 0)) : status;
-    checkpoint_close(c);
     return needed;
 }
 

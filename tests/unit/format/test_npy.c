@@ -25,23 +25,20 @@ static buffer make_file(const char *dict, const void *data, size_t size)
 static grail_status read_file(buffer *file)
 {
     npy_ids ids = {0};
-    int32_t *values = NULL;
+    OWNED(int32_t) *values = NULL;
     grail_status status = npy_read_header(file->bytes, file->size, &ids);
     assert_true((status == GRAIL_OK) == (ids.data != NULL));
     if (status == GRAIL_OK) {
         assert_ok(memory_new(&values, (size_t)ids.count, sizeof values[0]));
         status = npy_read_ids(&ids, 0, ids.count, values);
     }
-    memory_free(values);
     return status;
 }
 
 static grail_status read_made(const char *dict, const void *data, size_t size)
 {
-    buffer file = make_file(dict, data, size);
-    const grail_status status = read_file(&file);
-    buffer_fini(&file);
-    return status;
+    OWNED(buffer) file = make_file(dict, data, size);
+    return read_file(&file);
 }
 
 static const char plain_dict[] = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
@@ -74,58 +71,55 @@ TEST(test_every_integer_width_is_read)
         }
         snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }",
                  dtypes[k]);
-        buffer file = make_file(dict, data, 3 * width);
+        OWNED(buffer) file = make_file(dict, data, 3 * width);
         expect(&file, 3, values, 0);
-        buffer_fini(&file);
     }
 }
 
 TEST(test_rows_of_a_matrix_are_kept_apart)
 {
     const int32_t values[] = {1, 2, 3, 4, 5, INT32_MAX};
-    buffer file = make_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", values,
-                            sizeof values);
+    OWNED(buffer)
+    file = make_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }", values,
+                     sizeof values);
     expect(&file, 6, values, 3);
-    buffer_fini(&file);
 }
 
 TEST(test_fields_come_in_any_order_and_quotes)
 {
     const int32_t values[] = {7, 8, 9};
-    buffer file = make_file("{\"shape\": (3,),'fortran_order':True,  \"descr\":'<i4'}", values,
-                            sizeof values);
+    OWNED(buffer)
+    file = make_file("{\"shape\": (3,),'fortran_order':True,  \"descr\":'<i4'}", values,
+                     sizeof values);
     expect(&file, 3, values, 0);
-    buffer_fini(&file);
 }
 
 TEST(test_versions_two_and_three_have_a_longer_length)
 {
     const int32_t values[] = {7, 8, 9};
     for (int version = 2; version <= 3; version++) {
-        buffer file = {.maximum = 1 << 16};
+        OWNED(buffer) file = {.maximum = 1 << 16};
         assert_ok(buffer_append(&file, "\x93NUMPY\x00\x00\x00\x00\x00\x00", 12));
         assert_ok(buffer_append(&file, plain_dict, sizeof plain_dict - 1));
         file.bytes[6] = (unsigned char)version;
         file.bytes[8] = sizeof plain_dict - 1;
         assert_ok(buffer_append(&file, values, sizeof values));
         expect(&file, 3, values, 0);
-        buffer_fini(&file);
     }
 }
 
 TEST(test_other_versions_are_refused)
 {
-    buffer file = make_file(plain_dict, "abcdefghijkl", 12);
+    OWNED(buffer) file = make_file(plain_dict, "abcdefghijkl", 12);
     file.bytes[6] = 4;
     assert_fails(read_file(&file), GRAIL_ERROR_UNSUPPORTED, "version 4");
     file.bytes[6] = 0;
     assert_fails(read_file(&file), GRAIL_ERROR_UNSUPPORTED, "version 0");
-    buffer_fini(&file);
 }
 
 TEST(test_every_truncation_is_refused)
 {
-    buffer file = make_file(plain_dict, "\1\0\0\0\2\0\0\0\3\0\0\0", 12);
+    OWNED(buffer) file = make_file(plain_dict, "\1\0\0\0\2\0\0\0\3\0\0\0", 12);
     const size_t whole = file.size;
     for (file.size = 0; file.size < whole; file.size++) {
         assert_int_equal(read_file(&file), GRAIL_ERROR_FORMAT);
@@ -137,7 +131,6 @@ TEST(test_every_truncation_is_refused)
     assert_ok(read_file(&file));
     assert_ok(buffer_append(&file, "x", 1));
     assert_fails(read_file(&file), GRAIL_ERROR_FORMAT, "bytes, but 13 bytes follow it");
-    buffer_fini(&file);
 }
 
 TEST(test_malformed_headers_are_refused)

@@ -86,11 +86,10 @@ static grail_status give_numbers(void *context, int64_t first, int64_t count, fl
 
 static void assert_same_file(const char *path, byte_range expected)
 {
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     assert_ok(file_map_open(&map, path));
     assert_int_equal(map.size, expected.size);
     assert_memory_equal(map.data, expected.bytes, expected.size);
-    file_map_close(&map);
 }
 
 static void assert_same_nodes(const fixture *f, int64_t first, int64_t count, int64_t other)
@@ -333,12 +332,11 @@ FIXTURE_TEST(changes_that_do_not_fit_are_refused)
 static void put_outside(buffer *graph, const char *name, int64_t count, const char *file,
                         uint64_t offset)
 {
-    buffer fields;
+    OWNED(buffer) fields;
     buffer_init(&fields, 1 << 16);
     assert_ok(onnx_put_location(&fields, file, offset, (uint64_t)count * 4));
     put_tensor(graph, GRAPH_INITIALIZER, name, ONNX_FLOAT, 1, &count, NULL, 0,
                (more){fields.bytes, fields.size});
-    buffer_fini(&fields);
 }
 
 /* "a" and "b" in d.bin, "c" in e.bin, in the directory "in"; opens them. */
@@ -530,16 +528,14 @@ static grail_status give_tensor(void *context, int64_t first, int64_t count, flo
 FIXTURE_TEST(a_real_model_whose_tensors_are_all_replaced_has_the_same_values)
 {
     const char *path = support_shared_data(real[1]);
-    float *values = NULL;
-    float *again = NULL;
     if (path == NULL) {
         print_message("[  SKIPPED ] %s: %s is not there\n", __func__, real[1]);
         skip();
     }
     assert_ok(onnx_file_open(path, &f->file));
     assert_ok(onnx_edit_create(f->file, &f->edit));
-    assert_ok(memory_new(&values, f->file->bytes.size, 1));
-    assert_ok(memory_new(&again, f->file->bytes.size, 1));
+    OPENED(float, values, memory_new(&values, f->file->bytes.size, 1));
+    OPENED(float, again, memory_new(&again, f->file->bytes.size, 1));
     float *next = values;
     for (int64_t i = 0; i < f->file->tensor_count; i++) {
         const tensor_view *view = &f->file->tensors[i].view;
@@ -567,6 +563,4 @@ FIXTURE_TEST(a_real_model_whose_tensors_are_all_replaced_has_the_same_values)
             assert_same_nodes(f, i, 1, i);
         }
     }
-    memory_free(values);
-    memory_free(again);
 }

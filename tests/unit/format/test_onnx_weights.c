@@ -147,29 +147,27 @@ static const float written[4] = {5, 6, 7, 8};
 static void write_twice(const fixture *f, bool tied, int64_t rows)
 {
     tensor_view both[] = {*tensor_file_find(f->weights, "w"), *tensor_file_find(f->weights, "w.3")};
-    tensor_writer *writer = NULL;
     both[1].shape[0] = rows;
-    assert_ok(onnx_weights_writer_open(f->path, onnx_weights_model(f->weights),
-                                       onnx_weights_copies(f->weights), tied, NULL, 2, both,
-                                       LAYOUT_NEW, &writer));
+    OPENED(tensor_writer, writer,
+           onnx_weights_writer_open(f->path, onnx_weights_model(f->weights),
+                                    onnx_weights_copies(f->weights), tied, NULL, 2, both,
+                                    LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_put(writer, "w", both[0].data, both[0].bytes));
     assert_ok(tensor_writer_put(writer, "w.3", tied ? both[0].data : written,
                                 (size_t)rows * 2 * sizeof written[0]));
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 FIXTURE_TEST(what_two_nodes_read_becomes_two_tensors)
 {
     for (char ir_version = 3; ir_version < 5; ir_version++) {
-        tensor_file *read = NULL;
         read_twice(f, ir_version);
         assert_int_equal(f->weights->count, 3);
         assert_ptr_equal(tensor_file_find(f->weights, "w.3")->data,
                          tensor_file_find(f->weights, "w")->data);
         remove(f->path);
         write_twice(f, false, 1);
-        assert_ok(onnx_weights_open(f->path, &read));
+        OPENED(tensor_file, read, onnx_weights_open(f->path, &read));
         const onnx_file *model = onnx_weights_model(read);
         const int64_t value = onnx_file_find(model, "w.3");
         assert_int_equal(model->nodes[1].inputs[1], value);
@@ -180,41 +178,37 @@ FIXTURE_TEST(what_two_nodes_read_becomes_two_tensors)
         assert_memory_equal(tensor_file_find(read, "w")->data,
                             tensor_file_find(f->weights, "w")->data, sizeof written);
         assert_int_equal(onnx_weights_copies(read)->count, 0);
-        tensor_file_close(read);
     }
 }
 
 FIXTURE_TEST(what_two_nodes_read_stays_one_where_nothing_changes)
 {
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     read_twice(f, 8);
     write_twice(f, true, 2);
     assert_ok(file_map_open(&map, f->path));
     assert_int_equal(map.size, f->model.size);
     assert_memory_equal(map.data, f->model.bytes, map.size);
-    file_map_close(&map);
 }
 
 static grail_status write_once(void *context)
 {
     const fixture *f = context;
-    tensor_file *read = NULL;
-    tensor_writer *writer = NULL;
+    OWNED(tensor_file) *read = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     tensor_view w = *tensor_file_find(f->weights, "w");
     grail_status status = onnx_weights_open_bytes("m.onnx", f->model.bytes, f->model.size, &read);
     remove(f->path);
     w.shape[0] = 1;
     status = status == GRAIL_OK ? open_writer(f, NULL, &w, LAYOUT_NEW, &writer) : status;
-    tensor_writer_close(writer);
-    tensor_file_close(read);
     return status;
 }
 
 static grail_status write_two(void *context)
 {
     const fixture *f = context;
-    tensor_file *read = NULL;
-    tensor_writer *writer = NULL;
+    OWNED(tensor_file) *read = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     grail_status status = onnx_weights_open_bytes("m.onnx", f->model.bytes, f->model.size, &read);
     remove(f->path);
     if (status == GRAIL_OK) {
@@ -222,8 +216,6 @@ static grail_status write_two(void *context)
             onnx_weights_writer_open(f->path, onnx_weights_model(read), onnx_weights_copies(read),
                                      false, NULL, read->count, read->tensors, LAYOUT_NEW, &writer);
     }
-    tensor_writer_close(writer);
-    tensor_file_close(read);
     return status;
 }
 

@@ -33,7 +33,6 @@ static const float bias[2] = {0.5F, 0.25F};
 /* logits = pixels weight^T + bias, with everything that a node can have. */
 static grail_status declare(onnx_writer *w, int *tensors)
 {
-    grail_status status = GRAIL_OK;
     const int64_t any[] = {ONNX_ANY_SIZE, 3};
     const int64_t out[] = {ONNX_ANY_SIZE, 2};
     const char *const gemm[] = {"pixels", "fc.weight", "fc.bias"};
@@ -48,33 +47,27 @@ static grail_status declare(onnx_writer *w, int *tensors)
                          .outputs = (const char *const[]){"logits"},
                          .attribute_count = 3,
                          .attributes = attributes};
-    TRY(onnx_add_input(w, "pixels", 2, any));
-    TRY(onnx_add_node(w, &n));
-    TRY(onnx_add_output(w, "logits", 2, out));
-    TRY(onnx_add_integers(w, "shape", 2, (const int64_t[]){-1, INT64_MAX}));
-    TRY(onnx_add_integers(w, "zero", -1, (const int64_t[]){0}));
-    TRY(onnx_add_real(w, "half", 0.5));
-    TRY(onnx_add_tensor(w, "fc.weight", 2, (const int64_t[]){2, 3}, &tensors[0]));
-    TRY(onnx_add_tensor(w, "fc.bias", 1, (const int64_t[]){2}, &tensors[1]));
-out:
-    return status;
+    CHECK(onnx_add_input(w, "pixels", 2, any));
+    CHECK(onnx_add_node(w, &n));
+    CHECK(onnx_add_output(w, "logits", 2, out));
+    CHECK(onnx_add_integers(w, "shape", 2, (const int64_t[]){-1, INT64_MAX}));
+    CHECK(onnx_add_integers(w, "zero", -1, (const int64_t[]){0}));
+    CHECK(onnx_add_real(w, "half", 0.5));
+    CHECK(onnx_add_tensor(w, "fc.weight", 2, (const int64_t[]){2, 3}, &tensors[0]));
+    return onnx_add_tensor(w, "fc.bias", 1, (const int64_t[]){2}, &tensors[1]);
 }
 
 static grail_status write_file(const char *path, int64_t largest)
 {
-    grail_status status = GRAIL_OK;
-    onnx_writer *w = NULL;
+    OWNED(onnx_writer) *w = NULL;
     int tensors[2];
-    TRY(onnx_writer_create(&w));
-    TRY(declare(w, tensors));
-    TRY(onnx_begin(w, path, largest));
-    TRY(onnx_put(w, tensors[1], 0, 2, bias));
-    TRY(onnx_put(w, tensors[0], 2, 4, weight + 2)); /* in any order, in pieces */
-    TRY(onnx_put(w, tensors[0], 0, 2, weight));
-    TRY(onnx_finish(w));
-out:
-    onnx_writer_free(w);
-    return status;
+    CHECK(onnx_writer_create(&w));
+    CHECK(declare(w, tensors));
+    CHECK(onnx_begin(w, path, largest));
+    CHECK(onnx_put(w, tensors[1], 0, 2, bias));
+    CHECK(onnx_put(w, tensors[0], 2, 4, weight + 2)); /* in any order, in pieces */
+    CHECK(onnx_put(w, tensors[0], 0, 2, weight));
+    return onnx_finish(w);
 }
 
 static void assert_declared(const onnx_file_read *r)
@@ -134,7 +127,7 @@ FIXTURE_TEST(constants_come_back)
 
 FIXTURE_TEST(a_large_model_has_its_tensors_in_a_second_file)
 {
-    file_map data = {0};
+    OWNED(file_map) data = {0};
     assert_ok(write_file(f->path, 100));
     const onnx_file_read *r = onnx_read(f->path);
     assert_declared(r);
@@ -148,7 +141,6 @@ FIXTURE_TEST(a_large_model_has_its_tensors_in_a_second_file)
     assert_int_equal(t->offset, 4096); /* on a page of its own */
     assert_memory_equal(data.data + t->offset, bias, sizeof bias);
     assert_non_null(onnx_find_tensor(r, "shape")->raw);
-    file_map_close(&data);
 }
 
 /* The file of the first test has a size; one byte less does not hold it. */
@@ -194,13 +186,11 @@ TEST(what_was_not_finished_leaves_nothing)
 
 FIXTURE_TEST(values_beyond_a_tensor_are_refused)
 {
-    onnx_writer *w = NULL;
     int tensors[2];
-    assert_ok(onnx_writer_create(&w));
+    OPENED(onnx_writer, w, onnx_writer_create(&w));
     assert_ok(declare(w, tensors));
     assert_ok(onnx_begin(w, f->path, ONNX_LARGEST_FILE));
     assert_fails(onnx_put(w, tensors[1], 1, 2, bias), GRAIL_ERROR_INTERNAL, "'fc.bias'");
-    onnx_writer_free(w);
 }
 
 TEST(a_directory_that_is_missing_is_named)

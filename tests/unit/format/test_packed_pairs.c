@@ -21,15 +21,14 @@ typedef struct half {
 
 static void write_halves(const char *directory, const char *file, int count, const half *halves)
 {
-    char *path = NULL;
     tensor_view tensors[MOST] = {0};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     for (int i = 0; i < count; i++) {
         tensors[i] =
             (tensor_view){.name = halves[i].name, .dtype = GRAIL_DTYPE_U8, .rank = halves[i].rank};
         memcpy(tensors[i].shape, halves[i].shape, sizeof halves[i].shape);
     }
-    assert_ok(path_join(&path, directory, file));
+    OPENED(char, path, path_join(&path, directory, file));
     assert_ok(safetensors_writer_open(path, count, tensors, LAYOUT_NEW, &writer));
     for (int i = 0; i < count; i++) {
         unsigned char data[1024];
@@ -39,20 +38,14 @@ static void write_halves(const char *directory, const char *file, int count, con
         assert_ok(tensor_writer_put(writer, halves[i].name, data, (size_t)bytes));
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
-    memory_free(path);
 }
 
 static grail_status try_halves(int count, const half *halves)
 {
-    checkpoint *c = NULL;
-    char *directory = support_temporary_directory();
+    OWNED(checkpoint) *c = NULL;
+    OWNED(temporary) directory = support_temporary_directory();
     write_halves(directory, CHECKPOINT_SINGLE_NAME, count, halves);
-    const grail_status status = checkpoint_open(directory, &c);
-    checkpoint_close(c);
-    support_remove_tree(directory);
-    memory_free(directory);
-    return status;
+    return checkpoint_open(directory, &c);
 }
 
 #define BLOCKS "x_blocks", 4, {2, 3, 1, 16}, 0x5A /* codes 10 and 5: -1 and 3 */
@@ -61,10 +54,9 @@ static grail_status try_halves(int count, const half *halves)
 DIRECTORY_TEST(a_pair_is_seen_as_one_tensor)
 {
     static const half halves[] = {{"a", 1, {4}, 7}, {BLOCKS}, {SCALES}, {"y_scales", 1, {3}, 1}};
-    checkpoint *c = NULL;
     float values[8];
     write_halves(directory, CHECKPOINT_SINGLE_NAME, 4, halves);
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 3);
     assert_null(checkpoint_find(c, "x_blocks"));
     assert_null(checkpoint_find(c, "x_scales"));
@@ -80,7 +72,6 @@ DIRECTORY_TEST(a_pair_is_seen_as_one_tensor)
         assert_true(values[i] == (i / 3 % 2 == 0 ? -2.0F : 6.0F));
     }
     checkpoint_release(c, x);
-    checkpoint_close(c);
 }
 
 /* Every code with every exponent, where an own byte lies at each place. */
@@ -147,22 +138,18 @@ DIRECTORY_TEST(halves_may_lie_in_two_shards)
                                 "\"x_blocks\":\"model-2.safetensors\"}}";
     static const half blocks = {BLOCKS};
     static const half scales = {SCALES};
-    checkpoint *c = NULL;
     write_halves(directory, "model-1.safetensors", 1, &scales);
     write_halves(directory, "model-2.safetensors", 1, &blocks);
     support_write_file(directory, CHECKPOINT_INDEX_NAME, index, strlen(index));
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     assert_int_equal(checkpoint_count(c), 1);
     assert_string_equal(checkpoint_file_name(c, checkpoint_file_of(c, 0)), "model-2.safetensors");
-    checkpoint_close(c);
 }
 
 static grail_status open_pair(void *context)
 {
-    checkpoint *c = NULL;
-    const grail_status status = checkpoint_open(context, &c);
-    checkpoint_close(c);
-    return status;
+    OWNED(checkpoint) *c = NULL;
+    return checkpoint_open(context, &c);
 }
 
 DIRECTORY_TEST(every_failing_allocation_is_reported)

@@ -18,10 +18,9 @@ static pickle *read_all(const void *bytes, size_t size)
 
 static grail_status read_only(const void *bytes, size_t size)
 {
-    pickle *p = NULL;
+    OWNED(pickle) *p = NULL;
     const grail_status status = pickle_read(bytes, size, &p);
     assert_true((status == GRAIL_OK) == (p != NULL));
-    pickle_close(p);
     return status;
 }
 
@@ -29,9 +28,9 @@ static grail_status read_only(const void *bytes, size_t size)
 TEST(test_plain_values_are_read)
 {
     static const int64_t integers[] = {1, 0, 5, 1000, -2, 1LL << 40, -1, 0};
-    pickle *p = read_all(BYTES("\x80\x02(N\x88\x89K\x05M\xe8\x03J\xfe\xff\xff\xff"
-                               "\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x01\xff\x8a\x00"
-                               "G\x3f\xf8\x00\x00\x00\x00\x00\x00t."));
+    OWNED(pickle) *p = read_all(BYTES("\x80\x02(N\x88\x89K\x05M\xe8\x03J\xfe\xff\xff\xff"
+                                      "\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x01\xff\x8a\x00"
+                                      "G\x3f\xf8\x00\x00\x00\x00\x00\x00t."));
     const pickle_value *root = pickle_root(p);
     assert_int_equal(root->kind, PICKLE_TUPLE);
     assert_int_equal(pickle_count(root), 10);
@@ -46,26 +45,24 @@ TEST(test_plain_values_are_read)
     assert_near(pickle_item(root, 9)->real, 1.5, 0);
     assert_null(pickle_item(root, 10));
     assert_null(pickle_item(root, -1));
-    pickle_close(p);
 }
 
 TEST(test_an_int_beyond_64_bits_is_told_apart)
 {
     int64_t value = 0;
-    pickle *p = read_all(BYTES("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."));
+    OWNED(pickle) *p = read_all(BYTES("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01."));
     assert_int_equal(pickle_root(p)->kind, PICKLE_LARGE_INTEGER);
     assert_false(pickle_integer(pickle_root(p), &value));
-    pickle_close(p);
 }
 
 /* {"a": 1, b"b": 2, "a": 3}: texts of both kinds are keys, and the last value counts */
 TEST(test_a_dict_is_found_in_by_text_and_byte_string)
 {
     int64_t value = 0;
-    pickle *p = read_all(BYTES("}(X\x01\x00\x00\x00"
-                               "aK\x01U\x01"
-                               "bK\x02\x8c\x01"
-                               "aK\x03u."));
+    OWNED(pickle) *p = read_all(BYTES("}(X\x01\x00\x00\x00"
+                                      "aK\x01U\x01"
+                                      "bK\x02\x8c\x01"
+                                      "aK\x03u."));
     const pickle_value *root = pickle_root(p);
     assert_int_equal(pickle_count(root), 3);
     assert_true(pickle_integer(pickle_find(root, "a"), &value));
@@ -75,7 +72,6 @@ TEST(test_a_dict_is_found_in_by_text_and_byte_string)
     assert_null(pickle_find(root, "c"));
     assert_true(pickle_text_is(pickle_key(root, 0), "a"));
     assert_null(pickle_key(root, 3));
-    pickle_close(p);
 }
 
 TEST(test_nothing_answers_like_a_value_of_the_wrong_kind)
@@ -96,13 +92,13 @@ TEST(test_nothing_answers_like_a_value_of_the_wrong_kind)
 /* [{1, 2}, frozenset({3}), b"xy", module.thing()], with frame, memo and a stack global */
 TEST(test_protocol_4_is_read)
 {
-    pickle *p = read_all(BYTES("\x80\x04\x95\x30\0\0\0\0\0\0\0]\x94("
-                               "\x8f(K\x01K\x02\x90"
-                               "(K\x03\x91\x94"
-                               "C\x02xy"
-                               "\x8c\x06module\x8c\x05thing\x93)\x81}b"
-                               "h\x01"
-                               "e."));
+    OWNED(pickle) *p = read_all(BYTES("\x80\x04\x95\x30\0\0\0\0\0\0\0]\x94("
+                                      "\x8f(K\x01K\x02\x90"
+                                      "(K\x03\x91\x94"
+                                      "C\x02xy"
+                                      "\x8c\x06module\x8c\x05thing\x93)\x81}b"
+                                      "h\x01"
+                                      "e."));
     const pickle_value *root = pickle_root(p);
     assert_int_equal(pickle_count(root), 5);
     assert_int_equal(pickle_item(root, 0)->kind, PICKLE_SET);
@@ -114,13 +110,12 @@ TEST(test_protocol_4_is_read)
     assert_true(pickle_is_call(pickle_item(root, 3), "module", NULL));
     assert_false(pickle_is_call(pickle_item(root, 3), "module", "other"));
     assert_ptr_equal(pickle_item(root, 4), pickle_item(root, 1));
-    pickle_close(p);
 }
 
 TEST(test_a_call_keeps_its_arguments_and_state)
 {
-    pickle *p = read_all(BYTES("cargparse\nNamespace\nK\x01\x85R}U\x01"
-                               "aK\x02sb."));
+    OWNED(pickle) *p = read_all(BYTES("cargparse\nNamespace\nK\x01\x85R}U\x01"
+                                      "aK\x02sb."));
     const pickle_value *root = pickle_root(p);
     int64_t value = 0;
     assert_int_equal(root->kind, PICKLE_CALL);
@@ -128,17 +123,15 @@ TEST(test_a_call_keeps_its_arguments_and_state)
     assert_int_equal(pickle_count(root->call.arguments), 1);
     assert_true(pickle_integer(pickle_find(root->call.state, "a"), &value));
     assert_int_equal(value, 2);
-    pickle_close(p);
 }
 
 TEST(test_what_is_put_into_an_opaque_object_is_dropped)
 {
-    pickle *p = read_all(BYTES("cmmcv\nConfigDict\n)\x81U\x01"
-                               "aK\x02s(K\x01K\x02uK\x05"
-                               "a."));
+    OWNED(pickle) *p = read_all(BYTES("cmmcv\nConfigDict\n)\x81U\x01"
+                                      "aK\x02s(K\x01K\x02uK\x05"
+                                      "a."));
     assert_int_equal(pickle_root(p)->kind, PICKLE_CALL);
     assert_int_equal(pickle_count(pickle_root(p)), 0);
-    pickle_close(p);
 }
 
 typedef struct dict_writing {
@@ -160,13 +153,12 @@ static const dict_writing dicts[] = {
 TEST(test_every_writing_of_a_dict_is_one)
 {
     for (size_t i = 0; i < sizeof dicts / sizeof dicts[0]; i++) {
-        pickle *p = read_all(dicts[i].bytes, dicts[i].size);
+        OWNED(pickle) *p = read_all(dicts[i].bytes, dicts[i].size);
         int64_t value = 0;
         assert_int_equal(pickle_root(p)->kind, PICKLE_DICT);
         assert_int_equal(pickle_count(pickle_root(p)), 1);
         assert_true(pickle_integer(pickle_find(pickle_root(p), "k"), &value));
         assert_int_equal(value, 7);
-        pickle_close(p);
     }
 }
 
@@ -298,10 +290,9 @@ TEST(test_malformed_bytes_are_refused)
 /* The object refers to itself through its state, as configurations do to their parents. */
 TEST(test_an_opaque_object_that_refers_to_itself_loses_its_state)
 {
-    pickle *p = read_all(BYTES("}U\x01"
-                               "acm\nC\n)\x81q\x00}U\x01ph\x00sbs."));
+    OWNED(pickle) *p = read_all(BYTES("}U\x01"
+                                      "acm\nC\n)\x81q\x00}U\x01ph\x00sbs."));
     assert_null(pickle_find(pickle_root(p), "a")->call.state);
-    pickle_close(p);
 }
 
 /* `levels` nested lists */
@@ -324,7 +315,7 @@ TEST(test_nesting_is_bounded)
  * beside it. */
 TEST(test_nesting_counts_values_that_were_seen_before)
 {
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     buffer_init(&text, 1024);
     assert_ok(buffer_append_string(&text, "]"));
     for (int i = 0; i < 150; i++) {
@@ -343,7 +334,6 @@ TEST(test_nesting_counts_values_that_were_seen_before)
     }
     assert_ok(buffer_append_string(&text, "."));
     assert_fails(read_only(text.bytes, text.size), GRAIL_ERROR_FORMAT, "nests deeper");
-    buffer_fini(&text);
 }
 
 /* A list of 5000 Nones, copied into a new set by every five bytes that follow. */
@@ -352,7 +342,7 @@ TEST(test_copies_cannot_multiply_memory)
     enum { NONES = 5000, COPIES = 5000 };
     static const char begin[] = "c__builtin__\nset\nq\x01(";
     static const char copy[] = "h\x01h\x02R";
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     buffer_init(&text, 1 << 20);
     assert_ok(buffer_append(&text, BYTES(begin)));
     for (int i = 0; i < NONES; i++) {
@@ -364,21 +354,18 @@ TEST(test_copies_cannot_multiply_memory)
     }
     assert_fails(read_only(text.bytes, text.size), GRAIL_ERROR_FORMAT,
                  "bytes, far more than a pickle of its size needs");
-    buffer_fini(&text);
 }
 
 /* Reads `count` times `piece` behind `start`. */
 static void refuse_repeated(const char *start, const char *piece, int64_t count, const char *text)
 {
-    char *bytes = NULL;
     const size_t length = strlen(piece);
-    assert_ok(memory_new_unset(&bytes, strlen(start) + (size_t)count * length + 1, 1));
+    OPENED(char, bytes, memory_new_unset(&bytes, strlen(start) + (size_t)count * length + 1, 1));
     char *end = stpcpy(bytes, start);
     for (int64_t i = 0; i < count; i++) {
         end = stpcpy(end, piece);
     }
     assert_fails(read_only(bytes, (size_t)(end - bytes)), GRAIL_ERROR_FORMAT, text);
-    memory_free(bytes);
 }
 
 TEST(test_what_piles_up_is_bounded)
@@ -421,7 +408,7 @@ static const char frombuffer_array[] =
 
 static void check_array(const char *bytes, size_t size)
 {
-    pickle *p = read_all(bytes, size);
+    OWNED(pickle) *p = read_all(bytes, size);
     pickle_array array = {0};
     assert_ok(pickle_read_array(pickle_root(p), &array));
     assert_int_equal(array.kind, 'u');
@@ -431,7 +418,6 @@ static void check_array(const char *bytes, size_t size)
     assert_int_equal(array.shape[1], 3);
     assert_int_equal(array.bytes, 6);
     assert_memory_equal(array.data, "\0\1\2\3\4\5", 6);
-    pickle_close(p);
 }
 
 TEST(test_numpy_arrays_of_all_protocols_are_read)
@@ -445,16 +431,13 @@ TEST(test_numpy_arrays_of_all_protocols_are_read)
 static grail_status read_changed_array(const char *from, const char *to)
 {
     char bytes[sizeof python2_array];
-    pickle *p = NULL;
     pickle_array array = {0};
     memcpy(bytes, python2_array, sizeof bytes);
     char *place = memmem(bytes, sizeof bytes, from, strlen(from));
     assert_non_null(place);
     memcpy(place, to, strlen(from));
-    assert_ok(pickle_read(bytes, sizeof bytes - 1, &p));
-    const grail_status status = pickle_read_array(pickle_root(p), &array);
-    pickle_close(p);
-    return status;
+    OPENED(pickle, p, pickle_read(bytes, sizeof bytes - 1, &p));
+    return pickle_read_array(pickle_root(p), &array);
 }
 
 TEST(test_arrays_that_are_not_plain_are_refused)

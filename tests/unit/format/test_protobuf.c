@@ -123,7 +123,7 @@ TEST(numbers_that_lie_are_refused)
 
 TEST(what_is_written_comes_back)
 {
-    buffer out;
+    OWNED(buffer) out;
     protobuf_field f;
     buffer_init(&out, 1024);
     assert_ok(protobuf_put_string(&out, 2, "name"));
@@ -144,5 +144,4 @@ TEST(what_is_written_comes_back)
     assert_int_equal(f.value, 0x3F000000);
     assert_ok(protobuf_next(&rest, &f));
     assert_int_equal(f.value, 7);
-    buffer_fini(&out);
 }

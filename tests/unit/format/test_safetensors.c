@@ -36,11 +36,10 @@ static image make_sized(const char *header, size_t header_size, size_t data_size
 
 static grail_status open_image(const image *file)
 {
-    tensor_file *opened = NULL;
+    OWNED(tensor_file) *opened = NULL;
     const grail_status status =
         safetensors_open_bytes("x.safetensors", file->bytes, file->size, &opened);
     assert_true((status == GRAIL_OK) == (opened != NULL));
-    tensor_file_close(opened);
     return status;
 }
 
@@ -56,8 +55,7 @@ TEST(test_two_tensors_are_read_in_the_order_of_the_data)
         "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[3,11]},"
         "\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
     const image file = make_sized(header, sizeof header - 1, 11);
-    tensor_file *opened = NULL;
-    assert_ok(safetensors_open_bytes("x", file.bytes, file.size, &opened));
+    OPENED(tensor_file, opened, safetensors_open_bytes("x", file.bytes, file.size, &opened));
     assert_int_equal(opened->count, 2);
     const tensor_view *a = &opened->tensors[0];
     const tensor_view *b = &opened->tensors[1];
@@ -72,7 +70,6 @@ TEST(test_two_tensors_are_read_in_the_order_of_the_data)
     assert_ptr_equal(tensor_file_find(opened, "b"), b);
     assert_ptr_equal(tensor_file_find(opened, "a"), a);
     assert_null(tensor_file_find(opened, "c"));
-    tensor_file_close(opened);
 }
 
 TEST(test_lengths_of_the_header_are_checked)
@@ -138,7 +135,7 @@ TEST(test_what_the_reference_accepts_is_accepted)
     for (size_t i = 0; i < sizeof accepted_rows / sizeof accepted_rows[0]; i++) {
         const accepted *row = &accepted_rows[i];
         const image file = make_sized(row->header, strlen(row->header), row->data_size);
-        tensor_file *opened = NULL;
+        OWNED(tensor_file) *opened = NULL;
         if (safetensors_open_bytes("x", file.bytes, file.size, &opened) != GRAIL_OK) {
             fail_msg("%s: %s", row->why, grail_error_message());
         }
@@ -147,7 +144,6 @@ TEST(test_what_the_reference_accepts_is_accepted)
             const tensor_view *view = &opened->tensors[k];
             assert_ptr_equal(tensor_file_find(opened, view->name), view);
         }
-        tensor_file_close(opened);
     }
 }
 
@@ -155,10 +151,8 @@ TEST(test_names_are_compared_after_unescaping)
 {
     static const char header[] = "{" U8_AT("\\u0061\\u00e9\\ud83d\\ude00", "1", "0", "1") "}";
     const image file = make_sized(header, sizeof header - 1, 1);
-    tensor_file *opened = NULL;
-    assert_ok(safetensors_open_bytes("x", file.bytes, file.size, &opened));
+    OPENED(tensor_file, opened, safetensors_open_bytes("x", file.bytes, file.size, &opened));
     assert_non_null(tensor_file_find(opened, "a\u00e9\U0001f600"));
-    tensor_file_close(opened);
 }
 
 typedef struct refused {
@@ -257,7 +251,7 @@ TEST(test_nul_bytes_after_the_header_are_refused)
 /* Whether a file is mapped into this process. */
 static bool is_mapped(const char *path)
 {
-    buffer maps;
+    OWNED(buffer) maps;
     buffer_init(&maps, (size_t)1 << 24);
     const int descriptor = file_open(AT_FDCWD, "/proc/self/maps", O_RDONLY);
     char piece[4096];
@@ -266,25 +260,20 @@ static bool is_mapped(const char *path)
         assert_ok(buffer_append(&maps, piece, (size_t)got));
     }
     close(descriptor);
-    const bool found = strstr((const char *)maps.bytes, path) != NULL;
-    buffer_fini(&maps);
-    return found;
+    return strstr((const char *)maps.bytes, path) != NULL;
 }
 
 DIRECTORY_TEST(test_a_refused_file_does_not_stay_mapped)
 {
     static const char nothing[] = "\x08\0\0\0\0\0\0\0{}      ";
-    char *path = NULL;
-    tensor_file *opened = NULL;
+    OWNED(tensor_file) *opened = NULL;
     support_write_file(directory, "some.safetensors", "contents", 8);
-    assert_ok(path_join(&path, directory, "some.safetensors"));
+    OPENED(char, path, path_join(&path, directory, "some.safetensors"));
     assert_fails(safetensors_open(path, &opened), GRAIL_ERROR_FORMAT, "some.safetensors");
     assert_false(is_mapped(path));
     support_write_file(directory, "some.safetensors", nothing, sizeof nothing - 1);
     assert_ok(safetensors_open(path, &opened));
     assert_true(is_mapped(path));
-    tensor_file_close(opened);
-    memory_free(path);
 }
 
 DIRECTORY_TEST(test_an_empty_file_is_refused_by_path)
@@ -305,7 +294,7 @@ DIRECTORY_TEST(test_an_empty_file_is_refused_by_path)
  * without building a tree of it. */
 TEST(test_too_many_tensors_are_refused_before_parsing)
 {
-    buffer bytes = {.maximum = 1 << 26};
+    OWNED(buffer) bytes = {.maximum = 1 << 26};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{", 9));
     for (int i = 0; i <= TENSOR_MOST_IN_FILE + 1; i++) {
         assert_ok(buffer_format(&bytes, "%s\"%d\":0", i == 0 ? "" : ",", i));
@@ -318,12 +307,11 @@ TEST(test_too_many_tensors_are_refused_before_parsing)
     assert_fails(safetensors_open_bytes("x", bytes.bytes, bytes.size, &opened), GRAIL_ERROR_FORMAT,
                  "lists more than 1000000 tensors");
     assert_true(memory_allocation_count() < 4);
-    buffer_fini(&bytes);
 }
 
 TEST(test_an_overlong_name_is_refused)
 {
-    buffer bytes = {.maximum = 1 << 16};
+    OWNED(buffer) bytes = {.maximum = 1 << 16};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{\"", 10));
     for (int i = 0; i <= TENSOR_LONGEST_NAME; i++) {
         assert_ok(buffer_append_string(&bytes, "n"));
@@ -335,13 +323,12 @@ TEST(test_an_overlong_name_is_refused)
     tensor_file *opened = NULL;
     assert_fails(safetensors_open_bytes("x", bytes.bytes, bytes.size, &opened), GRAIL_ERROR_FORMAT,
                  "name has 4097 bytes");
-    buffer_fini(&bytes);
 }
 
 TEST(test_forty_thousand_tensors_are_found_by_name)
 {
     enum { COUNT = 40000 };
-    buffer bytes = {.maximum = 1 << 24};
+    OWNED(buffer) bytes = {.maximum = 1 << 24};
     assert_ok(buffer_append(&bytes, "\0\0\0\0\0\0\0\0{", 9));
     for (int i = 0; i < COUNT; i++) {
         const int place = (i * 7919) % COUNT;
@@ -355,7 +342,7 @@ TEST(test_forty_thousand_tensors_are_found_by_name)
     memcpy(bytes.bytes, &length, sizeof length);
     assert_ok(buffer_reserve(&bytes, COUNT));
     memset(bytes.bytes + bytes.size, 0, COUNT);
-    tensor_file *opened = NULL;
+    OWNED(tensor_file) *opened = NULL;
     assert_ok(safetensors_open_bytes("x", bytes.bytes, bytes.size + COUNT, &opened));
     char name[32];
     for (int i = 0; i < COUNT; i++) {
@@ -364,8 +351,6 @@ TEST(test_forty_thousand_tensors_are_found_by_name)
         assert_ptr_equal(view, &opened->tensors[(i * 7919) % COUNT]);
         assert_string_equal(view->name, name);
     }
-    tensor_file_close(opened);
-    buffer_fini(&bytes);
 }
 
 TEST(test_released_pages_can_be_read_again)
@@ -375,8 +360,7 @@ TEST(test_released_pages_can_be_read_again)
         print_message("test_released_pages_can_be_read_again needs stories260k\n");
         skip();
     }
-    tensor_file *opened = NULL;
-    assert_ok(safetensors_open(path, &opened));
+    OPENED(tensor_file, opened, safetensors_open(path, &opened));
     assert_true(opened->count > 40);
     for (int64_t i = 0; i < opened->count; i++) {
         const tensor_view *view = &opened->tensors[i];
@@ -384,7 +368,6 @@ TEST(test_released_pages_can_be_read_again)
         tensor_file_release(opened, view);
         assert_int_equal(((const unsigned char *)view->data)[view->bytes / 2], before);
     }
-    tensor_file_close(opened);
 }
 
 static grail_status open_for_allocation_test(void *context)

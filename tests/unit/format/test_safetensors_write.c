@@ -24,13 +24,12 @@ static tensor_view declare(const char *name, grail_dtype dtype, int rank, int64_
 static grail_status open_writer(const place *p, int64_t count, const tensor_view tensors[],
                                 layout_start start)
 {
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     const grail_status status = safetensors_writer_open(p->path, count, tensors, start, &writer);
     assert_true((status == GRAIL_OK) == (writer != NULL));
     if (status == GRAIL_OK) {
         assert_ok(tensor_writer_seal(writer));
     }
-    tensor_writer_close(writer);
     return status;
 }
 
@@ -61,8 +60,7 @@ PLACE_TEST(test_what_is_written_is_read_back)
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
 
-    tensor_file *file = NULL;
-    assert_ok(safetensors_open(p->path, &file));
+    OPENED(tensor_file, file, safetensors_open(p->path, &file));
     assert_int_equal(file->count, 5);
     for (int64_t i = 0; i < 5; i++) {
         assert_string_equal(file->tensors[i].name, order[i]);
@@ -74,7 +72,6 @@ PLACE_TEST(test_what_is_written_is_read_back)
         assert_int_equal(found->bytes, sizes[i]);
         assert_memory_equal(found->data, data, sizes[i]);
     }
-    tensor_file_close(file);
 }
 
 PLACE_TEST(test_the_header_is_what_the_reference_writes)
@@ -88,7 +85,7 @@ PLACE_TEST(test_the_header_is_what_the_reference_writes)
         declare("w", GRAIL_DTYPE_F32, 2, 1, 2),
     };
     assert_ok(open_writer(p, 2, tensors, LAYOUT_NEW));
-    buffer bytes = {0};
+    OWNED(buffer) bytes = {0};
     assert_ok(file_read(p->path, 4096, &bytes));
     assert_int_equal(bytes.bytes[0] % 8, 0);
     assert_int_equal(bytes.size, 8 + bytes.bytes[0] + 10);
@@ -96,22 +93,19 @@ PLACE_TEST(test_the_header_is_what_the_reference_writes)
     for (size_t i = 8 + sizeof expected - 1; i < 8U + bytes.bytes[0]; i++) {
         assert_int_equal(bytes.bytes[i], ' ');
     }
-    buffer_fini(&bytes);
 }
 
 PLACE_TEST(test_no_tensors_make_a_valid_file)
 {
     assert_ok(open_writer(p, 0, NULL, LAYOUT_NEW));
-    tensor_file *file = NULL;
-    assert_ok(safetensors_open(p->path, &file));
+    OPENED(tensor_file, file, safetensors_open(p->path, &file));
     assert_int_equal(file->count, 0);
-    tensor_file_close(file);
 }
 
 PLACE_TEST(test_wrong_puts_are_refused)
 {
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0)};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, tensors, LAYOUT_NEW, &writer));
     assert_fails(tensor_writer_put(writer, "b", "abcd", 4), GRAIL_ERROR_ARGUMENT,
                  "has no place for a tensor 'b'");
@@ -119,7 +113,6 @@ PLACE_TEST(test_wrong_puts_are_refused)
                  "takes 4 bytes, but 3 are given");
     assert_ok(tensor_writer_put(writer, "a", "abcd", 4));
     assert_fails(tensor_writer_put(writer, "a", "abcd", 4), GRAIL_ERROR_ARGUMENT, "a second time");
-    tensor_writer_close(writer);
 }
 
 PLACE_TEST(test_impossible_declarations_leave_no_file)
@@ -162,10 +155,9 @@ PLACE_TEST(test_an_existing_file_is_left_alone)
     support_write_file(p->directory, "model.safetensors", "precious", 8);
     assert_fails(open_writer(p, 1, &tensor, LAYOUT_NEW), GRAIL_ERROR_EXISTS, "already exists");
     assert_fails(open_writer(p, 1, &tensor, LAYOUT_CONTINUED), GRAIL_ERROR_EXISTS, "other tensors");
-    buffer bytes = {0};
+    OWNED(buffer) bytes = {0};
     assert_ok(file_read(p->path, 100, &bytes));
     assert_string_equal((const char *)bytes.bytes, "precious");
-    buffer_fini(&bytes);
 }
 
 PLACE_TEST(test_a_file_with_the_same_header_is_continued)
@@ -187,17 +179,15 @@ PLACE_TEST(test_a_file_with_the_same_header_is_continued)
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
     assert_ok(open_writer(p, 2, tensors, LAYOUT_CONTINUED)); /* once more */
-    tensor_file *file = NULL;
-    assert_ok(safetensors_open(p->path, &file));
+    OPENED(tensor_file, file, safetensors_open(p->path, &file));
     assert_memory_equal(file->tensors[0].data, "12345678", 8);
-    tensor_file_close(file);
 }
 
 PLACE_TEST(test_no_reader_opens_what_is_not_sealed)
 {
     const tensor_view tensor = declare("a", GRAIL_DTYPE_U8, 1, 4, 0);
-    tensor_writer *writer = NULL;
-    tensor_file *file = NULL;
+    OWNED(tensor_writer) *writer = NULL;
+    OWNED(tensor_file) *file = NULL;
     assert_ok(safetensors_writer_open(p->path, 1, &tensor, LAYOUT_NEW, &writer));
     assert_ok(tensor_writer_put(writer, "a", "1234", 4));
     assert_fails(safetensors_open(p->path, &file), GRAIL_ERROR_FORMAT,
@@ -205,8 +195,6 @@ PLACE_TEST(test_no_reader_opens_what_is_not_sealed)
     assert_ok(tensor_writer_seal(writer));
     assert_ok(tensor_writer_seal(writer));
     assert_ok(safetensors_open(p->path, &file));
-    tensor_file_close(file);
-    tensor_writer_close(writer);
 }
 
 PLACE_TEST(test_a_whole_file_appears_when_it_is_complete)
@@ -272,13 +260,12 @@ static grail_status write_for_allocation_test(void *context)
     const place *p = context;
     const tensor_view tensors[] = {declare("a", GRAIL_DTYPE_U8, 1, 4, 0),
                                    declare("another name", GRAIL_DTYPE_F32, 2, 2, 1)};
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     unlink(p->path);
     grail_status status = safetensors_writer_open(p->path, 2, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = tensor_writer_put(writer, "a", "1234", 4);
     }
-    tensor_writer_close(writer);
     return status;
 }
 

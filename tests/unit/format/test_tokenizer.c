@@ -12,18 +12,16 @@
 
 TEST(a_model_of_early_files_has_no_type)
 {
-    tokenizer *t = must_open_tokenizer("\"vocab\":" VOCAB ",\"merges\":[]", "");
+    OWNED(tokenizer) *t = must_open_tokenizer("\"vocab\":" VOCAB ",\"merges\":[]", "");
     ASSERT_ENCODES(t, "ab", false, 1, 2);
-    tokenizer_close(t);
 }
 
 TEST(merges_apply_by_rank_and_then_leftmost)
 {
-    tokenizer *t = must_open_tokenizer(PLAIN, "");
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, "");
     ASSERT_ENCODES(t, "aaa", false, 4, 1);
     ASSERT_ENCODES(t, "aab", false, 4, 2);
     ASSERT_ENCODES(t, "cab", false, 3, 5);
-    tokenizer_close(t);
 }
 
 TEST(merges_may_be_arrays)
@@ -61,14 +59,12 @@ TEST(unknown_characters_follow_the_models_options)
 
 TEST(an_unknown_token_without_an_id_fails_only_when_needed)
 {
-    token_list ids = {0};
-    tokenizer *t = must_open_tokenizer(PLAIN ",\"unk_token\":\"<none>\"", "");
+    OWNED(token_list) ids = {0};
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN ",\"unk_token\":\"<none>\"", "");
     ASSERT_ENCODES(t, "ab", false, 5);
     assert_fails(tokenizer_encode(t, "a\u00e9", 3, false, &ids), GRAIL_ERROR_FORMAT,
                  "the vocabulary has neither the character U+00E9 nor an unknown token");
     assert_int_equal(ids.count, 0);
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 TEST(byte_fallback_needs_every_byte_of_the_character)
@@ -84,11 +80,11 @@ TEST(byte_fallback_needs_every_byte_of_the_character)
 
 TEST(merges_of_byte_pieces_apply)
 {
-    tokenizer *t = must_open_tokenizer("\"vocab\":{\"<0xC3>\":1,\"<0xA9>\":2,\"<0xC3><0xA9>\":3},"
-                                       "\"merges\":[\"<0xC3> <0xA9>\"],\"byte_fallback\":true",
-                                       "");
+    OWNED(tokenizer) *t =
+        must_open_tokenizer("\"vocab\":{\"<0xC3>\":1,\"<0xA9>\":2,\"<0xC3><0xA9>\":3},"
+                            "\"merges\":[\"<0xC3> <0xA9>\"],\"byte_fallback\":true",
+                            "");
     ASSERT_ENCODES(t, "\u00e9\u00e9", false, 3, 3);
-    tokenizer_close(t);
 }
 
 TEST(invalid_utf8_is_named_by_its_offset)
@@ -101,41 +97,36 @@ TEST(invalid_utf8_is_named_by_its_offset)
                  {"\xc0\x80", "at byte 0"},
                  {"\xc3\xa9\xed\xa0\x80", "at byte 2"},
                  {"\xf4\x90\x80\x80", "at byte 0"}};
-    tokenizer *t = must_open_tokenizer(PLAIN, "");
-    token_list ids = {0};
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, "");
+    OWNED(token_list) ids = {0};
     assert_ok(token_list_push(&ids, 77));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_fails(tokenizer_encode(t, cases[i].text, strlen(cases[i].text), true, &ids),
                      GRAIL_ERROR_FORMAT, cases[i].message);
         assert_int_equal(ids.count, 1);
     }
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 TEST(encoding_appends)
 {
-    tokenizer *t = must_open_tokenizer(PLAIN, "");
-    token_list ids = {0};
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, "");
+    OWNED(token_list) ids = {0};
     assert_ok(tokenizer_encode(t, "ab", 2, false, &ids));
     assert_ok(tokenizer_encode(t, "c", 1, false, &ids));
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.ids[0], 5);
     assert_int_equal(ids.ids[1], 3);
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 /* Text that is no piece vanishes before merging, so "a?a" is "aa" unless the pattern cuts it. */
 static void assert_cuts(const char *split, const char *text, bool cuts)
 {
-    tokenizer *t = must_open_tokenizer(PLAIN, split);
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, split);
     if (cuts) {
         ASSERT_ENCODES(t, text, false, 1, 1);
     } else {
         ASSERT_ENCODES(t, text, false, 4);
     }
-    tokenizer_close(t);
 }
 
 TEST(patterns_have_the_meaning_of_oniguruma)
@@ -160,14 +151,12 @@ TEST(patterns_have_the_meaning_of_oniguruma)
 
 TEST(a_pattern_that_backtracks_without_end_gives_up)
 {
-    tokenizer *t = must_open_tokenizer(PLAIN, SPLIT("(?:a|a|aa)+(?=c)"));
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, SPLIT("(?:a|a|aa)+(?=c)"));
     char text[64];
-    token_list ids = {0};
+    OWNED(token_list) ids = {0};
     memset(text, 'a', sizeof text);
     assert_fails(tokenizer_encode(t, text, sizeof text, false, &ids), GRAIL_ERROR_UNSUPPORTED,
                  "matching a pattern of the tokenizer stopped at byte 0 of a section of 64 bytes:");
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 /* `count` times "a". */
@@ -186,9 +175,9 @@ TEST(a_pattern_that_looks_through_the_text_at_every_place_gives_up)
     static const char *const splits[] = {SPLIT("(?=[^b]*b)|a"), SPLIT("(?=[^b]*+b)|a")};
     enum { SHORT = 1000, LONG = 1000000 };
     for (int i = 0; i < 2; i++) {
-        tokenizer *t = must_open_tokenizer(PLAIN, splits[i]);
-        token_list ids = {0};
-        buffer text = many(LONG);
+        OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, splits[i]);
+        OWNED(token_list) ids = {0};
+        OWNED(buffer) text = many(LONG);
         assert_ok(buffer_append_string(&text, "b"));
         assert_ok(tokenizer_encode(t, (const char *)text.bytes, SHORT, false, &ids));
         assert_int_equal(ids.count, SHORT);
@@ -196,9 +185,6 @@ TEST(a_pattern_that_looks_through_the_text_at_every_place_gives_up)
                      GRAIL_ERROR_UNSUPPORTED,
                      "t.json: matching a pattern of the tokenizer stopped at byte");
         assert_int_equal(ids.count, SHORT);
-        token_list_fini(&ids);
-        buffer_fini(&text);
-        tokenizer_close(t);
     }
 }
 
@@ -206,9 +192,9 @@ TEST(a_pattern_that_looks_through_the_text_at_every_place_gives_up)
 TEST(long_words_and_gaps_are_split_like_short_ones)
 {
     enum { LONG = 1000000 };
-    tokenizer *t = must_open_tokenizer(PLAIN, SPLIT("[a-z]*b|[a-z]+|\\\\s+(?!\\\\S)"));
-    token_list ids = {0};
-    buffer text = many(LONG);
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, SPLIT("[a-z]*b|[a-z]+|\\\\s+(?!\\\\S)"));
+    OWNED(token_list) ids = {0};
+    OWNED(buffer) text = many(LONG);
     for (int i = 0; i < LONG; i++) {
         assert_ok(buffer_append(&text, i % 2 == 0 ? " " : "\n", 1));
     }
@@ -216,16 +202,13 @@ TEST(long_words_and_gaps_are_split_like_short_ones)
     assert_ok(tokenizer_encode(t, (const char *)text.bytes, text.size, false, &ids));
     assert_int_equal(ids.ids[0], 4);
     assert_int_equal(ids.ids[ids.count - 1], 3);
-    token_list_fini(&ids);
-    buffer_fini(&text);
-    tokenizer_close(t);
 }
 
 /* Every pair of steps puts another mark before every piece and cuts it off again. */
 TEST(a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped)
 {
-    buffer text = {.maximum = 1 << 20};
-    token_list ids = {0};
+    OWNED(buffer) text = {.maximum = 1 << 20};
+    OWNED(token_list) ids = {0};
     assert_ok(buffer_append_string(
         &text, ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["));
     for (int i = 0; i < 16; i++) {
@@ -236,19 +219,16 @@ TEST(a_tokenizer_that_makes_more_and_more_of_a_word_is_stopped)
                                 i > 0 ? "," : "", i % 2 == 0 ? 'b' : 'c', i % 2 == 0 ? 'b' : 'c'));
     }
     assert_ok(buffer_append_string(&text, "]}"));
-    tokenizer *t = must_open_tokenizer(PLAIN, (const char *)text.bytes);
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, (const char *)text.bytes);
     assert_fails(tokenizer_encode(t, "a", 1, false, &ids), GRAIL_ERROR_FORMAT,
                  "t.json: the tokenizer makes more than 8 ids per byte from 1 bytes of text");
     assert_int_equal(ids.count, 0);
-    token_list_fini(&ids);
-    tokenizer_close(t);
-    buffer_fini(&text);
 }
 
 TEST(a_normalizer_that_multiplies_the_text_is_stopped)
 {
-    buffer text = {.maximum = 1 << 20};
-    token_list ids = {0};
+    OWNED(buffer) text = {.maximum = 1 << 20};
+    OWNED(token_list) ids = {0};
     assert_ok(buffer_append_string(&text, ",\"normalizer\":{\"type\":\"Sequence\","
                                           "\"normalizers\":["));
     for (int i = 0; i < 20; i++) {
@@ -258,12 +238,9 @@ TEST(a_normalizer_that_multiplies_the_text_is_stopped)
                                 i > 0 ? "," : ""));
     }
     assert_ok(buffer_append_string(&text, "]}"));
-    tokenizer *t = must_open_tokenizer(PLAIN, (const char *)text.bytes);
+    OWNED(tokenizer) *t = must_open_tokenizer(PLAIN, (const char *)text.bytes);
     assert_fails(tokenizer_encode(t, "a", 1, false, &ids), GRAIL_ERROR_FORMAT,
                  "normalizing 1 bytes: more than the allowed");
-    token_list_fini(&ids);
-    tokenizer_close(t);
-    buffer_fini(&text);
 }
 
 TEST(added_tokens_are_matched_before_the_model)
@@ -300,7 +277,7 @@ TEST(the_post_processor_frames_the_text)
 
 TEST(holes_have_no_piece)
 {
-    tokenizer *t = must_open_tokenizer("\"vocab\":{\"a\":2,\"b\":7},\"merges\":[]", "");
+    OWNED(tokenizer) *t = must_open_tokenizer("\"vocab\":{\"a\":2,\"b\":7},\"merges\":[]", "");
     assert_int_equal(t->model.pieces.count, 8);
     assert_string_equal(vocabulary_piece(&t->model.pieces, 2).bytes, "a");
     assert_string_equal(vocabulary_piece(&t->model.pieces, 7).bytes, "b");
@@ -308,18 +285,15 @@ TEST(holes_have_no_piece)
     assert_null(vocabulary_piece(&t->model.pieces, 6).bytes);
     assert_null(vocabulary_piece(&t->model.pieces, 8).bytes);
     assert_null(vocabulary_piece(&t->model.pieces, -1).bytes);
-    tokenizer_close(t);
 }
 
 TEST(the_hash_is_that_of_the_file)
 {
     static const char text[] = "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}";
     char hash[HASH_TEXT_SIZE];
-    tokenizer *t = NULL;
     hash_bytes(text, sizeof text - 1, hash);
-    assert_ok(open_tokenizer_text(text, &t));
+    OPENED(tokenizer, t, open_tokenizer_text(text, &t));
     assert_string_equal(tokenizer_hash(t), hash);
-    tokenizer_close(t);
 }
 
 static const char everything[] =
@@ -335,8 +309,8 @@ static const char everything[] =
 static grail_status open_and_encode_json(void *context)
 {
     const char *text = context;
-    tokenizer *t = NULL;
-    token_list ids = {0};
+    OWNED(tokenizer) *t = NULL;
+    OWNED(token_list) ids = {0};
     grail_status status = tokenizer_from_json("t.json", everything, sizeof everything - 1, &t);
     if (status == GRAIL_OK) {
         status = tokenizer_encode(t, text, strlen(text), true, &ids);
@@ -344,8 +318,6 @@ static grail_status open_and_encode_json(void *context)
     } else {
         assert_null(t);
     }
-    token_list_fini(&ids);
-    tokenizer_close(t);
     return status;
 }
 

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "format/text/tokenizer_internal.h"
 #include "support/json_memory.h"
-#include "tokenizer_fixtures.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +25,7 @@ static const char *const pieces[COUNT - FIRST] = {"\u2581", "a",       "b",     
 static void write_json(const char *directory, const char *steps, const char *merges,
                        const char *model)
 {
-    buffer text = {.maximum = 1 << 16};
+    OWNED(buffer) text = {.maximum = 1 << 16};
     assert_ok(buffer_format(&text,
                             "{%s,\"post_processor\":{\"type\":\"TemplateProcessing\","
                             "\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},{\"Sequence\":{"
@@ -46,7 +45,6 @@ static void write_json(const char *directory, const char *steps, const char *mer
     }
     assert_ok(buffer_format(&text, "},\"merges\":[%s]}}", merges));
     support_write_file(directory, "tokenizer.json", text.bytes, text.size);
-    buffer_fini(&text);
 }
 
 /* Writes the tokenizer of a directory into a file, and opens that. */
@@ -56,7 +54,7 @@ static grail_status write_and_open(const char *directory, tokenizer **out)
     gguf_pairs pairs;
     tensor_writer *writer = NULL;
     tensor_file *file = NULL;
-    char *path = NULL;
+    OWNED(char) *path = NULL;
     bool of_pieces = false;
     gguf_pairs_init(&pairs);
     TRY(path_join(&path, directory, "t.gguf"));
@@ -71,7 +69,6 @@ out:
     tensor_file_close(file);
     tensor_writer_close(writer);
     gguf_pairs_fini(&pairs);
-    memory_free(path);
     return status;
 }
 
@@ -80,15 +77,13 @@ static void assert_same_ids(const tokenizer *a, const tokenizer *b)
     static const char *const texts[] = {"",          "abc", "ab c  abcab", "a ", "\u00e9\nabc<x>",
                                         "ab <0x41>", "ccba"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        token_list expected = {0};
-        token_list found = {0};
+        OWNED(token_list) expected = {0};
+        OWNED(token_list) found = {0};
         assert_ok(tokenizer_encode(a, texts[i], strlen(texts[i]), true, &expected));
         assert_ok(tokenizer_encode(b, texts[i], strlen(texts[i]), true, &found));
         assert_int_equal(found.count, expected.count);
         assert_memory_equal(found.ids, expected.ids,
                             (size_t)expected.count * sizeof expected.ids[0]);
-        token_list_fini(&expected);
-        token_list_fini(&found);
     }
 }
 
@@ -97,15 +92,11 @@ DIRECTORY_TEST(what_is_written_encodes_like_its_source)
     static const char *const steps[] = {USUAL, METASPACE("always", "false"),
                                         METASPACE("never", "false")};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        tokenizer *own = NULL;
-        tokenizer *other = NULL;
         write_json(directory, steps[i], MERGES, "\"byte_fallback\":true");
-        assert_ok(tokenizer_open(directory, &own));
-        assert_ok(write_and_open(directory, &other));
+        OPENED(tokenizer, own, tokenizer_open(directory, &own));
+        OPENED(tokenizer, other, write_and_open(directory, &other));
         assert_same_ids(own, other);
         assert_int_equal(tokenizer_bos(other), 1);
-        tokenizer_close(own);
-        tokenizer_close(other);
     }
 }
 
@@ -137,10 +128,8 @@ DIRECTORY_TEST(what_scores_cannot_say_is_refused)
 
 static grail_status write_once(void *context)
 {
-    tokenizer *t = NULL;
-    const grail_status status = write_and_open(context, &t);
-    tokenizer_close(t);
-    return status;
+    OWNED(tokenizer) *t = NULL;
+    return write_and_open(context, &t);
 }
 
 DIRECTORY_TEST(every_failing_allocation_is_survived)

@@ -72,10 +72,9 @@ TEST(a_merge_that_is_no_pair_is_refused)
     static const char *const merges[] = {"\"ab\"",    "\"a b c\"", "[\"a\"]", "[\"a\",\"b\",\"c\"]",
                                          "[\"a\",1]", "7"};
     for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) {
-        char *model = NULL;
+        OWNED(char) *model = NULL;
         assert_ok(memory_format(&model, "\"vocab\":" VOCAB ",\"merges\":[\"a a\",%s]", merges[i]));
         refuses_model(model, GRAIL_ERROR_FORMAT, "merge 1 is not a pair");
-        memory_free(model);
     }
     refuses_model("\"type\":\"BPE\",\"vocab\":" VOCAB, GRAIL_ERROR_FORMAT, "no \"merges\" array");
 }
@@ -164,7 +163,7 @@ TEST(patterns_that_would_mean_something_else_are_refused)
 
 TEST(too_many_steps_are_refused)
 {
-    buffer text = {.maximum = 1 << 20};
+    OWNED(buffer) text = {.maximum = 1 << 20};
     assert_ok(buffer_append_string(&text, ",\"normalizer\":{\"type\":\"Sequence\","
                                           "\"normalizers\":["));
     for (int i = 0; i < 33; i++) {
@@ -172,7 +171,6 @@ TEST(too_many_steps_are_refused)
     }
     assert_ok(buffer_append_string(&text, "]}"));
     refuses_beside((const char *)text.bytes, GRAIL_ERROR_UNSUPPORTED, "more than 32 steps");
-    buffer_fini(&text);
 }
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"use_regex\":false}"
@@ -188,15 +186,13 @@ TEST(two_byte_levels_are_refused)
 TEST(an_overlong_added_token_is_refused)
 {
     char content[TOKENIZER_LONGEST_ADDED + 2];
-    char *beside = NULL;
     memset(content, 'a', sizeof content);
     content[sizeof content - 1] = 0;
-    assert_ok(
-        memory_format(&beside, ",\"added_tokens\":[{\"id\":90,\"content\":\"%s\"}]", content));
+    OPENED(char, beside,
+           memory_format(&beside, ",\"added_tokens\":[{\"id\":90,\"content\":\"%s\"}]", content));
     refuses_beside(beside, GRAIL_ERROR_FORMAT,
                    "t.json: an added token or user-defined piece has 1025 bytes, more than the "
                    "allowed 1024");
-    memory_free(beside);
 }
 
 /* The table has 4096 slots by then; half a million pieces that are not chosen reach no such number.
@@ -296,7 +292,7 @@ DIRECTORY_TEST(merges_that_do_not_fit_are_refused)
         {"{\"a\":0}", "", "{\"tokenizer_class\":\"BartTokenizer\",\"cls_token\":null}",
          GRAIL_ERROR_FORMAT, "cls"},
     };
-    tokenizer *t = NULL;
+    OWNED(tokenizer) *t = NULL;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_fails(open_merges(directory, cases[i].vocab, cases[i].merges, cases[i].settings, &t),
                      cases[i].code, cases[i].message);
@@ -305,7 +301,6 @@ DIRECTORY_TEST(merges_that_do_not_fit_are_refused)
     assert_ok(open_merges(directory, "{\"a\":0,\"b\":1,\"ab\":2}", "#version: 0.2\r\na b\r\n",
                           "{\"add_bos_token\":true,\"model_max_length\":1e30}", &t));
     assert_int_equal(tokenizer_bos(t), 3); /* <|endoftext|>, behind the pieces */
-    tokenizer_close(t);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -49,26 +49,23 @@ TEST(control_pieces_are_text)
 {
     static const char text[] = "<s>ab<s><s>a";
     sentence_model m = {0};
-    token_list ids = {0};
+    OWNED(token_list) ids = {0};
     assert_ok(add_usual(&m));
-    tokenizer *t = must_open(&m);
+    OWNED(tokenizer) *t = must_open(&m);
     assert_ok(tokenizer_encode(t, text, sizeof text - 1, false, &ids));
     for (int64_t i = 0; i < ids.count; i++) {
         assert_int_not_equal(ids.ids[i], 1);
     }
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 TEST(pieces_merge_by_score)
 {
     sentence_model m = {0};
     assert_ok(add_usual(&m));
-    tokenizer *t = must_open(&m);
+    OWNED(tokenizer) *t = must_open(&m);
     assert_int_equal(t->model.pieces.count, 7);
     ASSERT_ENCODES(t, "aba", false, 2, 3, 6);
     ASSERT_ENCODES(t, "  ab  z? ", false, 2, 5, 2, 0); /* extra spaces go, unknowns are one */
-    tokenizer_close(t);
 }
 
 TEST(pieces_of_equal_score_merge_leftmost)
@@ -78,11 +75,10 @@ TEST(pieces_of_equal_score_merge_leftmost)
     assert_ok(add(&m, "c", -9.0f, TOKEN_NORMAL));
     assert_ok(add(&m, "ac", -1.0f, TOKEN_NORMAL)); /* as "ba" */
     assert_ok(add(&m, "cb", -1.0f, TOKEN_NORMAL));
-    tokenizer *t = must_open(&m);
+    OWNED(tokenizer) *t = must_open(&m);
     ASSERT_ENCODES(t, "bac", false, 2, 6, 7);
     ASSERT_ENCODES(t, "acb", false, 2, 8, 4);
     ASSERT_ENCODES(t, "cba", false, 2, 9, 3);
-    tokenizer_close(t);
 }
 
 static void refuses_piece(const char *piece, float score, uint64_t type, grail_status code,
@@ -101,7 +97,7 @@ static void refuses_piece(const char *piece, float score, uint64_t type, grail_s
 TEST(bad_pieces_are_refused)
 {
     sentence_model none = {0};
-    tokenizer *t = NULL;
+    OWNED(tokenizer) *t = NULL;
     refuses_piece("c", 0.0f, 9, GRAIL_ERROR_FORMAT, "piece 7 has the unknown type 9");
     refuses_piece("c", (float)INFINITY, 1, GRAIL_ERROR_FORMAT, "piece 7 has a score");
     refuses_piece("", 0.0f, 1, GRAIL_ERROR_FORMAT, "piece 7 is empty or not valid UTF-8");
@@ -111,7 +107,6 @@ TEST(bad_pieces_are_refused)
     refuses_piece("ax", 0.0f, 1, GRAIL_ERROR_UNSUPPORTED,
                   "piece 'ax' holds the character 'x', which is not itself a piece");
     assert_fails(open_pieces(&none, &t), GRAIL_ERROR_FORMAT, "its tokenizer holds no pieces");
-    tokenizer_close(t);
 }
 
 TEST(user_defined_pieces_come_first_and_never_merge)
@@ -122,16 +117,15 @@ TEST(user_defined_pieces_come_first_and_never_merge)
     assert_ok(add(&m, "aaba", 9.0f, TOKEN_NORMAL));
     assert_ok(add(&m, "c", 0.0f, TOKEN_USER_DEFINED));
     assert_ok(add(&m, "ca", 9.0f, TOKEN_NORMAL));
-    tokenizer *t = must_open(&m);
+    OWNED(tokenizer) *t = must_open(&m);
     ASSERT_ENCODES(t, "baabaca", false, 2, 4, 7, 3, 9, 3);
-    tokenizer_close(t);
 }
 
 DIRECTORY_TEST(other_files_of_a_directory_are_refused_by_name)
 {
     static const char json[] = "{\"model\":{\"vocab\":{\"a\":5},\"merges\":[]}}";
     static const char *const files[] = {"vocab.txt", "tokenizer.model"};
-    tokenizer *t = NULL;
+    OWNED(tokenizer) *t = NULL;
     bool exists = true;
     assert_fails(tokenizer_open(directory, &t), GRAIL_ERROR_IO,
                  "has neither tokenizer.json nor vocab.json with merges.txt");
@@ -149,13 +143,12 @@ DIRECTORY_TEST(other_files_of_a_directory_are_refused_by_name)
     support_write_file(directory, "tokenizer.json", json, sizeof json - 1);
     assert_ok(tokenizer_open(directory, &t));
     assert_int_equal(t->model.pieces.count, 6);
-    tokenizer_close(t);
 }
 
 static grail_status open_and_encode(void *context)
 {
-    tokenizer *t = NULL;
-    token_list ids = {0};
+    OWNED(tokenizer) *t = NULL;
+    OWNED(token_list) ids = {0};
     sentence_model m = {0};
     grail_status status = GRAIL_OK;
     TRY(add_usual(&m));
@@ -164,8 +157,6 @@ static grail_status open_and_encode(void *context)
     TRY(tokenizer_encode(t, "ab ba x", 7, true, &ids));
 out:
     memory_free(m.pieces);
-    token_list_fini(&ids);
-    tokenizer_close(t);
     return status;
 }
 

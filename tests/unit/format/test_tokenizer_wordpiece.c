@@ -18,33 +18,29 @@
 
 TEST(the_longest_piece_comes_first)
 {
-    tokenizer *t = must_open_tokenizer(WORDS, BERT);
+    OWNED(tokenizer) *t = must_open_tokenizer(WORDS, BERT);
     ASSERT_ENCODES(t, "ab", false, 2);
     ASSERT_ENCODES(t, "abcd", false, 3, 6); /* not ab ##cd */
     ASSERT_ENCODES(t, "abccd abdd", false, 3, 5, 2, 6, 6);
     ASSERT_ENCODES(t, "", false, -1);
-    tokenizer_close(t);
 }
 
 /* No piece goes on with "b", so the word is unknown although it begins with pieces. */
 TEST(a_word_is_known_as_a_whole_or_not_at_all)
 {
-    tokenizer *t = must_open_tokenizer(WORDS, BERT);
-    token_list ids = {.most = 2};
+    OWNED(tokenizer) *t = must_open_tokenizer(WORDS, BERT);
+    OWNED(token_list) ids = {.most = 2};
     ASSERT_ENCODES(t, "abcdb ab", false, 0, 2);
     assert_ok(tokenizer_encode(t, "abcdcdb ab", 10, false, &ids)); /* the first two alone */
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.ids[0], 0);
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 TEST(a_long_word_is_unknown)
 {
-    tokenizer *t = must_open_tokenizer(WORDS ",\"max_input_chars_per_word\":3", BERT);
+    OWNED(tokenizer) *t = must_open_tokenizer(WORDS ",\"max_input_chars_per_word\":3", BERT);
     ASSERT_ENCODES(t, "abc abcd a", false, 3, 0, 1);
     ASSERT_ENCODES(t, "\u6f22\u6f22", false, 7, 7); /* characters, not bytes, each a word */
-    tokenizer_close(t);
 }
 
 TEST(text_is_cleaned_and_cut_as_bert_does)
@@ -65,24 +61,21 @@ TEST(frames_are_put_around_a_text)
     static const char frame[] =
         ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",9],\"cls\":[\"[CLS]\","
         "8]}";
-    tokenizer *t = must_open_tokenizer(WORDS, frame);
+    OWNED(tokenizer) *t = must_open_tokenizer(WORDS, frame);
     ASSERT_ENCODES(t, "abc", true, 8, 3, 9);
     ASSERT_ENCODES(t, "abc", false, 3);
     assert_int_equal(tokenizer_before(t)->count, 1);
     assert_int_equal(tokenizer_after(t)->ids[0], 9);
-    tokenizer_close(t);
 }
 
 /* What follows may make another word of the last one. */
 TEST(an_open_word_waits)
 {
-    tokenizer *t = must_open_tokenizer(WORDS, BERT);
-    token_list ids = {0};
+    OWNED(tokenizer) *t = must_open_tokenizer(WORDS, BERT);
+    OWNED(token_list) ids = {0};
     assert_ok(tokenizer_encode_start(t, "ab abc abcdcdcdcdcd", 19, false, &ids));
     assert_int_equal(ids.count, 2);
     assert_int_equal(ids.ids[1], 3);
-    token_list_fini(&ids);
-    tokenizer_close(t);
 }
 
 TEST(files_without_a_type_are_known_by_their_keys)
@@ -102,7 +95,6 @@ static void refuses(const char *model, const char *beside, const char *message)
 
 TEST(vocabularies_that_lie_are_refused)
 {
-    char *model = NULL;
     char piece[600];
     refuses("\"type\":\"WordPiece\",\"vocab\":{\"a\":0,\"b\":0}", "",
             "id 0 belongs to both 'a' and 'b'");
@@ -116,23 +108,17 @@ TEST(vocabularies_that_lie_are_refused)
             "piece 'cls' has id -1");
     memset(piece, 'x', sizeof piece - 1);
     piece[sizeof piece - 1] = 0;
-    assert_ok(
-        memory_format(&model, "\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"%s\":1}", piece));
+    OPENED(char, model,
+           memory_format(&model, "\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"%s\":1}", piece));
     refuses(model, "", "piece 1 has 599 bytes; at most 512 are supported");
-    memory_free(model);
 }
 
 static grail_status open_and_encode(void *context)
 {
-    grail_status status = GRAIL_OK;
-    tokenizer *t = NULL;
-    token_list ids = {0};
-    TRY(open_tokenizer_with(WORDS, BERT, &t));
-    TRY(tokenizer_encode(t, "\u00c1bc a!", 7, true, &ids));
-out:
-    token_list_fini(&ids);
-    tokenizer_close(t);
-    return status;
+    OWNED(tokenizer) *t = NULL;
+    OWNED(token_list) ids = {0};
+    CHECK(open_tokenizer_with(WORDS, BERT, &t));
+    return tokenizer_encode(t, "\u00c1bc a!", 7, true, &ids);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -26,7 +26,7 @@ static void put(torch_fixture *c, const char *text)
 
 TEST(test_contiguous_tensors_are_views_of_the_file)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {torch_fixture_plain("whole"), torch_fixture_plain("part"),
                                     torch_fixture_plain("scalar")};
     tensors[1].rank = 2;
@@ -56,14 +56,13 @@ TEST(test_contiguous_tensors_are_views_of_the_file)
     assert_near(torch_fixture_value(scalar, 0), 23, 0);
     assert_null(torch_fixture_find(c.torch, "other"));
     tensor_file_release(c.torch, whole);
-    torch_fixture_end(&c);
 }
 
 /* [2, 3, 4] read as [4, 3, 2]; every second element; one row three times; a size of 1 may have any
  * stride */
 TEST(test_strided_tensors_are_made_contiguous)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {
         {.name = "turned", .rank = 3, .shape = {4, 3, 2}, .stride = {1, 4, 12}},
         {.name = "second", .rank = 1, .offset = 1, .shape = {12}, .stride = {2}},
@@ -99,12 +98,11 @@ TEST(test_strided_tensors_are_made_contiguous)
                     (uintptr_t)c.file.bytes + c.file.size);
     tensor_file_release(c.torch, &c.torch->tensors[0]);
     assert_near(torch_fixture_value(turned, 1), 12, 0);
-    torch_fixture_end(&c);
 }
 
 TEST(test_an_empty_tensor_has_no_bytes)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     torch_tensor_bytes tensor = torch_fixture_plain("none");
     tensor.rank = 2;
     tensor.shape[0] = 0;
@@ -113,7 +111,6 @@ TEST(test_an_empty_tensor_has_no_bytes)
     torch_bytes_dict(&c.object, 1, &tensor);
     assert_ok(open_zip(&c));
     assert_int_equal(c.torch->tensors[0].bytes, 0);
-    torch_fixture_end(&c);
 }
 
 typedef struct dtype_case {
@@ -143,7 +140,7 @@ TEST(test_every_storage_class_has_its_dtype)
 {
     for (size_t i = 0; i < sizeof dtype_cases / sizeof dtype_cases[0]; i++) {
         const dtype_case *d = &dtype_cases[i];
-        torch_fixture c = torch_fixture_begin();
+        OWNED(torch_fixture) c = torch_fixture_begin();
         const torch_tensor_bytes tensor = {
             .name = "x",
             .function = d->dtype == NULL ? NULL : "_rebuild_tensor_v3",
@@ -158,14 +155,13 @@ TEST(test_every_storage_class_has_its_dtype)
         assert_ok(open_zip(&c));
         assert_int_equal(c.torch->tensors[0].dtype, d->expected);
         assert_int_equal(c.torch->tensors[0].bytes, 96);
-        torch_fixture_end(&c);
     }
 }
 
 /* Parameter(tensor), _rebuild_parameter(tensor, True, ...), a subclass of Tensor */
 TEST(test_parameters_and_subclasses_are_unwrapped)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     const torch_tensor_bytes tensor = torch_fixture_plain("x");
     put(&c, "}(U\x01"
             "actorch._utils\n_rebuild_parameter\n");
@@ -186,14 +182,13 @@ TEST(test_parameters_and_subclasses_are_unwrapped)
                         sizeof torch_fixture_values);
     assert_memory_equal(torch_fixture_find(c.torch, "b")->data, torch_fixture_values,
                         sizeof torch_fixture_values);
-    torch_fixture_end(&c);
 }
 
 /* {"epoch": 3, "lr": 0.5, "args": Namespace(), "model": {"m": ...}, "state_dict": {"s": ...},
  *  "state_dict_ema": None} */
 TEST(test_the_first_usual_key_with_tensors_is_taken)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     const torch_tensor_bytes m = torch_fixture_plain("m");
     const torch_tensor_bytes s = torch_fixture_plain("module.s");
     put(&c, "\x80\x02}(U\x05"
@@ -210,7 +205,6 @@ TEST(test_the_first_usual_key_with_tensors_is_taken)
     assert_string_equal(c.torch->wrapper, "state_dict");
     assert_int_equal(c.torch->count, 1);
     assert_string_equal(c.torch->tensors[0].name, "module.s");
-    torch_fixture_end(&c);
 }
 
 /* Appends KEY: {NAME0: ..., NAME1: ..., ...}. */
@@ -243,7 +237,7 @@ TEST(test_a_dictionary_as_large_as_a_network_is_taken)
         {"teacher", "student", 3, 3, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        torch_fixture c = torch_fixture_begin();
+        OWNED(torch_fixture) c = torch_fixture_begin();
         put(&c, "\x80\x02}(");
         put_tensors(&c, cases[i].one, "a", cases[i].count);
         put_tensors(&c, cases[i].other, "b", cases[i].other_count);
@@ -256,7 +250,6 @@ TEST(test_a_dictionary_as_large_as_a_network_is_taken)
             assert_string_equal(c.torch->wrapper, cases[i].taken);
             assert_string_equal(c.torch->rival, cases[i].rival);
         }
-        torch_fixture_end(&c);
     }
 }
 
@@ -265,7 +258,7 @@ TEST(test_the_keys_of_tutorials_and_collections_are_known)
 {
     static const char *const keys[] = {"model_state_dict", "net", "module", "any"};
     for (int i = 0; i < 4; i++) {
-        torch_fixture c = torch_fixture_begin();
+        OWNED(torch_fixture) c = torch_fixture_begin();
         const torch_tensor_bytes w = torch_fixture_plain("w");
         const char length[] = {'U', (char)strlen(keys[i]), 0};
         put(&c, "\x80\x02}(U\x05"
@@ -278,21 +271,19 @@ TEST(test_the_keys_of_tutorials_and_collections_are_known)
         assert_ok(open_zip(&c));
         assert_string_equal(c.torch->wrapper, keys[i]);
         assert_non_null(torch_fixture_find(c.torch, "w"));
-        torch_fixture_end(&c);
     }
 }
 
 /* A tensor called "model" is no wrapper. */
 TEST(test_a_bare_dictionary_may_use_a_usual_key)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     const torch_tensor_bytes tensors[] = {torch_fixture_plain("model"),
                                           torch_fixture_plain("last")};
     torch_bytes_dict(&c.object, 2, tensors);
     assert_ok(open_zip(&c));
     assert_string_equal(c.torch->wrapper, "");
     assert_int_equal(c.torch->count, 2);
-    torch_fixture_end(&c);
 }
 
 #define SAVED_AGAIN                                                                                \
@@ -415,13 +406,12 @@ static const tensor_lie tensor_lies[] = {
 TEST(test_a_tensor_that_lies_is_refused_by_name)
 {
     for (size_t i = 0; i < sizeof tensor_lies / sizeof tensor_lies[0]; i++) {
-        torch_fixture c = torch_fixture_begin();
+        OWNED(torch_fixture) c = torch_fixture_begin();
         torch_tensor_bytes tensor = tensor_lies[i].tensor;
         tensor.name = "x";
         torch_bytes_dict(&c.object, 1, &tensor);
         assert_fails(open_zip(&c), tensor_lies[i].code, tensor_lies[i].text);
         assert_null(c.torch);
-        torch_fixture_end(&c);
     }
 }
 
@@ -466,20 +456,18 @@ static const bad_object bad_objects[] = {
 TEST(test_an_object_without_usable_tensors_is_refused)
 {
     for (size_t i = 0; i < sizeof bad_objects / sizeof bad_objects[0]; i++) {
-        torch_fixture c = torch_fixture_begin();
+        OWNED(torch_fixture) c = torch_fixture_begin();
         assert_ok(buffer_append(&c.object, bad_objects[i].bytes, bad_objects[i].size));
         assert_fails(open_zip(&c), bad_objects[i].code, bad_objects[i].text);
-        torch_fixture_end(&c);
     }
 }
 
 static void refuse_names(const char *first, const char *second, const char *text)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     const torch_tensor_bytes tensors[] = {torch_fixture_plain(first), torch_fixture_plain(second)};
     torch_bytes_dict(&c.object, 2, tensors);
     assert_fails(open_zip(&c), GRAIL_ERROR_FORMAT, text);
-    torch_fixture_end(&c);
 }
 
 TEST(test_names_that_cannot_be_told_apart_are_refused)
@@ -492,10 +480,9 @@ TEST(test_names_that_cannot_be_told_apart_are_refused)
 static void refuse_members(int count, const torch_member members[], grail_status code,
                            const char *text)
 {
-    torch_fixture c = torch_fixture_begin();
+    OWNED(torch_fixture) c = torch_fixture_begin();
     torch_bytes_zip(count, members, &c.file);
     assert_fails(torch_file_open_bytes("x.pth", c.file.bytes, c.file.size, &c.torch), code, text);
-    torch_fixture_end(&c);
 }
 
 TEST(test_archives_that_are_no_checkpoints_are_refused)
@@ -525,29 +512,26 @@ TEST(test_other_files_are_refused)
 
 TEST(test_every_failing_allocation_is_reported)
 {
-    torch_fixture zip = torch_fixture_begin();
+    OWNED(torch_fixture) zip = torch_fixture_begin();
     torch_tensor_bytes tensors[] = {torch_fixture_plain("a"), torch_fixture_plain("b")};
     tensors[1].shape[0] = 12;
     tensors[1].stride[0] = 2;
     torch_bytes_dict(&zip.object, 2, tensors);
     assert_ok(open_zip(&zip));
     support_fail_each_allocation(torch_fixture_reopen, &zip);
-    torch_fixture_end(&zip);
 }
 
 /* Its sum by torch 1.13.1, in float64. */
 TEST(test_a_real_zip_checkpoint_is_read)
 {
-    tensor_file *torch = NULL;
-    assert_ok(
-        torch_file_open(torch_fixture_shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
+    OPENED(tensor_file, torch,
+           torch_file_open(torch_fixture_shared("resnet18-cifar10/resnet18_cifar10.pth"), &torch));
     assert_ok(tensor_file_load(torch));
     assert_int_equal(torch->count, 122);
     assert_string_equal(torch->wrapper, "");
     assert_int_equal(torch_fixture_find(torch, "bn1.num_batches_tracked")->dtype, GRAIL_DTYPE_I64);
     assert_near(torch_fixture_sum(torch_fixture_find(torch, "layer4.1.conv2.weight")),
                 -844.4122877465473, 1e-3);
-    tensor_file_close(torch);
 }
 
 CMFixtureFunction support_setup = torch_fixture_fill;

@@ -47,19 +47,17 @@ static grail_status put(tensor_writer *writer, int i)
 
 static void write_all(const char *path, const char *wrapper)
 {
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     assert_ok(torch_writer_open(path, wrapper, TENSORS, tensors, LAYOUT_NEW, &writer));
     for (int i = TENSORS; i-- > 0;) {
         assert_ok(put(writer, i));
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 static void check_all(const char *path, const char *wrapper)
 {
-    tensor_file *file = NULL;
-    assert_ok(torch_file_open(path, &file));
+    OPENED(tensor_file, file, torch_file_open(path, &file));
     assert_string_equal(file->wrapper, wrapper);
     assert_int_equal(file->count, TENSORS);
     for (int i = 0; i < TENSORS; i++) {
@@ -73,7 +71,6 @@ static void check_all(const char *path, const char *wrapper)
         assert_int_equal(view->bytes, tensors[i].bytes);
         assert_memory_equal(view->data, bytes, view->bytes);
     }
-    tensor_file_close(file);
 }
 
 static void test_what_is_written_is_read_back_in_order(void **state)
@@ -93,7 +90,7 @@ static void test_the_wrapper_is_kept(void **state)
 static void test_members_have_checksums_and_stand_at_multiples_of_64(void **state)
 {
     const place *p = *state;
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     zip_reader *zip = NULL;
     write_all(p->path, "");
     assert_ok(file_map_open(&map, p->path));
@@ -107,7 +104,6 @@ static void test_members_have_checksums_and_stand_at_multiples_of_64(void **stat
                          crc32_z(0, map.data + member->offset, member->size));
     }
     zip_reader_close(zip);
-    file_map_close(&map);
 }
 
 /* Dtypes without a storage class are written as newer torch does. */
@@ -217,7 +213,7 @@ static void test_duplicate_names_are_refused(void **state)
 static void test_only_what_was_laid_out_is_written_and_once(void **state)
 {
     const place *p = *state;
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     assert_ok(torch_writer_open(p->path, "", TENSORS, tensors, LAYOUT_NEW, &writer));
     assert_ok(put(writer, 1));
     assert_fails(put(writer, 1), GRAIL_ERROR_ARGUMENT, "is written a second time");
@@ -225,7 +221,6 @@ static void test_only_what_was_laid_out_is_written_and_once(void **state)
                  "tensor 'bf' takes 12 bytes, but 1 are given");
     assert_fails(tensor_writer_put(writer, "other", "", 1), GRAIL_ERROR_ARGUMENT,
                  "has no place for a tensor 'other'");
-    tensor_writer_close(writer);
 }
 
 static void test_a_full_disk_leaves_nothing(void **state)
@@ -249,14 +244,13 @@ static void test_a_full_disk_leaves_nothing(void **state)
 static grail_status write_any(void *context)
 {
     const place *p = context;
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     unlink(p->path);
     grail_status status =
         torch_writer_open(p->path, "model", TENSORS, tensors, LAYOUT_NEW, &writer);
     if (status == GRAIL_OK) {
         status = put(writer, 0);
     }
-    tensor_writer_close(writer);
     return status;
 }
 

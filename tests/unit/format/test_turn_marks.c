@@ -46,7 +46,7 @@ static const char added[] =
 /* Byte-level characters of ASCII are tokens, with added ones. */
 static tokenizer *open_ascii(const char *others)
 {
-    buffer model = {.maximum = 1 << 14};
+    OWNED(buffer) model = {.maximum = 1 << 14};
     assert_ok(
         buffer_append_string(&model, "\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"\\u0120\":93"));
     for (int i = 0; i < 93; i++) {
@@ -54,7 +54,6 @@ static tokenizer *open_ascii(const char *others)
     }
     assert_ok(buffer_append_string(&model, "}"));
     tokenizer *t = must_open_tokenizer((const char *)model.bytes, others);
-    buffer_fini(&model);
     return t;
 }
 
@@ -85,11 +84,10 @@ static search search_of(const tokenizer *t, const char *text)
 
 static turns_found find_with(const char *others, const char *text)
 {
-    tokenizer *t = open_ascii(others);
+    OWNED(tokenizer) *t = open_ascii(others);
     search s = search_of(t, text);
     assert_ok(look(&s));
     token_windows_fini(&s.windows);
-    tokenizer_close(t);
     return s.found;
 }
 
@@ -133,9 +131,8 @@ TEST(a_tokenizer_without_any_says_nothing)
 
 TEST(every_failing_allocation_is_survived)
 {
-    tokenizer *t = open_ascii(added);
+    OWNED(tokenizer) *t = open_ascii(added);
     search s = search_of(t, plain);
     support_fail_each_allocation(look, &s);
     token_windows_fini(&s.windows);
-    tokenizer_close(t);
 }

@@ -38,7 +38,7 @@ static const char narrow[] = {7, 8};
 static void setup(rewriting *r, const weights_format *format)
 {
     char *path = NULL;
-    char *name = NULL;
+    OWNED(char) *name = NULL;
     const tensor_view tensors[TENSORS] = {{.name = "module.b",
                                            .dtype = GRAIL_DTYPE_F32,
                                            .rank = 2,
@@ -62,7 +62,6 @@ static void setup(rewriting *r, const weights_format *format)
     assert_ok(memory_format(&path, "written-%s", name));
     assert_ok(path_join(&r->path, r->directory, path));
     memory_free(path);
-    memory_free(name);
 }
 
 static void teardown(rewriting *r)
@@ -72,6 +71,8 @@ static void teardown(rewriting *r)
     memory_free(r->directory);
     memory_free(r->path);
 }
+
+OWNS(rewriting, teardown)
 
 static grail_status open_writer(const rewriting *r, layout_start start, tensor_writer **out)
 {
@@ -108,30 +109,27 @@ TEST(names_are_unique)
 TEST(what_was_put_is_read_back)
 {
     for (int i = 0; i < FORMATS; i++) {
-        rewriting r;
-        tensor_writer *writer = NULL;
         if (!takes_any_tensors(formats[i])) {
             continue;
         }
+        OWNED(rewriting) r;
         setup(&r, formats[i]);
-        assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
+        OPENED(tensor_writer, writer, open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
         assert_ok(tensor_writer_flush(writer));
         assert_holds(&r, writer);
         assert_ok(tensor_writer_seal(writer));
-        tensor_writer_close(writer);
-        teardown(&r);
     }
 }
 
 TEST(a_later_writer_continues)
 {
     for (int i = 0; i < FORMATS; i++) {
-        rewriting r;
-        tensor_writer *writer = NULL;
         if (!takes_any_tensors(formats[i])) {
             continue;
         }
+        OWNED(rewriting) r;
+        tensor_writer *writer = NULL;
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         put_all(&r, writer);
@@ -140,19 +138,18 @@ TEST(a_later_writer_continues)
         assert_ok(open_writer(&r, LAYOUT_CONTINUED, &writer));
         assert_holds(&r, writer);
         tensor_writer_close(writer);
-        teardown(&r);
     }
 }
 
 TEST(what_does_not_fit_is_refused)
 {
     for (int i = 0; i < FORMATS; i++) {
-        rewriting r;
-        tensor_writer *writer = NULL;
-        char found[sizeof wide];
         if (!takes_any_tensors(formats[i])) {
             continue;
         }
+        OWNED(rewriting) r;
+        tensor_writer *writer = NULL;
+        char found[sizeof wide];
         setup(&r, formats[i]);
         assert_ok(open_writer(&r, LAYOUT_NEW, &writer));
         assert_fails(tensor_writer_put(writer, "a", narrow, 1), GRAIL_ERROR_SHAPE, "'a'");
@@ -165,7 +162,6 @@ TEST(what_does_not_fit_is_refused)
         writer = NULL;
         assert_fails(open_writer(&r, LAYOUT_NEW, &writer), GRAIL_ERROR_EXISTS, r.path);
         assert_null(writer);
-        teardown(&r);
     }
 }
 
@@ -173,24 +169,22 @@ TEST(what_does_not_fit_is_refused)
 static grail_status write_once(void *context)
 {
     const rewriting *r = context;
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     remove(r->path);
     const grail_status status = open_writer(r, LAYOUT_NEW, &writer);
     assert_true((status == GRAIL_OK) == (writer != NULL));
-    tensor_writer_close(writer);
     return status;
 }
 
 TEST(every_failing_allocation_is_survived)
 {
     for (int i = 0; i < FORMATS; i++) {
-        rewriting r;
         if (!takes_any_tensors(formats[i])) {
             continue;
         }
+        OWNED(rewriting) r;
         setup(&r, formats[i]);
         support_fail_each_allocation(write_once, &r);
-        teardown(&r);
     }
 }
 

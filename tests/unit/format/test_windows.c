@@ -328,7 +328,7 @@ static token_windows numbered(void)
 
 TEST(samples_are_different_windows_in_order)
 {
-    token_windows w = numbered();
+    OWNED(token_windows) w = numbered();
     assert_ok(windows_sample(&w, 20, 5));
     assert_int_equal(w.count, 20);
     for (int i = 0; i < 20; i++) {
@@ -336,7 +336,6 @@ TEST(samples_are_different_windows_in_order)
         assert_true(i == 0 || w.ids[2 * i] > w.ids[2 * i - 1]);
     }
     assert_true(w.ids[39] > 20); /* drawn from all of the text */
-    token_windows_fini(&w);
 }
 
 TEST(a_seed_decides_which)
@@ -354,7 +353,7 @@ TEST(a_seed_decides_which)
 
 TEST(all_windows_can_be_taken_and_no_more)
 {
-    token_windows w = numbered();
+    OWNED(token_windows) w = numbered();
     assert_fails(windows_sample(&w, 61, 1), GRAIL_ERROR_ARGUMENT,
                  "61 samples were requested, but the text holds only 60 windows of 2 tokens; give "
                  "more text, fewer samples or a smaller context");
@@ -365,7 +364,6 @@ TEST(all_windows_can_be_taken_and_no_more)
     for (int32_t i = 0; i < 60; i++) {
         assert_int_equal(w.ids[2 * i], i);
     }
-    token_windows_fini(&w);
 }
 
 /* -- overlap ----------------------------------------------------------------------------------- */
@@ -386,11 +384,11 @@ static token_windows rising(int32_t first, int32_t start)
 
 TEST(runs_are_found_wherever_they_stand)
 {
-    token_windows calibration = rising(0, 100);
-    token_windows shifted = rising(0, 90); /* the first run now begins ten tokens later */
-    token_windows other = rising(0, 1000);
+    OWNED(token_windows) calibration = rising(0, 100);
+    OWNED(token_windows) shifted = rising(0, 90); /* the first run now begins ten tokens later */
+    OWNED(token_windows) other = rising(0, 1000);
     token_windows none = {.count = 1, .length = 3, .ids = other.ids};
-    hash_set set = {0};
+    OWNED(hash_set) set = {0};
     assert_ok(shingles_of_windows(&calibration, &set));
     assert_int_equal(set.count, 2);
     assert_true(set.hashes[0] < set.hashes[1]);
@@ -400,28 +398,22 @@ TEST(runs_are_found_wherever_they_stand)
     assert_int_equal(shingles_found(&set, &none), 0);
     shifted.ids[RUN + 9]++; /* one token of the run is another */
     assert_int_equal(shingles_found(&set, &shifted), 0);
-    hash_set_fini(&set);
-    token_windows_fini(&calibration);
-    token_windows_fini(&shifted);
-    token_windows_fini(&other);
 }
 
 TEST(a_run_counts_once_however_often_it_occurs)
 {
-    token_windows repeating = {.count = 4, .length = LONG};
+    OWNED(token_windows) repeating = {.count = 4, .length = LONG};
     assert_ok(memory_new(&repeating.ids, (size_t)4 * LONG, sizeof repeating.ids[0])); /* zeros */
-    hash_set set = {0};
+    OWNED(hash_set) set = {0};
     assert_ok(shingles_of_windows(&repeating, &set));
     assert_int_equal(set.count, 1);
     assert_int_equal(shingles_found(&set, &repeating), 1);
-    hash_set_fini(&set);
-    token_windows_fini(&repeating);
 }
 
 TEST(long_texts_give_a_limited_number_of_runs)
 {
     enum { WINDOWS = 3000 };
-    token_windows w = {.count = WINDOWS, .length = LONG};
+    OWNED(token_windows) w = {.count = WINDOWS, .length = LONG};
     hash_set set = {0};
     assert_ok(memory_new(&w.ids, (size_t)WINDOWS * LONG, sizeof w.ids[0]));
     for (int32_t i = 0; i < WINDOWS * LONG; i++) {
@@ -432,16 +424,15 @@ TEST(long_texts_give_a_limited_number_of_runs)
     assert_int_equal(shingles_found(&set, &w), set.count);
     hash_set_fini(&set);
     hash_set_fini(&set);
-    token_windows_fini(&w);
 }
 
 /* A short document between others changes nothing. */
 TEST(runs_are_hashed_within_documents)
 {
-    token_windows one = rising(0, 100);
-    token_windows three = {.count = 3, .length = LONG};
-    hash_set set = {0};
-    hash_set of_one = {0};
+    OWNED(token_windows) one = rising(0, 100);
+    OWNED(token_windows) three = {.count = 3, .length = LONG};
+    OWNED(hash_set) set = {0};
+    OWNED(hash_set) of_one = {0};
     assert_ok(memory_new(&three.ids, (size_t)2 * LONG + 3, sizeof three.ids[0]));
     assert_ok(memory_new(&three.starts, 4, sizeof three.starts[0]));
     memcpy(three.starts, (const int64_t[]){0, LONG, LONG + 3, 2 * LONG + 3}, 4 * sizeof(int64_t));
@@ -454,37 +445,26 @@ TEST(runs_are_hashed_within_documents)
     assert_int_equal(shingles_found(&of_one, &three), 2);
     three.ids[RUN]++; /* of the first document */
     assert_int_equal(shingles_found(&of_one, &three), 2);
-    hash_set_fini(&set);
-    hash_set_fini(&of_one);
-    token_windows_fini(&one);
-    token_windows_fini(&three);
 }
 
 TEST(windows_shorter_than_a_run_give_none)
 {
-    token_windows w = numbered();
-    hash_set set = {0};
+    OWNED(token_windows) w = numbered();
+    OWNED(hash_set) set = {0};
     assert_ok(shingles_of_windows(&w, &set));
     assert_int_equal(set.count, 0);
     assert_int_equal(shingles_found(&set, &w), 0);
-    hash_set_fini(&set);
-    token_windows_fini(&w);
 }
 
 static grail_status read_once(void *context)
 {
-    grail_status status = GRAIL_OK;
     fixture *f = context;
-    token_windows w = {0};
-    hash_set set = {0};
-    TRY(windows_read(&f->options, f->t, VOCABULARY, &w));
-    TRY(windows_sample(&w, 2, 1));
-    TRY(windows_sort(&w));
-    TRY(shingles_of_windows(&w, &set));
-out:
-    token_windows_fini(&w);
-    hash_set_fini(&set);
-    return status;
+    OWNED(token_windows) w = {0};
+    OWNED(hash_set) set = {0};
+    CHECK(windows_read(&f->options, f->t, VOCABULARY, &w));
+    CHECK(windows_sample(&w, 2, 1));
+    CHECK(windows_sort(&w));
+    return shingles_of_windows(&w, &set);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -48,6 +48,8 @@ static void close_archive(archive *a)
     munmap(a->bytes, a->size);
 }
 
+OWNS(archive, close_archive)
+
 /* The i-th record with that signature. */
 static unsigned char *record(const archive *a, uint32_t signature, int i)
 {
@@ -70,13 +72,12 @@ static const char content[64] = "one thing and one thing and one thing and one t
 /* "r/first" and "r/other", both of the same 64 bytes */
 static archive make_archive(void)
 {
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_ok(zip_layout_add(&layout, "r/first", content, sizeof content));
     assert_ok(zip_layout_add(&layout, "r/other", content, sizeof content));
     assert_ok(zip_layout_finish(&layout));
     archive a = place_layout(&layout);
-    zip_layout_fini(&layout);
     return a;
 }
 
@@ -92,7 +93,7 @@ static grail_status open_only(const archive *a)
 static void test_members_are_read(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     zip_reader *zip = NULL;
     assert_ok(zip_reader_open(a.bytes, a.size, &zip));
     assert_int_equal(zip->count, 2);
@@ -105,46 +106,41 @@ static void test_members_are_read(void **state)
         assert_memory_equal(a.bytes + member->offset, content, sizeof content);
     }
     zip_reader_close(zip);
-    close_archive(&a);
 }
 
 static void test_an_archive_without_members_is_read(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_ok(zip_layout_finish(&layout));
-    archive a = place_layout(&layout);
+    OWNED(archive) a = place_layout(&layout);
     assert_ok(open_only(&a));
-    close_archive(&a);
-    zip_layout_fini(&layout);
 }
 
 static void test_a_truncated_archive_is_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     for (size_t size = 0; size < a.size; size++) {
         const archive cut = {a.bytes, size};
         assert_fails(open_only(&cut), GRAIL_ERROR_FORMAT,
                      "the zip directory at the end of the file is missing: truncated?");
     }
-    close_archive(&a);
 }
 
 static void test_encrypted_members_are_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     record(&a, ENTRY, 0)[8] |= 1;
     assert_fails(open_only(&a), GRAIL_ERROR_UNSUPPORTED, "member 'r/first': is encrypted");
-    close_archive(&a);
 }
 
 static void test_compressed_members_are_told(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     zip_reader *zip = NULL;
     local_header(&a, 1)[8] = 8;
     record(&a, ENTRY, 1)[10] = 8;
@@ -152,27 +148,24 @@ static void test_compressed_members_are_told(void **state)
     assert_false(zip->members[0].is_compressed);
     assert_true(zip->members[1].is_compressed);
     zip_reader_close(zip);
-    close_archive(&a);
 }
 
 static void test_duplicate_names_are_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     memcpy(local_header(&a, 1) + 30, "r/first", 7);
     memcpy(record(&a, ENTRY, 1) + 46, "r/first", 7);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "member 'r/first' occurs twice");
-    close_archive(&a);
 }
 
 static void test_a_name_with_a_nul_is_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     record(&a, ENTRY, 0)[46 + 3] = 0;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
                  "the name of a member is empty, contains a NUL, or has more than 4096 bytes");
-    close_archive(&a);
 }
 
 /* A wrong byte at each of these offsets in the first local header is noticed. */
@@ -181,11 +174,10 @@ static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
     (void)state;
     static const int offsets[] = {0, 8, 14, 18, 22, 26, 30};
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
-        archive a = make_archive();
+        OWNED(archive) a = make_archive();
         local_header(&a, 0)[offsets[i]] ^= 1;
         assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
                      "member 'r/first': has a header that contradicts the zip directory");
-        close_archive(&a);
     }
 }
 
@@ -193,11 +185,10 @@ static void test_a_directory_that_contradicts_a_header_is_refused(void **state)
 static void test_a_header_may_leave_out_the_sizes(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     local_header(&a, 0)[6] |= 1 << 3;
     memset(local_header(&a, 0) + 14, 0, 12);
     assert_ok(open_only(&a));
-    close_archive(&a);
 }
 
 /* Header and directory agree on `size` bytes for the first member. */
@@ -212,7 +203,7 @@ static void lie_about_size(const archive *a, uint32_t stored, uint32_t size)
 static void test_lying_sizes_of_stored_members_are_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     lie_about_size(&a, 64, 65);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
                  "is stored without compression, but claims to hold 65 bytes in 64");
@@ -220,48 +211,44 @@ static void test_lying_sizes_of_stored_members_are_refused(void **state)
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "has 1000 bytes from byte 64 on");
     lie_about_size(&a, 66, 66);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "members 'r/first' and 'r/other' overlap");
-    close_archive(&a);
 }
 
 static void test_two_members_on_the_same_bytes_are_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     memcpy(record(&a, ENTRY, 1), record(&a, ENTRY, 0), 46); /* name and header stay the first's */
     memcpy(record(&a, ENTRY, 1) + 46, "r/other", 7);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
                  "has a header that contradicts the zip directory");
     memcpy(record(&a, ENTRY, 1) + 46, "r/first", 7);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "member 'r/first' occurs twice");
-    close_archive(&a);
 }
 
 static void test_a_directory_that_is_elsewhere_is_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     unsigned char *end = record(&a, END, 0);
     put32(end + 16, get32(end + 16) + 1);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "on, but its end record begins at byte");
     put32(end + 16, 0xfffffff0);
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "on, but its end record begins at byte");
-    close_archive(&a);
 }
 
 static void test_fields_that_end_behind_the_directory_are_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     record(&a, ENTRY, 1)[32] = 1;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
                  "an entry of the zip directory reaches past its end");
-    close_archive(&a);
 }
 
 static void test_a_lying_count_of_members_is_refused(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     unsigned char *end = record(&a, END, 0);
     end[8] = end[10] = 3;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "claims 3 members in");
@@ -273,7 +260,6 @@ static void test_a_lying_count_of_members_is_refused(void **state)
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "ends before its last member");
     end[8] = end[10] = 200;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "claims 200 members");
-    close_archive(&a);
 }
 
 static grail_status open_any(void *context)
@@ -284,15 +270,14 @@ static grail_status open_any(void *context)
 static void test_every_failing_allocation_is_reported(void **state)
 {
     (void)state;
-    archive a = make_archive();
+    OWNED(archive) a = make_archive();
     support_fail_each_allocation(open_any, &a);
-    close_archive(&a);
 }
 
 static void check_layout(const zip_layout *layout)
 {
     zip_reader *zip = NULL;
-    archive a = place_layout(layout);
+    OWNED(archive) a = place_layout(layout);
     assert_ok(zip_reader_open(a.bytes, a.size, &zip));
     assert_int_equal(zip->count, layout->count);
     for (int64_t i = 0; i < layout->count; i++) {
@@ -307,13 +292,12 @@ static void check_layout(const zip_layout *layout)
         assert_int_equal(get32(a.bytes + place->directory_crc), place->crc);
     }
     zip_reader_close(zip);
-    close_archive(&a);
 }
 
 static void test_a_layout_is_read_back(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_ok(zip_layout_add(&layout, "archive/data.pkl", content, sizeof content));
     assert_ok(zip_layout_add(&layout, "archive/empty", "", 0));
@@ -321,31 +305,29 @@ static void test_a_layout_is_read_back(void **state)
     assert_ok(zip_layout_finish(&layout));
     assert_int_equal(layout.members[0].crc, crc32_z(0, (const void *)content, sizeof content));
     check_layout(&layout);
-    zip_layout_fini(&layout);
 }
 
 /* A member of more than 4 GiB, and members that begin behind 4 GiB. */
 static void test_a_layout_beyond_4_gib_is_read_back(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_ok(zip_layout_add(&layout, "archive/data/0", NULL, 5LL << 30));
     assert_ok(zip_layout_add(&layout, "archive/data/1", NULL, 3));
     assert_ok(zip_layout_add(&layout, "archive/data/2", NULL, 0xffffffff));
     assert_ok(zip_layout_finish(&layout));
     check_layout(&layout);
-    zip_layout_fini(&layout);
 }
 
 static void test_zip64_records_must_agree(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_ok(zip_layout_add(&layout, "archive/data/0", NULL, 5LL << 30));
     assert_ok(zip_layout_finish(&layout));
-    archive a = place_layout(&layout);
+    OWNED(archive) a = place_layout(&layout);
     unsigned char *end = a.bytes + a.size - 22;
     end[10] = 2;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT,
@@ -353,14 +335,12 @@ static void test_zip64_records_must_agree(void **state)
     end[10] = 1;
     end[-20 + 8] ^= 1;
     assert_fails(open_only(&a), GRAIL_ERROR_FORMAT, "the zip64 record of the directory is missing");
-    close_archive(&a);
-    zip_layout_fini(&layout);
 }
 
 static void test_a_layout_of_more_members_than_16_bits_count_is_read_back(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     for (int i = 0; i < 65535; i++) {
         char name[32];
@@ -369,17 +349,15 @@ static void test_a_layout_of_more_members_than_16_bits_count_is_read_back(void *
     }
     assert_ok(zip_layout_finish(&layout));
     check_layout(&layout);
-    zip_layout_fini(&layout);
 }
 
 static void test_a_layout_beyond_any_file_is_refused(void **state)
 {
     (void)state;
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     assert_fails(zip_layout_add(&layout, "archive/data/0", NULL, SIZE_MAX), GRAIL_ERROR_ARGUMENT,
                  "more bytes than a file can hold");
-    zip_layout_fini(&layout);
 }
 
 int main(void)

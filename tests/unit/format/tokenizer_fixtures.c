@@ -11,12 +11,11 @@ grail_status open_tokenizer_text(const char *text, tokenizer **out)
 
 grail_status open_tokenizer_with(const char *model, const char *beside, tokenizer **out)
 {
-    char *text = NULL;
+    OWNED(char) *text = NULL;
     grail_status status = memory_format(&text, "{\"model\":{%s}%s}", model, beside);
     if (status == GRAIL_OK) {
         status = open_tokenizer_text(text, out);
     }
-    memory_free(text);
     return status;
 }
 
@@ -29,7 +28,7 @@ tokenizer *must_open_tokenizer(const char *model, const char *beside)
 
 void assert_encodes(const tokenizer *t, const char *text, bool special, const int32_t expected[])
 {
-    token_list ids = {0};
+    OWNED(token_list) ids = {0};
     assert_ok(tokenizer_encode(t, text, strlen(text), special, &ids));
     int64_t i = 0;
     for (; i < ids.count && expected[i] >= 0; i++) {
@@ -37,5 +36,4 @@ void assert_encodes(const tokenizer *t, const char *text, bool special, const in
     }
     assert_int_equal(expected[i], -1);
     assert_int_equal(i, ids.count);
-    token_list_fini(&ids);
 }

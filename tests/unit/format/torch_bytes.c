@@ -80,7 +80,7 @@ void torch_bytes_dict(buffer *out, int count, const torch_tensor_bytes tensors[]
 void torch_bytes_zip(int count, const torch_member members[], buffer *out)
 {
     static const unsigned char zeros[4096];
-    zip_layout layout;
+    OWNED(zip_layout) layout;
     zip_layout_init(&layout);
     for (int i = 0; i < count; i++) {
         assert_ok(zip_layout_add(&layout, members[i].name, members[i].data, members[i].size));
@@ -95,5 +95,4 @@ void torch_bytes_zip(int count, const torch_member members[], buffer *out)
             i < layout.file.piece_count ? &layout.file.pieces[i] : &layout.file.seal;
         memcpy(out->bytes + piece->begin, layout.file.bytes.bytes + piece->at, piece->size);
     }
-    zip_layout_fini(&layout);
 }

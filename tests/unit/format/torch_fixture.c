@@ -33,12 +33,11 @@ void torch_fixture_end(torch_fixture *f)
 grail_status torch_fixture_reopen(void *fixture)
 {
     const torch_fixture *f = fixture;
-    tensor_file *torch = NULL;
+    OWNED(tensor_file) *torch = NULL;
     grail_status status = torch_file_open_bytes("x.pth", f->file.bytes, f->file.size, &torch);
     if (status == GRAIL_OK) {
         status = tensor_file_load(torch);
     }
-    tensor_file_close(torch);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "torch_bytes.h"
 
 #include "format/torch/torch_file.h"
+#include "support/owned.h"
 
 enum { TORCH_FIXTURE_VALUES = 24, TORCH_FIXTURE_LARGEST = 1 << 20 };
 
@@ -35,5 +36,7 @@ double torch_fixture_value(const tensor_view *view, size_t i);
 double torch_fixture_sum(const tensor_view *view);
 /** A path below ../shared/data; skips the test without it. */
 const char *torch_fixture_shared(const char *name);
+
+OWNS(torch_fixture, torch_fixture_end)
 
 #endif

@@ -177,7 +177,7 @@ void assert_sites(const graph *g, gqa_mode mode, const char *expected)
 {
     char *text = NULL;
     size_t size = 0;
-    site_list sites = {0};
+    OWNED(site_list) sites = {0};
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
     assert_ok(sites_derive(g, mode, &sites));
@@ -187,15 +187,12 @@ void assert_sites(const graph *g, gqa_mode mode, const char *expected)
     assert_int_equal(fclose(out), 0);
     assert_string_equal(text, expected);
     free(text);
-    site_list_fini(&sites);
 }
 
 static grail_status derive_once(void *context)
 {
-    site_list sites = {0};
-    const grail_status status = sites_derive(context, GQA_KV_GROUPS, &sites);
-    site_list_fini(&sites);
-    return status;
+    OWNED(site_list) sites = {0};
+    return sites_derive(context, GQA_KV_GROUPS, &sites);
 }
 
 void assert_derivation_survives(graph *g)

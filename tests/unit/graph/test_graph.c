@@ -14,7 +14,7 @@ static graph *new_graph(void)
 
 TEST(a_parameter_used_twice_is_one)
 {
-    graph *g = new_graph();
+    OWNED(graph) *g = new_graph();
     const int64_t shape[2] = {3, 4};
     const int64_t other[2] = {4, 3};
     int first = -1;
@@ -29,13 +29,12 @@ TEST(a_parameter_used_twice_is_one)
                  "parameter 'tied' is used with two shapes");
     assert_fails(graph_add_parameter(g, "tied", 1, shape, &second), GRAIL_ERROR_INTERNAL,
                  "two shapes");
-    graph_free(g);
 }
 
 TEST(many_parameters_are_found_by_name)
 {
     enum { MANY = 1000 };
-    graph *g = new_graph();
+    OWNED(graph) *g = new_graph();
     char name[32];
     for (int i = 0; i < MANY; i++) {
         const int64_t shape[1] = {i + 1};
@@ -51,7 +50,6 @@ TEST(many_parameters_are_found_by_name)
         assert_int_equal(g->parameters[i].shape[0], i + 1);
     }
     assert_int_equal(graph_find_parameter(g, "p1000"), GRAPH_NONE);
-    graph_free(g);
 }
 
 /* embedding | a, activation, b, Add | norm, head: three stretches, one block */
@@ -75,7 +73,7 @@ static int last_value(const graph *g)
 
 TEST(widths_follow_from_the_shapes)
 {
-    graph *g = residual_graph(6);
+    OWNED(graph) *g = residual_graph(6);
     int64_t widths[16];
     const int64_t expected[] = {1, 4, 6, 6, 4, 4, 4, 10};
     assert_ok(graph_finish(g, last_value(g)));
@@ -88,12 +86,11 @@ TEST(widths_follow_from_the_shapes)
     g->parameters[graph_find_parameter(g, "b.weight")].shape[1] = 5;
     assert_ok(graph_widths(g, widths));
     assert_int_equal(widths[3], 5);
-    graph_free(g);
 }
 
 TEST(blocks_are_stretches_of_nodes)
 {
-    graph *g = residual_graph(6);
+    OWNED(graph) *g = residual_graph(6);
     int begin = -1;
     int end = -1;
     assert_ok(graph_finish(g, last_value(g)));
@@ -104,7 +101,6 @@ TEST(blocks_are_stretches_of_nodes)
     assert_true(begin == 1 && end == 5);
     graph_block_range(g, 1, &begin, &end);
     assert_true(begin == 5 && end == 7);
-    graph_free(g);
 }
 
 static void assert_live(const graph *g, int position, int count, int first, int second)
@@ -119,7 +115,7 @@ static void assert_live(const graph *g, int position, int count, int first, int 
 
 TEST(a_value_lives_until_its_last_reader)
 {
-    graph *g = residual_graph(6);
+    OWNED(graph) *g = residual_graph(6);
     assert_ok(graph_finish(g, last_value(g)));
     assert_live(g, 0, 1, 0, 0); /* the ids */
     assert_live(g, 1, 1, 1, 0); /* h */
@@ -131,7 +127,6 @@ TEST(a_value_lives_until_its_last_reader)
     assert_int_equal(g->last_use[g->output], g->node_count);
     assert_int_equal(g->value_source[0], GRAPH_NONE);
     assert_int_equal(g->value_source[7], 6);
-    graph_free(g);
 }
 
 /* -- shapes that do not fit ------------------------------------------------------------------- */
@@ -171,12 +166,11 @@ TEST(operands_of_different_widths_are_refused)
 
 static void assert_refused(const node *n, const char *text)
 {
-    graph *g = new_graph();
+    OWNED(graph) *g = new_graph();
     int value = -1;
     assert_fails(graph_add_node(g, n, &value), GRAIL_ERROR_INTERNAL, text);
     assert_int_equal(value, -1);
     assert_int_equal(g->node_count, 0);
-    graph_free(g);
 }
 
 TEST(a_node_reads_as_many_values_as_its_kind)
@@ -189,7 +183,7 @@ TEST(a_node_reads_as_many_values_as_its_kind)
     assert_refused(&many, "kind activation) reads 2 values, expected 1");
     assert_refused(&none, "kind mean) reads 0 values, expected 1");
     assert_refused(&early, "kind add) reads value 1, expected one of the 1");
-    graph *g = new_graph();
+    OWNED(graph) *g = new_graph();
     int weight = GRAPH_NONE;
     int value = -1;
     assert_ok(graph_add_parameter(g, "w", 2, (const int64_t[]){3, 4}, &weight));
@@ -197,7 +191,6 @@ TEST(a_node_reads_as_many_values_as_its_kind)
     named.weight = weight;
     assert_fails(graph_add_node(g, &named, &value), GRAIL_ERROR_INTERNAL,
                  "node 0 ('w', kind linear) reads 2 values, expected 1");
-    graph_free(g);
 }
 
 /* A residual stream with one expert of four; what it puts back may be by other scores, another
@@ -284,22 +277,18 @@ TEST(heads_that_do_not_fit_are_refused)
 
 static grail_status build(void *context)
 {
-    grail_status status = GRAIL_OK;
-    graph *g = NULL;
+    OWNED(graph) *g = NULL;
     const int64_t shape[2] = {10, 4};
     node n = {.kind = NODE_EMBEDDING, .block = GRAPH_NONE, .input_count = 1, .bias = GRAPH_NONE};
     int value = 0;
-    TRY(graph_create(&g));
+    CHECK(graph_create(&g));
     for (int i = 0; i < 40; i++) { /* past the first size of the arrays and of the table */
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
-        TRY(graph_add_parameter(g, name, 2, shape, &n.weight));
-        TRY(graph_add_node(g, &n, &value));
+        CHECK(graph_add_parameter(g, name, 2, shape, &n.weight));
+        CHECK(graph_add_node(g, &n, &value));
     }
-    TRY(graph_finish(g, value));
-out:
-    graph_free(g);
-    return status;
+    return graph_finish(g, value);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -286,7 +286,7 @@ static void mark_left(const fixture *f, int p, bool *left)
 /* Writes what is left, compares it with the dense tensor struck out, and reads it back. */
 static void assert_narrowed(fixture *f, int rank, const int64_t expected[])
 {
-    storage_layout l = {0};
+    OWNED(storage_layout) l = {0};
     int64_t shape[TENSOR_MAX_RANK];
     float narrow[LARGEST];
     float values[LARGEST];
@@ -308,7 +308,6 @@ static void assert_narrowed(fixture *f, int rank, const int64_t expected[])
         assert_memory_equal(back, values,
                             (size_t)(f->pieces[p].rows * f->pieces[p].columns) * sizeof back[0]);
     }
-    storage_layout_fini(&l);
 }
 
 static const int64_t second_and_last[] = {1, 3};
@@ -399,12 +398,11 @@ TEST(stacked_matrices_are_cut_alike)
     assert_narrowed(&f, 3, (const int64_t[]){2, 4, 2});
     stack_experts(&f);
     keep_rows(&f, 0, 2, second_and_last);
-    storage_layout l = {0};
+    OWNED(storage_layout) l = {0};
     int64_t shape[TENSOR_MAX_RANK];
     assert_ok(storage_lay_out(f.count, f.pieces, &l));
     assert_fails(storage_narrow_shape(&l, &f.tensor, shape), GRAIL_ERROR_SHAPE,
                  "3 matrices in it, which 10 rows do not fill evenly");
-    storage_layout_fini(&l);
 }
 
 /* The matrices of an expert that goes are no longer there; whatever is cut in the others. */
@@ -503,7 +501,7 @@ TEST(unchanged_numbers_keep_their_bits)
         float narrow[20];
         float dense[20];
         float back[20];
-        storage_layout l = {0};
+        OWNED(storage_layout) l = {0};
         const storage_map *map = &maps[i % 2];
         const size_t size = dtype_bits(dtypes[i / 2]) / 8;
         begin(&f, 2, map->transposed ? (const int64_t[]){5, 4} : (const int64_t[]){4, 5});
@@ -532,7 +530,6 @@ TEST(unchanged_numbers_keep_their_bits)
         storage_get(&l, 0, narrow, back);
         assert_memory_equal(back, values, 10 * sizeof back[0]);
         assert_near((double)back[CHANGED], 0.8125, 0.01);
-        storage_layout_fini(&l);
     }
 }
 
@@ -587,17 +584,13 @@ TEST(values_are_rounded_to_what_the_tensor_gives)
 
 static grail_status read_check_and_lay_out(void *context)
 {
-    grail_status status = GRAIL_OK;
     fixture f;
-    storage_layout l = {0};
+    OWNED(storage_layout) l = {0};
     float values[LARGEST];
     stack_interleaved(&f);
-    TRY(storage_read(f.parameters[3], &f.tensor, values));
-    TRY(storage_check_cover(f.count, f.parameters, &f.tensor));
-    TRY(storage_lay_out(f.count, f.pieces, &l));
-out:
-    storage_layout_fini(&l);
-    return status;
+    CHECK(storage_read(f.parameters[3], &f.tensor, values));
+    CHECK(storage_check_cover(f.count, f.parameters, &f.tensor));
+    return storage_lay_out(f.count, f.pieces, &l);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -44,16 +44,14 @@ static graph *two_sublayers(void)
 
 static bool is_sublayer(const graph *g, gqa_mode mode, const char *name, sublayer *out)
 {
-    site_list sites = {0};
+    OWNED(site_list) sites = {0};
     assert_ok(sites_derive(g, mode, &sites));
-    const bool found = sublayer_of(g, find_site(&sites, name), out);
-    site_list_fini(&sites);
-    return found;
+    return sublayer_of(g, find_site(&sites, name), out);
 }
 
 TEST(a_sublayer_reaches_from_its_norm_to_its_add)
 {
-    graph *g = two_sublayers();
+    OWNED(graph) *g = two_sublayers();
     sublayer s = {0};
     assert_true(is_sublayer(g, GQA_KV_GROUPS, "o", &s));
     assert_int_equal(s.begin, 1);
@@ -65,7 +63,6 @@ TEST(a_sublayer_reaches_from_its_norm_to_its_add)
     assert_true(is_sublayer(g, GQA_KV_GROUPS, "down", &s));
     assert_int_equal(s.begin, 8);
     assert_int_equal(s.input, g->nodes[7].output); /* the second operand of the Add */
-    graph_free(g);
 }
 
 TEST(a_graph_without_a_sublayer_passes_the_stream_by)
@@ -130,11 +127,9 @@ TEST(what_is_read_elsewhere_is_no_sublayer)
 TEST(a_batch_norm_before_the_add_makes_it_none)
 {
     sublayer s = {0};
-    graph *g = NULL;
-    assert_ok(graph_create(&g));
+    OPENED(graph, g, graph_create(&g));
     const int h = add_embedding(g, "embed", VOCABULARY, WIDTH);
     const int y = add_feed_forward(g, 0, "down", "up", h);
     finish(g, add_plain(g, 0, NODE_ADD, h, add_batch_norm(g, 0, "bn", WIDTH, y)));
     assert_false(is_sublayer(g, GQA_KV_GROUPS, "down", &s));
-    graph_free(g);
 }

@@ -4,6 +4,7 @@
 
 #include "../exec/hand_network.h"
 #include "heal/optimizer.h"
+#include "support/owned.h"
 
 enum { HAND_PARAMETERS = 4, HAND_MOST = 12 };
 
@@ -24,5 +25,7 @@ int64_t hand_count(const hand_training *h, int parameter);
 void hand_values(const hand_training *h, int parameter, double *out);
 /** Adds values[its count] to the gradient of a parameter. */
 void hand_add_gradient(const hand_training *h, int parameter, const double *values);
+
+OWNS(hand_training, hand_training_fini)
 
 #endif

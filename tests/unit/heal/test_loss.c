@@ -78,9 +78,9 @@ static double loss_of(loss_function loss, const double *y, const double *target,
                       double *gradient)
 {
     matrix sum = support_matrix(on_ref, 1, 1, &(double){0.5}); /* sums are added to */
-    matrix a = support_matrix(on_ref, ROWS, WIDTH, y);
-    matrix b = support_matrix(on_ref, ROWS, WIDTH, target);
-    matrix d = {0};
+    OWNED(matrix) a = support_matrix(on_ref, ROWS, WIDTH, y);
+    OWNED(matrix) b = support_matrix(on_ref, ROWS, WIDTH, target);
+    OWNED(matrix) d = {0};
     if (gradient != NULL) {
         assert_ok(matrix_new(on_ref, GRAIL_DTYPE_F64, ROWS, WIDTH, &d));
     }
@@ -88,9 +88,6 @@ static double loss_of(loss_function loss, const double *y, const double *target,
     if (gradient != NULL) {
         assert_ok(matrix_download(d, gradient));
     }
-    matrix_free(&a);
-    matrix_free(&b);
-    matrix_free(&d);
     return taken(&sum) - 0.5;
 }
 
@@ -143,8 +140,8 @@ TEST(the_gradient_may_be_made_in_place)
     fill(y, target);
     for (int k = 0; k < 2; k++) {
         matrix sum = support_matrix(on_ref, 1, 1, &(double){0.0});
-        matrix a = support_matrix(on_ref, ROWS, WIDTH, y);
-        matrix b = support_matrix(on_ref, ROWS, WIDTH, target);
+        OWNED(matrix) a = support_matrix(on_ref, ROWS, WIDTH, y);
+        OWNED(matrix) b = support_matrix(on_ref, ROWS, WIDTH, target);
         const double expected = loss_of(losses[k], y, target, 2.0, gradient);
         assert_ok(losses[k](a, b, 2.0, a, sum));
         assert_near(taken(&sum), expected, 1e-12 * expected);
@@ -152,8 +149,6 @@ TEST(the_gradient_may_be_made_in_place)
         assert_memory_equal(made, gradient, sizeof gradient);
         memory_free(made);
         assert_ok(losses[k](a, b, 2.0, a, no_matrix)); /* a step asks for no sum */
-        matrix_free(&a);
-        matrix_free(&b);
     }
 }
 
@@ -184,19 +179,17 @@ TEST(other_shapes_are_refused)
     static const loss_function losses[] = {distance_add, divergence_add};
     static const int64_t rows[] = {1, ROWS - 1, ROWS + 1, 40 * ROWS};
     double values[40 * COUNT] = {0.0};
-    matrix y = support_matrix(on_ref, ROWS, WIDTH, values);
+    OWNED(matrix) y = support_matrix(on_ref, ROWS, WIDTH, values);
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             matrix sum = support_matrix(on_ref, 1, 1, &(double){0.0});
-            matrix other = support_matrix(on_ref, rows[i], WIDTH, values);
+            OWNED(matrix) other = support_matrix(on_ref, rows[i], WIDTH, values);
             const char *text = "the shapes of its matrices disagree";
             assert_fails(losses[k](y, other, 0.0, no_matrix, sum), GRAIL_ERROR_INTERNAL, text);
             assert_fails(losses[k](y, y, 1.0, other, sum), GRAIL_ERROR_INTERNAL, text);
             assert_true(taken(&sum) == 0.0);
-            matrix_free(&other);
         }
     }
-    matrix_free(&y);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -54,7 +54,7 @@ static double adam(double weight, double size, int steps, int parameter, int64_t
 TEST(steps_are_those_of_adam)
 {
     static const double rates[] = {0.01, 0.02, 0.015, 0.005};
-    hand_training h;
+    OWNED(hand_training) h;
     double before[HAND_PARAMETERS][HAND_MOST];
     double now[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
@@ -71,19 +71,17 @@ TEST(steps_are_those_of_adam)
             assert_near(now[i], adam(before[p][i], h.o->of[p].size, 4, p, i, rates), 1e-9);
         }
     }
-    hand_training_fini(&h);
 }
 
 TEST(sizes_are_root_mean_squares)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     double values[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     for (int p = 0; p < HAND_PARAMETERS; p++) {
         hand_values(&h, p, values);
         assert_near(h.o->of[p].size, root_mean_square(hand_count(&h, p), values), 1e-12);
     }
-    hand_training_fini(&h);
 }
 
 /* A bias that begins at zero has the size of a tenth of the weight that it stands by. */
@@ -91,7 +89,7 @@ TEST(a_bias_of_zero_can_move)
 {
     static const float zeros[HAND_MOST];
     const bool trained[HAND_PARAMETERS] = {false, true, false, true};
-    hand_training h;
+    OWNED(hand_training) h;
     double values[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     optimizer_free(h.o);
@@ -105,7 +103,6 @@ TEST(a_bias_of_zero_can_move)
     assert_near(h.o->of[0].size, 0.1 * root_mean_square(12, values), 1e-12);
     hand_values(&h, NORM_WEIGHT, values);
     assert_near(h.o->of[1].size, 0.1 * root_mean_square(4, values), 1e-12);
-    hand_training_fini(&h);
 }
 
 /* The dense store stays as it is; what is not trained has no entry of its own. */
@@ -143,14 +140,13 @@ TEST(the_dense_parameters_stay)
 TEST(a_store_of_its_own_can_be_trained)
 {
     const bool all[HAND_PARAMETERS] = {true, true, true, true};
-    hand_training h;
+    OWNED(hand_training) h;
     optimizer *o = NULL;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     const matrix before = h.n.store->entries[WEIGHT].values;
     assert_ok(optimizer_create(h.n.g, h.n.store, all, &o));
     assert_ptr_equal(before.memory, h.n.store->entries[WEIGHT].values.memory);
     optimizer_free(o);
-    hand_training_fini(&h);
 }
 
 static float rounded(double value)
@@ -166,7 +162,7 @@ static float rounded(double value)
 /* Between judgements the weights are finer than bf16; what is judged and kept is not. */
 TEST(what_is_kept_was_rounded_as_it_was_judged)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     double start[HAND_MOST];
     double weights[HAND_MOST];
     double judged[HAND_MOST];
@@ -200,12 +196,11 @@ TEST(what_is_kept_was_rounded_as_it_was_judged)
     hand_values(&h, WEIGHT, now);
     assert_memory_equal(now, judged, bytes);
     assert_int_not_equal(memcmp(now, start, bytes), 0);
-    hand_training_fini(&h);
 }
 
 TEST(a_judgement_leaves_no_gradient_behind)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     double gradient[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     assert_ok(optimizer_begin_judgement(h.o));
@@ -216,12 +211,11 @@ TEST(a_judgement_leaves_no_gradient_behind)
             assert_true(gradient[i] == 0.0);
         }
     }
-    hand_training_fini(&h);
 }
 
 TEST(without_a_better_state_the_start_comes_back)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     double start[HAND_PARAMETERS][HAND_MOST];
     double now[HAND_MOST];
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_BF16);
@@ -235,7 +229,6 @@ TEST(without_a_better_state_the_start_comes_back)
         hand_values(&h, p, now);
         assert_memory_equal(now, start[p], (size_t)hand_count(&h, p) * sizeof now[0]);
     }
-    hand_training_fini(&h);
 }
 
 /* The moments of a BatchNorm and the table of an embedding are not trained. */
@@ -264,23 +257,21 @@ static grail_status create(void *context)
     const bool all[HAND_PARAMETERS] = {true, true, true, true};
     hand_training *h = context;
     optimizer *o = NULL;
-    parameter_store *store = NULL;
+    OWNED(parameter_store) *store = NULL;
     grail_status status =
         parameter_store_create(&h->n.model, backend_reference(), h->n.store, &store);
     if (status == GRAIL_OK) {
         status = optimizer_create(h->n.g, store, all, &o);
     }
     optimizer_free(o);
-    parameter_store_free(store);
     return status;
 }
 
 TEST(failing_allocations_are_survived)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_BF16);
     support_fail_each_allocation(create, &h);
-    hand_training_fini(&h);
 }
 
 /* -- parts ------------------------------------------------------------------------------------- */
@@ -296,7 +287,7 @@ typedef struct gathered {
 static int step_in_parts(const grail_comm *comm, void *user)
 {
     gathered *out = user;
-    hand_training h;
+    OWNED(hand_training) h;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     for (int step = 0; step < 2; step++) {
         for (int first = 0; first < PARTS; first += comm->size) {
@@ -312,7 +303,6 @@ static int step_in_parts(const grail_comm *comm, void *user)
     for (int p = 0; p < HAND_PARAMETERS; p++) {
         hand_values(&h, p, out->of[comm->rank][p]);
     }
-    hand_training_fini(&h);
     return 0;
 }
 
@@ -335,7 +325,7 @@ TEST(any_number_of_ranks_takes_the_same_steps)
 /* The sum of the parts, and no trace of a step that failed half-way. */
 TEST(parts_add_up)
 {
-    hand_training h;
+    OWNED(hand_training) h;
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     add_gradients(&h, 7);
     assert_ok(optimizer_add_parts(h.o, NULL, 1));
@@ -354,5 +344,4 @@ TEST(parts_add_up)
             assert_true(fabs(sums[i] - expected) < 1e-12);
         }
     }
-    hand_training_fini(&h);
 }

@@ -113,6 +113,8 @@ static void game_fini(game *g)
     hand_training_fini(&g->h);
 }
 
+OWNS(game, game_fini)
+
 static grail_status play(game *g, double rate, training_state *state)
 {
     static const int64_t samples[SAMPLES] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -138,7 +140,7 @@ static void assert_weights(const game *g, const double *expected)
 
 TEST(it_judges_at_even_steps_and_keeps_the_best)
 {
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
     assert_ok(play(&g, 0.06, &s));
@@ -156,7 +158,6 @@ TEST(it_judges_at_even_steps_and_keeps_the_best)
     assert_true(s.held_best == least && s.best_step == at);
     assert_true(least < 0.5 * s.held_before);
     assert_true(distance(&g) == least); /* the store holds what was judged */
-    game_fini(&g);
 }
 
 /* Judgements of many samples are made rarely, so that steps take most of the time, but four times
@@ -167,7 +168,7 @@ TEST(what_is_dear_is_judged_rarely)
                                        {1, 2}, {3, 2}, {4, 3},  {6, 4},
                                        {8, 6}, {9, 6}, {12, 8}, {500, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        game g;
+        OWNED(game) g;
         training_state s = {0};
         game_init(&g, GRAIL_DTYPE_F32);
         g.judged_samples = cases[i][0];
@@ -176,14 +177,13 @@ TEST(what_is_dear_is_judged_rarely)
         for (int k = 0; k < g.told; k++) {
             assert_int_equal(g.told_steps[k], k + 1 < g.told ? k * cases[i][1] : STEPS);
         }
-        game_fini(&g);
     }
 }
 
 /* Half of the judgements that there are. */
 TEST(patience_falls_with_the_judgements)
 {
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
     g.answers = true;
@@ -193,14 +193,13 @@ TEST(patience_falls_with_the_judgements)
     assert_ok(play(&g, 0.1, &s));
     assert_int_equal(s.best_step, STEPS / 4);
     assert_int_equal(s.steps, 3 * STEPS / 4);
-    game_fini(&g);
 }
 
 TEST(it_ends_after_eight_judgements_that_are_not_better)
 {
     static const double losses[] = {1.0, 0.9, 0.95, 0.5, 0.6, 0.5, (double)NAN,
                                     0.7, 0.8, 0.6,  0.5, 0.9, 0.1};
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
     g.answers = true;
@@ -209,13 +208,12 @@ TEST(it_ends_after_eight_judgements_that_are_not_better)
     assert_int_equal(s.best_step, 6);
     assert_int_equal(s.steps, 22);
     assert_true(s.held_best == 0.5 && s.held_before == 1.0);
-    game_fini(&g);
 }
 
 /* A block before the first cut is the dense one. */
 TEST(no_loss_means_no_step)
 {
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
     g.answers = true;
@@ -224,12 +222,11 @@ TEST(no_loss_means_no_step)
     assert_int_equal(g.judged, 1);
     assert_int_equal(g.told, 1);
     assert_true(s.held_before == 0.0 && s.held_best == 0.0);
-    game_fini(&g);
 }
 
 TEST(where_nothing_is_better_the_start_stays)
 {
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     double start[HAND_MOST];
     game_init(&g, GRAIL_DTYPE_BF16);
@@ -243,7 +240,6 @@ TEST(where_nothing_is_better_the_start_stays)
     assert_int_equal(s.steps, STEPS); /* 16 at the rate, 16 at an eighth */
     assert_int_equal(s.begun_step, 16);
     assert_weights(&g, start);
-    game_fini(&g);
 }
 
 /* A rate that is too large for any gain is lowered, from the start. */
@@ -267,27 +263,25 @@ TEST(a_loss_at_the_start_that_is_no_number_is_an_error)
 {
     static const double losses[] = {(double)NAN, (double)INFINITY};
     for (int i = 0; i < 2; i++) {
-        game g;
+        OWNED(game) g;
         training_state s = {0};
         game_init(&g, GRAIL_DTYPE_F32);
         g.answers = true;
         g.losses[0] = losses[i];
         assert_fails(play(&g, 0.1, &s), GRAIL_ERROR_NUMERIC, "the loss before healing is ");
-        game_fini(&g);
     }
-    game g;
+    OWNED(game) g;
     training_state s = {0};
     game_init(&g, GRAIL_DTYPE_F32);
     g.diverges_at = 1;
     assert_fails(play(&g, 0.1, &s), GRAIL_ERROR_NUMERIC, "the output is infinite");
-    game_fini(&g);
 }
 
 /* Neither a step nor a judgement that fails takes away what was won before. */
 TEST(what_was_best_stays_when_it_diverges)
 {
     for (int way = 0; way < 2; way++) {
-        game g;
+        OWNED(game) g;
         training_state s = {0};
         game_init(&g, GRAIL_DTYPE_BF16);
         g.breaks_at = way == 0 ? 12 : 0;
@@ -301,7 +295,6 @@ TEST(what_was_best_stays_when_it_diverges)
         const int judged = g.judged;
         assert_ok(play(&g, 0.1, &s));
         assert_int_equal(g.judged, judged);
-        game_fini(&g);
     }
 }
 
@@ -330,7 +323,7 @@ TEST(one_that_was_saved_goes_on_to_the_same_values)
     const int calls = g.told;
     game_fini(&g);
     for (int at = 1; at <= calls; at++) {
-        game again;
+        OWNED(game) again;
         training_state s = {0};
         game_init(&g, GRAIL_DTYPE_BF16);
         game_init(&again, GRAIL_DTYPE_BF16);
@@ -345,7 +338,6 @@ TEST(one_that_was_saved_goes_on_to_the_same_values)
         assert_int_equal(s.best_step, complete.best_step);
         assert_true(s.held_best == complete.held_best && s.held_before == complete.held_before);
         game_fini(&g);
-        game_fini(&again);
     }
 }
 

@@ -43,10 +43,9 @@ grail_compress_options heal_brief(const lab *l, const char *model, const char *o
 
 static void copy_partial(const heal_watch *w)
 {
-    char *command = NULL;
+    OWNED(char) *command = NULL;
     assert_ok(memory_format(&command, "cp -r -- '%s.partial' '%s.partial'", w->output, w->copy));
     assert_int_equal(system(command), 0);
-    memory_free(command);
 }
 
 static int count_call(heal_watch *w)
@@ -99,7 +98,7 @@ const grail_healing *heal_made(const heal_watch *w, int i)
 
 void heal_forget_last_record(const lab *l, const char *expected)
 {
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
     size_t size = text.size - 1;
     while (text.bytes[size - 1] != '\n') {
@@ -107,7 +106,6 @@ void heal_forget_last_record(const lab *l, const char *expected)
     }
     assert_non_null(strstr((const char *)text.bytes + size, expected));
     support_write_file(lab_path(l, "out.partial"), "grail-state.jsonl", text.bytes, size);
-    buffer_fini(&text);
 }
 
 static json_t *trainings_of(const char *directory)
@@ -124,13 +122,11 @@ static json_t *trainings_of(const char *directory)
 
 void assert_same_trainings(const char *left, const char *right)
 {
-    json_t *a = trainings_of(left);
-    json_t *b = trainings_of(right);
+    OWNED(json_t) *a = trainings_of(left);
+    OWNED(json_t) *b = trainings_of(right);
     if (!json_equal(a, b)) {
         fail_msg("'%s' and '%s' report other trainings", left, right);
     }
-    json_decref(a);
-    json_decref(b);
 }
 
 static void assert_same_result(const char *left, const char *right)
@@ -143,8 +139,8 @@ static void assert_same_result(const char *left, const char *right)
  * died. Both go on. */
 static void assert_goes_on_from(grail_compress_options options, int at)
 {
-    char *output = NULL;
-    char *copy = NULL;
+    OWNED(char) *output = NULL;
+    OWNED(char) *copy = NULL;
     const char *whole = options.output.path;
     assert_ok(memory_format(&output, "%s-%d", whole, at));
     assert_ok(memory_format(&copy, "%s-%d-copy", whole, at));
@@ -158,8 +154,6 @@ static void assert_goes_on_from(grail_compress_options options, int at)
     options.output.path = copy;
     assert_ok(heal_run(options, &again));
     assert_same_result(whole, copy);
-    memory_free(output);
-    memory_free(copy);
 }
 
 void assert_heals_on(grail_compress_options options, int places)

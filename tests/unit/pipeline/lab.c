@@ -65,22 +65,20 @@ const char *lab_path_of(const lab *l, const char *format, ...)
 
 const char *lab_f32(const lab *l, const char *golden, const char *name)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, name);
     lab_read(&m, lab_golden(golden));
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
 const char *lab_with_biases(const lab *l, const char *golden, const char *name)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, name);
     lab_read(&m, lab_golden(golden));
     lab_add_biases(&m);
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
@@ -105,11 +103,10 @@ grail_compress_options lab_options(const lab *l, const char *model, const char *
 static grail_status compress(const grail_compress_options *options, grail_site_report *reports,
                              int most, int *count)
 {
-    grail_status status = GRAIL_OK;
-    grail_compression *c = NULL;
-    TRY(grail_compression_open(options, &c));
-    TRY(grail_compression_run(c));
-    TRY(grail_compression_finish(c));
+    OWNED(grail_compression) *c = NULL;
+    CHECK(grail_compression_open(options, &c));
+    CHECK(grail_compression_run(c));
+    CHECK(grail_compression_finish(c));
     *count = grail_compression_site_count(c);
     for (int i = 0; i < *count && i < most; i++) {
         reports[i] = grail_compression_site(c, i);
@@ -117,21 +114,15 @@ static grail_status compress(const grail_compress_options *options, grail_site_r
         reports[i].kind = NULL;
         reports[i].fits = NULL;
     }
-out:
-    grail_compression_close(c);
-    return status;
+    return GRAIL_OK;
 }
 
 grail_status lab_compress_rank(const grail_compress_options *options, int rank)
 {
-    grail_status status = GRAIL_OK;
-    grail_compression *c = NULL;
-    TRY(grail_compression_open(options, &c));
-    TRY(grail_compression_run(c));
-    TRY(rank == 0 ? grail_compression_finish(c) : GRAIL_OK);
-out:
-    grail_compression_close(c);
-    return status;
+    OWNED(grail_compression) *c = NULL;
+    CHECK(grail_compression_open(options, &c));
+    CHECK(grail_compression_run(c));
+    return rank == 0 ? grail_compression_finish(c) : GRAIL_OK;
 }
 
 grail_status lab_compress(const grail_compress_options *options)
@@ -182,10 +173,8 @@ static bool same_view(const tensor_view *a, const tensor_view *b)
 
 void assert_same_checkpoint(const char *left, const char *right)
 {
-    checkpoint *a = NULL;
-    checkpoint *b = NULL;
-    assert_ok(checkpoint_open(left, &a));
-    assert_ok(checkpoint_open(right, &b));
+    OPENED(checkpoint, a, checkpoint_open(left, &a));
+    OPENED(checkpoint, b, checkpoint_open(right, &b));
     assert_ok(checkpoint_load(a));
     assert_ok(checkpoint_load(b));
     assert_int_equal(checkpoint_count(a), checkpoint_count(b));
@@ -195,21 +184,14 @@ void assert_same_checkpoint(const char *left, const char *right)
             fail_msg("'%s' differs between %s and %s", tensor->name, left, right);
         }
     }
-    checkpoint_close(a);
-    checkpoint_close(b);
 }
 
 bool same_tensor(const char *left, const char *right, const char *name)
 {
-    checkpoint *a = NULL;
-    checkpoint *b = NULL;
-    assert_ok(checkpoint_open(left, &a));
-    assert_ok(checkpoint_open(right, &b));
+    OPENED(checkpoint, a, checkpoint_open(left, &a));
+    OPENED(checkpoint, b, checkpoint_open(right, &b));
     assert_non_null(checkpoint_find(a, name));
-    const bool same = same_view(checkpoint_find(a, name), checkpoint_find(b, name));
-    checkpoint_close(a);
-    checkpoint_close(b);
-    return same;
+    return same_view(checkpoint_find(a, name), checkpoint_find(b, name));
 }
 
 static double tensor_difference(const lab_tensor *a, const lab_tensor *b)
@@ -228,8 +210,8 @@ static double tensor_difference(const lab_tensor *a, const lab_tensor *b)
 
 double largest_weight_difference(const char *left, const char *right)
 {
-    lab_model a;
-    lab_model b;
+    OWNED(lab_model) a;
+    OWNED(lab_model) b;
     double largest = 0.0;
     lab_read(&a, left);
     lab_read(&b, right);
@@ -237,17 +219,13 @@ double largest_weight_difference(const char *left, const char *right)
     for (int i = 0; i < a.count; i++) {
         largest = fmax(largest, tensor_difference(&a.tensors[i], &b.tensors[i]));
     }
-    lab_fini(&a);
-    lab_fini(&b);
     return largest;
 }
 
 grail_status lab_opens(const void *options)
 {
-    grail_compression *c = NULL;
-    const grail_status status = grail_compression_open(options, &c);
-    grail_compression_close(c);
-    return status;
+    OWNED(grail_compression) *c = NULL;
+    return grail_compression_open(options, &c);
 }
 
 grail_compression *lab_run_in_memory(grail_compress_options options)
@@ -261,15 +239,11 @@ grail_compression *lab_run_in_memory(grail_compress_options options)
 
 grail_comparison compare_models(const char *dense, const char *narrow, const char *backend)
 {
-    grail_model *a = NULL;
-    grail_model *b = NULL;
     grail_comparison result = {0};
-    assert_ok(grail_model_open(dense, &a));
-    assert_ok(grail_model_open(narrow, &b));
+    OPENED(grail_model, a, grail_model_open(dense, &a));
+    OPENED(grail_model, b, grail_model_open(narrow, &b));
     assert_ok(
         grail_verify(a, b, NULL, 0, &(grail_compute){.backend = backend}, NULL, NULL, &result));
-    grail_model_close(a);
-    grail_model_close(b);
     return result;
 }
 

@@ -4,6 +4,7 @@
 #define GRAIL_TESTS_PIPELINE_LAB_H
 
 #include "lab_model.h"
+#include "support/owned.h"
 
 #include <grail/compress.h>
 #include <grail/eval.h>
@@ -75,5 +76,7 @@ double lab_divergence(const char *dense, const char *narrow);
  * `what`.
  */
 bool lab_computes_bf16(const char *what);
+
+OWNS(lab, lab_close)
 
 #endif

@@ -45,15 +45,13 @@ static void read_tensor(const tensor_view *view, lab_tensor *out)
 
 void lab_read(lab_model *m, const char *directory)
 {
-    checkpoint *c = NULL;
     *m = (lab_model){.config = read_json(directory, "config.json")};
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     m->count = (int)checkpoint_count(c);
     assert_true(m->count <= LAB_TENSORS);
     for (int i = 0; i < m->count; i++) {
         read_tensor(checkpoint_at(c, i), &m->tensors[i]);
     }
-    checkpoint_close(c);
 }
 
 int64_t lab_elements(const lab_tensor *t)
@@ -80,7 +78,7 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
 {
     tensor_view views[LAB_TENSORS] = {0};
     char path[LAB_PATH];
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     assert_int_equal(mkdir(directory, 0777), 0);
     snprintf(path, sizeof path, "%s/config.json", directory);
     assert_int_equal(json_dump_file(m->config, path, 0), 0);
@@ -95,7 +93,6 @@ void lab_write(const lab_model *m, const char *directory, grail_dtype dtype)
         put_tensor(writer, &m->tensors[i], dtype);
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 void lab_fini(lab_model *m)

@@ -47,4 +47,6 @@ json_t *read_json(const char *directory, const char *name);
 /** A static text of LAB_PATH bytes that lasts for 4096 calls. */
 char *lab_next_path(void);
 
+OWNS(lab_model, lab_fini)
+
 #endif

@@ -115,14 +115,12 @@ static void assert_tensor_is(const grail_memory_model *result, int64_t i, const 
 static void assert_tensors_are(const grail_memory_model *result, const char *directory)
 {
     char path[LAB_PATH];
-    tensor_file *file = NULL;
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
-    assert_ok(safetensors_open(path, &file));
+    OPENED(tensor_file, file, safetensors_open(path, &file));
     assert_int_equal(result->tensor_count, file->count);
     for (int64_t i = 0; i < result->tensor_count; i++) {
         assert_tensor_is(result, i, tensor_file_find(file, result->tensors[i].name));
     }
-    tensor_file_close(file);
 }
 
 /* Takes out what differs between two runs that write the same: times, and what the model is called.

@@ -5,6 +5,7 @@
 #include "lab.h"
 
 #include "format/weights/checkpoint.h"
+#include "support/owned.h"
 
 #include <grail/memory.h>
 
@@ -36,5 +37,7 @@ grail_status memory_lab_run(const memory_lab *m, grail_compress_options options,
 void assert_result_is(const grail_memory_model *result, const char *directory);
 /** Two files of a laboratory have the same bytes. */
 void assert_same_file(const lab *l, const char *left, const char *right);
+
+OWNS(memory_lab, memory_lab_close)
 
 #endif

@@ -316,9 +316,8 @@ void parts_make(vision_model *m, const char *net)
 
 const char *parts_written(const vision_lab *v, const char *net)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     parts_make(&m, net);
     vision_write(&m, vision_path(v, "dense"));
-    vision_fini(&m);
     return vision_path(v, "dense");
 }

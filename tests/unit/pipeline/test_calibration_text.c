@@ -45,6 +45,8 @@ static void close_texts(texts *t)
     lab_close(&t->l);
 }
 
+#define TEXTS_TEST(name) TEST_OF(texts, t, open_texts, close_texts, name)
+
 static calibration *read_texts(texts *t, int count, const double *shares, int64_t samples)
 {
     calibration *c = NULL;
@@ -66,71 +68,55 @@ static void assert_order(const calibration *c, const char *expected)
     }
 }
 
-TEST(shares_give_windows_that_stand_evenly)
+TEXTS_TEST(shares_give_windows_that_stand_evenly)
 {
-    texts t;
-    open_texts(&t);
-    calibration *c = read_texts(&t, 2, (const double[]){0.75, 0.0}, 8);
+    calibration *c = read_texts(t, 2, (const double[]){0.75, 0.0}, 8);
     assert_order(c, "aabaaaba");
     calibration_release(c);
-    c = read_texts(&t, 3, (const double[]){0.0, 0.5, 0.0}, 8);
+    c = read_texts(t, 3, (const double[]){0.0, 0.5, 0.0}, 8);
     assert_order(c, "bacbbacb");
     calibration_release(c);
-    c = read_texts(&t, 2, (const double[]){0.7, 0.3}, 4); /* 2.8 and 1.2 */
+    c = read_texts(t, 2, (const double[]){0.7, 0.3}, 4); /* 2.8 and 1.2 */
     assert_order(c, "aaba");
     calibration_release(c);
-    close_texts(&t);
 }
 
 /* As many as the scarcer text allows. */
-TEST(without_a_number_of_samples_shares_hold)
+TEXTS_TEST(without_a_number_of_samples_shares_hold)
 {
-    texts t;
-    open_texts(&t);
-    calibration *c = read_texts(&t, 2, (const double[]){0.8, 0.2}, 0);
+    calibration *c = read_texts(t, 2, (const double[]){0.8, 0.2}, 0);
     assert_int_equal(c->count, 20); /* 16 of one and 4 of the other */
     calibration_release(c);
-    c = read_texts(&t, 1, (const double[]){0.0}, 0);
+    c = read_texts(t, 1, (const double[]){0.0}, 0);
     assert_int_equal(c->count, LAB_SAMPLES);
     calibration_release(c);
-    close_texts(&t);
 }
 
-TEST(each_text_is_drawn_from_as_if_alone)
+TEXTS_TEST(each_text_is_drawn_from_as_if_alone)
 {
     const size_t bytes = LAB_LENGTH * sizeof(int32_t);
-    texts t;
-    open_texts(&t);
-    t.options.read.seed = 5;
-    calibration *both = read_texts(&t, 2, (const double[]){0.5, 0.5}, 8);
-    calibration *again = read_texts(&t, 2, (const double[]){0.5, 0.5}, 8);
+    t->options.read.seed = 5;
+    OWNED(calibration) *both = read_texts(t, 2, (const double[]){0.5, 0.5}, 8);
+    OWNED(calibration) *again = read_texts(t, 2, (const double[]){0.5, 0.5}, 8);
     assert_memory_equal(both->windows.ids, again->windows.ids, 8 * bytes);
-    t.options.read.parts = NULL;
-    calibration *alone = NULL;
-    t.options.read.part_count = 0;
-    t.options.read.samples = 4;
-    t.options.read.text.path = t.parts[0].path;
-    assert_ok(calibration_read(t.model, &t.options, NULL, &alone));
+    t->options.read.parts = NULL;
+    t->options.read.part_count = 0;
+    t->options.read.samples = 4;
+    t->options.read.text.path = t->parts[0].path;
+    OPENED(calibration, alone, calibration_read(t->model, &t->options, NULL, &alone));
     for (size_t i = 0; i < 4; i++) {
         assert_memory_equal(both->windows.ids + 2 * i * LAB_LENGTH,
                             alone->windows.ids + i * LAB_LENGTH, bytes);
     }
-    t.options.read.seed = 6;
-    t.options.read.parts = t.parts;
-    calibration *other = read_texts(&t, 2, (const double[]){0.5, 0.5}, 8);
+    t->options.read.seed = 6;
+    t->options.read.parts = t->parts;
+    OWNED(calibration) *other = read_texts(t, 2, (const double[]){0.5, 0.5}, 8);
     assert_memory_not_equal(both->windows.ids, other->windows.ids, 8 * bytes);
-    calibration_release(both);
-    calibration_release(again);
-    calibration_release(alone);
-    calibration_release(other);
-    close_texts(&t);
 }
 
-TEST(every_text_is_recorded)
+TEXTS_TEST(every_text_is_recorded)
 {
-    texts t;
-    open_texts(&t);
-    calibration *c = read_texts(&t, 2, (const double[]){0.0, 0.0}, 8);
+    OWNED(calibration) *c = read_texts(t, 2, (const double[]){0.0, 0.0}, 8);
     const json_t *parts = json_object_get(c->description, "parts");
     assert_int_equal(json_array_size(parts), 2);
     for (size_t i = 0; i < 2; i++) {
@@ -141,8 +127,6 @@ TEST(every_text_is_recorded)
     }
     assert_false(calibration_record_is(c->description, "text_sha256", "0"));
     assert_null(json_object_get(c->description, "file"));
-    calibration_release(c);
-    close_texts(&t);
 }
 
 static void assert_refused(texts *t, int count, const double *shares, const char *message)
@@ -155,51 +139,43 @@ static void assert_refused(texts *t, int count, const double *shares, const char
     assert_fails(lab_compress(&t->options), GRAIL_ERROR_ARGUMENT, message);
 }
 
-TEST(shares_that_do_not_fit_are_refused)
+TEXTS_TEST(shares_that_do_not_fit_are_refused)
 {
-    texts t;
-    open_texts(&t);
-    t.options.read.samples = 8;
-    assert_refused(&t, 2, (const double[]){0.5, 0.6}, "add up to 1.1, expected 1");
-    assert_refused(&t, 2, (const double[]){0.5, 0.4}, "add up to 0.9, expected 1");
-    assert_refused(&t, 3, (const double[]){0.5, 0.5, 0.0}, "expected less than 1");
-    assert_refused(&t, 2, (const double[]){-0.5, 0.0}, "is -0.5, expected a number from 0 to 1");
-    assert_refused(&t, 2, (const double[]){(double)NAN, 0.0}, "expected a number from 0 to 1");
-    assert_refused(&t, 2, (const double[]){0.01, 0.0}, "has no window of");
-    assert_refused(&t, -1, NULL, "-1 texts were announced");
-    t.options.read.samples = 40;
-    assert_refused(&t, 2, (const double[]){0.5, 0.5},
+    t->options.read.samples = 8;
+    assert_refused(t, 2, (const double[]){0.5, 0.6}, "add up to 1.1, expected 1");
+    assert_refused(t, 2, (const double[]){0.5, 0.4}, "add up to 0.9, expected 1");
+    assert_refused(t, 3, (const double[]){0.5, 0.5, 0.0}, "expected less than 1");
+    assert_refused(t, 2, (const double[]){-0.5, 0.0}, "is -0.5, expected a number from 0 to 1");
+    assert_refused(t, 2, (const double[]){(double)NAN, 0.0}, "expected a number from 0 to 1");
+    assert_refused(t, 2, (const double[]){0.01, 0.0}, "has no window of");
+    assert_refused(t, -1, NULL, "-1 texts were announced");
+    t->options.read.samples = 40;
+    assert_refused(t, 2, (const double[]){0.5, 0.5},
                    "a.npy: 20 samples were requested, but the text holds only 16 windows");
-    t.options.read.samples = INT64_MAX;
-    assert_refused(&t, 1, (const double[]){0.0}, "9223372036854775807 samples were requested");
-    t.options.read.samples = 0;
-    t.options.read.text.context = 0;
-    lab_write_ids(&t.l, "b.npy", LAB_SAMPLES, LAB_LENGTH / 2,
+    t->options.read.samples = INT64_MAX;
+    assert_refused(t, 1, (const double[]){0.0}, "9223372036854775807 samples were requested");
+    t->options.read.samples = 0;
+    t->options.read.text.context = 0;
+    lab_write_ids(&t->l, "b.npy", LAB_SAMPLES, LAB_LENGTH / 2,
                   (const int32_t[LAB_SAMPLES * LAB_LENGTH / 2]){0});
-    assert_refused(&t, 2, (const double[]){0.5, 0.5}, "has rows of 32 tokens and");
-    t.parts[1].path = NULL;
-    assert_refused(&t, 2, (const double[]){0.5, 0.5}, "the share of text '(none)'");
-    t.options.read.parts = NULL;
-    t.options.read.part_count = 2;
-    assert_fails(lab_compress(&t.options), GRAIL_ERROR_ARGUMENT, "2 texts were announced");
-    close_texts(&t);
+    assert_refused(t, 2, (const double[]){0.5, 0.5}, "has rows of 32 tokens and");
+    t->parts[1].path = NULL;
+    assert_refused(t, 2, (const double[]){0.5, 0.5}, "the share of text '(none)'");
+    t->options.read.parts = NULL;
+    t->options.read.part_count = 2;
+    assert_fails(lab_compress(&t->options), GRAIL_ERROR_ARGUMENT, "2 texts were announced");
 }
 
 static grail_status read_once(void *context)
 {
     texts *t = context;
-    calibration *c = NULL;
-    const grail_status status = calibration_read(t->model, &t->options, NULL, &c);
-    calibration_release(c);
-    return status;
+    OWNED(calibration) *c = NULL;
+    return calibration_read(t->model, &t->options, NULL, &c);
 }
 
-TEST(every_failing_allocation_is_survived)
+TEXTS_TEST(every_failing_allocation_is_survived)
 {
-    texts t;
-    open_texts(&t);
-    t.options.read.part_count = TEXTS;
-    t.options.read.samples = 8;
-    support_fail_each_allocation(read_once, &t);
-    close_texts(&t);
+    t->options.read.part_count = TEXTS;
+    t->options.read.samples = 8;
+    support_fail_each_allocation(read_once, t);
 }

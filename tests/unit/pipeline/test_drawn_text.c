@@ -37,6 +37,9 @@ static void close_asked(asked *a)
     grail_model_close(a->model);
 }
 
+OWNS(asked, close_asked)
+#define ASKED_TEST(name) TEST_OF(asked, a, open_asked, close_asked, name)
+
 static grail_status draw(void *context)
 {
     asked *a = context;
@@ -54,14 +57,12 @@ static calibration *calibrate(const asked *a)
     return c;
 }
 
-TEST(a_seed_names_the_text)
+ASKED_TEST(a_seed_names_the_text)
 {
-    asked a;
-    open_asked(&a);
-    calibration *one = calibrate(&a);
-    calibration *again = calibrate(&a);
-    a.options.read.seed = 1;
-    calibration *other = calibrate(&a);
+    OWNED(calibration) *one = calibrate(a);
+    OWNED(calibration) *again = calibrate(a);
+    a->options.read.seed = 1;
+    OWNED(calibration) *other = calibrate(a);
     const size_t bytes = WINDOWS * LAB_LENGTH * sizeof(int32_t);
     assert_int_equal(one->count, WINDOWS);
     assert_int_equal(one->drawn, WINDOWS);
@@ -78,55 +79,43 @@ TEST(a_seed_names_the_text)
         }
     }
     assert_int_equal(one->hashes.count, 0); /* it is in no text that is measured */
-    calibration_release(one);
-    calibration_release(again);
-    calibration_release(other);
-    close_asked(&a);
 }
 
 /* Behind each end of a text, which is 2, comes a beginning. */
-TEST(a_text_that_ends_is_followed_by_another)
+ASKED_TEST(a_text_that_ends_is_followed_by_another)
 {
-    asked a;
     int64_t ends = 0;
-    open_asked(&a);
-    for (a.options.read.seed = 0; a.options.read.seed < 20; a.options.read.seed++) {
-        assert_ok(draw(&a));
+    for (a->options.read.seed = 0; a->options.read.seed < 20; a->options.read.seed++) {
+        assert_ok(draw(a));
         for (int64_t i = 0; i < WINDOWS * LAB_LENGTH; i++) {
             const bool is_last = i % LAB_LENGTH == LAB_LENGTH - 1;
-            if (a.drawn.ids[i] == 2 && !is_last) {
+            if (a->drawn.ids[i] == 2 && !is_last) {
                 ends++;
-                assert_int_equal(a.drawn.ids[i + 1], 1);
+                assert_int_equal(a->drawn.ids[i + 1], 1);
             }
         }
     }
     assert_true(ends > 0);
-    close_asked(&a);
 }
 
-TEST(windows_go_on_with_the_first_tokens_of_others)
+ASKED_TEST(windows_go_on_with_the_first_tokens_of_others)
 {
     int32_t ids[2 * PROMPT] = {7, 8, 9, 10, 11, 17, 18, 19, 20, 21};
     const token_windows prompts = {.ids = ids, .count = 2, .length = PROMPT};
-    token_windows w = {0};
-    asked a;
-    open_asked(&a);
-    assert_ok(drawn_text_read(a.model, &a.options, &prompts, 4, LAB_LENGTH, &w, &a.notice));
+    OWNED(token_windows) w = {0};
+    assert_ok(drawn_text_read(a->model, &a->options, &prompts, 4, LAB_LENGTH, &w, &a->notice));
     for (int64_t i = 0; i < 4; i++) {
         assert_int_equal(w.ids[i * LAB_LENGTH], i < 2 ? 7 : 17);
         assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i / 2 * PROMPT, sizeof ids / 2);
     }
-    token_windows_fini(&w);
-    close_asked(&a);
 }
 
-TEST(a_text_and_a_drawn_one_share_the_windows)
+LAB_TEST(a_text_and_a_drawn_one_share_the_windows)
 {
-    lab l;
-    asked a;
-    lab_open(&l);
+    OWNED(asked) a;
     open_asked(&a);
-    const grail_text_part parts[] = {{.path = DRAWN_PLACE, .share = 0.25}, {.path = l.calibration}};
+    const grail_text_part parts[] = {{.path = DRAWN_PLACE, .share = 0.25},
+                                     {.path = l->calibration}};
     a.options.read.parts = parts;
     a.options.read.part_count = 2;
     a.options.read.samples = 8;
@@ -138,23 +127,16 @@ TEST(a_text_and_a_drawn_one_share_the_windows)
     a.options.read.parts = twice;
     assert_fails(calibration_read(a.model, &a.options, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "more than once");
-    close_asked(&a);
-    lab_close(&l);
 }
 
 /* Its description is that of the run that draws. */
-TEST(a_dry_run_draws_nothing)
+ASKED_TEST(a_dry_run_draws_nothing)
 {
-    asked a;
-    open_asked(&a);
-    calibration *drawn = calibrate(&a);
-    a.options.output.dry_run = 1;
-    calibration *dry = calibrate(&a);
+    OWNED(calibration) *drawn = calibrate(a);
+    a->options.output.dry_run = 1;
+    OWNED(calibration) *dry = calibrate(a);
     assert_true(json_equal(drawn->description, dry->description));
     assert_int_equal(dry->windows.ids[1], 0);
-    calibration_release(drawn);
-    calibration_release(dry);
-    close_asked(&a);
 }
 
 static int watch(void *user, int block, int blocks, double done)
@@ -166,31 +148,25 @@ static int watch(void *user, int block, int blocks, double done)
     return done > 0.5 ? 1 : 0;
 }
 
-TEST(drawing_is_told_of_and_stops)
+ASKED_TEST(drawing_is_told_of_and_stops)
 {
-    asked a;
     double last = 0.0;
-    open_asked(&a);
-    a.options.run.step_observer = watch;
-    a.options.run.observer_user = &last;
-    assert_fails(draw(&a), GRAIL_ERROR_CANCELLED, "drew its own text");
+    a->options.run.step_observer = watch;
+    a->options.run.observer_user = &last;
+    assert_fails(draw(a), GRAIL_ERROR_CANCELLED, "drew its own text");
     assert_true(last > 0.5 && last < 0.7);
-    close_asked(&a);
 }
 
 /* Two thirds of the tokens end texts. */
-TEST(a_network_that_only_ends_texts_is_no_source)
+ASKED_TEST(a_network_that_only_ends_texts_is_no_source)
 {
-    asked a;
-    open_asked(&a);
     json_t *ends = json_array();
     for (int i = 0; i < 64; i++) {
         assert_int_equal(json_array_append_new(ends, json_integer(i + 32)), 0);
     }
-    assert_int_equal(json_object_set_new(a.model->config, "eos_token_id", ends), 0);
-    assert_int_equal(json_object_del(a.model->config, "bos_token_id"), 0);
-    assert_fails(draw(&a), GRAIL_ERROR_UNSUPPORTED, "hardly any text");
-    close_asked(&a);
+    assert_int_equal(json_object_set_new(a->model->config, "eos_token_id", ends), 0);
+    assert_int_equal(json_object_del(a->model->config, "bos_token_id"), 0);
+    assert_fails(draw(a), GRAIL_ERROR_UNSUPPORTED, "hardly any text");
 }
 
 /* The turns of a template, by hand: a question lies between 40 and 41, 42; its answer ends with 43.
@@ -255,10 +231,7 @@ TEST(wrong_requests_are_refused)
     close_asked(&a);
 }
 
-TEST(each_allocation_may_fail)
+ASKED_TEST(each_allocation_may_fail)
 {
-    asked a;
-    open_asked(&a);
-    support_fail_each_allocation(draw, &a);
-    close_asked(&a);
+    support_fail_each_allocation(draw, a);
 }

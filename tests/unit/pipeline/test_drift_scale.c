@@ -93,16 +93,15 @@ static double best_damping(const rows_behind *r)
 /* The damping that the rows choose. */
 static double choose(backend *b, const rows_behind *r)
 {
-    matrix_pool *pool = NULL;
     drift_scale s = {.damping = -1.0, .width = WIDTH};
     node norm = {.norm.epsilon = epsilon};
     s.norm = &norm;
     assert_ok(memory_new(&s.gains, WIDTH, sizeof s.gains[0]));
     memcpy(s.gains, r->gains, sizeof r->gains);
-    assert_ok(matrix_pool_create(b, &pool));
-    matrix y = support_rows(b, ROWS, WIDTH, WIDTH, r->y);
-    matrix drift = support_rows(b, ROWS, WIDTH, WIDTH, r->drift);
-    matrix stream = support_rows(b, ROWS, WIDTH, WIDTH, r->stream);
+    OPENED(matrix_pool, pool, matrix_pool_create(b, &pool));
+    OWNED(matrix) y = support_rows(b, ROWS, WIDTH, WIDTH, r->y);
+    OWNED(matrix) drift = support_rows(b, ROWS, WIDTH, WIDTH, r->drift);
+    OWNED(matrix) stream = support_rows(b, ROWS, WIDTH, WIDTH, r->stream);
     assert_true(drift_scale_is_open(&s));
     assert_ok(drift_scale_choose(&s, pool, y, drift, stream));
     assert_false(drift_scale_is_open(&s));
@@ -119,10 +118,6 @@ static double choose(backend *b, const rows_behind *r)
     }
     const double damping = s.damping;
     drift_scale_fini(&s);
-    matrix_free(&y);
-    matrix_free(&drift);
-    matrix_free(&stream);
-    matrix_pool_free(pool);
     return damping;
 }
 

@@ -88,43 +88,36 @@ LAB_TEST(a_block_without_sublayers_goes_and_later_ones_move_up)
     static const char *const models[] = {"llama3", "llama3-sharded", "qwen2"};
     for (int m = 0; m < 3; m++) {
         const char *output = lab_path(l, models[m]);
-        checkpoint *dense = NULL;
-        checkpoint *narrow = NULL;
         const grail_compress_options options =
             dropping(l, lab_golden(models[m]), output,
                      (const char *const[]){"0.self_attn.o_proj", "0.mlp.down_proj", NULL});
         assert_ok(lab_compress(&options));
         assert_identity(lab_golden(models[m]), output);
-        assert_ok(checkpoint_open(lab_golden(models[m]), &dense));
-        assert_ok(checkpoint_open(output, &narrow));
+        OPENED(checkpoint, dense, checkpoint_open(lab_golden(models[m]), &dense));
+        OPENED(checkpoint, narrow, checkpoint_open(output, &narrow));
         const tensor_view *before = checkpoint_find(dense, "model.layers.1.mlp.up_proj.weight");
         const tensor_view *after = checkpoint_find(narrow, "model.layers.0.mlp.up_proj.weight");
         assert_int_equal(before->bytes, after->bytes);
         assert_memory_equal(before->data, after->data, before->bytes);
         assert_null(checkpoint_find(narrow, "model.layers.1.mlp.up_proj.weight"));
         assert_non_null(checkpoint_find(narrow, "model.norm.weight"));
-        json_t *config = read_json(output, "config.json");
+        OWNED(json_t) *config = read_json(output, "config.json");
         assert_int_equal(json_integer_value(json_object_get(config, "num_hidden_layers")), 1);
-        json_decref(config);
-        checkpoint_close(dense);
-        checkpoint_close(narrow);
     }
 }
 
 LAB_TEST(reports_and_totals_tell_of_it)
 {
-    grail_compression *c = NULL;
-    grail_model *narrow = NULL;
     grail_model_facts facts = {0};
     const char *output = lab_path(l, "out");
     const grail_compress_options options =
         dropping(l, lab_golden("llama3"), output,
                  (const char *const[]){"1.self_attn.o_proj", "0.mlp.down_proj", NULL});
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     assert_ok(grail_compression_finish(c));
     const grail_compression_totals t = grail_compression_totals_get(c);
-    assert_ok(grail_model_open(output, &narrow));
+    OPENED(grail_model, narrow, grail_model_open(output, &narrow));
     assert_ok(grail_model_describe(narrow, &facts));
     assert_true(facts.parameters < t.dense.parameters);
     assert_int_equal(t.parameters, facts.parameters);
@@ -138,8 +131,6 @@ LAB_TEST(reports_and_totals_tell_of_it)
     assert_int_equal(s.kept, 0);
     assert_int_equal(s.narrow, 0);
     assert_int_equal(s.fit_count, 0);
-    grail_model_close(narrow);
-    grail_compression_close(c);
 }
 
 LAB_TEST(the_result_can_be_narrowed_again)
@@ -308,7 +299,7 @@ LAB_TEST(failing_allocations_are_survived)
  * token. */
 static const char *with_constant(const lab *l, const char *const consumers[])
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, "constant");
     lab_read(&m, lab_golden("llama3"));
     lab_add_biases(&m);
@@ -319,14 +310,13 @@ static const char *with_constant(const lab *l, const char *const consumers[])
         memset(t->values, 0, (size_t)lab_elements(t) * sizeof t->values[0]);
     }
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
 /* The plan's sublayers add a constant, which a bias of the consumer before them can add as well. */
 static void assert_made_up(const char *const dropped[], const char *refitted, int64_t memory)
 {
-    lab l;
+    OWNED(lab) l;
     lab_open(&l);
     const char *model = with_constant(&l, dropped);
     grail_compress_options options = dropping(&l, model, lab_path(&l, "out"), dropped);
@@ -344,7 +334,6 @@ static void assert_made_up(const char *const dropped[], const char *refitted, in
     options.fit.refit = "none";
     assert_ok(lab_compress(&options));
     assert_true(compare_models(model, options.output.path, "cpu").max_abs > 0.1);
-    lab_close(&l);
 }
 
 TEST(the_consumer_before_makes_up_for_what_a_sublayer_added)
@@ -409,13 +398,12 @@ TEST(refits_bring_a_network_without_a_sublayer_nearer_to_the_dense_one)
 {
     static const char *const models[] = {"llama3", "qwen2", "llama-mha", "qwen3"};
     for (int i = 0; i < 4; i++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         const char *model = lab_f32(&l, models[i], "model");
         const double plain = divergence(&l, model, "mixed", "none");
         assert_true(divergence(&l, model, "mixed", "all") < plain);
         assert_true(divergence(&l, model, "dense", "auto") < plain);
-        lab_close(&l);
     }
 }
 

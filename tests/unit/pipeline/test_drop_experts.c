@@ -3,7 +3,6 @@
 #include "lab.h"
 
 #include "base/file.h"
-#include "format/weights/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,8 +49,8 @@ static void assert_same_rows(const lab_tensor *dense, int64_t row, const lab_ten
 /* Tensors of experts, rows of routers. */
 LAB_TEST(those_that_stay_move_up_as_they_are)
 {
-    lab_model dense;
-    lab_model narrow;
+    OWNED(lab_model) dense;
+    OWNED(lab_model) narrow;
     const grail_compress_options options =
         keeping(l, lab_golden("mixtral"), lab_path(l, "out"), second_and_last_stay);
     assert_ok(lab_compress(&options));
@@ -75,8 +74,6 @@ LAB_TEST(those_that_stay_move_up_as_they_are)
     assert_same_rows(lab_find(&dense, 1, "block_sparse_moe.gate.weight"), 1, router, 0, 1);
     assert_same_rows(lab_find(&dense, 1, "block_sparse_moe.gate.weight"), LAST, router, 1, 1);
     assert_int_equal(lab_find(&narrow, 0, "block_sparse_moe.gate.weight")->shape[0], 4);
-    lab_fini(&dense);
-    lab_fini(&narrow);
 }
 
 /* The layers may differ in their number. grail opens that, and no stock class. */
@@ -103,9 +100,8 @@ LAB_TEST(stacked_ones_move_up_in_their_tensor)
     }
     lab_fini(&dense);
     lab_fini(&narrow);
-    json_t *config = read_json(options.output.path, "config.json");
+    OWNED(json_t) *config = read_json(options.output.path, "config.json");
     assert_non_null(json_object_get(config, "per_layer_config"));
-    json_decref(config);
 }
 
 /* -- which go ---------------------------------------------------------------------------------- */
@@ -113,7 +109,7 @@ LAB_TEST(stacked_ones_move_up_in_their_tensor)
 /* A mixtral of one expert per token, whose third one's score is between two others'. */
 static const char *write_unreached(const lab *l)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("mixtral"));
     lab_set_integer(&m, "num_experts_per_tok", 1);
     for (int layer = 0; layer < 2; layer++) {
@@ -124,7 +120,6 @@ static const char *write_unreached(const lab *l)
         }
     }
     lab_write(&m, lab_path(l, "dense"), GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return lab_path(l, "dense");
 }
 
@@ -180,10 +175,9 @@ LAB_TEST(the_one_that_adds_least_goes)
         lab_fini(&m);
         char output[16];
         snprintf(output, sizeof output, "out%d", least);
-        grail_compression *c = NULL;
         const grail_compress_options options =
             dropping(l, lab_path(l, part), lab_path(l, output), "none");
-        assert_ok(grail_compression_open(&options, &c));
+        OPENED(grail_compression, c, grail_compression_open(&options, &c));
         assert_ok(grail_compression_run(c));
         const int count = grail_compression_site_count(c);
         for (int i = 0; i < count; i++) {
@@ -194,7 +188,6 @@ LAB_TEST(the_one_that_adds_least_goes)
                 assert_int_equal(sites[i].unreached_count, 0);
             }
         }
-        grail_compression_close(c);
     }
 }
 
@@ -204,7 +197,7 @@ LAB_TEST(the_one_that_adds_least_goes)
 static const char *write_twins(const lab *l)
 {
     static const char *const parts[] = {"w1", "w2", "w3"};
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("mixtral"));
     for (int i = 0; i < 3; i++) {
         char from[64];
@@ -215,7 +208,6 @@ static const char *write_twins(const lab *l)
                (size_t)lab_elements(lab_find(&m, 1, to)) * sizeof(float));
     }
     lab_write(&m, lab_path(l, "twins"), GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return lab_path(l, "twins");
 }
 
@@ -228,7 +220,7 @@ LAB_TEST(fits_of_those_that_stay_take_the_loss_back)
             dropping(l, model, lab_path(l, compensations[i]), compensations[i]);
         assert_ok(lab_compress(&options));
         loss[i] = compare_models(model, options.output.path, "cpu").mean_kl;
-        json_t *report = read_json(options.output.path, "report.json");
+        OWNED(json_t) *report = read_json(options.output.path, "report.json");
         const json_t *refits = json_object_get(report, "refits");
         int fits = 0;
         int lacking = 0; /* of the first layer, where no stream has drifted */
@@ -246,7 +238,6 @@ LAB_TEST(fits_of_those_that_stay_take_the_loss_back)
         }
         assert_int_equal(fits, i == 0 ? 0 : 6); /* 3 in each layer, which nothing else cuts */
         assert_int_equal(lacking > 0, i > 0);
-        json_decref(report);
     }
     assert_true(loss[2] < loss[0]);
 }

@@ -2,7 +2,6 @@
  * of different widths, and routers that overflow. */
 #include "lab.h"
 
-#include "exec/compute.h"
 #include "format/weights/checkpoint.h"
 #include "pipeline/network/observation.h"
 #include "pipeline/request/consumer_tail.h"
@@ -143,7 +142,7 @@ TEST(rows_of_the_shared_expert_count_by_its_gate)
 /* A mixtral of one expert per token, whose last one's score is between two others'. */
 static void write_unreached(const lab *l, const char *name)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("mixtral"));
     lab_set_integer(&m, "num_experts_per_tok", 1);
     lab_tensor *router = lab_find(&m, 1, "block_sparse_moe.gate.weight");
@@ -152,7 +151,6 @@ static void write_unreached(const lab *l, const char *name)
         router->values[LAST * width + i] = (router->values[i] + router->values[width + i]) / 2.0F;
     }
     lab_write(&m, lab_path(l, name), GRAIL_DTYPE_F32);
-    lab_fini(&m);
 }
 
 /* Every column of the narrow matrix is one of the dense one, in their order. */
@@ -179,8 +177,8 @@ LAB_TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
     static const char *const modes[] = {"none", "grail", "full"};
     write_unreached(l, "dense");
     for (int i = 0; i < 3; i++) {
-        lab_model dense;
-        lab_model narrow;
+        OWNED(lab_model) dense;
+        OWNED(lab_model) narrow;
         grail_compress_options options =
             lab_options(l, lab_path(l, "dense"), lab_path(l, modes[i]));
         options.fit.compensate = modes[i];
@@ -204,8 +202,6 @@ LAB_TEST(an_expert_that_no_token_reaches_is_cut_plainly_and_named)
         lab_read(&narrow, options.output.path);
         assert_some_columns(lab_find(&dense, 1, "block_sparse_moe.experts.3.w2.weight"),
                             lab_find(&narrow, 1, "block_sparse_moe.experts.3.w2.weight"));
-        lab_fini(&dense);
-        lab_fini(&narrow);
     }
 }
 

@@ -2,7 +2,6 @@
  * backends, and in runs that are continued, fail or have nothing to measure. */
 #include "lab.h"
 
-#include "backend/operations.h"
 #include "pipeline/compression.h"
 
 #include <math.h>
@@ -50,7 +49,7 @@ LAB_TEST(the_metric_is_the_curvature_of_the_divergence)
     const double step = 0.02;
     int64_t width = 0;
     const char *dense = lab_with_biases(l, "llama3", "biased");
-    double *f = measured(fisher_options(l, dense, NULL), last_weight, &width);
+    OWNED(double) *f = measured(fisher_options(l, dense, NULL), last_weight, &width);
     double sum = 0.0;
     double mean = 0.0;
     for (int64_t i = 0; i < width; i++) {
@@ -80,22 +79,21 @@ LAB_TEST(the_metric_is_the_curvature_of_the_divergence)
         sum += ratio / 4.0;
     }
     assert_near(sum, 1.0, 0.15);
-    memory_free(f);
 }
 
 LAB_TEST(backends_measure_alike_and_seeds_draw_others)
 {
     int64_t width = 0;
     grail_compress_options options = fisher_options(l, lab_golden("llama3"), NULL);
-    double *own = measured(options, last_weight, &width);
-    double *again = measured(options, last_weight, &width);
+    OWNED(double) *own = measured(options, last_weight, &width);
+    OWNED(double) *again = measured(options, last_weight, &width);
     options.run.memory = 1; /* so that it goes in sections */
-    double *parts = measured(options, last_weight, &width);
+    OWNED(double) *parts = measured(options, last_weight, &width);
     options.run.memory = 0;
     options.run.backend = "ref";
-    double *exact = measured(options, last_weight, &width);
+    OWNED(double) *exact = measured(options, last_weight, &width);
     options.read.seed = 5;
-    double *drawn = measured(options, last_weight, &width);
+    OWNED(double) *drawn = measured(options, last_weight, &width);
     assert_memory_equal(own, again, (size_t)(width * width) * sizeof own[0]);
     assert_memory_equal(own, parts, (size_t)(width * width) * sizeof own[0]);
     double difference = 0.0;
@@ -106,11 +104,6 @@ LAB_TEST(backends_measure_alike_and_seeds_draw_others)
         difference = fmax(difference, fabs(drawn[i] - exact[i]) / size);
     }
     assert_true(difference > 0.01);
-    memory_free(own);
-    memory_free(again);
-    memory_free(parts);
-    memory_free(exact);
-    memory_free(drawn);
 }
 
 /* Those that measure by one choose other units by it; for the others it is refused. */
@@ -183,11 +176,9 @@ LAB_TEST(gradients_that_are_not_finite_name_the_consumer)
     lab_write(&m, broken, GRAIL_DTYPE_F32);
     lab_fini(&m);
     grail_compress_options options = fisher_options(l, broken, NULL);
-    grail_compression *c = NULL;
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     assert_fails(grail_compression_run(c), GRAIL_ERROR_NUMERIC,
                  "output of 'model.layers.0.self_attn.o_proj.weight' are not finite");
-    grail_compression_close(c);
 }
 
 LAB_TEST(every_failing_allocation_is_survived)

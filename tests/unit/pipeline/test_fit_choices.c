@@ -28,7 +28,7 @@ LAB_TEST(the_choices_that_were_left_open_are_those_of_the_preset)
 static const char *scale_neurons(const lab *l, const char *dense)
 {
     static const float scale[5] = {1.0F, 16.0F, 0.25F, 2.0F, 0.0625F};
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, "scaled");
     lab_read(&m, dense);
     for (int layer = 0; layer < LAYERS; layer++) {
@@ -42,7 +42,6 @@ static const char *scale_neurons(const lab *l, const char *dense)
         }
     }
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 

@@ -106,12 +106,11 @@ static void double_groups(lab_model *m)
 
 static void write_doubled(const char *golden, const char *path)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden(golden));
     double_ffn(&m);
     double_groups(&m);
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
 }
 
 /* The doubled model computes what the original does: the test's own construction. */
@@ -198,11 +197,10 @@ LAB_TEST(units_fold_at_random_too)
     for (int s = 0; s < count; s++) {
         assert_true(lab_is_repaired(&sites[s]));
     }
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     const json_t *labels =
         json_object_get(json_array_get(json_object_get(report, "sites"), 1), "labels");
     assert_int_equal(json_array_size(labels), 80);
-    json_decref(report);
 }
 
 LAB_TEST(query_heads_of_a_group_cannot_be_folded_alone)

@@ -41,8 +41,8 @@ static int64_t run(grail_compress_options *options, const char *output, size_t l
 /* The largest difference of a weight, as a share of the largest one of its tensor. */
 static double difference_of(const char *left, const char *right)
 {
-    vision_model a = {0};
-    vision_model b = {0};
+    OWNED(vision_model) a = {0};
+    OWNED(vision_model) b = {0};
     double most = 0.0;
     vision_read(&a, left);
     vision_read(&b, right);
@@ -59,8 +59,6 @@ static double difference_of(const char *left, const char *right)
         }
         most = fmax(most, apart > 0.0 ? apart / largest : 0.0);
     }
-    vision_fini(&a);
-    vision_fini(&b);
     return most;
 }
 
@@ -160,7 +158,6 @@ LAB_TEST(trainings_go_on_with_fewer_windows)
 LAB_TEST(merged_units_with_mixed_targets_need_whole_batches)
 {
     size_t peak = 0;
-    grail_compression *c = NULL;
     write_many_ids(l);
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "whole"));
     options.read.samples = 64;
@@ -168,19 +165,17 @@ LAB_TEST(merged_units_with_mixed_targets_need_whole_batches)
     options.run.memory = 1 << 30;
     assert_int_equal(run(&options, lab_path(l, "whole"), 0, &peak), 0);
     options.output.path = lab_path(l, "out");
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     (void)guarded_limit(peak - peak / 10);
     assert_fails(grail_compression_run(c), GRAIL_ERROR_MEMORY, "the device is full: it has no");
     (void)guarded_limit(0);
-    grail_compression_close(c);
 }
 
 /* Unless a number is given, half of what the device has free may be taken. */
 TEST(what_is_kept_follows_the_device)
 {
-    backend *b = NULL;
     (void)guarded_limit(1 << 20);
-    assert_ok(backend_open("guarded", NULL, &b));
+    OPENED(backend, b, backend_open("guarded", NULL, &b));
     assert_true(bytes_fit(b, 1 << 19, 0));
     assert_false(bytes_fit(b, (1 << 19) + 1, 0));
     assert_true(bytes_fit(b, (1 << 19) + 1, 1 << 20));
@@ -190,22 +185,19 @@ TEST(what_is_kept_follows_the_device)
     assert_false(bytes_fit(b, (1 << 18) + 1, 0));
     matrix_free(&taken);
     (void)guarded_limit(0);
-    backend_close(b);
 }
 
 LAB_TEST(not_even_one_sample_fits)
 {
-    grail_compression *c = NULL;
     write_many_ids(l);
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     options.read.samples = 64;
     options.run.backend = "guarded";
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     (void)guarded_limit(1 << 18); /* the embeddings of all samples have more */
     assert_fails(grail_compression_run(c), GRAIL_ERROR_MEMORY, "the device is full: it has no");
     assert_non_null(strstr(grail_error_message(), "; a single sample at once was tried, too"));
     (void)guarded_limit(0);
-    grail_compression_close(c);
 }
 
 int main(void)

@@ -118,9 +118,8 @@ static const char *as_foreign(const lab *l, const char *file, const char *name)
     int64_t count = 0;
     gguf_pairs pairs = {0};
     tensor_writer *writer = NULL;
-    network_statistics *s = NULL;
     const char *path = lab_path(l, name);
-    assert_ok(network_statistics_open(file, &s));
+    OPENED(network_statistics, s, network_statistics_open(file, &s));
     for (int64_t i = 0; i < s->file->count; i++) {
         if (strstr(s->file->tensors[i].name, ".in_sum2") != NULL ||
             strstr(s->file->tensors[i].name, ".counts") != NULL) {
@@ -137,7 +136,6 @@ static const char *as_foreign(const lab *l, const char *file, const char *name)
     assert_ok(tensor_writer_seal(writer));
     tensor_writer_close(writer);
     gguf_pairs_fini(&pairs);
-    network_statistics_close(s);
     return path;
 }
 
@@ -186,11 +184,9 @@ LAB_TEST(plans_take_them_instead_of_samples)
         grail_compress_options taking = o;
         taking.cut.statistics = file;
         take_no_samples(&taking);
-        grail_plan *passed = planned(o, budgets[i]);
-        grail_plan *taken = planned(taking, budgets[i]);
+        OWNED(grail_plan) *passed = planned(o, budgets[i]);
+        OWNED(grail_plan) *taken = planned(taking, budgets[i]);
         assert_string_equal(grail_plan_text(passed), grail_plan_text(taken));
-        grail_plan_free(passed);
-        grail_plan_free(taken);
     }
 }
 
@@ -202,7 +198,7 @@ enum { HALF_ROWS = 128, ROW = 64 };
 static void write_rows(const lab *l, const char *name, int64_t begin, int64_t rows)
 {
     enum { VOCABULARY = 96, HEADER = 128, PREFIX = 10 };
-    buffer file = {0};
+    OWNED(buffer) file = {0};
     random_state random;
     char header[HEADER];
     buffer_init(&file, SIZE_MAX / 4);
@@ -222,7 +218,6 @@ static void write_rows(const lab *l, const char *name, int64_t begin, int64_t ro
         }
     }
     support_write_file(l->directory, name, file.bytes, file.size);
-    buffer_fini(&file);
 }
 
 static const char *count_rows(const lab *l, grail_compress_options o, const char *rows,
@@ -255,17 +250,13 @@ LAB_TEST(halves_add_up_to_the_whole)
     take_no_samples(&o);
     o.cut.statistics = whole;
     const char *of_whole = compressed(l, o, "of-whole");
-    grail_plan *plan_of_whole = planned(o, "error");
+    OWNED(grail_plan) *plan_of_whole = planned(o, "error");
     o.cut.statistics = sum;
     assert_true(largest_weight_difference(of_whole, compressed(l, o, "of-sum")) < 1e-6);
-    grail_plan *plan_of_sum = planned(o, "error");
-    json_t *a = json_loads(grail_plan_text(plan_of_whole), 0, NULL);
-    json_t *b = json_loads(grail_plan_text(plan_of_sum), 0, NULL);
+    OWNED(grail_plan) *plan_of_sum = planned(o, "error");
+    OWNED(json_t) *a = json_loads(grail_plan_text(plan_of_whole), 0, NULL);
+    OWNED(json_t) *b = json_loads(grail_plan_text(plan_of_sum), 0, NULL);
     assert_true(json_equal(json_object_get(a, "sites"), json_object_get(b, "sites")));
-    json_decref(a);
-    json_decref(b);
-    grail_plan_free(plan_of_whole);
-    grail_plan_free(plan_of_sum);
 }
 
 static void assert_adds_not(const lab *l, const char *a, const char *b, const char *message)
@@ -305,12 +296,10 @@ LAB_TEST(a_result_remembers_what_its_statistics_saw)
     take_no_samples(&o);
     const char *narrow = compressed(l, o, "narrow");
     grail_perplexity p = {0};
-    grail_model *m = NULL;
-    assert_ok(grail_model_open(narrow, &m));
+    OPENED(grail_model, m, grail_model_open(narrow, &m));
     assert_ok(grail_perplexity_measure(m, &seen, 0, NULL, NULL, NULL, &p));
     assert_int_equal(p.is_calibration, 1);
     assert_true(p.calibration_runs > 0 && p.overlap_runs == p.calibration_runs);
-    grail_model_close(m);
 }
 
 LAB_TEST(a_continued_run_wants_the_same_file)
@@ -410,14 +399,12 @@ static int interrupt(void *user, int block, int blocks, double done)
 
 static void assert_same_file(const char *one, const char *other)
 {
-    buffer a = {0};
-    buffer b = {0};
+    OWNED(buffer) a = {0};
+    OWNED(buffer) b = {0};
     assert_ok(file_read(one, 1 << 24, &a));
     assert_ok(file_read(other, 1 << 24, &b));
     assert_int_equal(a.size, b.size);
     assert_memory_equal(a.bytes, b.bytes, a.size);
-    buffer_fini(&a);
-    buffer_fini(&b);
 }
 
 /* Whenever it is cancelled, what is counted is not counted again, and the file is the same. */
@@ -477,7 +464,7 @@ LAB_TEST(a_block_without_its_tensors_is_refused)
                                                 "does not record tensor '",
                                                 "does not record the energy behind block "};
     interruption i = {0};
-    buffer text = {0};
+    OWNED(buffer) text = {0};
     grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
     grail_gram_options options = {.path = lab_path(l, "file.gguf"), .full = 1};
     const char *log = lab_path(l, "file.gguf.partial/grail-state.jsonl");
@@ -489,9 +476,8 @@ LAB_TEST(a_block_without_its_tensors_is_refused)
     assert_ok(file_read(log, 1 << 20, &text));
     options.resume = 1;
     for (int how = 0; how < FORGERIES; how++) {
-        buffer forged = {.maximum = 1 << 20};
-        json_t *entries = NULL;
-        assert_ok(record_parse(log, text.bytes, text.size, &entries));
+        OWNED(buffer) forged = {.maximum = 1 << 20};
+        OPENED(json_t, entries, record_parse(log, text.bytes, text.size, &entries));
         forge(entries, (forgery)how);
         for (size_t k = 0; k < json_array_size(entries); k++) {
             assert_ok(record_append_line(json_array_get(entries, k), &forged));
@@ -499,11 +485,8 @@ LAB_TEST(a_block_without_its_tensors_is_refused)
         support_write_file(lab_path(l, "file.gguf.partial"), "grail-state.jsonl", forged.bytes,
                            forged.size);
         assert_fails(grail_gram_write(&o, &options, NULL), GRAIL_ERROR_FORMAT, said[how]);
-        json_decref(entries);
-        buffer_fini(&forged);
     }
     support_write_file(lab_path(l, "file.gguf.partial"), "grail-state.jsonl", text.bytes,
                        text.size);
     assert_ok(grail_gram_write(&o, &options, NULL));
-    buffer_fini(&text);
 }

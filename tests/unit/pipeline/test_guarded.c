@@ -28,9 +28,8 @@ static void assert_same_run(grail_compress_options *options, const char *host, c
     options->run.backend = "guarded";
     assert_ok(lab_compress(options));
     assert_same_checkpoint(host, guarded);
-    json_t *report = read_report(host);
+    OWNED(json_t) *report = read_report(host);
     assert_null(json_object_get(report, "host_operations"));
-    json_decref(report);
 }
 
 LAB_TEST(decoders_are_compressed_without_a_touch)
@@ -85,22 +84,20 @@ VISION_TEST(what_is_left_to_the_host_is_in_the_report)
     options.read.samples = 16;
     options.run.backend = "guarded";
     assert_ok(lab_compress(&options));
-    json_t *report = read_report(options.output.path);
+    OWNED(json_t) *report = read_report(options.output.path);
     const json_t *counts = json_object_get(report, "host_operations");
     assert_true(json_integer_value(json_object_get(counts, "layer_norm")) > 0);
     assert_null(json_object_get(counts, "linear"));
-    json_decref(report);
 }
 
 /* Writes a decoder whose tensor of that name has one large element in block 1. */
 static const char *write_overflowing(lab *l, int number, const char *name)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path_of(l, "model-%d", number);
     lab_read(&m, lab_golden("llama3"));
     lab_find(&m, 1, name)->values[3] = 3e38F;
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 

@@ -51,7 +51,7 @@ LAB_TEST(dropped_sublayers_stay_dropped)
         options.fit.refit = "all";
         assert_ok(lab_compress(&options));
         const double plain = lab_divergence(model, output);
-        json_t *config = read_json(output, "config.json");
+        OWNED(json_t) *config = read_json(output, "config.json");
         snprintf(output, sizeof output, "%s/healed%d", l->directory, p);
         options.heal.what = "block,model";
         options.heal.steps = 48;
@@ -60,11 +60,9 @@ LAB_TEST(dropped_sublayers_stay_dropped)
         for (int k = 0; k < w.count; k++) {
             (void)heal_made(&w, k);
         }
-        json_t *healed = read_json(output, "config.json");
+        OWNED(json_t) *healed = read_json(output, "config.json");
         assert_true(json_equal(config, healed));
         assert_true(lab_divergence(model, output) < plain);
-        json_decref(config);
-        json_decref(healed);
     }
 }
 
@@ -100,10 +98,9 @@ LAB_TEST(nothing_is_healed_where_nothing_is_cut)
     assert_ok(heal_run(options, &w));
     assert_int_equal(w.told, 0);
     assert_same_checkpoint(lab_golden("llama3-bf16"), options.output.path);
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     assert_null(json_object_get(report, "heal"));
     assert_null(json_object_get(report, "healed"));
-    json_decref(report);
 }
 
 /* Steps so large that nothing they lead to is better, or can be computed at all: those that are
@@ -234,7 +231,7 @@ LAB_TEST(a_network_with_fewer_sublayers_is_healed_later)
 
 static const char *with_vocabulary(const lab *l, int64_t tokens)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, "other-vocabulary");
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
@@ -244,7 +241,6 @@ static const char *with_vocabulary(const lab *l, int64_t tokens)
     }
     lab_set_integer(&m, "vocab_size", tokens);
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
@@ -333,11 +329,10 @@ LAB_TEST(another_teacher_is_refused)
 /* Which of the two files holds the last state, by the records. */
 static int last_saved_file(const lab *l)
 {
-    buffer text = {0};
-    json_t *records = NULL;
+    OWNED(buffer) text = {0};
     int file = -1;
     assert_ok(file_read(lab_path(l, "out.partial/grail-state.jsonl"), (size_t)1 << 24, &text));
-    assert_ok(record_parse("state", text.bytes, text.size, &records));
+    OPENED(json_t, records, record_parse("state", text.bytes, text.size, &records));
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *training = json_object_get(json_array_get(records, i), "training");
         const json_t *which = json_object_get(training, "file");
@@ -346,8 +341,6 @@ static int last_saved_file(const lab *l)
             file = (int)json_integer_value(which);
         }
     }
-    json_decref(records);
-    buffer_fini(&text);
     return file;
 }
 

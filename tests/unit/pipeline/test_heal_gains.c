@@ -50,7 +50,7 @@ typedef struct reach {
 
 static void assert_trained(const char *plain, const char *healed, const reach *expected)
 {
-    lab_model before;
+    OWNED(lab_model) before;
     lab_read(&before, plain);
     for (int t = 0; t < before.count; t++) {
         const char *name = before.tensors[t].name;
@@ -61,7 +61,6 @@ static void assert_trained(const char *plain, const char *healed, const reach *e
             fail_msg("'%s' was%s trained", name, trained ? " not" : "");
         }
     }
-    lab_fini(&before);
 }
 
 /* Gradients reach the first block through all others, and the table of tokens where it is the

@@ -104,14 +104,11 @@ TEST(samples_of_a_step_are_as_chosen_where_so_many_are_seen)
 /* Gradients of means over many rows, of an instance with this precision. */
 static double scale_on(const char *name, const char *precision, int64_t batch, int64_t rows)
 {
-    backend *b = NULL;
     const calibration samples = {.positions = {512, 1}};
     const backend_options options = {.precision = precision};
-    assert_ok(backend_open(name, &options, &b));
+    OPENED(backend, b, backend_open(name, &options, &b));
     const heal_setting s = {.backend = b, .samples = &samples};
-    const double scale = step_scale(&s, batch, rows);
-    backend_close(b);
-    return scale;
+    return step_scale(&s, batch, rows);
 }
 
 TEST(gradients_are_those_of_a_mean)

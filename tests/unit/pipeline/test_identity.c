@@ -1,7 +1,6 @@
 /* What a run must not change, and what pruning without repair must equal. */
 #include "lab.h"
 
-#include "format/weights/checkpoint.h"
 #include "pipeline/compression.h"
 
 #include <string.h>
@@ -42,11 +41,9 @@ LAB_TEST(nothing_cut_needs_no_data_and_keeps_the_configuration)
     options.read.text.path = NULL;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(model, options.output.path);
-    json_t *before = read_json(model, "config.json");
-    json_t *after = read_json(options.output.path, "config.json");
+    OWNED(json_t) *before = read_json(model, "config.json");
+    OWNED(json_t) *after = read_json(options.output.path, "config.json");
     assert_true(json_equal(before, after));
-    json_decref(before);
-    json_decref(after);
 }
 
 LAB_TEST(a_site_that_is_not_cut_keeps_its_bytes)
@@ -139,8 +136,8 @@ LAB_TEST(query_heads_of_every_group_can_be_pruned_alone)
         const grail_comparison c = prune_plainly(l, models[i], output, GRAIL_GQA_QUERY_PER_GROUP);
         assert_int_equal(c.identity_checked, 1);
         assert_near(c.identity_max_abs, 0.0, 1e-5);
-        lab_model dense;
-        lab_model narrow;
+        OWNED(lab_model) dense;
+        OWNED(lab_model) narrow;
         lab_read(&dense, lab_path(l, models[i]));
         lab_read(&narrow, lab_path(l, output));
         const int64_t kv = lab_integer(&dense, "num_key_value_heads");
@@ -148,8 +145,6 @@ LAB_TEST(query_heads_of_every_group_can_be_pruned_alone)
         assert_int_equal(lab_integer(&narrow, "num_attention_heads"), 4);
         assert_int_equal(lab_find(&narrow, 0, "self_attn.k_proj.weight")->shape[0],
                          lab_find(&dense, 0, "self_attn.k_proj.weight")->shape[0]);
-        lab_fini(&dense);
-        lab_fini(&narrow);
     }
 }
 
@@ -157,7 +152,7 @@ LAB_TEST(query_heads_of_every_group_can_be_pruned_alone)
 static void write_damaged(const lab *l, const char *from, const char *to, const char *part)
 {
     lab_model m;
-    json_t *report = read_json(from, "report.json");
+    OWNED(json_t) *report = read_json(from, "report.json");
     char path[LAB_PATH];
     lab_read(&m, from);
     lab_find(&m, 1, part)->values[5] += 0.5F;
@@ -165,7 +160,6 @@ static void write_damaged(const lab *l, const char *from, const char *to, const 
     lab_fini(&m);
     snprintf(path, sizeof path, "%s/report.json", lab_path(l, to));
     assert_int_equal(json_dump_file(report, path, 0), 0);
-    json_decref(report);
 }
 
 LAB_TEST(the_identity_sees_a_damaged_tensor)
@@ -212,8 +206,8 @@ static void read_with_offset(const grail_compression *c)
 /* Rows of 1 + w that stay are stored as they were, although 1 + w lacks some of their bits. */
 LAB_TEST(rows_that_stay_keep_the_bits_behind_an_offset)
 {
-    lab_model dense;
-    lab_model narrow;
+    OWNED(lab_model) dense;
+    OWNED(lab_model) narrow;
     grail_compression *c = NULL;
     grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "offset"));
     assert_ok(grail_compression_open(&options, &c));
@@ -233,6 +227,4 @@ LAB_TEST(rows_that_stay_keep_the_bits_behind_an_offset)
                         (size_t)width * sizeof(float)) == 0;
     }
     assert_int_equal(found, after->shape[0]);
-    lab_fini(&dense);
-    lab_fini(&narrow);
 }

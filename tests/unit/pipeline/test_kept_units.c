@@ -9,8 +9,8 @@
  * selector, which would keep others. */
 static char *plan_of_kept_units(const char *output, const char *named)
 {
-    json_t *report = read_json(output, "report.json");
-    json_t *plan_json = read_json(output, "plan.json");
+    OWNED(json_t) *report = read_json(output, "report.json");
+    OWNED(json_t) *plan_json = read_json(output, "plan.json");
     const json_t *reported = json_object_get(report, "sites");
     const json_t *planned = json_object_get(plan_json, "sites");
     for (size_t i = 0; i < json_array_size(planned); i++) {
@@ -23,19 +23,15 @@ static char *plan_of_kept_units(const char *output, const char *named)
     }
     char *text = json_dumps(plan_json, 0);
     assert_non_null(text);
-    json_decref(report);
-    json_decref(plan_json);
     return text;
 }
 
 /* The plan that a run writes says what it was told. */
 static void assert_plan_is(const char *output, const char *text)
 {
-    json_t *written = read_json(output, "plan.json");
-    json_t *told = json_loads(text, 0, NULL);
+    OWNED(json_t) *written = read_json(output, "plan.json");
+    OWNED(json_t) *told = json_loads(text, 0, NULL);
     assert_true(json_equal(written, told));
-    json_decref(written);
-    json_decref(told);
 }
 
 /* Runs with the options and again with a plan that names the units which that kept. */
@@ -148,7 +144,7 @@ VISION_TEST(other_units_are_kept_without_data)
         "{\"site\": \"layer1.0.conv2\", \"selector\": \"gram-css\", \"kept_units\": [5]},"
         "{\"site\": \"fc\", \"kept_units\": [0, 4, 5, 11]}]}";
     static const int64_t stream[] = {1, 2, 7};
-    vision_model dense;
+    OWNED(vision_model) dense;
     int64_t kept[4];
     const char *model = vision_network(v, VISION_BASIC, "model");
     grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
@@ -159,7 +155,6 @@ VISION_TEST(other_units_are_kept_without_data)
     assert_memory_equal(kept, stream, sizeof stream);
     vision_make(&dense, VISION_BASIC);
     assert_pruned_is_zeroed(v, &dense, model, options.output.path);
-    vision_fini(&dense);
 }
 
 LAB_TEST(a_run_goes_on_with_its_own_units_alone)

@@ -37,7 +37,7 @@ static void assert_same_all_ways(const memory_lab *m, const grail_compress_optio
 
 static void assert_decoder_is_the_same(const lab *l, const char *golden, const char *quantize)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     const char *output = lab_path_of(l, "%s-%s", golden, quantize == NULL ? "plain" : quantize);
     const char *model = quantize == NULL ? lab_golden(golden) : lab_f32(l, golden, "model");
     grail_compress_options options = lab_options(l, model, output);
@@ -50,7 +50,6 @@ static void assert_decoder_is_the_same(const lab *l, const char *golden, const c
     memory_lab_load(&m);
     assert_same_all_ways(&m, &options, "given");
     assert_true(m.calls > m.count);
-    memory_lab_close(&m);
 }
 
 LAB_TEST(language_models_in_memory_give_the_same_bytes)
@@ -64,7 +63,7 @@ LAB_TEST(language_models_in_memory_give_the_same_bytes)
 /* With the tokenizer and the settings of generation that lie beside the demo's model. */
 LAB_TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     const char *model = lab_golden("../../../demo/model");
     const char *text = lab_golden("../../../demo/calibration.txt");
     const char *output = lab_path(l, "out");
@@ -75,7 +74,6 @@ LAB_TEST(a_text_is_read_with_the_tokenizer_among_the_documents)
     assert_ok(lab_compress(&options));
     memory_lab_open(&m, model);
     assert_same_all_ways(&m, &options, "memory");
-    memory_lab_close(&m);
 }
 
 LAB_TEST(rounded_ones_too)
@@ -90,28 +88,24 @@ static const char preparation[] =
 
 static void assert_is_prepared_so(const memory_lab *m)
 {
-    grail_model *model = NULL;
     grail_preprocessing found = {0};
-    assert_ok(grail_model_open_memory(&m->memory, NULL, &model));
+    OPENED(grail_model, model, grail_model_open_memory(&m->memory, NULL, &model));
     assert_ok(grail_model_preprocessing(model, &found));
     assert_string_equal(found.origin, "preprocessor_config.json");
     assert_near(found.mean[2], 0.6, 1e-12);
-    grail_model_close(model);
 }
 
-TEST(image_networks_in_memory_give_the_same_bytes)
+VISION_TEST(image_networks_in_memory_give_the_same_bytes)
 {
-    vision_lab v;
-    vision_open(&v);
     for (int f = 0; f < VISION_FAMILIES; f++) {
         if (!support_takes(f, 2)) {
             continue;
         }
-        memory_lab m;
+        OWNED(memory_lab) m;
         const char *name = vision_family_name(f);
-        const char *model = vision_network(&v, (vision_family)f, name);
-        const char *output = lab_path_of(&v.l, "out-%d", f);
-        grail_compress_options options = vision_options(&v, model, output);
+        const char *model = vision_network(v, (vision_family)f, name);
+        const char *output = lab_path_of(&v->l, "out-%d", f);
+        grail_compress_options options = vision_options(v, model, output);
         options.fit.repair = f % 2;
         vision_cut(&options, 0.3);
         if (f == VISION_HUGGING_FACE_VIT) {
@@ -126,41 +120,32 @@ TEST(image_networks_in_memory_give_the_same_bytes)
             memory_lab_load(&m);
         }
         assert_same_all_ways(&m, &options, "memory");
-        memory_lab_close(&m);
     }
-    vision_close(&v);
 }
 
-TEST(image_networks_become_the_same_onnx_file)
+VISION_TEST(image_networks_become_the_same_onnx_file)
 {
-    vision_lab v;
-    memory_lab m;
-    vision_open(&v);
-    const char *model = vision_network(&v, VISION_BASIC, "net");
+    OWNED(memory_lab) m;
+    const char *model = vision_network(v, VISION_BASIC, "net");
     memory_lab_open(&m, model);
     memory_lab_load(&m);
     for (int i = 0; i < 2; i++) {
-        grail_model *opened = NULL;
+        OWNED(grail_model) *opened = NULL;
         assert_ok(i == 0 ? grail_model_open(model, &opened)
                          : grail_model_open_memory(&m.memory, NULL, &opened));
         assert_ok(
-            grail_onnx_write(opened, vision_path(&v, i == 0 ? "0.onnx" : "1.onnx"), NULL, NULL));
-        grail_model_close(opened);
+            grail_onnx_write(opened, vision_path(v, i == 0 ? "0.onnx" : "1.onnx"), NULL, NULL));
     }
-    assert_same_file(&v.l, "0.onnx", "1.onnx");
-    memory_lab_close(&m);
-    vision_close(&v);
+    assert_same_file(&v->l, "0.onnx", "1.onnx");
 }
 
 /* -- the way round ----------------------------------------------------------------------------- */
 
 LAB_TEST(a_result_in_memory_is_a_model_in_memory)
 {
-    memory_lab m;
-    grail_session *session = NULL;
-    grail_session *again = NULL;
-    grail_compression *c = NULL;
-    grail_compression *twice = NULL;
+    OWNED(memory_lab) m;
+    OWNED(grail_session) *session = NULL;
+    OWNED(grail_compression) *c = NULL;
     grail_memory_model result = {0};
     grail_model *written = NULL;
     grail_model *kept = NULL;
@@ -182,19 +167,14 @@ LAB_TEST(a_result_in_memory_is_a_model_in_memory)
     grail_model_close(kept);
     grail_model_close(written);
     /* narrowed once more, from both */
-    assert_ok(grail_session_open_memory(&result, NULL, &again));
+    OPENED(grail_session, again, grail_session_open_memory(&result, NULL, &again));
     options.read.model = output;
     options.output.path = second;
     assert_ok(lab_compress(&options));
     options.read.session = again;
     options.output.path = NULL;
-    assert_ok(grail_compression_open(&options, &twice));
+    OPENED(grail_compression, twice, grail_compression_open(&options, &twice));
     assert_ok(grail_compression_run(twice));
     assert_ok(grail_compression_result(twice, &result));
     assert_result_is(&result, second);
-    grail_compression_close(twice);
-    grail_session_close(again);
-    grail_compression_close(c);
-    grail_session_close(session);
-    memory_lab_close(&m);
 }

@@ -68,7 +68,7 @@ TEST(configurations_that_do_not_fit_are_refused)
 
 TEST(tensors_of_other_shapes_are_named)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     const int64_t shape[] = {1};
     memory_lab_open(&m, lab_golden("llama3"));
     grail_tensor *t = tensor_called(&m, "model.norm.weight");
@@ -79,7 +79,6 @@ TEST(tensors_of_other_shapes_are_named)
     *t = m.tensors[m.count - 1];
     m.memory.tensor_count--;
     assert_not_opened(&m, GRAIL_ERROR_FORMAT, "tensor '");
-    memory_lab_close(&m);
 }
 
 /* -- NaN --------------------------------------------------------------------------------------- */
@@ -101,9 +100,9 @@ LAB_TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
 {
     static const float head[] = {1, NAN, 2};
     static const int64_t shape[] = {1, 3};
-    memory_lab m;
-    grail_session *session = NULL;
-    grail_compression *c = NULL;
+    OWNED(memory_lab) m;
+    OWNED(grail_session) *session = NULL;
+    OWNED(grail_compression) *c = NULL;
     grail_memory_model result = {0};
     memory_lab_open(&m, lab_golden("llama3"));
     assert_ok(memory_reserve(&m.tensors, (size_t)m.count + 1, sizeof m.tensors[0]));
@@ -131,16 +130,13 @@ LAB_TEST(nan_is_found_before_the_run_also_where_nothing_computes_with_it)
                         strstr(result.documents[i].bytes, "\"non_finite\"") != NULL);
     }
     assert_true(told);
-    grail_compression_close(c);
-    grail_session_close(session);
-    memory_lab_close(&m);
 }
 
 /* -- data of any alignment --------------------------------------------------------------------- */
 
 LAB_TEST(data_may_lie_at_odd_addresses)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     grail_session *session = NULL;
     grail_compression *c = NULL;
     grail_memory_model result = {0};
@@ -167,7 +163,6 @@ LAB_TEST(data_may_lie_at_odd_addresses)
         memory_free(odd[i]);
     }
     memory_free(odd);
-    memory_lab_close(&m);
 }
 
 /* -- a function that stops giving tensors ------------------------------------------------------ */
@@ -175,14 +170,14 @@ LAB_TEST(data_may_lie_at_odd_addresses)
 /* At each of its calls in turn; `calls` of a run that succeeds. */
 LAB_TEST(every_failing_call_is_an_error_that_names_the_tensor)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     memory_lab_open(&m, lab_golden("llama3"));
     memory_lab_load(&m);
     grail_status status = GRAIL_ERROR_IO;
     int64_t failed = 0;
     for (int64_t n = 1; status != GRAIL_OK; n += support_takes(n, 7) ? 1 : 6) {
-        grail_session *session = NULL;
-        grail_compression *c = NULL;
+        OWNED(grail_session) *session = NULL;
+        OWNED(grail_compression) *c = NULL;
         m.calls = 0;
         m.fails_at = n;
         m.answer = GRAIL_ERROR_UNSUPPORTED;
@@ -193,11 +188,8 @@ LAB_TEST(every_failing_call_is_an_error_that_names_the_tensor)
             assert_non_null(
                 strstr(grail_error_message(), "memory: the function that gives tensors gave no '"));
         }
-        grail_compression_close(c);
-        grail_session_close(session);
     }
     assert_true(failed > 3);
-    memory_lab_close(&m);
 }
 
 static int stop_behind_first_block(void *user, const grail_site_report *site, int block, int blocks,
@@ -208,8 +200,8 @@ static int stop_behind_first_block(void *user, const grail_site_report *site, in
 
 static void assert_goes_on(const memory_lab *m, grail_compress_options options, bool other)
 {
-    grail_session *session = NULL;
-    grail_compression *c = NULL;
+    OWNED(grail_session) *session = NULL;
+    OWNED(grail_compression) *c = NULL;
     options.output.resume = 1;
     if (other) {
         assert_fails(memory_lab_run(m, options, &session, &c), GRAIL_ERROR_ARGUMENT,
@@ -217,13 +209,11 @@ static void assert_goes_on(const memory_lab *m, grail_compress_options options, 
     } else {
         assert_ok(memory_lab_run(m, options, &session, &c));
     }
-    grail_compression_close(c);
-    grail_session_close(session);
 }
 
 LAB_TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
 {
-    memory_lab m;
+    OWNED(memory_lab) m;
     grail_session *session = NULL;
     grail_compression *c = NULL;
     const char *model = lab_golden("llama3");
@@ -245,7 +235,6 @@ LAB_TEST(an_interrupted_run_goes_on_with_the_same_tensors_alone)
     tensor_called(&m, "model.norm.weight")->data = norm;
     assert_goes_on(&m, options, false);
     assert_same_checkpoint(whole, output);
-    memory_lab_close(&m);
 }
 
 /* -- results that are not there ---------------------------------------------------------------- */
@@ -287,36 +276,30 @@ LAB_TEST(a_result_is_there_after_the_run_alone)
 static grail_status take_once(void *context)
 {
     grail_memory_model result = {0};
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     CHECK(grail_compression_result(context, &result));
     CHECK(grail_model_open_memory(&result, NULL, &model));
-    const grail_status status = grail_model_digest(model, (char[65]){0});
-    grail_model_close(model);
-    return status;
+    return grail_model_digest(model, (char[65]){0});
 }
 
 LAB_TEST(every_failing_allocation_of_taking_a_result_is_survived)
 {
-    grail_compression *c = NULL;
     const grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
     support_fail_each_allocation(take_once, c);
-    grail_compression_close(c);
 }
 
 /* -- what else reads a model ------------------------------------------------------------------- */
 
 LAB_TEST(statistics_and_digest_are_those_of_the_files)
 {
-    memory_lab m;
-    grail_session *session = NULL;
-    grail_model *model = NULL;
+    OWNED(memory_lab) m;
     char digests[2][65];
     memory_lab_open(&m, lab_golden("llama3"));
     memory_lab_load(&m);
-    assert_ok(grail_session_open_memory(&m.memory, NULL, &session));
-    assert_ok(grail_model_open(lab_golden("llama3"), &model));
+    OPENED(grail_session, session, grail_session_open_memory(&m.memory, NULL, &session));
+    OPENED(grail_model, model, grail_model_open(lab_golden("llama3"), &model));
     assert_ok(grail_model_digest(model, digests[0]));
     assert_ok(grail_model_digest(grail_session_model(session), digests[1]));
     assert_string_equal(digests[0], digests[1]);
@@ -328,17 +311,13 @@ LAB_TEST(statistics_and_digest_are_those_of_the_files)
         assert_ok(grail_gram_write(&options, &gram, NULL));
     }
     assert_same_file(l, "0.gguf", "1.gguf");
-    grail_model_close(model);
-    grail_session_close(session);
-    memory_lab_close(&m);
 }
 
 LAB_TEST(files_that_need_a_tokenizer_say_so)
 {
-    memory_lab m;
-    grail_model *model = NULL;
+    OWNED(memory_lab) m;
     memory_lab_open(&m, lab_golden("llama3"));
-    assert_ok(grail_model_open_memory(&m.memory, NULL, &model));
+    OPENED(grail_model, model, grail_model_open_memory(&m.memory, NULL, &model));
     assert_fails(grail_gguf_write(model, lab_path(l, "a.gguf"), NULL, NULL),
                  GRAIL_ERROR_UNSUPPORTED,
                  "memory: a GGUF file is made from a directory with the tokenizer's files, not "
@@ -350,8 +329,6 @@ LAB_TEST(files_that_need_a_tokenizer_say_so)
                  GRAIL_ERROR_IO,
                  "memory: the model in memory has no document tokenizer.json; give it, or token "
                  "ids in place of text");
-    grail_model_close(model);
-    memory_lab_close(&m);
 }
 
 /* -- two at once ------------------------------------------------------------------------------- */

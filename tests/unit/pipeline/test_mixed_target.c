@@ -1,6 +1,5 @@
 /* The mixed target in complete runs, and the mixing of rows for foldings. */
 #include "vision_lab.h"
-#include "vision_sites.h"
 
 #include "arch/model.h"
 #include "pipeline/network/observation.h"
@@ -20,11 +19,9 @@ static const char *run(const lab *l, grail_compress_options options, const char 
 /* The share that report.json gives for a site. */
 static double share_of(const char *output, int place)
 {
-    json_t *report = read_json(output, "report.json");
+    OWNED(json_t) *report = read_json(output, "report.json");
     const json_t *one = json_array_get(json_object_get(report, "sites"), (size_t)place);
-    const double share = json_number_value(json_object_get(one, "dense_share"));
-    json_decref(report);
-    return share;
+    return json_number_value(json_object_get(one, "dense_share"));
 }
 
 /* With a single cut the compressed network computes what the dense one does up to the cut. */
@@ -34,7 +31,7 @@ TEST(without_drift_all_targets_are_one)
                                             .sparsity = 0.5};
     static const char *const selectors[] = {"wanda", "fold"};
     for (int i = 0; i < 2; i++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
         options.cut.selector = selectors[i];
@@ -45,7 +42,6 @@ TEST(without_drift_all_targets_are_one)
         const char *mixed = run(&l, options, "mixed");
         assert_true(largest_weight_difference(dense, mixed) < 1e-5);
         assert_near(share_of(mixed, SITES - 1), 1.0, 1e-6);
-        lab_close(&l);
     }
 }
 
@@ -59,8 +55,7 @@ TEST(a_norm_may_stand_between_a_consumer_and_its_sum)
     static const char *const consumers[] = {"model.layers.1.self_attn.o_proj.weight",
                                             "model.layers.1.mlp.down_proj.weight"};
     for (int i = 0; i < 8; i++) {
-        grail_model *m = NULL;
-        assert_ok(grail_model_open(lab_golden(cases[i / 2].model), &m));
+        OPENED(grail_model, m, grail_model_open(lab_golden(cases[i / 2].model), &m));
         const graph *g = m->graph;
         const int weight = graph_find_parameter(g, consumers[i % 2]);
         int consumer = 0;
@@ -73,7 +68,6 @@ TEST(a_norm_may_stand_between_a_consumer_and_its_sum)
         assert_int_equal(tail.batch_norm, GRAPH_NONE);
         assert_int_equal(g->nodes[add].kind, NODE_ADD);
         assert_int_equal(tail.skip, g->nodes[add].inputs[0]);
-        grail_model_close(m);
     }
 }
 
@@ -83,7 +77,7 @@ TEST(fits_through_a_norm_are_finite_and_no_worse_than_none)
 {
     static const char *const models[] = {"gemma2", "gemma3", "glm4", "olmo2"};
     for (int i = 0; i < 4; i++) {
-        lab l;
+        OWNED(lab) l;
         double divergence[2];
         lab_open(&l);
         grail_compress_options options = lab_options(&l, lab_f32(&l, models[i], "dense-f32"), NULL);
@@ -96,7 +90,6 @@ TEST(fits_through_a_norm_are_finite_and_no_worse_than_none)
             divergence[k] = compare_models(options.read.model, options.output.path, "cpu").mean_kl;
         }
         assert_true(divergence[1] < divergence[0]);
-        lab_close(&l);
     }
 }
 
@@ -104,7 +97,7 @@ TEST(behind_cuts_the_target_lies_between_the_others)
 {
     static const char *const selectors[] = {"wanda", "fold"};
     for (int i = 0; i < 2; i++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         grail_compress_options options = lab_options(&l, lab_f32(&l, "llama3", "dense-f32"), NULL);
         options.cut.selector = selectors[i];
@@ -120,7 +113,6 @@ TEST(behind_cuts_the_target_lies_between_the_others)
         }
         assert_true(largest_weight_difference(dense, mixed) > 1e-3);
         assert_true(largest_weight_difference(local, mixed) > 1e-3);
-        lab_close(&l);
     }
 }
 
@@ -129,7 +121,7 @@ TEST(convolutions_without_drift_have_one_target)
 {
     static const char *const fits[] = {"channel", "kernel"};
     for (int i = 0; i < 4; i++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         grail_compress_options options =
             vision_options(&v, vision_network(&v, VISION_BASIC, "model"), NULL);
@@ -141,7 +133,6 @@ TEST(convolutions_without_drift_have_one_target)
         const char *dense = run(&v.l, options, "dense");
         const char *mixed = run(&v.l, options, "mixed");
         assert_true(vision_difference(&v, dense, mixed) < 1e-4);
-        vision_close(&v);
     }
 }
 
@@ -195,7 +186,6 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
     for (int weighted = 0; weighted < 2; weighted++) {
         double expected[ROWS * OUTPUTS];
         target_gap gap = {0};
-        matrix_pool *pool = NULL;
         observation o = {.local_weight =
                              support_rows(on_cpu, OUTPUTS, WIDE + REDUCED, WIDE + REDUCED, weight),
                          .local_bias = support_rows(on_cpu, 1, OUTPUTS, OUTPUTS, bias)};
@@ -207,7 +197,7 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
         }
         matrix x = support_rows(on_cpu, ROWS, WIDE + REDUCED, WIDE + REDUCED, in);
         matrix rows = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, y);
-        assert_ok(matrix_pool_create(on_cpu, &pool));
+        OPENED(matrix_pool, pool, matrix_pool_create(on_cpu, &pool));
         const double *roots = weighted != 0 ? root : NULL;
         write_mixed(local, roots, y, &gap, expected);
         assert_true(target_gap_share(&gap) > 0.1 && target_gap_share(&gap) < 0.99);
@@ -224,7 +214,6 @@ TEST(rows_are_mixed_by_the_share_of_their_batch)
         matrix_free(&x);
         matrix_free(&rows);
         observation_fini(&o);
-        matrix_pool_free(pool);
     }
 }
 

@@ -45,20 +45,17 @@ static void assert_consumers_are_set_narrow(const grail_compression *c)
         const int parameter = c->request->graph->nodes[s->consumers[0].node].weight;
         const matrix *own = &c->network->current.parameters->entries[parameter].values;
         const int64_t width = c->request->plan.sites[i].kept * s->consumers[0].features_per_unit;
-        float *values = NULL;
         int64_t count = 0;
-        assert_ok(
+        OPENED(
+            float, values,
             parameter_store_read_f32(c->network->current.parameters, parameter, &values, &count));
         values[0] = 3.0F;
         assert_ok(consumer_set(&c->request->cut, c->network->current.parameters,
                                c->network->results[i].reducer, i, 0, values, NULL));
         assert_int_equal(own->columns, width);
-        float *after = NULL;
-        assert_ok(
-            parameter_store_read_f32(c->network->current.parameters, parameter, &after, &count));
+        OPENED(float, after,
+               parameter_store_read_f32(c->network->current.parameters, parameter, &after, &count));
         assert_memory_equal(after, values, (size_t)count * sizeof values[0]);
-        memory_free(values);
-        memory_free(after);
     }
 }
 
@@ -82,10 +79,9 @@ LAB_TEST(the_sites_of_a_decoder_are_narrow)
         options.cut.selector = selectors[i];
         options.fit.compensate = ways[i];
         options.run.memory = i == 1 ? 1 : 0;
-        grail_compression *c = lab_run_in_memory(options);
+        OWNED(grail_compression) *c = lab_run_in_memory(options);
         assert_true(check_shapes(c) > 0);
         assert_consumers_are_set_narrow(c);
-        grail_compression_close(c);
     }
 }
 
@@ -103,9 +99,8 @@ VISION_TEST(streams_that_span_blocks_stay_wide)
             options.fit.open_loop = way == 3 && !vision_family_is_tower((vision_family)f);
             options.run.memory = way == 2 ? 1 : 0;
             options.read.samples = 8;
-            grail_compression *c = lab_run_in_memory(options);
+            OWNED(grail_compression) *c = lab_run_in_memory(options);
             assert_true(check_shapes(c) > 0);
-            grail_compression_close(c);
         }
     }
 }

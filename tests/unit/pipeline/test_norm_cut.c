@@ -66,8 +66,8 @@ LAB_TEST(units_that_are_always_zero_go_without_loss)
         {"olmo2", "self_attn.k_norm.weight", remove_heads, 8, 8, 0.0, 0.34, 1.2247448713915890}};
     static const char *const modes[] = {"none", "grail", "full"};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
-        lab_model m;
-        lab_model narrow;
+        OWNED(lab_model) m;
+        OWNED(lab_model) narrow;
         char name[32];
         char output[64];
         snprintf(name, sizeof name, "model-%zu", i);
@@ -95,8 +95,6 @@ LAB_TEST(units_that_are_always_zero_go_without_loss)
                           runs[i].first, runs[i].count);
             assert_near(factor, runs[i].factor, 1e-5);
         }
-        lab_fini(&m);
-        lab_fini(&narrow);
     }
 }
 
@@ -109,7 +107,7 @@ static const char first_half[] =
 LAB_TEST(duplicates_go_without_loss_once_fitted)
 {
     static const char *const modes[] = {"grail", "full"};
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("deepseek-v2"));
     lab_tensor *a = lab_find(&m, 0, "self_attn.kv_a_proj_with_mqa.weight");
     lab_tensor *norm = lab_find(&m, 0, "self_attn.kv_a_layernorm.weight");
@@ -137,7 +135,6 @@ LAB_TEST(duplicates_go_without_loss_once_fitted)
         const grail_comparison c = compare_models(options.read.model, options.output.path, "cpu");
         assert_true(c.max_abs < 2e-3);
     }
-    lab_fini(&m);
 }
 
 /* -- what is written --------------------------------------------------------------------------- */
@@ -163,7 +160,7 @@ static void assert_shape(lab_model *m, const char *part, int64_t rows, int64_t c
 /* deepseek-v3: 6 heads of 10 + 6 features and values of 8, ranks 24 and 20, hidden width 48. */
 LAB_TEST(both_ranks_and_the_width_of_values_are_stated)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     grail_compress_options options = attention_options(l, "deepseek-v3", "out", 0.5, 0.25);
     assert_ok(lab_compress(&options));
     lab_read(&m, options.output.path);
@@ -178,7 +175,6 @@ LAB_TEST(both_ranks_and_the_width_of_values_are_stated)
     assert_shape(&m, "self_attn.kv_a_layernorm.weight", 10, 1);
     assert_shape(&m, "self_attn.kv_b_proj.weight", 6 * (10 + 6), 10);
     assert_shape(&m, "self_attn.o_proj.weight", 48, 6 * 6);
-    lab_fini(&m);
 }
 
 /* Each head keeps its own channels, as many as the others. */
@@ -197,7 +193,7 @@ LAB_TEST(values_alone_keep_the_identity)
         assert_true(c.identity_checked == 1 && c.norm_is_cut == 0);
         assert_near(c.identity_max_abs, 0.0, 1e-5);
         assert_true(c.max_abs > 0.01);
-        json_t *report = read_json(options.output.path, "report.json");
+        OWNED(json_t) *report = read_json(options.output.path, "report.json");
         size_t found = 0;
         for (size_t s = 0; s < json_array_size(json_object_get(report, "sites")); s++) {
             const json_t *site = json_array_get(json_object_get(report, "sites"), s);
@@ -216,7 +212,6 @@ LAB_TEST(values_alone_keep_the_identity)
             }
         }
         assert_int_equal(found, 2);
-        json_decref(report);
     }
 }
 
@@ -286,14 +281,13 @@ LAB_TEST(kinds_are_cut_together_and_one_after_another)
     grail_compress_options next = attention_options(l, "deepseek-v3", "second", 0.0, 0.5);
     next.read.model = options.output.path;
     assert_ok(lab_compress(&next));
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, next.output.path);
     assert_int_equal(lab_integer(&m, "num_attention_heads"), 3);
     assert_int_equal(lab_integer(&m, "kv_lora_rank"), 10);
     assert_int_equal(lab_integer(&m, "v_head_dim"), 4);
     assert_shape(&m, "self_attn.kv_b_proj.weight", 3 * (10 + 4), 10);
     assert_shape(&m, "self_attn.o_proj.weight", 48, 3 * 4);
-    lab_fini(&m);
 }
 
 /* Layers of their own widths, which per_layer_config states and grail reads again. */

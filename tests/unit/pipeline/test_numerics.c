@@ -207,8 +207,8 @@ static grail_statistics *statistics_of(const input_statistics *in)
 {
     const size_t width = (size_t)in->width;
     grail_statistics *s = NULL;
-    double *gram = NULL;
-    double *sum = NULL;
+    OWNED(double) *gram = NULL;
+    OWNED(double) *sum = NULL;
     assert_false(matrix_exists(in->cross));
     assert_ok(memory_new(&gram, width * width, sizeof gram[0]));
     assert_ok(memory_new(&sum, width, sizeof sum[0]));
@@ -222,8 +222,6 @@ static grail_statistics *statistics_of(const input_statistics *in)
     assert_ok(grail_statistics_create(in->width, 0, &s));
     const grail_sums sums = {.gram = gram, .sum = sum};
     assert_ok(grail_statistics_add_sums(s, (int64_t)in->rows, in->weight, &sums));
-    memory_free(gram);
-    memory_free(sum);
     return s;
 }
 
@@ -454,8 +452,8 @@ static void assert_refits_drift(const drift_sums *fit, const drift_sums *held, c
 {
     const grail_drift parts[2] = {{*fit}, {*held}};
     grail_compensate_result result;
-    float *weight = NULL;
-    double *bias = NULL;
+    OWNED(float) *weight = NULL;
+    OWNED(double) *bias = NULL;
     assert_ok(memory_new(&weight, (size_t)seen.count, sizeof weight[0]));
     assert_ok(memory_new(&bias, (size_t)f->outputs, sizeof bias[0]));
     assert_ok(grail_drift_compensate(&parts[0], &parts[1], f->outputs, f->consumer, &f->options,
@@ -465,8 +463,6 @@ static void assert_refits_drift(const drift_sums *fit, const drift_sums *held, c
     } else {
         assert_int_equal(result.fallback, GRAIL_FALLBACK_PLAIN);
     }
-    memory_free(weight);
-    memory_free(bias);
 }
 
 grail_status __real_compensate_drifted_map(const cutting *cut, int node_index,
@@ -508,10 +504,8 @@ grail_status __wrap_compensate_drifted_map(const cutting *cut, int node_index,
 
 static void run(const grail_compress_options *options)
 {
-    grail_compression *c = NULL;
-    assert_ok(grail_compression_open(options, &c));
+    OPENED(grail_compression, c, grail_compression_open(options, &c));
     assert_ok(grail_compression_run(c));
-    grail_compression_close(c);
 }
 
 LAB_TEST(every_selector_chooses_as_in_a_run_on_text)
@@ -533,13 +527,11 @@ LAB_TEST(every_selector_chooses_as_in_a_run_on_text)
     }
 }
 
-TEST(every_selector_chooses_as_in_a_run_on_images)
+VISION_TEST(every_selector_chooses_as_in_a_run_on_images)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
-    vision_lab l;
-    vision_open(&l);
-    const char *const models[] = {vision_network(&l, families[0], "basic"),
-                                  vision_network(&l, families[1], "vit")};
+    const char *const models[] = {vision_network(v, families[0], "basic"),
+                                  vision_network(v, families[1], "vit")};
     memset(&seen, 0, sizeof seen);
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *name = grail_selector_at(i);
@@ -550,7 +542,7 @@ TEST(every_selector_chooses_as_in_a_run_on_images)
             if (f == 0 && strncmp(name, "flap", 4) == 0) {
                 continue; /* no rule for channels */
             }
-            grail_compress_options options = vision_options(&l, models[f], NULL);
+            grail_compress_options options = vision_options(v, models[f], NULL);
             vision_cut(&options, 0.5);
             if (strncmp(name, "flap", 4) == 0) {
                 options.amount.sparsity_stream = 0.0;
@@ -560,7 +552,6 @@ TEST(every_selector_chooses_as_in_a_run_on_images)
         }
     }
     assert_true(seen.choices > 20);
-    vision_close(&l);
 }
 
 LAB_TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
@@ -602,21 +593,18 @@ LAB_TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
     assert_true(seen.refits > 0 && seen.drifts > 0);
 }
 
-TEST(convolutions_are_fitted_as_in_a_run)
+VISION_TEST(convolutions_are_fitted_as_in_a_run)
 {
     static const char *const fits[] = {"kernel", "channel"};
     static const char *const selectors[] = {"obs", "fold"};
-    vision_lab l;
-    vision_open(&l);
-    const char *model = vision_network(&l, VISION_BASIC, "model");
+    const char *model = vision_network(v, VISION_BASIC, "model");
     memset(&seen, 0, sizeof seen);
     for (int i = 0; i < 4; i++) {
-        grail_compress_options options = vision_options(&l, model, NULL);
+        grail_compress_options options = vision_options(v, model, NULL);
         vision_cut(&options, 0.5);
         options.cut.selector = selectors[i % 2];
         options.fit.conv_fit = fits[i / 2];
         run(&options);
     }
     assert_true(seen.fits > 10);
-    vision_close(&l);
 }

@@ -12,14 +12,13 @@ static json_t *kept_units(grail_compress_options options, const char *output)
 {
     options.output.path = output;
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(output, "report.json");
+    OWNED(json_t) *report = read_json(output, "report.json");
     const json_t *sites = json_object_get(report, "sites");
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(sites); i++) {
         json_t *units = json_object_get(json_array_get(sites, i), "kept_units");
         assert_int_equal(json_array_append(list, units == NULL ? json_null() : units), 0);
     }
-    json_decref(report);
     return list;
 }
 

@@ -67,7 +67,7 @@ static int64_t estimate(const grail_model *model, const grail_compress_options *
 VISION_TEST(the_estimate_grows_with_what_takes_memory)
 {
     const char *path = vision_network(v, VISION_BASIC, "dense");
-    grail_model *model = vision_model_open(path);
+    OWNED(grail_model) *model = vision_model_open(path);
     grail_compress_options o = cut_options(v, path);
     o.fit.compensate = "grail";
     const int64_t grail = estimate(model, &o);
@@ -105,7 +105,6 @@ VISION_TEST(the_estimate_grows_with_what_takes_memory)
     int64_t bytes = -1;
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown healing 'head'; expected one of none, block, model, block,model");
-    grail_model_close(model);
 }
 
 /* The estimate for no samples at all, from that for one and for two. */
@@ -130,7 +129,7 @@ VISION_TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
 {
     grail_model_facts facts = {0};
     const char *path = vision_network(v, VISION_BASIC, "dense");
-    grail_model *model = vision_model_open(path);
+    OWNED(grail_model) *model = vision_model_open(path);
     assert_ok(grail_model_describe(model, &facts));
     grail_compress_options o = cut_options(v, path);
     o.fit.compensate = "full";
@@ -146,13 +145,12 @@ VISION_TEST(a_training_takes_copies_of_parameters_and_a_second_stream)
     assert_in_range(copies, six - six / 20, six);
     o.heal.what = "block";
     assert_in_range(estimate_without_samples(model, o) - plain, 1, copies - 1);
-    grail_model_close(model);
 }
 
 VISION_TEST(nothing_cut_takes_no_calibration)
 {
     const char *path = vision_network(v, VISION_BASIC, "dense");
-    grail_model *model = vision_model_open(path);
+    OWNED(grail_model) *model = vision_model_open(path);
     grail_compress_options o = vision_options(v, path, NULL);
     o.read.samples = 1000000;
     const int64_t whole = estimate(model, &o);
@@ -163,7 +161,6 @@ VISION_TEST(nothing_cut_takes_no_calibration)
     assert_true(estimate(model, &o) == whole);
     o.amount.sparsity_conv = 0.5;
     assert_true(estimate(model, &o) > whole);
-    grail_model_close(model);
 }
 
 VISION_TEST(a_run_and_its_accuracy_stay_below_the_estimate)
@@ -174,7 +171,7 @@ VISION_TEST(a_run_and_its_accuracy_stay_below_the_estimate)
                 {"wanda", "block"}, {"wanda", "model"}, {"fold", "block,model"}};
     for (int f = 0; f < VISION_FAMILIES; f++) {
         const char *path = vision_network(v, (vision_family)f, vision_family_name(f));
-        grail_model *model = vision_model_open(path);
+        OWNED(grail_model) *model = vision_model_open(path);
         grail_images *images = NULL;
         assert_ok(grail_images_open(model, &v->images, &images));
         for (int s = 0; s < (int)(sizeof runs / sizeof runs[0]); s++) {
@@ -197,7 +194,6 @@ VISION_TEST(a_run_and_its_accuracy_stay_below_the_estimate)
             assert_in_range(grail_memory_peak() - before, 1, estimate(model, &o));
         }
         grail_images_close(images);
-        grail_model_close(model);
     }
 }
 
@@ -236,7 +232,7 @@ VISION_TEST(what_cannot_be_estimated_is_refused)
     int64_t bytes = -1;
     const grail_site_sparsity single = {.site = "conv1", .sparsity = 0.5};
     const char *path = vision_network(v, VISION_BASIC, "dense");
-    grail_model *model = vision_model_open(path);
+    OWNED(grail_model) *model = vision_model_open(path);
     grail_compress_options o = cut_options(v, path);
     o.amount.plan = "plan.json";
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_UNSUPPORTED,
@@ -251,5 +247,4 @@ VISION_TEST(what_cannot_be_estimated_is_refused)
     assert_fails(grail_compress_estimate(model, &o, &bytes), GRAIL_ERROR_ARGUMENT,
                  "unknown selector");
     assert_true(bytes == -1);
-    grail_model_close(model);
 }

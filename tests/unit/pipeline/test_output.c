@@ -81,10 +81,9 @@ LAB_TEST(what_cannot_be_copied_is_refused_before_the_first_block)
 
 static void assert_copied(const lab *l, const char *name, const char *expected)
 {
-    buffer bytes = {0};
+    OWNED(buffer) bytes = {0};
     assert_ok(file_read(lab_path(l, name), 1 << 20, &bytes));
     assert_string_equal((const char *)bytes.bytes, expected);
-    buffer_fini(&bytes);
 }
 
 LAB_TEST(links_inside_the_model_are_copied_as_files)
@@ -226,7 +225,7 @@ TEST(a_model_that_changes_during_the_run_is_noticed)
                                         "modified or replaced",
                                         "config.json' changed during the run: it had "};
     for (int i = 0; i < 2; i++) {
-        lab l;
+        OWNED(lab) l;
         char model[LAB_PATH];
         lab_open(&l);
         copied_model(&l, model);
@@ -234,7 +233,6 @@ TEST(a_model_that_changes_during_the_run_is_noticed)
         assert_fails(run_and_act(lab_options(&l, model, lab_path(&l, "out")), &b), GRAIL_ERROR_IO,
                      texts[i]);
         assert_false(file_exists(lab_path(&l, "out")));
-        lab_close(&l);
     }
 }
 
@@ -249,7 +247,7 @@ static void make_output(const lab *l)
 TEST(weights_that_are_complete_stay_when_the_output_appears_meanwhile)
 {
     for (int open_loop = 0; open_loop < 2; open_loop++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         grail_compress_options options =
             lab_options(&l, lab_golden("llama3-sharded"), lab_path(&l, "whole"));
@@ -268,22 +266,19 @@ TEST(weights_that_are_complete_stay_when_the_output_appears_meanwhile)
         assert_int_equal(b.calls, 0); /* nothing was computed again */
         assert_same_checkpoint(lab_path(&l, "whole"), output);
         assert_false(file_exists(lab_path(&l, "out.partial")));
-        json_t *report = read_json(output, "report.json");
-        json_t *before = read_json(lab_path(&l, "whole"), "report.json");
+        OWNED(json_t) *report = read_json(output, "report.json");
+        OWNED(json_t) *before = read_json(lab_path(&l, "whole"), "report.json");
         const json_t *site = json_array_get(json_object_get(report, "sites"), 0);
         const json_t *same = json_array_get(json_object_get(before, "sites"), 0);
         assert_true(
             json_equal(json_object_get(site, "kept_units"), json_object_get(same, "kept_units")));
-        json_decref(report);
-        json_decref(before);
-        lab_close(&l);
     }
 }
 
 LAB_TEST(unfinished_weights_do_not_open_as_a_model)
 {
     grail_compression *c = NULL;
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     const grail_compress_options options = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(grail_compression_open(&options, &c));
     assert_ok(grail_compression_run(c));
@@ -294,5 +289,4 @@ LAB_TEST(unfinished_weights_do_not_open_as_a_model)
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
     assert_ok(grail_model_open(lab_path(l, "out"), &m));
-    grail_model_close(m);
 }

@@ -40,8 +40,8 @@ static bool is_kept(const int64_t *kept, int count, int64_t unit)
 /* Narrow weights equal the kept columns of the dense ones, and b' = b + W_R mean(X_R). */
 static void assert_only_the_bias_moved(const vision_lab *v, const char *model, const char *output)
 {
-    vision_model dense;
-    vision_model narrow;
+    OWNED(vision_model) dense;
+    OWNED(vision_model) narrow;
     int64_t kept[MOST];
     vision_read(&dense, model);
     vision_read(&narrow, output);
@@ -67,8 +67,6 @@ static void assert_only_the_bias_moved(const vision_lab *v, const char *model, c
         assert_near(after - before, missing, 1e-5);
     }
     memory_free(x.data);
-    vision_fini(&dense);
-    vision_fini(&narrow);
 }
 
 /* The mean of the consumer's output over the calibration set is that of the dense network; without
@@ -143,8 +141,8 @@ VISION_TEST(ziplm_makes_the_second_order_update_of_all_features)
 {
     static double h[MOST * MOST];
     static double expected[MOST * MOST];
-    vision_model dense;
-    vision_model narrow;
+    OWNED(vision_model) dense;
+    OWNED(vision_model) narrow;
     int64_t kept[MOST];
     const char *model = vision_network(v, VISION_TIMM_VIT, "model");
     grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
@@ -169,8 +167,6 @@ VISION_TEST(ziplm_makes_the_second_order_update_of_all_features)
     assert_near(json_real_value(json_object_get(entry, "lambda")), lambda, 1e-5 * lambda);
     json_decref(report);
     memory_free(x.data);
-    vision_fini(&dense);
-    vision_fini(&narrow);
 }
 
 /* -- decoders ---------------------------------------------------------------------------------- */

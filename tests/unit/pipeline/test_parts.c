@@ -1,7 +1,6 @@
 /* Runs on networks whose values have parts (parts_networks.h). */
 #include "parts_networks.h"
 
-#include "base/random.h"
 #include "graph/operators.h"
 #include "pipeline/request/narrowed.h"
 #include "planning/cost_table.h"
@@ -46,11 +45,10 @@ static void copy_columns(vision_model *m, const graph *g, const site *s, const s
 /* Every second unit of every site is the one before it, of whole groups or of all others. */
 static const char *doubled(const vision_lab *v, const char *net, bool whole)
 {
-    vision_model m;
-    grail_model *model = vision_model_open(parts_written(v, net));
-    grail_site_list *sites = NULL;
+    OWNED(vision_model) m;
+    OWNED(grail_model) *model = vision_model_open(parts_written(v, net));
     parts_make(&m, net);
-    assert_ok(grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
+    OPENED(grail_site_list, sites, grail_model_sites(model, GRAIL_GQA_KV_GROUPS, &sites));
     for (int i = 0; i < sites->list.count; i++) {
         const site *s = &sites->list.sites[i];
         if ((s->kind == SITE_GROUPS) != whole) {
@@ -67,9 +65,6 @@ static const char *doubled(const vision_lab *v, const char *net, bool whole)
         }
     }
     vision_write(&m, vision_path(v, "doubled"));
-    vision_fini(&m);
-    grail_site_list_free(sites);
-    grail_model_close(model);
     return vision_path(v, "doubled");
 }
 
@@ -135,22 +130,19 @@ static void assert_costs(const grail_model *m, const site_list *sites, bool whol
 TEST(a_table_costs_what_narrowed_parts_cost)
 {
     for (int i = 0; i < PARTS_NETWORKS; i++) {
-        vision_lab v;
-        site_list sites = {0};
+        OWNED(vision_lab) v;
+        OWNED(site_list) sites = {0};
         vision_open(&v);
-        grail_model *m = vision_model_open(parts_written(&v, parts_networks[i]));
+        OWNED(grail_model) *m = vision_model_open(parts_written(&v, parts_networks[i]));
         assert_ok(sites_derive(m->graph, GQA_KV_GROUPS, &sites));
         assert_costs(m, &sites, false);
         assert_costs(m, &sites, true);
-        site_list_fini(&sites);
-        grail_model_close(m);
-        vision_close(&v);
     }
 }
 
 static void assert_pruning_is_zeroing(const char *net, const char *by)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_model m;
     vision_open(&v);
     const char *model = parts_written(&v, net);
@@ -163,7 +155,6 @@ static void assert_pruning_is_zeroing(const char *net, const char *by)
     assert_pruned_is_zeroed(&v, &m, model, options.output.path);
     vision_fini(&m);
     assert_true(vision_difference(&v, options.output.path, model) > 0.01); /* the cut shows */
-    vision_close(&v);
 }
 
 TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
@@ -182,7 +173,7 @@ static const char by_channel[] = "full, one map for all taps";
 /* Half of everything; the ridge of the paper shrinks towards zero, by as much as alpha says. */
 static void assert_lossless(const char *net, const char *by, const char *mode, bool open)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_open(&v);
     const char *model = doubled(&v, net, false);
     grail_compress_options options = vision_options(&v, model, vision_path(&v, "narrow"));
@@ -197,7 +188,6 @@ static void assert_lossless(const char *net, const char *by, const char *mode, b
     }
     assert_ok(lab_compress(&options));
     assert_near(vision_difference(&v, model, options.output.path), 0.0, 5e-4);
-    vision_close(&v);
 }
 
 TEST(doubled_units_fold_without_loss)
@@ -223,12 +213,11 @@ TEST(doubled_units_are_pruned_without_loss_once_fitted)
 
 static int64_t rows_of_tensor(const char *output, const char *name, int64_t *columns)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     vision_read(&m, output);
     const vision_tensor *t = vision_find(&m, name);
     const int64_t rows = t->shape.shape[0];
     *columns = t->shape.shape[1];
-    vision_fini(&m);
     return rows;
 }
 
@@ -329,7 +318,7 @@ TEST(fits_of_parts_come_nearer_to_the_dense_network)
 {
     static const char *const all[] = {"grail", "full"};
     for (int i = 0; i < 2; i++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         const char *model = parts_written(&v, parts_networks[i]);
         grail_compress_options options = vision_options(&v, model, vision_path(&v, "none"));
@@ -344,7 +333,6 @@ TEST(fits_of_parts_come_nearer_to_the_dense_network)
             assert_ok(lab_compress(&options));
             assert_true(vision_difference(&v, model, options.output.path) < 0.6 * plain);
         }
-        vision_close(&v);
     }
 }
 
@@ -359,8 +347,8 @@ static const char *written_apart(const vision_lab *v)
                 {"v", "qkv", 6 * HEAD_DIM},
                 {"gate", "gate_up", 0},
                 {"up", "gate_up", INNER}};
-    vision_model fused;
-    vision_model m;
+    OWNED(vision_model) fused;
+    OWNED(vision_model) m;
     parts_make(&fused, "fused");
     parts_make(&m, "apart");
     for (int i = 0; i < m.count; i++) {
@@ -381,8 +369,6 @@ static const char *written_apart(const vision_lab *v)
                (size_t)vision_elements(t) * sizeof t->values[0]);
     }
     vision_write(&m, vision_path(v, "apart"));
-    vision_fini(&m);
-    vision_fini(&fused);
     return vision_path(v, "apart");
 }
 
@@ -417,8 +403,8 @@ TEST(fused_maps_are_narrowed_like_separate_ones)
 /* "grouped" with the rows of each group in a tensor of its own. */
 static const char *written_in_groups(const vision_lab *v)
 {
-    vision_model together;
-    vision_model m;
+    OWNED(vision_model) together;
+    OWNED(vision_model) m;
     parts_make(&together, "grouped");
     parts_make(&m, "grouped-apart");
     const float *rows = vision_find(&together, "groups.weight")->values;
@@ -430,8 +416,6 @@ static const char *written_in_groups(const vision_lab *v)
         memcpy(t->values, from, (size_t)vision_elements(t) * sizeof t->values[0]);
     }
     vision_write(&m, vision_path(v, "apart"));
-    vision_fini(&m);
-    vision_fini(&together);
     return vision_path(v, "apart");
 }
 
@@ -499,7 +483,7 @@ TEST(zero_channels_of_groups_go_without_a_change)
 {
     static const char *const selectors[] = {"magnitude-l1", "wanda", "obs"};
     for (int i = 0; i < 3 * 3; i++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_model m;
         vision_open(&v);
         parts_make(&m, "grouped");
@@ -521,7 +505,6 @@ TEST(zero_channels_of_groups_go_without_a_change)
         }
         assert_ok(lab_compress(&options));
         assert_near(vision_difference(&v, model, options.output.path), 0.0, 1e-5);
-        vision_close(&v);
     }
 }
 
@@ -550,8 +533,7 @@ VISION_TEST(channels_of_groups_are_not_folded)
 TEST(widths_of_parts_follow_from_their_curves)
 {
     for (int i = 0; i < PARTS_NETWORKS; i++) {
-        vision_lab v;
-        grail_plan *made = NULL;
+        OWNED(vision_lab) v;
         grail_plan_options options;
         vision_open(&v);
         grail_plan_options_init(&options);
@@ -559,9 +541,7 @@ TEST(widths_of_parts_follow_from_their_curves)
         options.limit = "params";
         options.ratio = 0.95;
         options.budget = "error";
-        assert_ok(grail_plan_make(&options, &made));
-        grail_plan_free(made);
-        vision_close(&v);
+        OPENED(grail_plan, made, grail_plan_make(&options, &made));
     }
 }
 
@@ -593,8 +573,8 @@ static void make_misleading(vision_model *m)
 /* Decisions in an open loop leave out the removed units of every part of what a producer reads. */
 VISION_TEST(removed_units_of_later_parts_count_nothing)
 {
-    vision_model dense;
-    vision_model narrow;
+    OWNED(vision_model) dense;
+    OWNED(vision_model) narrow;
     make_misleading(&dense);
     vision_write(&dense, vision_path(v, "dense"));
     grail_compress_options options =
@@ -610,8 +590,6 @@ VISION_TEST(removed_units_of_later_parts_count_nothing)
     for (int64_t i = 0; i < 6; i++) {
         assert_true(fabsf(out->values[i * (vision_elements(out) / 6)]) > 0.5F);
     }
-    vision_fini(&dense);
-    vision_fini(&narrow);
 }
 
 VISION_TEST(blocks_are_not_healed_where_a_part_leaves_them)
@@ -626,16 +604,13 @@ VISION_TEST(blocks_are_not_healed_where_a_part_leaves_them)
                  "cuts a part of a value that leaves it; heal the network instead");
 }
 
-TEST(gradients_of_parts_are_refused)
+VISION_TEST(gradients_of_parts_are_refused)
 {
-    vision_lab v;
-    vision_open(&v);
     grail_compress_options options =
-        vision_options(&v, parts_written(&v, "fused"), vision_path(&v, "narrow"));
+        vision_options(v, parts_written(v, "fused"), vision_path(v, "narrow"));
     options.amount.sparsity_ffn = 0.5;
     options.cut.selector = "wanda++";
     assert_int_equal(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED);
     assert_non_null(strstr(grail_error_message(), "'down'"));
     assert_non_null(strstr(grail_error_message(), "is a part of what some read or make"));
-    vision_close(&v);
 }

@@ -8,12 +8,11 @@
 
 static bool multiplies_bf16(void)
 {
-    backend *b = NULL;
+    OWNED(backend) *b = NULL;
     const grail_status status = backend_open("cpu", &(backend_options){.precision = "bf16"}, &b);
     if (status != GRAIL_OK) {
         print_message("skipped: %s\n", grail_error_message());
     }
-    backend_close(b);
     return status == GRAIL_OK;
 }
 

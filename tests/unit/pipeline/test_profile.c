@@ -27,36 +27,25 @@ static matrix made(backend *b, int64_t rows, int64_t columns)
 
 static grail_status multiply(backend *b)
 {
-    matrix x = made(b, 7, 3);
-    matrix y = made(b, 7, 5);
-    matrix z = made(b, 3, 5);
-    const grail_status status = matrix_gemm(true, false, 1.0, x, y, 0.0, z);
-    matrix_free(&x);
-    matrix_free(&y);
-    matrix_free(&z);
-    return status;
+    OWNED(matrix) x = made(b, 7, 3);
+    OWNED(matrix) y = made(b, 7, 5);
+    OWNED(matrix) z = made(b, 3, 5);
+    return matrix_gemm(true, false, 1.0, x, y, 0.0, z);
 }
 
 static grail_status map(backend *b)
 {
-    matrix x = made(b, 7, 3);
-    matrix weight = made(b, 5, 3);
-    matrix y = made(b, 7, 5);
-    const grail_status status = matrix_linear(x, weight, no_matrix, y);
-    matrix_free(&x);
-    matrix_free(&weight);
-    matrix_free(&y);
-    return status;
+    OWNED(matrix) x = made(b, 7, 3);
+    OWNED(matrix) weight = made(b, 5, 3);
+    OWNED(matrix) y = made(b, 7, 5);
+    return matrix_linear(x, weight, no_matrix, y);
 }
 
 static grail_status sum(backend *b)
 {
-    matrix x = made(b, 7, 3);
-    matrix g = made(b, 3, 3);
-    const grail_status status = matrix_gram(x, g);
-    matrix_free(&x);
-    matrix_free(&g);
-    return status;
+    OWNED(matrix) x = made(b, 7, 3);
+    OWNED(matrix) g = made(b, 3, 3);
+    return matrix_gram(x, g);
 }
 
 /* Half of all pairs of 4 tokens, of scores of 2 x 3 features and of values of 2 x 5. */
@@ -68,16 +57,11 @@ static grail_status attend(backend *b)
                                    .kv_heads = 1,
                                    .head_dim = 3,
                                    .value_dim = 5};
-    matrix q = made(b, 8, 6);
-    matrix k = made(b, 8, 3);
-    matrix v = made(b, 8, 5);
-    matrix y = made(b, 8, 10);
-    const grail_status status = matrix_attention(&shape, q, k, v, y, no_matrix);
-    matrix_free(&q);
-    matrix_free(&k);
-    matrix_free(&v);
-    matrix_free(&y);
-    return status;
+    OWNED(matrix) q = made(b, 8, 6);
+    OWNED(matrix) k = made(b, 8, 3);
+    OWNED(matrix) v = made(b, 8, 5);
+    OWNED(matrix) y = made(b, 8, 10);
+    return matrix_attention(&shape, q, k, v, y, no_matrix);
 }
 
 TEST(operations_follow_from_shapes)
@@ -131,7 +115,6 @@ LAB_TEST(a_run_that_is_not_asked_has_no_profile)
     assert_int_equal(grail_compression_profile(c, 0, &part), 0);
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     assert_null(json_object_get(report, "profile"));
-    json_decref(report);
 }

@@ -130,18 +130,16 @@ typedef struct failing_run {
 static grail_status open_only(const failing_run *f, const grail_comm *comm)
 {
     grail_compress_options o = options_of(&f->run, comm);
-    grail_compression *c = NULL;
+    OWNED(grail_compression) *c = NULL;
     o.output.path = comm->rank == 0 ? o.output.path : "elsewhere";
-    const grail_status status = grail_compression_open(&o, &c);
-    grail_compression_close(c);
-    return status;
+    return grail_compression_open(&o, &c);
 }
 
 /* A run without an output. */
 static grail_status compress_all(const failing_run *f, const grail_comm *comm)
 {
     grail_compress_options o = options_of(&f->run, comm);
-    grail_compression *c = NULL;
+    OWNED(grail_compression) *c = NULL;
     o.output.path = NULL;
     memory_fail_after(-1);
     grail_status status = grail_compression_open(&o, &c);
@@ -149,13 +147,12 @@ static grail_status compress_all(const failing_run *f, const grail_comm *comm)
     if (status == GRAIL_OK) {
         status = grail_compression_run(c);
     }
-    grail_compression_close(c);
     return status;
 }
 
 static grail_status measure_text(const failing_run *f, const grail_comm *comm)
 {
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     grail_perplexity result = {0};
     const grail_compute compute = {.comm = comm};
     const grail_text_source source = {.path = f->run.l.calibration, .context = LAB_LENGTH};
@@ -165,7 +162,6 @@ static grail_status measure_text(const failing_run *f, const grail_comm *comm)
     if (status == GRAIL_OK) {
         status = grail_perplexity_measure(model, &source, 8, &compute, NULL, NULL, &result);
     }
-    grail_model_close(model);
     return status;
 }
 
@@ -310,7 +306,7 @@ static int cancel_on_one_rank(void *user, const grail_eval_progress *progress)
 static int measure_until_cancelled(const grail_comm *comm, void *user)
 {
     failing_run *f = user;
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     grail_perplexity result = {0};
     int rank = comm->rank;
     const grail_compute compute = {.comm = comm};
@@ -321,7 +317,6 @@ static int measure_until_cancelled(const grail_comm *comm, void *user)
         status = grail_perplexity_measure(model, &source, 0, &compute, cancel_on_one_rank, &rank,
                                           &result);
     }
-    grail_model_close(model);
     return (int)status;
 }
 

@@ -30,7 +30,7 @@ LAB_TEST(maps_behind_a_cut_are_refitted_and_no_others)
 {
     grail_compress_options options = refitting(l, lab_golden("llama3"), lab_path(l, "out"));
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     static const char *const behind[] = {
         "model.layers.0.mlp.gate_proj.weight",    "model.layers.0.mlp.up_proj.weight",
         "model.layers.1.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
@@ -46,7 +46,6 @@ LAB_TEST(maps_behind_a_cut_are_refitted_and_no_others)
         assert_true(before > 0.0);
         assert_true(after <= before);
     }
-    json_decref(report);
 }
 
 /* The first block's q, k and v read no drift, so their kept rows keep their bytes. */
@@ -94,13 +93,12 @@ TEST(refits_bring_the_network_nearer_to_the_dense_one)
 {
     static const char *const models[] = {"llama3", "qwen2", "llama-mha"};
     for (int i = 0; i < 3; i++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         const char *model = lab_f32(&l, models[i], "model");
         const char *selector = i == 2 ? "fold" : "wanda";
         assert_true(divergence(&l, model, selector, "all") <
                     divergence(&l, model, selector, "none"));
-        lab_close(&l);
     }
 }
 

@@ -205,18 +205,14 @@ LAB_TEST(a_bias_is_not_invented)
 /* Mean over the calibration rows of what node `part`'s Linear of layer 0 gives. */
 static void mean_output(const lab *l, const char *directory, const char *part, double *mean)
 {
-    grail_model *m = NULL;
-    parameter_store *store = NULL;
-    matrix_pool *pool = NULL;
-    execution *e = NULL;
-    token_windows w = {0};
+    OWNED(token_windows) w = {0};
     const window_options how = {.path = l->calibration, .length = LAB_LENGTH};
     int last = 0;
-    assert_ok(grail_model_open(directory, &m));
+    OPENED(grail_model, m, grail_model_open(directory, &m));
     assert_ok(windows_read(&how, NULL, m->graph->vocabulary, &w));
-    assert_ok(parameter_store_create(m, backend_reference(), NULL, &store));
-    assert_ok(matrix_pool_create(backend_reference(), &pool));
-    assert_ok(execution_create(m->graph, backend_reference(), pool, &e));
+    OPENED(parameter_store, store, parameter_store_create(m, backend_reference(), NULL, &store));
+    OPENED(matrix_pool, pool, matrix_pool_create(backend_reference(), &pool));
+    OPENED(execution, e, execution_create(m->graph, backend_reference(), pool, &e));
     while (m->graph->nodes[last].weight == GRAPH_NONE ||
            strstr(m->graph->parameters[m->graph->nodes[last].weight].name, part) == NULL) {
         last++;
@@ -224,18 +220,12 @@ static void mean_output(const lab *l, const char *directory, const char *part, d
     assert_ok(execution_begin(e, sequence_batch(w.count, w.length), (batch_input){.ids = w.ids}));
     assert_ok(execution_run(e, store, 0, last + 1));
     const matrix y = execution_value(e, m->graph->nodes[last].output);
-    host_view values = {0};
+    OWNED(host_view) values = {0};
     assert_ok(host_view_open(y, GRAIL_DTYPE_F64, HOST_READS, &values));
     memset(mean, 0, (size_t)y.columns * sizeof mean[0]);
     for (int64_t i = 0; i < matrix_count(y); i++) {
         mean[i % y.columns] += ((const double *)values.values)[i] / (double)y.rows;
     }
-    host_view_drop(&values);
-    execution_free(e);
-    matrix_pool_free(pool);
-    parameter_store_free(store);
-    token_windows_fini(&w);
-    grail_model_close(m);
 }
 
 LAB_TEST(with_a_bias_the_mean_output_is_that_of_the_target)

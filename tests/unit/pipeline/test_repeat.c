@@ -34,7 +34,7 @@ LAB_TEST(equal_threads_give_equal_bytes_and_others_nearly)
 /* Whether one tensor is the same after two runs that differ in their seed. */
 static bool seeds_agree(const char *selector, const char *name)
 {
-    lab l;
+    OWNED(lab) l;
     lab_open(&l);
     grail_compress_options first = lab_options(&l, lab_golden("llama3"), lab_path(&l, "first"));
     first.cut.selector = selector;
@@ -45,9 +45,7 @@ static bool seeds_agree(const char *selector, const char *name)
     second.read.seed = 2;
     assert_ok(lab_compress(&first));
     assert_ok(lab_compress(&second));
-    const bool same = same_tensor(first.output.path, second.output.path, name);
-    lab_close(&l);
-    return same;
+    return same_tensor(first.output.path, second.output.path, name);
 }
 
 TEST(another_seed_takes_other_samples_and_random_units)
@@ -106,11 +104,10 @@ LAB_TEST(the_result_keeps_dtypes_and_says_its_widths)
             assert_int_equal(checkpoint_at(c, t)->dtype, dtypes[i]);
         }
         checkpoint_close(c);
-        json_t *config = read_json(output, "config.json");
+        OWNED(json_t) *config = read_json(output, "config.json");
         assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 60);
         assert_int_equal(json_integer_value(json_object_get(config, "num_attention_heads")), 4);
         assert_int_equal(json_integer_value(json_object_get(config, "head_dim")), 8);
-        json_decref(config);
     }
 }
 
@@ -160,11 +157,9 @@ LAB_TEST(a_plan_that_was_written_can_be_read_and_gives_the_same_bytes)
     other.amount.plan = plan;
     assert_ok(lab_compress(&other));
     assert_same_checkpoint(options.output.path, other.output.path);
-    json_t *first = read_json(options.output.path, "plan.json");
-    json_t *second = read_json(other.output.path, "plan.json");
+    OWNED(json_t) *first = read_json(options.output.path, "plan.json");
+    OWNED(json_t) *second = read_json(other.output.path, "plan.json");
     assert_true(json_equal(first, second));
-    json_decref(first);
-    json_decref(second);
 }
 
 LAB_TEST(a_plan_may_mix_selectors)
@@ -191,7 +186,6 @@ LAB_TEST(a_plan_may_mix_selectors)
 LAB_TEST(totals_count_what_is_left)
 {
     grail_compression *c = NULL;
-    grail_model *narrow = NULL;
     grail_model_facts facts;
     grail_compress_options options = lab_options(l, lab_golden("qwen3"), lab_path(l, "out"));
     assert_ok(grail_compression_open(&options, &c));
@@ -199,7 +193,7 @@ LAB_TEST(totals_count_what_is_left)
     assert_ok(grail_compression_run(c));
     assert_ok(grail_compression_finish(c));
     grail_compression_close(c);
-    assert_ok(grail_model_open(options.output.path, &narrow));
+    OPENED(grail_model, narrow, grail_model_open(options.output.path, &narrow));
     assert_ok(grail_model_describe(narrow, &facts));
     assert_int_equal(totals.parameters, facts.parameters);
     assert_int_equal(totals.bytes, facts.bytes);
@@ -207,5 +201,4 @@ LAB_TEST(totals_count_what_is_left)
     assert_int_equal(totals.kv_bytes_per_token, facts.kv_bytes_per_token);
     assert_true(totals.dense.parameters > totals.parameters);
     assert_int_equal(totals.calibration_tokens, LAB_SAMPLES * LAB_LENGTH);
-    grail_model_close(narrow);
 }

@@ -54,7 +54,7 @@ static void assert_same_fits(const char *directory, const json_t *again)
 {
     static const char *const keys[] = {"alpha", "held_error_after", "fallback", "consumers",
                                        "tied"};
-    json_t *report = read_json(directory, "report.json");
+    OWNED(json_t) *report = read_json(directory, "report.json");
     const json_t *left = json_object_get(report, "sites");
     const json_t *right = json_object_get(again, "sites");
     const json_t *refits = json_object_get(report, "refits");
@@ -68,7 +68,6 @@ static void assert_same_fits(const char *directory, const json_t *again)
             assert_true(value == other || json_equal(value, other));
         }
     }
-    json_decref(report);
 }
 
 /* Stops at every place where a run can be stopped, and continues. Runs that train
@@ -366,14 +365,13 @@ static void write_state(const lab *l, const void *bytes, size_t size)
 /* An earlier release did not record them. */
 LAB_TEST(a_state_without_options_continues)
 {
-    buffer text;
-    buffer older;
-    json_t *first = NULL;
+    OWNED(buffer) text;
+    OWNED(buffer) older;
     grail_compress_options options = interrupted(l, lab_golden("llama3"));
     read_state(l, &text);
     const size_t length =
         (size_t)((char *)memchr(text.bytes, '\n', text.size) - (char *)text.bytes);
-    assert_ok(json_parse("state", text.bytes, length, &first));
+    OPENED(json_t, first, json_parse("state", text.bytes, length, &first));
     json_t *record = json_object_get(first, "record");
     assert_int_equal(json_object_del(record, "options"), 0);
     buffer_init(&older, text.size);
@@ -384,21 +382,17 @@ LAB_TEST(a_state_without_options_continues)
     assert_fails(lab_compress(&options), GRAIL_ERROR_ARGUMENT, "plan.compensation.target was");
     options.fit.target = NULL;
     assert_ok(lab_compress(&options));
-    json_decref(first);
-    buffer_fini(&text);
-    buffer_fini(&older);
 }
 
 /* Flips a bit of a tensor in the unfinished files, where those of a finished result have it. */
 static void damage_tensor(const lab *l, const char *finished, const char *unfinished,
                           const char *name)
 {
-    checkpoint *c = NULL;
     char path[LAB_PATH * 2];
-    assert_ok(checkpoint_open(lab_path(l, finished), &c));
+    OPENED(checkpoint, c, checkpoint_open(lab_path(l, finished), &c));
     const int64_t i = checkpoint_index_of(c, name);
     const char *file = checkpoint_file_name(c, checkpoint_file_of(c, i));
-    file_map map = {0};
+    OWNED(file_map) map = {0};
     snprintf(path, sizeof path, "%s/%s/%s", l->directory, finished, file);
     assert_ok(file_map_open(&map, path));
     const tensor_view *tensor = checkpoint_at(c, i);
@@ -412,8 +406,6 @@ static void damage_tensor(const lab *l, const char *finished, const char *unfini
     byte ^= 8;
     assert_int_equal(pwrite(descriptor, &byte, 1, offset), 1);
     close(descriptor);
-    file_map_close(&map);
-    checkpoint_close(c);
 }
 
 LAB_TEST(a_torn_last_line_is_done_again)
@@ -439,7 +431,7 @@ LAB_TEST(a_torn_last_line_is_done_again)
 
 LAB_TEST(a_record_cut_short_is_done_again)
 {
-    buffer text;
+    OWNED(buffer) text;
     interruption i;
     const grail_compress_options options = interrupted(l, lab_golden("llama3"));
     read_state(l, &text);
@@ -449,13 +441,12 @@ LAB_TEST(a_record_cut_short_is_done_again)
     assert_int_equal(i.blocks_done, 1);
     assert_ok(run_until(options, 0, &i)); /* what was recorded since is not lost in the torn line */
     assert_int_equal(i.blocks_done, 1);
-    buffer_fini(&text);
 }
 
 /* The first record is on disk before anything else is made. */
 LAB_TEST(a_state_that_lost_its_first_record_is_refused)
 {
-    buffer text;
+    OWNED(buffer) text;
     const grail_compress_options options = interrupted(l, lab_golden("llama3"));
     read_state(l, &text);
     write_state(l, text.bytes, 20);
@@ -463,27 +454,24 @@ LAB_TEST(a_state_that_lost_its_first_record_is_refused)
                  "does not come from an interrupted run: it holds 'result' but no record of a run; "
                  "move it away, or choose another output");
     assert_true(file_exists(lab_path(l, "out.partial/result/model.safetensors")));
-    buffer_fini(&text);
 }
 
 /* Records with correct checksums, one of which does not belong there. */
 LAB_TEST(a_record_without_its_sites_is_refused)
 {
-    buffer text;
+    OWNED(buffer) text;
     const grail_compress_options options = interrupted(l, lab_golden("llama3"));
     read_state(l, &text);
-    json_t *wrong = json_pack("{s:i, s:[], s:{}}", "block", 0, "sites", "tensors");
+    OWNED(json_t) *wrong = json_pack("{s:i, s:[], s:{}}", "block", 0, "sites", "tensors");
     assert_ok(record_append_line(wrong, &text));
     write_state(l, text.bytes, text.size);
     assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT,
                  "has no record of site 'model.layers.0.self_attn.o_proj'");
-    json_decref(wrong);
-    buffer_fini(&text);
 }
 
 LAB_TEST(a_changed_bit_in_the_state_is_named)
 {
-    buffer text;
+    OWNED(buffer) text;
     grail_compress_options options = interrupted(l, lab_golden("llama3"));
     char output[LAB_PATH];
     char model[LAB_PATH];
@@ -501,7 +489,6 @@ LAB_TEST(a_changed_bit_in_the_state_is_named)
     }
     write_state(l, text.bytes, text.size);
     assert_ok(lab_compress(&options)); /* no refusal has hurt it */
-    buffer_fini(&text);
 }
 
 TEST(a_changed_bit_in_a_finished_tensor_is_named)
@@ -509,7 +496,7 @@ TEST(a_changed_bit_in_a_finished_tensor_is_named)
     static const char name[] = "model.layers.0.mlp.down_proj.weight";
     static const char *const models[] = {"llama3", "llama3-sharded"};
     for (int m = 0; m < 2; m++) {
-        lab l;
+        OWNED(lab) l;
         lab_open(&l);
         grail_compress_options options = interrupted(&l, lab_golden(models[m]));
         options.output.path = lab_path(&l, "whole");
@@ -523,7 +510,6 @@ TEST(a_changed_bit_in_a_finished_tensor_is_named)
         assert_fails(lab_compress(&options), GRAIL_ERROR_FORMAT, "is damaged: its checksum is ");
         damage_tensor(&l, "whole", "out.partial/result", name);
         assert_ok(lab_compress(&options));
-        lab_close(&l);
     }
 }
 
@@ -550,11 +536,9 @@ LAB_TEST(a_run_in_the_same_output_is_refused_while_one_goes_on)
 static grail_status open_dry(void *context)
 {
     grail_compress_options options = *(const grail_compress_options *)context;
-    grail_compression *c = NULL;
+    OWNED(grail_compression) *c = NULL;
     options.output.dry_run = 1;
-    const grail_status status = grail_compression_open(&options, &c);
-    grail_compression_close(c);
-    return status;
+    return grail_compression_open(&options, &c);
 }
 
 LAB_TEST(every_failing_allocation_of_opening_is_survived)

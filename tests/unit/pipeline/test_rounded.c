@@ -80,7 +80,7 @@ static int stop_at(void *user, const grail_site_report *site, int block, int blo
 
 TEST(a_rounded_run_continues_to_the_same_bytes)
 {
-    lab l;
+    OWNED(lab) l;
     char model[LAB_PATH];
     open_model(&l, model);
     const char *whole = lab_path(&l, "whole");
@@ -108,22 +108,19 @@ TEST(a_rounded_run_continues_to_the_same_bytes)
         assert_int_equal(stops, 7); /* two sites and the end of each of two blocks, and never */
         support_remove_tree(whole);
     }
-    lab_close(&l);
 }
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
 static grail_status open_result(void *context)
 {
-    grail_model *model = NULL;
-    const grail_status status = grail_model_open(context, &model);
-    grail_model_close(model);
-    return status;
+    OWNED(grail_model) *model = NULL;
+    return grail_model_open(context, &model);
 }
 
 TEST(failing_allocations_of_a_rounded_run_are_survived)
 {
-    lab l;
+    OWNED(lab) l;
     char model[LAB_PATH];
     open_model(&l, model);
     for (int t = 0; t < TYPES; t++) {
@@ -143,14 +140,13 @@ TEST(failing_allocations_of_a_rounded_run_are_survived)
         }
         support_fail_each_allocation(open_result, (void *)(uintptr_t)output);
     }
-    lab_close(&l);
 }
 
 /* -- what cannot be meant ---------------------------------------------------------------------- */
 
 TEST(what_cannot_be_rounded_is_refused)
 {
-    lab l;
+    OWNED(lab) l;
     char model[LAB_PATH];
     open_model(&l, model);
     grail_compress_options options = rounded_options(&l, model, "q4_0", lab_path(&l, "out.gguf"));
@@ -172,7 +168,6 @@ TEST(what_cannot_be_rounded_is_refused)
     options.read.model = lab_golden("gpt2");
     assert_fails(lab_compress(&options), GRAIL_ERROR_UNSUPPORTED, "is not written as GGUF");
     assert_false(file_exists(lab_path(&l, "out")) || file_exists(lab_path(&l, "out.partial")));
-    lab_close(&l);
 }
 
 CMFixtureFunction support_setup = json_memory_use;

@@ -19,8 +19,8 @@ static void find_roots(int first, double roots[ROWS])
 {
     static float values[ROWS * WIDTH];
     const execution e = {.graph = &network, .shape = sequence_batch(WINDOWS, LENGTH)};
-    matrix x = {0};
-    matrix found = {0};
+    OWNED(matrix) x = {0};
+    OWNED(matrix) found = {0};
     for (int i = 0; i < ROWS * WIDTH; i++) {
         values[i] = i / WIDTH == 70 ? 400.0F : 1.0F;
     }
@@ -28,8 +28,6 @@ static void find_roots(int first, double roots[ROWS])
     assert_ok(matrix_upload_f32(x, values));
     assert_ok(rounding_weight_roots(&e, first, x, &found));
     assert_ok(matrix_download(found, roots));
-    matrix_free(&found);
-    matrix_free(&x);
 }
 
 static void check_roots(int first, double first_of_window)

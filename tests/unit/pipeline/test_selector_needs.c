@@ -83,11 +83,10 @@ static int inputs_expected(const site *s, unsigned needs)
 /* Runs with the made-up rule in place of the plan's selectors. */
 static void run_with(const grail_compress_options *options, unsigned needs)
 {
-    grail_compression *c = NULL;
     int cut = 0;
     memset(&seen, 0, sizeof seen);
     seen.needs = needs;
-    assert_ok(grail_compression_open(options, &c));
+    OPENED(grail_compression, c, grail_compression_open(options, &c));
     for (int i = 0; i < c->request->plan.count; i++) {
         c->request->plan.sites[i].selector = &made_up;
     }
@@ -100,7 +99,6 @@ static void run_with(const grail_compress_options *options, unsigned needs)
     }
     assert_true(cut > 2);
     assert_int_equal(seen.decided, cut);
-    grail_compression_close(c);
 }
 
 static const unsigned sets[] = {
@@ -123,22 +121,19 @@ LAB_TEST(heads_and_gated_neurons_get_what_is_declared)
     }
 }
 
-TEST(channels_streams_and_plain_neurons_get_what_is_declared)
+VISION_TEST(channels_streams_and_plain_neurons_get_what_is_declared)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
-    vision_lab l;
-    vision_open(&l);
     for (int f = 0; f < 2; f++) {
-        const char *model = vision_network(&l, families[f], vision_family_name(families[f]));
+        const char *model = vision_network(v, families[f], vision_family_name(families[f]));
         for (int i = 0; i < 3 * SETS; i++) {
-            grail_compress_options options = vision_options(&l, model, NULL);
+            grail_compress_options options = vision_options(v, model, NULL);
             vision_cut(&options, 0.5);
             options.fit.open_loop = i % 3 == 1;
             options.cut.select = i % 3 == 2 ? "open" : NULL;
             run_with(&options, sets[i / 3]);
         }
     }
-    vision_close(&l);
 }
 
 /* Before the first cut the narrowed network is the dense one, so both say the same of its site. */

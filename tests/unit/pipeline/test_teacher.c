@@ -54,13 +54,12 @@ static void set_rows(lab_model *m, const char *name, int64_t rows)
 static void write_llama(networks *n, const lab *l, const char *name, void (*change)(lab_model *m),
                         grail_dtype dtype)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("llama3"));
     if (change != NULL) {
         change(&m);
     }
     lab_write(&m, add(n, l, name), dtype);
-    lab_fini(&m);
 }
 
 static void lower_vocabulary(lab_model *m)
@@ -161,26 +160,24 @@ static void write_images(const vision_model *m, networks *n, const vision_lab *v
 /* A stem of 7 x 7 comes with a pool: fewer positions. */
 static void make_stem(networks *n, const vision_lab *v)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     vision_make(&m, VISION_BASIC);
     reshape(vision_find(&m, "conv1.weight"), 4, (const int64_t[]){8, 3, 7, 7});
     write_images(&m, n, v, "stem");
-    vision_fini(&m);
 }
 
 static void make_classes(networks *n, const vision_lab *v)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     vision_make(&m, VISION_BASIC);
     reshape(vision_find(&m, "fc.weight"), 2, (const int64_t[]){VISION_CLASSES - 1, 12});
     reshape(vision_find(&m, "fc.bias"), 1, (const int64_t[]){VISION_CLASSES - 1});
     write_images(&m, n, v, "classes");
-    vision_fini(&m);
 }
 
 static void make_tower(networks *n, const vision_lab *v, const char *name, int patch, int side)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const int64_t tokens = (int64_t)(side / patch) * (side / patch) + 1;
     vision_make(&m, VISION_HUGGING_FACE_VIT);
     reshape(vision_find(&m, "vit.embeddings.patch_embeddings.projection.weight"), 4,
@@ -190,7 +187,6 @@ static void make_tower(networks *n, const vision_lab *v, const char *name, int p
     assert_int_equal(json_object_set_new(m.config, "patch_size", json_integer(patch)), 0);
     assert_int_equal(json_object_set_new(m.config, "image_size", json_integer(side)), 0);
     write_images(&m, n, v, name);
-    vision_fini(&m);
 }
 
 static void make_images(networks *n, const vision_lab *v)
@@ -295,7 +291,7 @@ static void open_both(vision_lab *v, networks *texts, networks *images)
 
 TEST(every_pair_is_healed_or_refused_in_words)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     networks texts = {.count = 0};
     networks images = {.count = 0};
     open_both(&v, &texts, &images);
@@ -306,7 +302,6 @@ TEST(every_pair_is_healed_or_refused_in_words)
     try_all_pairs(&v, &images, &one, true);
     (void)snprintf(one.paths[0], LAB_PATH, "%s", path_of(&images, "basic"));
     try_all_pairs(&v, &texts, &one, false);
-    vision_close(&v);
 }
 
 typedef struct expected_pair {
@@ -360,7 +355,7 @@ TEST(refusals_name_both_values)
         {"patch8", "small", "model", "images of 32 x 32 pixels, the teacher of 16 x 16"},
         {"basic", "small", "model", "prepared with 32 x 32 pixels, and the teacher reads 16 x 16"},
     };
-    vision_lab v;
+    OWNED(vision_lab) v;
     networks texts = {.count = 0};
     networks images = {.count = 0};
     open_both(&v, &texts, &images);
@@ -370,7 +365,6 @@ TEST(refusals_name_both_values)
     for (size_t i = 0; i < sizeof of_images / sizeof of_images[0]; i++) {
         assert_pair(&v, &images, true, &of_images[i]);
     }
-    vision_close(&v);
 }
 
 /* -- what the samples depend on ---------------------------------------------------------------- */

@@ -26,27 +26,22 @@ static void fill(numerics *n, uint64_t seed)
 
 static grail_status choose_and_fit(numerics *n)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *s = NULL;
-    grail_reducer *r = NULL;
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_reducer) *r = NULL;
     grail_compensate_options options;
     grail_compensate_result result;
     grail_site given;
     grail_compensate_options_init(&options);
     grail_site_init(&given);
-    TRY(grail_statistics_create(H, 0, &s));
-    TRY(grail_statistics_accumulate(s, ROWS, n->x, H, NULL, 0));
+    CHECK(grail_statistics_create(H, 0, &s));
+    CHECK(grail_statistics_accumulate(s, ROWS, n->x, H, NULL, 0));
     const grail_unit_columns columns = {.weight = n->w, .outputs = O, .fit = s};
     given.units = H;
     given.consumers = &columns;
     given.consumer_count = 1;
-    TRY(grail_select("obs", &given, K, &r));
+    CHECK(grail_select("obs", &given, K, &r));
     grail_reducer_labels(r, n->labels);
-    TRY(grail_compensate(s, NULL, r, 1, O, n->w, &options, n->weight, NULL, &result));
-out:
-    grail_reducer_free(r);
-    grail_statistics_free(s);
-    return status;
+    return grail_compensate(s, NULL, r, 1, O, n->w, &options, n->weight, NULL, &result);
 }
 
 static void *run_numerics(void *context)
@@ -137,18 +132,14 @@ static grail_compress_options fully(grail_compress_options options)
     return options;
 }
 
-TEST(two_models_on_two_threads_give_the_same_bytes)
+VISION_TEST(two_models_on_two_threads_give_the_same_bytes)
 {
-    vision_lab l;
-    vision_open(&l);
-    lab text;
+    OWNED(lab) text;
     lab_open(&text);
     job jobs[2] = {{.options = fully(lab_options(&text, lab_golden("llama3"), NULL))},
-                   {.options = vision_options(&l, vision_network(&l, VISION_BASIC, "m"), NULL)}};
+                   {.options = vision_options(v, vision_network(v, VISION_BASIC, "m"), NULL)}};
     vision_cut(&jobs[1].options, 0.5);
-    assert_same_bytes(&l.l, jobs);
-    lab_close(&text);
-    vision_close(&l);
+    assert_same_bytes(&v->l, jobs);
 }
 
 /* grail_set_threads is of the thread that calls it. */

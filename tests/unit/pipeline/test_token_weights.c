@@ -44,7 +44,7 @@ LAB_TEST(weights_change_the_fit_and_it_still_repairs)
 static const char *write_equal_norms(const lab *l)
 {
     static const char *const parts[] = {"self_attn.o_proj.weight", "mlp.down_proj.weight"};
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, "equal");
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
@@ -60,7 +60,6 @@ static const char *write_equal_norms(const lab *l)
         memset(t->values, 0, (size_t)(lab_elements(t) / 2) * sizeof t->values[0]);
     }
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
@@ -76,7 +75,7 @@ LAB_TEST(rows_of_equal_norm_count_alike)
  * network. */
 static const char *write_first_token(const lab *l, float scale, const char *name)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     const char *path = lab_path(l, name);
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; i < m.count; i++) {
@@ -87,7 +86,6 @@ static const char *write_first_token(const lab *l, float scale, const char *name
         }
     }
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
@@ -148,14 +146,12 @@ static int compare_squares(const void *a, const void *b)
 /* The upper median of the first batch, a fourth of the rows. */
 static double median_of_first_batch(const double *squares, int64_t rows)
 {
-    double *sorted = NULL;
+    OWNED(double) *sorted = NULL;
     const int64_t count = rows / 4;
     assert_ok(memory_new(&sorted, (size_t)count, sizeof sorted[0]));
     memcpy(sorted, squares, (size_t)count * sizeof sorted[0]);
     qsort(sorted, (size_t)count, sizeof sorted[0], compare_squares);
-    const double median = sorted[count / 2];
-    memory_free(sorted);
-    return median;
+    return sorted[count / 2];
 }
 
 /* 1 / |x_t|^2 of the rows of a value, within the limits of |x_t|^2; owned. */
@@ -224,14 +220,13 @@ VISION_TEST(a_fitted_bias_keeps_the_weighted_mean_of_the_stream)
 static const char *write_massive(const vision_lab *v, const char *model)
 {
     const char *path = vision_path(v, "massive");
-    vision_model m;
+    OWNED(vision_model) m;
     vision_read(&m, model);
     vision_tensor *positions = vision_find(&m, "pos_embed");
     for (int64_t k = 0; k < positions->shape.shape[2]; k++) {
         positions->values[k] = k % 2 == 0 ? 300.0F : -200.0F;
     }
     vision_write(&m, path);
-    vision_fini(&m);
     return path;
 }
 

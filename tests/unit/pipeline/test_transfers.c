@@ -23,7 +23,7 @@ enum { LENGTH = 64, VOCABULARY = 96, BATCH = 2048 / LENGTH };
 /* Ids that make as many batches as that. */
 static const char *write_batches(const lab *l, int64_t batches)
 {
-    int32_t *ids = NULL;
+    OWNED(int32_t) *ids = NULL;
     random_state random;
     const char *name = lab_path_of(l, "%lld.npy", (long long)batches);
     const int64_t rows = batches * BATCH;
@@ -33,7 +33,6 @@ static const char *write_batches(const lab *l, int64_t batches)
         ids[i] = (int32_t)random_below(&random, VOCABULARY);
     }
     lab_write_ids(l, strrchr(name, '/') + 1, rows, LENGTH, ids);
-    memory_free(ids);
     return name;
 }
 
@@ -241,7 +240,7 @@ LAB_TEST(gradients_of_samples_are_summed_without_a_reading)
 static grail_status search_widths(const grail_compress_options *options)
 {
     grail_plan_options search;
-    grail_plan *made = NULL;
+    OWNED(grail_plan) *made = NULL;
     grail_plan_options_init(&search);
     search.compress = *options;
     search.compress.output.path = NULL;
@@ -250,9 +249,7 @@ static grail_status search_widths(const grail_compress_options *options)
     search.ratio = 0.9;
     search.budget = "search";
     search.tries = 2;
-    const grail_status status = grail_plan_make(&search, &made);
-    grail_plan_free(made);
-    return status;
+    return grail_plan_make(&search, &made);
 }
 
 /* The sum over all rows of the batches that judge is read once. */
@@ -323,11 +320,10 @@ static int64_t read_since(void)
 
 static void spoil(matrix weight)
 {
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     assert_ok(memory_new(&values, (size_t)matrix_count(weight), sizeof values[0]));
     values[0] = NAN;
     assert_ok(matrix_upload_f32(weight, values));
-    memory_free(values);
 }
 
 grail_status __real_optimizer_step(optimizer *o, double rate);

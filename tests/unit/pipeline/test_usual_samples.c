@@ -7,11 +7,8 @@
 
 static int64_t usual(const char *golden, int64_t length)
 {
-    grail_model *model = NULL;
-    assert_ok(grail_model_open(lab_golden(golden), &model));
-    const int64_t samples = usual_samples(model->graph, length);
-    grail_model_close(model);
-    return samples;
+    OPENED(grail_model, model, grail_model_open(lab_golden(golden), &model));
+    return usual_samples(model->graph, length);
 }
 
 /* llama3 has 80 neurons and a hidden width of 64: 64 * 80 = 5120 tokens. */
@@ -28,8 +25,7 @@ TEST(wide_networks_get_tokens_for_each_feature)
  * all tokens reach, 16 * 48 * 5 / 2 for the experts. Where they read 1 of 5, these ask for more. */
 TEST(experts_get_tokens_by_what_reaches_them)
 {
-    grail_model *model = NULL;
-    assert_ok(grail_model_open(lab_golden("olmoe"), &model));
+    OPENED(grail_model, model, grail_model_open(lab_golden("olmoe"), &model));
     assert_int_equal(usual_samples(model->graph, 1), 3072);
     for (int i = 0; i < model->graph->node_count; i++) {
         if (node_is_route(&model->graph->nodes[i])) {
@@ -37,7 +33,6 @@ TEST(experts_get_tokens_by_what_reaches_them)
         }
     }
     assert_int_equal(usual_samples(model->graph, 1), 3840);
-    grail_model_close(model);
 }
 
 LAB_TEST(the_rule_decides_what_a_run_reads)
@@ -52,9 +47,8 @@ LAB_TEST(the_rule_decides_what_a_run_reads)
     options.read.text.context = 0;
     options.read.samples = 0;
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     const json_t *calibration = json_object_get(report, "calibration");
     /* 2560 windows of two tokens are wanted, and there are 256. */
     assert_int_equal(json_integer_value(json_object_get(calibration, "samples")), 256);
-    json_decref(report);
 }

@@ -12,12 +12,11 @@ enum { MOST_SITES = 16, MOST_UNITS = 64 };
 /* A family with every unit twice, the second copy a multiple of the first. */
 static const char *write_scaled(const vision_lab *v, vision_family family)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const char *original = vision_network(v, family, "original");
     vision_make(&m, family);
     vision_double(&m, original, VISION_SCALED);
     vision_write(&m, vision_path(v, "scaled"));
-    vision_fini(&m);
     return vision_path(v, "scaled");
 }
 
@@ -111,7 +110,7 @@ static grail_compress_options cut_one(const vision_lab *v, const char *model, co
  * neighbour plus 3, where no relu bends them, and with small rows, so that they are removed. */
 static const char *write_affine(const vision_lab *v)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     vision_make(&m, VISION_BOTTLENECK);
     vision_tensor *conv = vision_find(&m, "layer1.0.conv2.weight");
     float *gamma = vision_find(&m, "layer1.0.bn2.weight")->values;
@@ -130,7 +129,6 @@ static const char *write_affine(const vision_lab *v)
         variance[j] = variance[j - 1];
     }
     vision_write(&m, vision_path(v, "affine"));
-    vision_fini(&m);
     return vision_path(v, "affine");
 }
 
@@ -157,7 +155,7 @@ VISION_TEST(removed_affine_features_cost_nothing_with_a_bias)
 /* Channels 1, 3, 5 in front of a 3 x 3 convolution become constants, which are removed. */
 static const char *write_constant(const vision_lab *v)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     vision_make(&m, VISION_BASIC);
     vision_tensor *conv = vision_find(&m, "layer1.0.conv1.weight");
     float *gamma = vision_find(&m, "layer1.0.bn1.weight")->values;
@@ -171,7 +169,6 @@ static const char *write_constant(const vision_lab *v)
         beta[j] = 0.5F + 0.2F * (float)j;
     }
     vision_write(&m, vision_path(v, "constant"));
-    vision_fini(&m);
     return vision_path(v, "constant");
 }
 
@@ -345,7 +342,7 @@ typedef struct written_out {
 
 static void write_out(const vision_lab *v, const char *model, const char *output, written_out *w)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     assert_int_equal(vision_kept_units(output, "layer1.0.conv2", w->kept, KEPT), KEPT);
     w->x = vision_tap_input(v, model, "layer1.0.conv2.weight");
     w->z = unfold(&w->x, w->kept, KEPT);
@@ -358,7 +355,6 @@ static void write_out(const vision_lab *v, const char *model, const char *output
         const int64_t channel = w->kept[i / TAPS % KEPT];
         w->prior[i] = (double)weight[(i / COLUMNS * INNER + channel) * TAPS + i % TAPS];
     }
-    vision_fini(&m);
 }
 
 static void written_out_fini(written_out *w)
@@ -407,7 +403,7 @@ static void assert_is_the_regression(const char *ridge, bool prior)
 {
     static const grail_site_sparsity inner = {.site = "layer1.0.conv2", .sparsity = 0.5};
     static const double alpha = 0.01;
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_model m;
     grail_site_report sites[MOST_SITES];
     written_out w;
@@ -438,7 +434,6 @@ static void assert_is_the_regression(const char *ridge, bool prior)
     assert_near(s->fit.held_after, error_out(&w, part, w.x.rows, fit), 1e-9);
     vision_fini(&m);
     written_out_fini(&w);
-    vision_close(&v);
 }
 
 TEST(a_fitted_kernel_is_the_least_squares_answer_on_patches)
@@ -524,15 +519,12 @@ static void assert_is_fitted(const vision_lab *v, const char *model, const grail
 VISION_TEST(every_geometry_is_fitted_and_kernels_at_least_as_well_as_channels)
 {
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        grail_site_list *sites = NULL;
         const char *path = vision_network(v, (vision_family)f, vision_family_name(f));
-        grail_model *m = vision_model_open(path);
-        assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+        OWNED(grail_model) *m = vision_model_open(path);
+        OPENED(grail_site_list, sites, grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
         for (int i = 0; i < grail_site_list_count(sites); i++) {
             const grail_site_facts facts = grail_site_list_at(sites, i);
             assert_is_fitted(v, path, &facts, support_takes(i + f, 4) ? 2 : 1);
         }
-        grail_site_list_free(sites);
-        grail_model_close(m);
     }
 }

@@ -31,7 +31,7 @@ static const char *write_doubled(const vision_lab *v, vision_family family, bool
  * as alpha says. */
 static void assert_lossless(vision_family family, bool repair, bool open)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_open(&v);
     const char *model = write_doubled(&v, family, repair);
     for (int mode = 0; mode < MODES; mode++) {
@@ -49,7 +49,6 @@ static void assert_lossless(vision_family family, bool repair, bool open)
         assert_ok(lab_compress(&options));
         assert_near(vision_difference(&v, model, output), 0.0, 2e-4);
     }
-    vision_close(&v);
 }
 
 TEST(doubled_units_fold_without_loss)

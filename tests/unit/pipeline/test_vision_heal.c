@@ -11,11 +11,9 @@
 static double divergence(const vision_lab *v, const char *dense, const char *narrow)
 {
     grail_comparison result = {0};
-    grail_model *a = vision_model_open(dense);
-    grail_model *b = vision_model_open(narrow);
+    OWNED(grail_model) *a = vision_model_open(dense);
+    OWNED(grail_model) *b = vision_model_open(narrow);
     assert_ok(grail_verify_images(a, b, &v->images, 0, NULL, NULL, NULL, &result));
-    grail_model_close(a);
-    grail_model_close(b);
     return result.mean_kl;
 }
 
@@ -32,10 +30,8 @@ static grail_compress_options halved(const vision_lab *v, const char *model, con
 
 static int block_count(const char *path)
 {
-    grail_model *m = vision_model_open(path);
-    const int count = m->graph->block_count;
-    grail_model_close(m);
-    return count;
+    OWNED(grail_model) *m = vision_model_open(path);
+    return m->graph->block_count;
 }
 
 /* What each block is healed towards lies between the blocks: in random residual networks, whose
@@ -71,7 +67,7 @@ static void assert_is_healed(const vision_lab *v, vision_family family, const ch
 TEST(healing_brings_networks_nearer_to_the_dense_ones)
 {
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         const char *model = vision_network(&v, (vision_family)f, "model");
         const int ways = vision_family_is_tower((vision_family)f) ? 1 : 2;
@@ -83,7 +79,6 @@ TEST(healing_brings_networks_nearer_to_the_dense_ones)
                           way == 1 ? " with its stream" : "");
             assert_is_healed(&v, (vision_family)f, model, &options, way);
         }
-        vision_close(&v);
     }
 }
 
@@ -91,8 +86,8 @@ TEST(healing_brings_networks_nearer_to_the_dense_ones)
 TEST(every_parameter_but_moments_is_trained)
 {
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        vision_lab v;
-        vision_model before;
+        OWNED(vision_lab) v;
+        OWNED(vision_model) before;
         char plain[LAB_PATH]; /* paths are used again */
         vision_open(&v);
         snprintf(plain, sizeof plain, "%s/plain", v.l.directory);
@@ -113,8 +108,6 @@ TEST(every_parameter_but_moments_is_trained)
                          trained ? " not" : "");
             }
         }
-        vision_fini(&before);
-        vision_close(&v);
     }
 }
 
@@ -122,7 +115,7 @@ TEST(every_way_to_the_closed_form_is_healed)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         const char *model = vision_network(&v, families[f], "model");
         for (int way = 0; way < 4; way++) {
@@ -146,14 +139,13 @@ TEST(every_way_to_the_closed_form_is_healed)
             }
             assert_true(divergence(&v, model, output) < before);
         }
-        vision_close(&v);
     }
 }
 
 TEST(nothing_is_healed_where_nothing_is_cut)
 {
     for (int f = 0; f < VISION_FAMILIES; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         heal_watch w = {0};
         const char *model = vision_network(&v, (vision_family)f, "model");
@@ -163,7 +155,6 @@ TEST(nothing_is_healed_where_nothing_is_cut)
         assert_ok(heal_run(options, &w));
         assert_int_equal(w.told, 0);
         assert_same_checkpoint(model, options.output.path);
-        vision_close(&v);
     }
 }
 
@@ -171,7 +162,7 @@ TEST(steps_that_are_too_large_change_nothing)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         heal_watch w = {0};
         vision_open(&v);
         const char *model = vision_network(&v, families[f], "model");
@@ -187,7 +178,6 @@ TEST(steps_that_are_too_large_change_nothing)
             assert_int_equal(heal_made(&w, k)->best_step, 0);
         }
         assert_same_checkpoint(vision_path(&v, "plain"), options.output.path);
-        vision_close(&v);
     }
 }
 
@@ -209,7 +199,7 @@ TEST(a_network_narrowed_earlier_is_healed_as_in_one_run)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_PADDED, VISION_HUGGING_FACE_VIT};
     for (int f = 0; f < 3; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         heal_watch at_once = {0};
         heal_watch later = {0};
         vision_open(&v);
@@ -234,7 +224,6 @@ TEST(a_network_narrowed_earlier_is_healed_as_in_one_run)
             assert_ok(heal_run(options, &later));
             assert_int_equal(later.count, block_count(model));
         }
-        vision_close(&v);
     }
 }
 
@@ -269,7 +258,7 @@ TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
 {
     static const vision_family families[] = {VISION_BASIC, VISION_TIMM_VIT};
     for (int f = 0; f < 2; f++) {
-        vision_lab v;
+        OWNED(vision_lab) v;
         vision_open(&v);
         const char *model = vision_network(&v, families[f], "model");
         grail_compress_options options = halved(&v, model, vision_path(&v, "out"), false);
@@ -277,7 +266,6 @@ TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
         options.heal.steps = 3;
         options.read.samples = 8;
         assert_heals_on(options, 20);
-        vision_close(&v);
     }
 }
 
@@ -307,10 +295,9 @@ static void assert_same_run(grail_compress_options *options, const char *host, c
     assert_same_trainings(host, guarded);
 }
 
-TEST(networks_are_healed_without_a_touch)
+LAB_TEST(networks_are_healed_without_a_touch)
 {
     vision_lab v;
-    lab l;
     guarded_want(0); /* samples one by one, as the host takes them */
     for (int f = 0; f < VISION_FAMILIES; f++) {
         vision_open(&v);
@@ -322,11 +309,9 @@ TEST(networks_are_healed_without_a_touch)
         assert_same_run(&options, vision_path(&v, "host"), vision_path(&v, "guarded"));
         vision_close(&v);
     }
-    lab_open(&l);
-    grail_compress_options options = lab_options(&l, lab_golden("qwen3"), NULL);
+    grail_compress_options options = lab_options(l, lab_golden("qwen3"), NULL);
     heal_briefly(&options, "block,model");
-    assert_same_run(&options, lab_path(&l, "host"), lab_path(&l, "guarded"));
-    lab_close(&l);
+    assert_same_run(&options, lab_path(l, "host"), lab_path(l, "guarded"));
 }
 
 int main(void)

@@ -59,7 +59,7 @@ VISION_TEST(a_torch_file_is_narrowed_like_a_safetensors_file)
  * give the same outputs. */
 static void assert_pruning_is_zeroing(vision_family family, const char *selector)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     vision_model m;
     vision_open(&v);
     const char *model = vision_network(&v, family, "dense");
@@ -72,7 +72,6 @@ static void assert_pruning_is_zeroing(vision_family family, const char *selector
     assert_pruned_is_zeroed(&v, &m, model, options.output.path);
     vision_fini(&m);
     assert_true(vision_difference(&v, options.output.path, model) > 0.01); /* the cut shows */
-    vision_close(&v);
 }
 
 TEST(pruning_without_repair_equals_zeroing_the_consumers_columns)
@@ -107,7 +106,7 @@ static void prune_half(const vision_lab *v, vision_family family, vision_model *
 
 VISION_TEST(streams_and_inner_channels_have_the_planned_shapes)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     prune_half(v, VISION_BASIC, &m);
     assert_shape(&m, "conv1.weight", 4, 4, 3, 3);
     assert_shape(&m, "bn1.running_var", 1, 4, 0, 0);
@@ -119,26 +118,24 @@ VISION_TEST(streams_and_inner_channels_have_the_planned_shapes)
     assert_shape(&m, "layer2.0.downsample.1.bias", 1, 6, 0, 0);
     assert_shape(&m, "fc.weight", 2, VISION_CLASSES, 6, 0);
     assert_shape(&m, "fc.bias", 1, VISION_CLASSES, 0, 0);
-    vision_fini(&m);
 }
 
 VISION_TEST(padded_streams_stay_and_inner_channels_are_cut)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     prune_half(v, VISION_PADDED, &m);
     assert_shape(&m, "conv1.weight", 4, 8, 3, 3);
     assert_shape(&m, "layer1.0.conv1.weight", 4, 3, 8, 3);
     assert_shape(&m, "layer2.0.conv2.weight", 4, 12, 5, 3);
     assert_shape(&m, "linear.weight", 2, VISION_CLASSES, 12, 0);
-    vision_fini(&m);
 }
 
 /* One of three heads is kept: rows 0..7 of each of q, k and v, one after another. */
 VISION_TEST(a_fused_tensor_holds_three_narrowed_parts)
 {
     enum { D = VISION_HEAD_DIM, WIDTH = 3 * D };
-    vision_model dense;
-    vision_model m;
+    OWNED(vision_model) dense;
+    OWNED(vision_model) m;
     int64_t kept[3];
     const char *model = vision_network(v, VISION_TIMM_VIT, "dense");
     grail_compress_options options = vision_options(v, model, vision_path(v, "narrow"));
@@ -172,13 +169,11 @@ VISION_TEST(a_fused_tensor_holds_three_narrowed_parts)
     }
     assert_shape(&m, "cls_token", 3, 1, 1, WIDTH);
     assert_shape(&m, "pos_embed", 3, 1, 17, WIDTH);
-    vision_fini(&dense);
-    vision_fini(&m);
 }
 
 VISION_TEST(a_configuration_says_the_new_widths)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     prune_half(v, VISION_HUGGING_FACE_VIT, &m);
     json_t *config = read_json(vision_path(v, "narrow"), "config.json");
     assert_int_equal(json_integer_value(json_object_get(config, "intermediate_size")), 10);
@@ -188,7 +183,6 @@ VISION_TEST(a_configuration_says_the_new_widths)
     json_decref(config);
     assert_shape(&m, "vit.encoder.layer.1.attention.attention.value.weight", 2, 16, 24, 0);
     assert_shape(&m, "vit.encoder.layer.1.attention.output.dense.weight", 2, 24, 16, 0);
-    vision_fini(&m);
 }
 
 VISION_TEST(widths_can_be_multiples)

@@ -84,12 +84,11 @@ static grail_pixels pixels_of(const vision_lab *v, const grail_model *model, boo
 TEST(images_in_memory_give_the_bytes_of_files)
 {
     for (int f = 0; f < 2; f++) {
-        vision_lab v;
-        grail_model *opened = NULL;
+        OWNED(vision_lab) v;
         vision_open(&v);
         const char *model = vision_network(&v, f == 0 ? VISION_BASIC : VISION_TIMM_VIT, "model");
         grail_compress_options options = vision_options(&v, model, vision_path(&v, "files"));
-        assert_ok(grail_model_open_with(model, options.read.reading, &opened));
+        OPENED(grail_model, opened, grail_model_open_with(model, options.read.reading, &opened));
         grail_pixels pixels = pixels_of(&v, opened, f == 1);
         const grail_image_source source = {.pixels = &pixels};
         vision_cut(&options, 0.5);
@@ -100,14 +99,12 @@ TEST(images_in_memory_give_the_bytes_of_files)
         assert_same_checkpoint(vision_path(&v, "files"), vision_path(&v, "memory"));
         memory_free((void *)(uintptr_t)pixels.values);
         memory_free((void *)(uintptr_t)pixels.labels);
-        grail_model_close(opened);
-        vision_close(&v);
     }
 }
 
 VISION_TEST(images_in_memory_are_measured_as_files_are)
 {
-    grail_model *model = NULL;
+    OWNED(grail_model) *model = NULL;
     grail_images *of_files = NULL;
     grail_images *of_memory = NULL;
     grail_accuracy a;
@@ -126,7 +123,6 @@ VISION_TEST(images_in_memory_are_measured_as_files_are)
     grail_images_close(of_memory);
     memory_free((void *)(uintptr_t)pixels.values);
     memory_free((void *)(uintptr_t)pixels.labels);
-    grail_model_close(model);
 }
 
 /* Rows that the dense statistics of all nodes count, and where they lie. */
@@ -150,9 +146,8 @@ VISION_TEST(the_dense_network_is_run_once)
     static const int64_t rows = 4 * 32 * 32 + 3 * 16 * 16 + 1;
     const grail_statistics *first = NULL;
     const grail_statistics *again = NULL;
-    grail_session *session = NULL;
     const char *model = vision_network(v, VISION_BASIC, "model");
-    assert_ok(grail_session_open(model, NULL, &session));
+    OPENED(grail_session, session, grail_session_open(model, NULL, &session));
     run_open(v, model, session, "wanda", 0.5, "half");
     assert_int_equal(counted(session, &first), VISION_IMAGES * rows);
     run_open(v, model, session, "fold", 0.25, "quarter");
@@ -175,7 +170,6 @@ VISION_TEST(the_dense_network_is_run_once)
     options.read.samples = 20;
     assert_ok(lab_compress(&options));
     assert_int_equal(counted(session, &again), 20 * rows);
-    grail_session_close(session);
 }
 
 VISION_TEST(the_samples_are_read_once)
@@ -210,15 +204,14 @@ VISION_TEST(the_samples_are_mixed)
 {
     enum { IMAGE = VISION_SIDE * VISION_SIDE * 3 };
     image_set *set = NULL;
-    float *images = NULL;
+    OWNED(float) *images = NULL;
     int64_t indices[VISION_IMAGES];
-    calibration *c = NULL;
     bool found[VISION_IMAGES] = {false};
     int in_place = 0;
     const char *model = vision_network(v, VISION_BASIC, "model");
-    grail_model *m = vision_model_open(model);
+    OWNED(grail_model) *m = vision_model_open(model);
     const grail_compress_options options = vision_options(v, model, NULL);
-    assert_ok(calibration_read(m, &options, NULL, &c));
+    OPENED(calibration, c, calibration_read(m, &options, NULL, &c));
     assert_ok(image_set_open(&v->images, &set));
     assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
     assert_ok(memory_new(&images, (size_t)VISION_IMAGES * IMAGE, sizeof images[0]));
@@ -237,9 +230,6 @@ VISION_TEST(the_samples_are_mixed)
         in_place += at == i;
     }
     assert_true(in_place < VISION_IMAGES / 4);
-    memory_free(images);
-    calibration_release(c);
-    grail_model_close(m);
 }
 
 /* Two runs that need different statistics, both open at once in one session. */
@@ -249,7 +239,7 @@ static void assert_runs_apart(grail_compress_options left, grail_compress_option
     const char *const shared[] = {left.output.path, right.output.path};
     char alone[2][LAB_PATH];
     grail_compression *runs[2] = {NULL, NULL};
-    grail_session *session = NULL;
+    OWNED(grail_session) *session = NULL;
     assert_ok(grail_session_open(left.read.model, left.read.reading, &session));
     for (int i = 0; i < 2; i++) {
         snprintf(alone[i], sizeof alone[i], "%s-alone", shared[i]);
@@ -265,7 +255,6 @@ static void assert_runs_apart(grail_compress_options left, grail_compress_option
         grail_compression_close(runs[i]);
         assert_same_checkpoint(alone[i], shared[i]);
     }
-    grail_session_close(session);
 }
 
 VISION_TEST(runs_of_a_session_keep_their_statistics_apart)
@@ -403,7 +392,7 @@ TEST(recomputing_what_was_not_kept_gives_the_same_answer)
 static void assert_resumed(vision_family family, const char *selector, const char *compensate,
                            bool streams, bool repair)
 {
-    vision_lab v;
+    OWNED(vision_lab) v;
     char partial[LAB_PATH];
     vision_open(&v);
     const char *model = vision_network(&v, family, "model");
@@ -423,7 +412,6 @@ static void assert_resumed(vision_family family, const char *selector, const cha
     options.output.resume = 1;
     assert_ok(lab_compress(&options));
     assert_same_checkpoint(vision_path(&v, "whole"), options.output.path);
-    vision_close(&v);
 }
 
 TEST(an_interrupted_run_is_continued_to_the_same_bytes)

@@ -64,7 +64,7 @@ TEST(statistics_are_those_of_the_narrow_network)
 /* A convolution of zeros makes a channel that is the same everywhere. */
 static void write_dead_and_silent(const vision_lab *v, bool doubled)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const char *model = vision_network(v, VISION_BASIC, "original");
     vision_make(&m, VISION_BASIC);
     if (doubled) {
@@ -77,7 +77,6 @@ static void write_dead_and_silent(const vision_lab *v, bool doubled)
     vision_find(&m, "layer2.0.bn2.weight")->values[1] = 1e-9F;
     vision_find(&m, "layer1.0.bn1.running_var")->values[4] = 0.0F; /* divides by epsilon alone */
     vision_write(&m, vision_path(v, "model"));
-    vision_fini(&m);
 }
 
 static void assert_finite(const vision_lab *v, const char *output)
@@ -91,8 +90,8 @@ static void assert_finite(const vision_lab *v, const char *output)
 
 VISION_TEST(a_channel_that_does_not_vary_keeps_its_variance)
 {
-    vision_model dense;
-    vision_model narrow;
+    OWNED(vision_model) dense;
+    OWNED(vision_model) narrow;
     write_dead_and_silent(v, false);
     grail_compress_options options =
         vision_options(v, vision_path(v, "model"), vision_path(v, "out"));
@@ -108,8 +107,6 @@ VISION_TEST(a_channel_that_does_not_vary_keeps_its_variance)
     assert_true(before[2] == after[2]);
     assert_false(before[1] == after[1]);
     assert_true(vision_find(&narrow, "layer1.0.bn1.running_mean")->values[2] == 0.0F);
-    vision_fini(&dense);
-    vision_fini(&narrow);
 }
 
 TEST(dead_and_silent_channels_make_no_nan)
@@ -144,7 +141,7 @@ TEST(dead_and_silent_channels_make_no_nan)
  * however large the drift becomes in its units. */
 VISION_TEST(the_drift_behind_a_silent_norm_is_left_alone)
 {
-    vision_model narrow;
+    OWNED(vision_model) narrow;
     write_dead_and_silent(v, false);
     grail_compress_options options =
         vision_options(v, vision_path(v, "model"), vision_path(v, "out"));
@@ -156,5 +153,4 @@ VISION_TEST(the_drift_behind_a_silent_norm_is_left_alone)
     for (int64_t i = 0; i < vision_elements(t); i++) {
         assert_true(fabs((double)t->values[i]) < 100.0);
     }
-    vision_fini(&narrow);
 }

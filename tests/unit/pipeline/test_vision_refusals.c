@@ -216,14 +216,10 @@ TEST(failing_allocations_of_a_run_are_survived)
 
 static grail_status compress_in_memory(void *context)
 {
-    grail_status status = GRAIL_OK;
     const refusal *r = context;
-    grail_compression *c = NULL;
-    TRY(grail_compression_open(&r->options, &c));
-    TRY(grail_compression_run(c));
-out:
-    grail_compression_close(c);
-    return status;
+    OWNED(grail_compression) *c = NULL;
+    CHECK(grail_compression_open(&r->options, &c));
+    return grail_compression_run(c);
 }
 
 /* The smallest run there is: every one of its allocations fails in turn. */

@@ -100,7 +100,7 @@ static void write_misleading(const vision_lab *v, vision_model *m, const int64_t
 VISION_TEST(wanda_weighs_rows_by_the_input_that_is_left)
 {
     static const char *const outputs[] = {"closed", "open"};
-    vision_model m;
+    OWNED(vision_model) m;
     double norms[MOST];
     double scores[MOST];
     int64_t stream[MOST];
@@ -122,7 +122,6 @@ VISION_TEST(wanda_weighs_rows_by_the_input_that_is_left)
             vision_kept_units(vision_path(v, outputs[open]), "layer1.0.conv2", kept, MOST);
         assert_best_are_kept(scores, 6, kept, inner);
     }
-    vision_fini(&m);
 }
 
 /* The site before `consumer` is scored by the rows of `producer`, weighted by the dense norms of
@@ -149,7 +148,7 @@ static void assert_scored_by_weighted(const vision_lab *v, vision_model *m, cons
  * has run. */
 VISION_TEST(wanda_scores_the_branch_by_the_dense_network)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
     for (int open = 0; open < 2; open++) {
@@ -170,7 +169,6 @@ VISION_TEST(wanda_scores_the_branch_by_the_dense_network)
                                   "layer1.0.conv1");
         assert_scored_by_weighted(v, &m, model, output, "fc", "layer2.0.conv2", "layer2.0.conv2");
     }
-    vision_fini(&m);
 }
 
 /* scores_j += sum |W_j|^p */
@@ -187,7 +185,7 @@ VISION_TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
     static const char *const producers[] = {"conv1.weight", "layer1.0.conv2.weight",
                                             "layer1.1.conv2.weight"};
     static const char *const selectors[] = {"magnitude-l1", "magnitude-l2"};
-    vision_model m;
+    OWNED(vision_model) m;
     int64_t kept[2][MOST];
     const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
@@ -211,7 +209,6 @@ VISION_TEST(a_stream_is_scored_by_its_first_producer_or_by_all)
         }
         assert_memory_not_equal(kept[0], kept[1], 4 * sizeof kept[0][0]);
     }
-    vision_fini(&m);
 }
 
 /* Kept units of a stream that this producer's rows score by magnitude-l1. */
@@ -231,7 +228,7 @@ VISION_TEST(the_branch_scores_where_a_projection_begins_a_stream)
     static const char *const outputs[] = {"first", "branch"};
     static const char *const producers[] = {"layer2.0.downsample.0.weight",
                                             "layer2.0.conv2.weight"};
-    vision_model m;
+    OWNED(vision_model) m;
     const char *model = vision_network(v, VISION_BASIC, "model");
     vision_make(&m, VISION_BASIC);
     for (int i = 0; i < 2; i++) {
@@ -245,12 +242,11 @@ VISION_TEST(the_branch_scores_where_a_projection_begins_a_stream)
         assert_scored_by(v, &m, outputs[i], "fc", producers[i]);
     }
     assert_false(same_tensor(vision_path(v, "first"), vision_path(v, "branch"), "fc.weight"));
-    vision_fini(&m);
 }
 
 VISION_TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     double squares[MOST];
     double scores[MOST] = {0.0};
     int64_t kept[MOST];
@@ -278,7 +274,6 @@ VISION_TEST(neurons_are_scored_by_rows_or_by_what_the_consumer_makes_of_them)
     memory_free(x.data);
     count = vision_kept_units(options.output.path, "vit.encoder.layer.0.output.dense", kept, MOST);
     assert_best_are_kept(scores, 20, kept, count);
-    vision_fini(&m);
 }
 
 /* One draw per stage, others at other sites, and others for another seed. */

@@ -7,8 +7,8 @@
 /* The columns that a plain cut keeps of a weight, against those of a fitted one. */
 static bool weights_differ(const char *a, const char *b, const char *name)
 {
-    vision_model left;
-    vision_model right;
+    OWNED(vision_model) left;
+    OWNED(vision_model) right;
     vision_read(&left, a);
     vision_read(&right, b);
     const vision_tensor *x = vision_find(&left, name);
@@ -16,8 +16,6 @@ static bool weights_differ(const char *a, const char *b, const char *name)
     assert_int_equal(vision_elements(x), vision_elements(y));
     const bool differ =
         memcmp(x->values, y->values, (size_t)vision_elements(x) * sizeof x->values[0]) != 0;
-    vision_fini(&left);
-    vision_fini(&right);
     return differ;
 }
 
@@ -91,7 +89,7 @@ VISION_TEST(a_stream_reports_every_consumer)
     grail_compress_options options = vision_options(v, model, vision_path(v, "out"));
     options.amount.sparsity_stream = 0.5;
     assert_ok(lab_compress(&options));
-    json_t *report = read_json(options.output.path, "report.json");
+    OWNED(json_t) *report = read_json(options.output.path, "report.json");
     const json_t *one = vision_reported_site(report, "layer1.0.conv1");
     double sum = 0.0;
     const json_t *fits = json_object_get(one, "consumers");
@@ -102,15 +100,13 @@ VISION_TEST(a_stream_reports_every_consumer)
         sum += json_real_value(json_object_get(fit, "held_error_after")) / 4.0;
     }
     assert_near(json_real_value(json_object_get(one, "held_error_after")), sum, 1e-12);
-    json_decref(report);
 }
 
 static double fit_error_before(const char *output, const char *name)
 {
-    json_t *report = read_json(output, "report.json");
+    OWNED(json_t) *report = read_json(output, "report.json");
     const double error =
         json_real_value(json_object_get(vision_reported_site(report, name), "fit_error_before"));
-    json_decref(report);
     return error;
 }
 

@@ -64,7 +64,6 @@ static const selector telling = {.name = "telling",
 static void decide_alone(const lab *l, const char *backend_name, const char *name)
 {
     const grail_site_sparsity alone = {.site = name, .sparsity = 0.5};
-    grail_compression *c = NULL;
     grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     options.amount.sparsity_ffn = 0.0;
     options.amount.sparsity_heads = 0.0;
@@ -72,13 +71,12 @@ static void decide_alone(const lab *l, const char *backend_name, const char *nam
     options.amount.site_sparsity_count = 1;
     options.run.backend = backend_name;
     memset(&seen, 0, sizeof seen);
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     for (int i = 0; i < c->request->plan.count; i++) {
         c->request->plan.sites[i].selector = &telling;
     }
     assert_ok(grail_compression_run(c));
     assert_int_equal(seen.decided, 1);
-    grail_compression_close(c);
 }
 
 /* The ids of the golden scores. */
@@ -170,10 +168,9 @@ static void move(matrix weight, int64_t element, double by)
 static double square_of(matrix y)
 {
     double square = 0.0;
-    matrix of_row = {0};
+    OWNED(matrix) of_row = {0};
     assert_ok(row_squares_make(matrix_reshape(y, 1, matrix_count(y)), 1, &of_row));
     assert_ok(matrix_download(of_row, &square));
-    matrix_free(&of_row);
     return square;
 }
 
@@ -226,7 +223,7 @@ LAB_TEST(gradients_are_those_of_finite_differences)
     enum { BLOCK = 1 };
     region r;
     int consumers = 0;
-    grail_compression *c = wait_before(l, lab_golden("llama3"), BLOCK);
+    OWNED(grail_compression) *c = wait_before(l, lab_golden("llama3"), BLOCK);
     calibration_network *n = c->network;
     const graph *g = c->request->graph;
     assert_ok(region_init(&c->request->cut, &n->passes, BLOCK, &r));
@@ -242,7 +239,6 @@ LAB_TEST(gradients_are_those_of_finite_differences)
     regional_gradients_fini(&n->regional);
     assert_null(regional_gradients_of(&n->regional, 0));
     region_fini(&r);
-    grail_compression_close(c);
 }
 
 /* -- regional optimisation --------------------------------------------------------------------- */
@@ -296,13 +292,12 @@ static void assert_silent(const regional_training *t, int index)
     const grail_reducer *r = t->decided[index];
     const matrix w = t->trained->entries[cut->graph->nodes[s->consumers[0].node].weight].values;
     const int64_t u = s->consumers[0].features_per_unit;
-    host_view v = {0};
+    OWNED(host_view) v = {0};
     assert_ok(host_view_open(w, GRAIL_DTYPE_F64, HOST_READS, &v));
     const double *values = v.values;
     for (int64_t i = 0; i < matrix_count(w); i++) {
         assert_int_equal(values[i] == 0.0, r->labels[i % w.columns / u] < 0);
     }
-    host_view_drop(&v);
 }
 
 LAB_TEST(every_round_lowers_the_loss)
@@ -345,11 +340,9 @@ static double slope_of_loss(const regional_training *t, matrix weight, int64_t e
 
 static double element_of(matrix m, int64_t element)
 {
-    host_view v = {0};
+    OWNED(host_view) v = {0};
     assert_ok(host_view_open(m, GRAIL_DTYPE_F64, HOST_READS, &v));
-    const double value = ((const double *)v.values)[element];
-    host_view_drop(&v);
-    return value;
+    return ((const double *)v.values)[element];
 }
 
 /* With one sample a round is one step. The moments are 0.01 g^2, then 0.0199 g^2, as g hardly
@@ -421,11 +414,9 @@ LAB_TEST(own_keeps_the_trained_weights)
     options.fit.refit = options.fit.token_weights = NULL; /* nothing is fitted */
     assert_ok(lab_compress(&options));
     for (size_t i = 0; i < 2; i++) {
-        json_t *plain = kept_units(lab_path(l, "none"), i);
-        json_t *trained = kept_units(lab_path(l, "own"), i);
+        OWNED(json_t) *plain = kept_units(lab_path(l, "none"), i);
+        OWNED(json_t) *trained = kept_units(lab_path(l, "own"), i);
         assert_true(json_equal(plain, trained));
-        json_decref(plain);
-        json_decref(trained);
     }
     static const char *const moved[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
                                         "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
@@ -436,8 +427,8 @@ LAB_TEST(own_keeps_the_trained_weights)
         assert_false(same_tensor(lab_path(l, "none"), lab_path(l, "own"), name));
     }
     assert_true(same_tensor(lab_path(l, "none"), lab_path(l, "own"), "lm_head.weight"));
-    lab_model a;
-    lab_model b;
+    OWNED(lab_model) a;
+    OWNED(lab_model) b;
     lab_read(&a, lab_path(l, "none"));
     lab_read(&b, lab_path(l, "own"));
     const lab_tensor *left = lab_find(&a, 0, "self_attn.o_proj.weight");
@@ -446,20 +437,17 @@ LAB_TEST(own_keeps_the_trained_weights)
         const double by = fabs((double)left->values[i] - (double)right->values[i]);
         assert_true(by < ROUNDS * LAB_SAMPLES * 10.0 * rate);
     }
-    lab_fini(&a);
-    lab_fini(&b);
 }
 
 /* The training is most of what such a run takes, so a run that forgot it would tell less than half.
  */
 LAB_TEST(seconds_tell_of_the_training)
 {
-    grail_compression *c = NULL;
     grail_compress_options options = lab_options(l, lab_golden("llama3"), NULL);
     options.cut.selector = "wanda++";
     options.fit.compensate = "own";
     options.fit.refit = options.fit.token_weights = NULL;
-    assert_ok(grail_compression_open(&options, &c));
+    OPENED(grail_compression, c, grail_compression_open(&options, &c));
     const double begun = clock_seconds();
     assert_ok(grail_compression_run(c));
     const double elapsed = clock_seconds() - begun;
@@ -467,7 +455,6 @@ LAB_TEST(seconds_tell_of_the_training)
     assert_true(told.compensate_seconds > told.calibrate_seconds);
     assert_true(told.compensate_seconds + told.calibrate_seconds > elapsed / 2.0);
     assert_true(told.compensate_seconds + told.calibrate_seconds <= elapsed);
-    grail_compression_close(c);
 }
 
 VISION_TEST(towers_are_trained_too)
@@ -509,11 +496,10 @@ LAB_TEST(every_failing_allocation_is_survived)
 {
     int32_t ids[LAB_LENGTH] = {0};
     lab_write_ids(l, "ids.npy", 1, LAB_LENGTH, ids);
-    grail_compression *c = wait_before(l, lab_golden("llama3"), 0);
+    OWNED(grail_compression) *c = wait_before(l, lab_golden("llama3"), 0);
     support_fail_each_allocation(measure_once, c);
     assert_ok(measure(c, 0));
     support_fail_each_allocation(train_once, c);
-    grail_compression_close(c);
 }
 
 /* -- refusals ---------------------------------------------------------------------------------- */

@@ -232,7 +232,7 @@ void vision_write(const vision_model *m, const char *directory)
 {
     static tensor_view views[VISION_TENSORS];
     char path[LAB_PATH];
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     assert_int_equal(mkdir(directory, 0777), 0);
     if (m->config != NULL) {
         snprintf(path, sizeof path, "%s/config.json", directory);
@@ -247,7 +247,6 @@ void vision_write(const vision_model *m, const char *directory)
         put(writer, &m->tensors[i]);
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
 }
 
 static void read_one(const tensor_view *view, vision_tensor *t)
@@ -265,23 +264,20 @@ static void read_one(const tensor_view *view, vision_tensor *t)
 
 void vision_read(vision_model *m, const char *path)
 {
-    checkpoint *c = NULL;
     *m = (vision_model){0};
-    assert_ok(checkpoint_open(path, &c));
+    OPENED(checkpoint, c, checkpoint_open(path, &c));
     m->count = (int)checkpoint_count(c);
     assert_true(m->count <= VISION_TENSORS);
     for (int i = 0; i < m->count; i++) {
         read_one(checkpoint_at(c, i), &m->tensors[i]);
     }
-    checkpoint_close(c);
 }
 
 void vision_write_torch(const char *directory, const char *to)
 {
-    checkpoint *c = NULL;
     checkpoint_writer *writer = NULL;
     static tensor_view views[VISION_TENSORS];
-    assert_ok(checkpoint_open(directory, &c));
+    OPENED(checkpoint, c, checkpoint_open(directory, &c));
     for (int64_t i = 0; i < checkpoint_count(c); i++) {
         views[i] = *checkpoint_at(c, i);
     }
@@ -293,7 +289,6 @@ void vision_write_torch(const char *directory, const char *to)
     }
     assert_ok(checkpoint_writer_seal(writer));
     checkpoint_writer_close(writer);
-    checkpoint_close(c);
 }
 
 /* -- images ----------------------------------------------------------------------------------- */
@@ -324,16 +319,14 @@ static void write_images(const char *path)
 
 static void load_pixels(vision_lab *v)
 {
-    image_set *set = NULL;
     int64_t indices[VISION_IMAGES];
     random_state random;
-    assert_ok(image_set_open(&v->images, &set));
+    OPENED(grail_images, set, image_set_open(&v->images, &set));
     assert_ok(memory_new(&v->pixels, (size_t)VISION_IMAGES * VISION_SIDE * VISION_SIDE * 3,
                          sizeof v->pixels[0]));
     random_seed(&random, 0, 1);
     random_permutation(&random, VISION_IMAGES, indices);
     assert_ok(image_set_load(set, VISION_IMAGES, indices, v->pixels));
-    image_set_close(set);
 }
 
 void vision_open(vision_lab *v)
@@ -362,11 +355,10 @@ const char *vision_path(const vision_lab *v, const char *name)
 
 const char *vision_network(const vision_lab *v, vision_family family, const char *name)
 {
-    vision_model m;
+    OWNED(vision_model) m;
     const char *path = vision_path(v, name);
     vision_make(&m, family);
     vision_write(&m, path);
-    vision_fini(&m);
     return path;
 }
 
@@ -379,11 +371,9 @@ static const char *const tower_setting = "head_dim=8";
 static bool needs_setting(const char *path)
 {
     char own[LAB_PATH];
-    checkpoint *c = NULL;
     snprintf(own, sizeof own, "%s/grail.json", path);
-    assert_ok(checkpoint_open(path, &c));
+    OPENED(checkpoint, c, checkpoint_open(path, &c));
     const bool fused = checkpoint_find(c, "blocks.0.attn.qkv.weight") != NULL;
-    checkpoint_close(c);
     return fused && !file_exists(own);
 }
 

@@ -9,6 +9,7 @@
 #include "../arch/lab_network.h"
 #include "arch/model.h"
 #include "backend/backend.h"
+#include "support/owned.h"
 
 enum {
     VISION_TENSORS = 192,
@@ -107,5 +108,8 @@ void vision_repair(const vision_lab *v, const char *path, vision_model *m);
 double vision_distance(const vision_values *a, const vision_values *b);
 /** Largest difference of the outputs of two checkpoints on `cpu`. */
 double vision_difference(const vision_lab *v, const char *a, const char *b);
+
+OWNS(vision_model, vision_fini)
+OWNS(vision_lab, vision_close)
 
 #endif

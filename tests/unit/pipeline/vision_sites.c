@@ -19,14 +19,13 @@ const json_t *vision_reported_site(const json_t *report, const char *name)
 
 int vision_kept_units(const char *output, const char *site, int64_t *kept, int most)
 {
-    json_t *report = read_json(output, "report.json");
+    OWNED(json_t) *report = read_json(output, "report.json");
     const json_t *list = json_object_get(vision_reported_site(report, site), "kept_units");
     const int count = (int)json_array_size(list);
     assert_true(count <= most);
     for (int k = 0; k < count; k++) {
         kept[k] = json_integer_value(json_array_get(list, (size_t)k));
     }
-    json_decref(report);
     return count;
 }
 
@@ -68,9 +67,9 @@ static grail_site_list *sites_of(const grail_model *m)
 
 static void zero_removed(vision_model *dense, const char *path, const char *output)
 {
-    json_t *report = read_json(output, "report.json");
-    grail_model *m = vision_model_open(path);
-    grail_site_list *sites = sites_of(m);
+    OWNED(json_t) *report = read_json(output, "report.json");
+    OWNED(grail_model) *m = vision_model_open(path);
+    OWNED(grail_site_list) *sites = sites_of(m);
     for (int i = 0; i < sites->list.count; i++) {
         const site *s = &sites->list.sites[i];
         const json_t *kept = json_object_get(vision_reported_site(report, s->name), "kept_units");
@@ -84,9 +83,6 @@ static void zero_removed(vision_model *dense, const char *path, const char *outp
                          s->consumers[k].features_per_unit * weight_taps(p), kept);
         }
     }
-    grail_site_list_free(sites);
-    grail_model_close(m);
-    json_decref(report);
 }
 
 void assert_pruned_is_zeroed(const vision_lab *v, vision_model *dense, const char *path,
@@ -270,8 +266,8 @@ static void tell_config(vision_model *m)
 
 void vision_double(vision_model *m, const char *path, vision_doubling how)
 {
-    grail_model *model = vision_model_open(path);
-    grail_site_list *sites = sites_of(model);
+    OWNED(grail_model) *model = vision_model_open(path);
+    OWNED(grail_site_list) *sites = sites_of(model);
     doubling d = {.g = model->graph, .how = how};
     assert_ok(memory_new(&d.copies, (size_t)d.g->parameter_count, sizeof d.copies[0]));
     for (int i = 0; i < sites->list.count; i++) {
@@ -284,6 +280,4 @@ void vision_double(vision_model *m, const char *path, vision_doubling how)
     }
     tell_config(m);
     memory_free(d.copies);
-    grail_site_list_free(sites);
-    grail_model_close(model);
 }

@@ -47,14 +47,13 @@ static void run_end(vision_run *r)
 static vision_values copy_value(const vision_run *r, int value)
 {
     const matrix y = execution_value(r->e, value);
-    host_view v = {0};
+    OWNED(host_view) v = {0};
     assert_true(matrix_exists(y));
     vision_values out = {.rows = y.rows, .width = y.columns};
     const size_t count = (size_t)matrix_count(y);
     assert_ok(memory_new(&out.data, count, sizeof out.data[0]));
     assert_ok(host_view_open(y, GRAIL_DTYPE_F64, HOST_READS, &v));
     memcpy(out.data, v.values, count * sizeof out.data[0]);
-    host_view_drop(&v);
     return out;
 }
 

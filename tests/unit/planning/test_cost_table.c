@@ -94,7 +94,7 @@ static void compare_model(const char *path)
         assert_ok(grail_model_open_with(path, &options, &m));
     }
     for (int i = 0; i < 2; i++) {
-        site_list sites = {0};
+        OWNED(site_list) sites = {0};
         assert_ok(sites_derive(m->graph, modes[i], &sites));
         for (int beside = 0; beside < 2; beside++) {
             bool may_cut[SITE_KINDS] = {false};
@@ -105,7 +105,6 @@ static void compare_model(const char *path)
                 fail_msg("%s: nothing was narrowed", path);
             }
         }
-        site_list_fini(&sites);
     }
     grail_model_close(m);
 }

@@ -24,20 +24,19 @@ static grail_plan_options dropping(const grail_compress_options *run, const char
 
 static void widths_of(const grail_plan *p, int64_t kept[SITES])
 {
-    json_t *document = json_loads(grail_plan_text(p), 0, NULL);
+    OWNED(json_t) *document = json_loads(grail_plan_text(p), 0, NULL);
     assert_non_null(document);
     const json_t *sites = json_object_get(document, "sites");
     assert_int_equal(json_array_size(sites), SITES);
     for (size_t i = 0; i < SITES; i++) {
         kept[i] = json_integer_value(json_object_get(json_array_get(sites, i), "kept"));
     }
-    json_decref(document);
 }
 
 /* The golden llama with these consumers of layer 1 scaled by a factor. */
 static const char *scaled(const lab *l, const char *name, const char *const parts[], float factor)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("llama3"));
     for (int i = 0; parts[i] != NULL; i++) {
         lab_tensor *t = lab_find(&m, 1, parts[i]);
@@ -47,7 +46,6 @@ static const char *scaled(const lab *l, const char *name, const char *const part
     }
     const char *path = lab_path(l, name);
     lab_write(&m, path, GRAIL_DTYPE_F32);
-    lab_fini(&m);
     return path;
 }
 
@@ -60,13 +58,12 @@ LAB_TEST(what_adds_little_goes_as_a_whole)
     for (int b = 0; b < 2; b++) {
         int64_t kept[SITES];
         grail_plan_options options = dropping(&run, budgets[b], 0.8);
-        grail_plan *p = made(&options);
+        OWNED(grail_plan) *p = made(&options);
         const grail_plan_facts f = grail_plan_facts_get(p);
         widths_of(p, kept);
         assert_int_equal(kept[2], 0);
         assert_true(kept[0] > 0 && kept[1] > 0 && kept[3] > 0);
         assert_true(f.cost <= f.most && f.cost > 0.75 * f.dense_cost);
-        grail_plan_free(p);
     }
 }
 
@@ -101,15 +98,13 @@ LAB_TEST(a_run_keeps_what_the_plan_promises)
         scaled(l, "model", (const char *const[]){"self_attn.o_proj.weight", NULL}, 1e-3F);
     grail_compress_options run = lab_options(l, model, lab_path(l, "out"));
     const grail_plan_options options = dropping(&run, "error", 0.8);
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     run.amount.plan_text = grail_plan_text(p);
     assert_ok(lab_compress(&run));
-    json_t *report = read_json(run.output.path, "report.json");
+    OWNED(json_t) *report = read_json(run.output.path, "report.json");
     const json_t *narrow = json_object_get(report, "narrow");
     assert_true((double)json_integer_value(json_object_get(narrow, "parameters")) ==
                 grail_plan_facts_get(p).cost);
-    json_decref(report);
-    grail_plan_free(p);
 }
 
 LAB_TEST(a_search_that_may_drop_is_never_worse)
@@ -120,16 +115,14 @@ LAB_TEST(a_search_that_may_drop_is_never_worse)
         const grail_compress_options run = lab_options(l, lab_golden(models[i]), NULL);
         grail_plan_options options = dropping(&run, "search", 0.7);
         options.tries = 24;
-        grail_plan *with = made(&options);
+        OWNED(grail_plan) *with = made(&options);
         options.tries = OPENINGS; /* which both searches begin with */
         options.drop_sublayers = 0;
-        grail_plan *without = made(&options);
+        OWNED(grail_plan) *without = made(&options);
         assert_true(grail_plan_facts_get(with).divergence <=
                     grail_plan_facts_get(without).divergence);
         assert_true(grail_plan_facts_get(with).uniform_divergence ==
                     grail_plan_facts_get(without).uniform_divergence);
-        grail_plan_free(with);
-        grail_plan_free(without);
     }
 }
 
@@ -186,8 +179,8 @@ LAB_TEST(sublayers_are_tried_without_and_taken_back)
     options.observer = note_costs;
     options.observer_user = &n;
     n.most = 0.5 * grail_plan_facts_get(without).dense_cost;
-    grail_plan *first = made(&options);
-    grail_plan *second = made(&options);
+    OWNED(grail_plan) *first = made(&options);
+    OWNED(grail_plan) *second = made(&options);
     assert_string_equal(grail_plan_text(first), grail_plan_text(second));
     assert_true(n.drops >= 2 && n.backs >= 2 && n.blocks >= 2);
     assert_true(n.first_block < n.first &&
@@ -198,8 +191,6 @@ LAB_TEST(sublayers_are_tried_without_and_taken_back)
     without = made(&options);
     assert_int_equal(n.drops + n.backs, 0);
     grail_plan_free(without);
-    grail_plan_free(first);
-    grail_plan_free(second);
 }
 
 /* What heads of one width cost together is not what the heads of a layer cost. */
@@ -238,11 +229,10 @@ LAB_TEST(what_costs_nothing_stays)
     options.tries = 24;
     options.observer = note_drops;
     options.observer_user = &n;
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     assert_true(n.drops > 0);
     assert_int_equal(n.ffns, 0);
     assert_int_equal(n.blocks, 0); /* with one sublayer that may go they are that sublayer */
-    grail_plan_free(p);
 }
 
 /* Then what is left is a network of fewer layers, which stock loaders open. */
@@ -279,11 +269,10 @@ LAB_TEST(with_uniform_widths_whole_layers_go)
                  "of a block that can go with all of them");
 }
 
-TEST(what_cannot_drop_is_refused)
+VISION_TEST(what_cannot_drop_is_refused)
 {
     static const char *const budgets[] = {"uniform", "flap", "slimgpt"};
     lab l;
-    vision_lab v;
     grail_plan *p = NULL;
     lab_open(&l);
     const grail_compress_options run = lab_options(&l, lab_golden("llama3"), NULL);
@@ -293,11 +282,9 @@ TEST(what_cannot_drop_is_refused)
                      "gives every sublayer a width; sublayers are dropped by the budgets search");
     }
     lab_close(&l);
-    vision_open(&v);
     const grail_compress_options images =
-        vision_options(&v, vision_network(&v, VISION_TIMM_VIT, "vit"), NULL);
+        vision_options(v, vision_network(v, VISION_TIMM_VIT, "vit"), NULL);
     const grail_plan_options options = dropping(&images, "error", 0.9);
     assert_fails(grail_plan_make(&options, &p), GRAIL_ERROR_UNSUPPORTED,
                  "a checkpoint of a vit network cannot say that a block lacks a sublayer");
-    vision_close(&v);
 }

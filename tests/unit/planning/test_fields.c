@@ -225,10 +225,8 @@ LAB_TEST(fields_of_a_compression)
 
 static grail_status use_plan(const void *options)
 {
-    grail_plan *plan = NULL;
-    const grail_status status = grail_plan_make(options, &plan);
-    grail_plan_free(plan);
-    return status;
+    OWNED(grail_plan) *plan = NULL;
+    return grail_plan_make(options, &plan);
 }
 
 LAB_TEST(fields_of_a_plan)
@@ -256,10 +254,8 @@ LAB_TEST(fields_of_a_plan)
 
 static grail_status use_model(const void *options)
 {
-    grail_model *model = NULL;
-    const grail_status status = grail_model_open_with(lab_golden("llama3"), options, &model);
-    grail_model_close(model);
-    return status;
+    OWNED(grail_model) *model = NULL;
+    return grail_model_open_with(lab_golden("llama3"), options, &model);
 }
 
 TEST(fields_of_settings)
@@ -307,7 +303,7 @@ VISION_TEST(fields_of_image_networks)
     };
     grail_image_source coloured;
     const grail_onnx_options good = {0};
-    grail_model *model = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    OWNED(grail_model) *model = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
     current = model;
     written = vision_path(v, "network.onnx");
     assert_described_refused(grail_onnx_option_at, &good, sizeof good, use_onnx);
@@ -325,18 +321,16 @@ VISION_TEST(fields_of_image_networks)
     coloured.deviation = (grail_colour){1, {0.5, 0.5, 0.0}};
     assert_refused_about(use_images(&coloured), "deviation");
     assert_ok(use_images(&v->images));
-    grail_model_close(model);
 }
 
 /* -- counts of measurements -------------------------------------------------------------------- */
 
 LAB_TEST(counts_of_windows)
 {
-    grail_model *m = NULL;
     grail_perplexity p = {.windows = -7};
     grail_comparison c = {.compared = -7};
     const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
-    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    OPENED(grail_model, m, grail_model_open(lab_golden("llama3"), &m));
     assert_refused_about(grail_perplexity_measure(m, &text, -1, NULL, NULL, NULL, &p), "windows");
     assert_refused_about(grail_perplexity_measure(m, &text, 1 << 20, NULL, NULL, NULL, &p),
                          "windows");
@@ -344,7 +338,6 @@ LAB_TEST(counts_of_windows)
                          "windows");
     assert_refused_about(grail_verify(m, m, &text, -1, NULL, NULL, NULL, &c), "windows");
     assert_true(p.windows == -7 && c.compared == -7);
-    grail_model_close(m);
 }
 
 VISION_TEST(counts_of_images)
@@ -352,7 +345,7 @@ VISION_TEST(counts_of_images)
     grail_images *images = NULL;
     grail_accuracy a = {.images = -7};
     grail_comparison c = {.compared = -7};
-    grail_model *m = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
+    OWNED(grail_model) *m = vision_model_open(vision_network(v, VISION_BASIC, "dense"));
     assert_ok(grail_images_open(m, &v->images, &images));
     assert_refused_about(grail_accuracy_measure(m, images, -1, NULL, NULL, NULL, &a), "count");
     assert_refused_about(grail_accuracy_measure(m, images, VISION_IMAGES + 1, NULL, NULL, NULL, &a),
@@ -362,7 +355,6 @@ VISION_TEST(counts_of_images)
     assert_refused_about(grail_verify_images(m, m, &v->images, -1, NULL, NULL, NULL, &c), "images");
     assert_true(a.images == -7 && c.compared == -7);
     grail_images_close(images);
-    grail_model_close(m);
 }
 
 /* -- observers --------------------------------------------------------------------------------- */
@@ -396,22 +388,20 @@ static int answer_of_healing(void *user, const grail_healing *now)
 
 static grail_status run_in_memory(const grail_compress_options *options)
 {
-    grail_compression *c = NULL;
+    OWNED(grail_compression) *c = NULL;
     grail_status status = grail_compression_open(options, &c);
     if (status == GRAIL_OK) {
         status = grail_compression_run(c);
     }
-    grail_compression_close(c);
     return status;
 }
 
 LAB_TEST(every_answer_but_zero_cancels)
 {
     static const int answers[] = {1, -1, INT_MIN, 1 << 8};
-    grail_model *m = NULL;
     grail_perplexity p;
     const grail_text_source text = {.path = l->calibration, .context = LAB_LENGTH};
-    assert_ok(grail_model_open(lab_golden("llama3"), &m));
+    OPENED(grail_model, m, grail_model_open(lab_golden("llama3"), &m));
     for (size_t i = 0; i < COUNT(answers); i++) {
         int given = answers[i];
         grail_compress_options o = lab_options(l, lab_golden("llama3"), NULL);
@@ -429,5 +419,4 @@ LAB_TEST(every_answer_but_zero_cancels)
         assert_fails(grail_perplexity_measure(m, &text, 1, NULL, answer_of_measurement, &given, &p),
                      GRAIL_ERROR_CANCELLED, "cancelled");
     }
-    grail_model_close(m);
 }

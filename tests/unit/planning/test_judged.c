@@ -138,11 +138,9 @@ static void hash_network(const calibration_network *n, char hash[HASH_TEXT_SIZE]
     hash_state state;
     hash_begin(&state);
     for (int i = 0; i < n->request->graph->parameter_count; i++) {
-        float *values = NULL;
         int64_t count = 0;
-        assert_ok(parameter_store_read_f32(n->current.parameters, i, &values, &count));
+        OPENED(float, values, parameter_store_read_f32(n->current.parameters, i, &values, &count));
         hash_add(&state, values, (size_t)count * sizeof values[0]);
-        memory_free(values);
     }
     hash_end(&state, hash);
 }
@@ -151,9 +149,8 @@ static void hash_network(const calibration_network *n, char hash[HASH_TEXT_SIZE]
 static void hash_run(const place *p, const reader *r, bool judges, bool changed,
                      char hash[HASH_TEXT_SIZE])
 {
-    grail_compression *c = NULL;
     const grail_compress_options o = options_of(p, r);
-    assert_ok(grail_compression_open(&o, &c));
+    OPENED(grail_compression, c, grail_compression_open(&o, &c));
     assert_true(c->request->samples->batch_count >= 4);
     c->request->judges = judges;
     c->network->passes.judges = judges;
@@ -162,7 +159,6 @@ static void hash_run(const place *p, const reader *r, bool judges, bool changed,
     }
     assert_ok(grail_compression_run(c));
     hash_network(c->network, hash);
-    grail_compression_close(c);
 }
 
 static void assert_sees_none_that_judge(const place *p, const reader *r)
@@ -195,13 +191,11 @@ PLACE_TEST(a_session_keeps_apart_what_was_counted)
     grail_compress_options o = options_of(p, &of_open_loop);
     assert_ok(grail_session_open(o.read.model, o.read.reading, &o.read.session));
     for (int run = 0; run < 3; run++) {
-        grail_compression *c = NULL;
-        assert_ok(grail_compression_open(&o, &c));
+        OPENED(grail_compression, c, grail_compression_open(&o, &c));
         c->request->judges = run == 1;
         c->network->passes.judges = run == 1;
         assert_ok(grail_compression_run(c));
         hash_network(c->network, hashes[run]);
-        grail_compression_close(c);
     }
     assert_string_equal(hashes[0], hashes[2]);
     assert_string_not_equal(hashes[0], hashes[1]);
@@ -324,10 +318,9 @@ static void assert_holds_every_batch(const sample_stream *s)
 PLACE_TEST(samples_that_judge_are_carried_without_a_visit)
 {
     for (int keeps = 0; keeps < 2; keeps++) {
-        grail_compression *c = NULL;
         grail_compress_options o = options_of(p, &of_refits);
         o.run.memory = keeps == 1 ? 0 : 1;
-        assert_ok(grail_compression_open(&o, &c));
+        OPENED(grail_compression, c, grail_compression_open(&o, &c));
         sample_passes *passes = &c->network->passes;
         passes->judges = true;
         const int64_t seen = c->request->samples->batch_count * 3 / 4;
@@ -359,6 +352,5 @@ PLACE_TEST(samples_that_judge_are_carried_without_a_visit)
         assert_ok(pass_run(passes, &p_dense));
         assert_int_equal(c->network->dense.stream.position, last);
         assert_holds_every_batch(&c->network->dense.stream);
-        grail_compression_close(c);
     }
 }

@@ -3,15 +3,13 @@
 
 #include "../pipeline/lab.h"
 
-#include "planning/shared.h"
-
 /* Each allocation or so fails once, until the plan is made: the one of a run that nothing failed
  * in. */
 static void assert_survives(const grail_plan_options *o, const char *expected)
 {
     grail_status status = GRAIL_ERROR_MEMORY;
     for (int64_t n = 1; status != GRAIL_OK; n = support_next_failure(n)) {
-        grail_plan *p = NULL;
+        OWNED(grail_plan) *p = NULL;
         memory_fail_after(n);
         status = grail_plan_make(o, &p);
         memory_fail_after(-1);
@@ -20,7 +18,6 @@ static void assert_survives(const grail_plan_options *o, const char *expected)
         if (status == GRAIL_OK) {
             assert_string_equal(grail_plan_text(p), expected);
         }
-        grail_plan_free(p);
     }
 }
 
@@ -33,7 +30,7 @@ LAB_TEST(failing_allocations_are_survived)
         o.compress.read.samples = 4;
         o.tries = way == 0 ? 2 : 12; /* sublayers are dropped behind the first widths */
         o.drop_sublayers = way;
-        grail_plan *alone = made(&o);
+        OWNED(grail_plan) *alone = made(&o);
         if (way == 0) {
             assert_ok(grail_session_open(lab_golden("llama3"), NULL, &o.compress.read.session));
         }
@@ -42,6 +39,5 @@ LAB_TEST(failing_allocations_are_survived)
             assert_int_equal(o.compress.read.session->kept.count, 1 + o.tries);
         }
         grail_session_close(o.compress.read.session);
-        grail_plan_free(alone);
     }
 }

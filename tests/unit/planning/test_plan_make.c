@@ -37,12 +37,11 @@ LAB_TEST(every_budget_stays_below_every_limit)
                     continue; /* query heads have no cache; half of the others for a second model */
                 }
                 options.tries = 2;
-                grail_plan *p = made(&options);
+                OWNED(grail_plan) *p = made(&options);
                 const grail_plan_facts f = grail_plan_facts_get(p);
                 assert_true(f.cost <= f.most && f.most == floor(0.8 * f.dense_cost));
                 assert_true(f.cost > 0.3 * f.dense_cost);
                 assert_string_equal(f.limit, grail_limit_at(limit));
-                grail_plan_free(p);
             }
         }
     }
@@ -59,9 +58,8 @@ LAB_TEST(every_selector_can_be_planned_for)
         }
         options.compress.cut.selector = grail_selector_at(i);
         options.tries = 2;
-        grail_plan *p = made(&options);
+        OWNED(grail_plan) *p = made(&options);
         assert_true(grail_plan_facts_get(p).cost <= grail_plan_facts_get(p).most);
-        grail_plan_free(p);
     }
 }
 
@@ -70,7 +68,7 @@ LAB_TEST(a_run_takes_the_widths_of_a_plan)
 {
     grail_compress_options run = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     const grail_plan_options options = plan_for(&run, "error", 0.85);
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     const grail_plan_facts f = grail_plan_facts_get(p);
     const char *path = lab_path(l, "plan.json");
     assert_ok(grail_plan_write(p, path));
@@ -88,7 +86,6 @@ LAB_TEST(a_run_takes_the_widths_of_a_plan)
     run.output.path = lab_path(l, "from-text");
     assert_ok(lab_compress(&run));
     assert_same_checkpoint(lab_path(l, "out"), run.output.path);
-    grail_plan_free(p);
 }
 
 /* The removed share of all heads (every head costs the same), and that of all neurons. */
@@ -186,13 +183,12 @@ LAB_TEST(a_search_keeps_the_best_of_its_trials)
     trials n = {0};
     options.observer = note;
     options.observer_user = &n;
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     const grail_plan_facts f = grail_plan_facts_get(p);
     assert_int_equal(n.count, f.tried);
     assert_true(n.count > 3 && n.count <= 8);
     assert_true(f.divergence == n.best && f.uniform_divergence == n.first);
     assert_true(f.divergence <= f.uniform_divergence);
-    grail_plan_free(p);
 }
 
 static int never_heals(void *user, const grail_healing *now)
@@ -224,22 +220,18 @@ LAB_TEST(a_search_repeats_and_ends_when_told)
     const grail_compress_options run = lab_options(l, lab_golden("qwen2"), NULL);
     grail_plan_options options = plan_for(&run, "search", 0.8);
     options.tries = 6;
-    grail_plan *first = made(&options);
-    grail_plan *second = made(&options);
+    OWNED(grail_plan) *first = made(&options);
+    OWNED(grail_plan) *second = made(&options);
     assert_string_equal(grail_plan_text(first), grail_plan_text(second));
     trials n = {.stop_at = 2};
     options.observer = note;
     options.observer_user = &n;
-    grail_plan *stopped = made(&options);
+    OWNED(grail_plan) *stopped = made(&options);
     assert_int_equal(grail_plan_facts_get(stopped).tried, 2);
     options.observer = NULL;
     options.seconds = 1e-9;
-    grail_plan *hurried = made(&options);
+    OWNED(grail_plan) *hurried = made(&options);
     assert_int_equal(grail_plan_facts_get(hurried).tried, 1);
-    grail_plan_free(first);
-    grail_plan_free(second);
-    grail_plan_free(stopped);
-    grail_plan_free(hurried);
 }
 
 LAB_TEST(uniform_widths_are_one_for_each_kind)
@@ -248,14 +240,12 @@ LAB_TEST(uniform_widths_are_one_for_each_kind)
     for (int b = 3; b < 5; b++) {
         grail_plan_options options = plan_for(&run, grail_budget_at(b), 0.8);
         options.uniform_widths = 1;
-        grail_plan *p = made(&options);
-        json_t *document = document_of(p);
+        OWNED(grail_plan) *p = made(&options);
+        OWNED(json_t) *document = document_of(p);
         const size_t sites = json_array_size(json_object_get(document, "sites"));
         for (size_t i = 2; i < sites; i++) {
             assert_int_equal(kept_of(document, i), kept_of(document, i - 2));
         }
-        json_decref(document);
-        grail_plan_free(p);
     }
 }
 
@@ -298,33 +288,27 @@ LAB_TEST(uniform_widths_are_as_near_to_the_limit_as_their_steps_allow)
 {
     static const double ratios[] = {0.95, 0.8, 0.7, 0.66, 0.6};
     const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
-    grail_model *m = NULL;
-    grail_site_list *sites = NULL;
-    assert_ok(grail_model_open(run.read.model, &m));
-    assert_ok(grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
+    OPENED(grail_model, m, grail_model_open(run.read.model, &m));
+    OPENED(grail_site_list, sites, grail_model_sites(m, GRAIL_GQA_KV_GROUPS, &sites));
     for (int i = 0; i < 2 * 5; i++) {
         grail_plan_options options = plan_for(&run, i < 5 ? "uniform" : "search", ratios[i % 5]);
         options.uniform_widths = 1;
         options.tries = 3;
         options.compress.cut.align = 1 + i % 3;
-        grail_plan *p = made(&options);
-        json_t *document = document_of(p);
+        OWNED(grail_plan) *p = made(&options);
+        OWNED(json_t) *document = document_of(p);
         const grail_plan_facts f = grail_plan_facts_get(p);
         assert_true(f.cost <= f.most);
         assert_true(f.most - f.cost <
                     step_cost(sites, document, "ffn", options.compress.cut.align));
         assert_true(f.most - f.cost < step_cost(sites, document, "heads", 1));
-        json_decref(document);
-        grail_plan_free(p);
     }
-    grail_site_list_free(sites);
-    grail_model_close(m);
 }
 
 /* A site that is worth nothing loses its units first. */
 LAB_TEST(the_least_error_spares_what_matters)
 {
-    lab_model m;
+    OWNED(lab_model) m;
     lab_read(&m, lab_golden("llama3"));
     lab_tensor *down = lab_find(&m, 0, "mlp.down_proj.weight");
     for (int64_t i = 0; i < lab_elements(down); i++) {
@@ -334,12 +318,9 @@ LAB_TEST(the_least_error_spares_what_matters)
     const grail_compress_options run = lab_options(l, lab_path(l, "quiet"), NULL);
     grail_plan_options options = plan_for(&run, "error", 0.85);
     options.kinds = "ffn";
-    grail_plan *p = made(&options);
-    json_t *document = document_of(p);
+    OWNED(grail_plan) *p = made(&options);
+    OWNED(json_t) *document = document_of(p);
     assert_true(2 * kept_of(document, 1) < kept_of(document, 3)); /* the FFNs of both blocks */
-    json_decref(document);
-    grail_plan_free(p);
-    lab_fini(&m);
 }
 
 /* The head reads a stream, so it is fitted to the dense network's output, which has run to its end
@@ -351,10 +332,9 @@ VISION_TEST(widths_of_streams_are_judged_behind_a_fitted_head)
     grail_plan_options options = plan_for(&run, "search", 0.6);
     options.kinds = "conv,stream";
     options.tries = 3;
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     const grail_plan_facts f = grail_plan_facts_get(p);
     assert_true(f.divergence > 0.0 && f.divergence <= f.uniform_divergence);
-    grail_plan_free(p);
 }
 
 VISION_TEST(image_networks_have_plans_too)

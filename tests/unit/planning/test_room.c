@@ -17,12 +17,10 @@ static grail_model *text_model, *image_model;
 
 static grail_status use_settings(void)
 {
-    grail_model *m = NULL;
+    OWNED(grail_model) *m = NULL;
     grail_model_options settings = {0};
     FILL(&settings);
-    const grail_status status = grail_model_open_with(lab_golden("llama3"), &settings, &m);
-    grail_model_close(m);
-    return status;
+    return grail_model_open_with(lab_golden("llama3"), &settings, &m);
 }
 
 /* -- in memory --------------------------------------------------------------------------------- */
@@ -86,12 +84,9 @@ static grail_status use_source_tokens(void)
 static grail_status use_runner_tokens(void)
 {
     const grail_tokens tokens = tokens_of();
-    grail_runner *r = NULL;
     double losses[3];
-    assert_ok(grail_runner_open(text_model, NULL, &r));
-    const grail_status status = grail_runner_losses(r, &tokens, losses, NULL);
-    grail_runner_close(r);
-    return status;
+    OPENED(grail_runner, r, grail_runner_open(text_model, NULL, &r));
+    return grail_runner_losses(r, &tokens, losses, NULL);
 }
 
 static grail_pixels pixels_of(void)
@@ -114,12 +109,9 @@ static grail_status use_source_pixels(void)
 static grail_status use_runner_pixels(void)
 {
     const grail_pixels pixels = pixels_of();
-    grail_runner *r = NULL;
     float outputs[VISION_CLASSES];
-    assert_ok(grail_runner_open(image_model, NULL, &r));
-    const grail_status status = grail_runner_pixels(r, &pixels, outputs);
-    grail_runner_close(r);
-    return status;
+    OPENED(grail_runner, r, grail_runner_open(image_model, NULL, &r));
+    return grail_runner_pixels(r, &pixels, outputs);
 }
 
 /* -- runs -------------------------------------------------------------------------------------- */
@@ -226,13 +218,12 @@ static grail_status use_sums(bool adds)
 {
     double gram[4];
     double sum[2];
-    grail_statistics *s = statistics();
+    OWNED(grail_statistics) *s = statistics();
     grail_sums sums = {.gram = gram, .sum = sum};
     assert_ok(grail_statistics_get(s, &sums));
     FILL(&sums);
     const grail_status status =
         adds ? grail_statistics_add_sums(s, 3, 3.0, &sums) : grail_statistics_get(s, &sums);
-    grail_statistics_free(s);
     return status;
 }
 
@@ -249,18 +240,15 @@ static grail_status use_sums_that_are_added(void)
 static grail_status use_fit(void)
 {
     float weight[2];
-    grail_statistics *s = statistics();
+    OWNED(grail_statistics) *s = statistics();
     grail_compensate_options options;
     grail_compensate_result result;
-    grail_reducer *both = NULL;
     const int64_t kept[] = {0, 1};
     grail_compensate_options_init(&options);
     FILL(&options);
-    assert_ok(grail_reducer_from_selection(2, 2, kept, &both));
+    OPENED(grail_reducer, both, grail_reducer_from_selection(2, 2, kept, &both));
     const grail_status status =
         grail_compensate(s, NULL, both, 1, 1, weights, &options, weight, NULL, &result);
-    grail_reducer_free(both);
-    grail_statistics_free(s);
     return status;
 }
 
@@ -268,8 +256,8 @@ typedef enum site_part { SITE_ITSELF, SITE_ROWS, SITE_COLUMNS } site_part;
 
 static grail_status choose(site_part part)
 {
-    grail_reducer *reducer = NULL;
-    grail_statistics *s = statistics();
+    OWNED(grail_reducer) *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics();
     grail_unit_rows producer = {.weight = weights, .columns = 1};
     grail_unit_columns consumer = {.weight = weights, .outputs = 1, .fit = s};
     grail_site given;
@@ -286,10 +274,7 @@ static grail_status choose(site_part part)
     } else {
         FILL(&consumer);
     }
-    const grail_status status = grail_select("obs", &given, 1, &reducer);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
-    return status;
+    return grail_select("obs", &given, 1, &reducer);
 }
 
 static grail_status use_site(void)

@@ -300,14 +300,12 @@ static void assert_as_alone(const grail_plan_options *o, const char *name)
 {
     grail_plan_options own = *o;
     own.compress.read.session = NULL;
-    grail_plan *together = made(o);
-    grail_plan *alone = made(&own);
+    OWNED(grail_plan) *together = made(o);
+    OWNED(grail_plan) *alone = made(&own);
     if (strcmp(grail_plan_text(together), grail_plan_text(alone)) != 0) {
         fail_msg("%s: the plan of the session is another one", name);
     }
     assert_int_equal(grail_plan_facts_get(together).tried, grail_plan_facts_get(alone).tried);
-    grail_plan_free(together);
-    grail_plan_free(alone);
 }
 
 static void walk_plans(const place *p, const grail_compress_options *base, const change *changes,
@@ -356,22 +354,18 @@ PLACE_TEST(ratios_and_budgets_share_one_pass)
 {
     static const char *const budgets[] = {"error", "divergence"};
     static const double ratios[] = {0.9, 0.8, 0.7};
-    grail_session *session = NULL;
     int passes = 0;
-    assert_ok(grail_session_open(p->biased, NULL, &session));
+    OPENED(grail_session, session, grail_session_open(p->biased, NULL, &session));
     for (int i = 0; i < 6; i++) {
         grail_plan_options o = in_session(p, budgets[i / 3], ratios[i % 3]);
-        grail_plan *alone = made(&o);
+        OWNED(grail_plan) *alone = made(&o);
         o.compress.read.session = session;
-        grail_plan *together = made(&o);
+        OWNED(grail_plan) *together = made(&o);
         assert_string_equal(grail_plan_text(together), grail_plan_text(alone));
         assert_true(grail_plan_facts_get(alone).pass_seconds > 0.0);
         passes += grail_plan_facts_get(together).pass_seconds > 0.0 ? 1 : 0;
-        grail_plan_free(alone);
-        grail_plan_free(together);
     }
     assert_int_equal(passes, 1);
-    grail_session_close(session);
 }
 
 /* The trials of single slots are the same for a search and for weights alone, and the openings are

@@ -35,15 +35,13 @@ static grail_status measure(const grail_compress_options *run, const spaced *s, 
 }
 
 /* weights[slot] e(K) is the divergence of the network in which that slot alone has K units. */
-TEST(a_weight_is_the_divergence_of_a_single_cut)
+VISION_TEST(a_weight_is_the_divergence_of_a_single_cut)
 {
-    lab l;
-    vision_lab v;
+    OWNED(lab) l;
     lab_open(&l);
-    vision_open(&v);
-    const char *network = vision_network(&v, VISION_BASIC, "network");
+    const char *network = vision_network(v, VISION_BASIC, "network");
     const grail_compress_options runs[] = {lab_options(&l, lab_golden("llama3"), NULL),
-                                           vision_options(&v, network, NULL)};
+                                           vision_options(v, network, NULL)};
     for (int i = 0; i < 2; i++) {
         spaced s = {0};
         trials n = {0};
@@ -85,8 +83,6 @@ TEST(a_weight_is_the_divergence_of_a_single_cut)
         spaced_close(&s);
         grail_session_close(session);
     }
-    vision_close(&v);
-    lab_close(&l);
 }
 
 /* The slot trials of a plan read the samples that its tokens make, and images all. */
@@ -161,9 +157,8 @@ static int begin_of(const grail_model *model, int block)
 LAB_TEST(a_trial_begins_before_the_block_that_it_cuts)
 {
     int64_t units[64] = {0};
-    grail_session *session = NULL;
     grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
-    assert_ok(grail_session_open(run.read.model, NULL, &session));
+    OPENED(grail_session, session, grail_session_open(run.read.model, NULL, &session));
     run.read.session = session;
     run.amount.sparsity_ffn = run.amount.sparsity_heads = 0.0;
     spaced s = {0};
@@ -185,7 +180,6 @@ LAB_TEST(a_trial_begins_before_the_block_that_it_cuts)
         trial_start_fini(&start);
     }
     spaced_close(&s);
-    grail_session_close(session);
 }
 
 LAB_TEST(slots_after_a_stop_get_the_mean)
@@ -227,18 +221,16 @@ LAB_TEST(a_plan_repeats_and_counts_its_trials)
     trials n = {0};
     const grail_compress_options run = lab_options(l, lab_golden("qwen2"), NULL);
     grail_plan_options options = plan_for(&run, "divergence", 0.8);
-    grail_plan *first = made(&options);
+    OWNED(grail_plan) *first = made(&options);
     options.observer = note;
     options.observer_user = &n;
-    grail_plan *second = made(&options);
+    OWNED(grail_plan) *second = made(&options);
     const grail_plan_facts facts = grail_plan_facts_get(second);
     assert_string_equal(grail_plan_text(first), grail_plan_text(second));
     assert_string_equal(facts.formula,
                         facts.ahead > 2.0 * facts.ahead_error ? "divergence" : "uniform");
     assert_int_equal(facts.tried, n.count);
     assert_true(n.count > 0 && facts.cost <= facts.most && facts.divergence > 0.0);
-    grail_plan_free(first);
-    grail_plan_free(second);
 }
 
 /* The trials of a search, in order. */
@@ -274,11 +266,10 @@ LAB_TEST(a_search_weighs_slots_where_that_costs_little)
         options.tries = i == 0 ? 1 : 64;
         options.observer = hear;
         options.observer_user = &h;
-        grail_plan *p = made(&options);
+        OWNED(grail_plan) *p = made(&options);
         assert_int_equal(h.alone, i == 0 ? 0 : i == 1 ? 4 : 2);
         assert_int_equal(h.weighed_at, i == 1 ? 3 : 0);
         assert_int_equal(grail_plan_facts_get(p).tried, i == 0 ? 1 : i == 1 ? 3 : 2);
-        grail_plan_free(p);
     }
 }
 

@@ -148,14 +148,13 @@ LAB_TEST(a_verdict_is_by_samples_that_the_choice_has_not_seen)
 
 static void kept_of(const grail_plan *p, int64_t kept[64])
 {
-    json_t *document = NULL;
+    OWNED(json_t) *document = NULL;
     assert_ok(json_parse("plan", grail_plan_text(p), strlen(grail_plan_text(p)), &document));
     const json_t *sites = json_object_get(document, "sites");
     assert_true(json_array_size(sites) <= 64);
     for (size_t i = 0; i < json_array_size(sites); i++) {
         kept[i] = json_integer_value(json_object_get(json_array_get(sites, i), "kept"));
     }
-    json_decref(document);
 }
 
 /* Both budgets of trials take what leads, and else the uniform widths, and say so. */
@@ -170,10 +169,10 @@ LAB_TEST(a_plan_takes_what_leads)
         const grail_compress_options run = lab_options(l, lab_golden(models[i % 3]), NULL);
         const double ratio = i < 6 ? 0.9 : 0.7;
         grail_plan_options options = plan_for(&run, budgets[i / 3 % 2], ratio);
-        grail_plan *p = made(&options);
+        OWNED(grail_plan) *p = made(&options);
         const grail_plan_facts f = grail_plan_facts_get(p);
         options.budget = "uniform";
-        grail_plan *even = made(&options);
+        OWNED(grail_plan) *even = made(&options);
         kept_of(p, kept);
         kept_of(even, uniform);
         assert_string_equal(grail_plan_facts_get(even).reason, "");
@@ -186,8 +185,6 @@ LAB_TEST(a_plan_takes_what_leads)
         }
         assert_non_null(strstr(f.reason, leads ? "ahead by" : "uniform widths"));
         kept_uniform += leads ? 0 : 1;
-        grail_plan_free(even);
-        grail_plan_free(p);
     }
     assert_true(kept_uniform > 0);
 }
@@ -200,18 +197,16 @@ LAB_TEST(too_few_samples_keep_uniform_widths)
     const grail_compress_options run = lab_options(l, lab_golden("llama3"), NULL);
     grail_plan_options options = plan_for(&run, "divergence", 0.8);
     options.compress.read.samples = 2;
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     const grail_plan_facts f = grail_plan_facts_get(p);
     assert_string_equal(f.formula, "uniform");
     assert_int_equal(f.tried, 0);
     assert_non_null(strstr(f.reason, "2 samples make 2 batches, too few to judge others by"));
     options.budget = "uniform";
-    grail_plan *even = made(&options);
+    OWNED(grail_plan) *even = made(&options);
     kept_of(p, kept);
     kept_of(even, uniform);
     assert_memory_equal(kept, uniform, sizeof kept);
-    grail_plan_free(even);
-    grail_plan_free(p);
 }
 
 /* A trial whose outputs are not finite says nothing of a site, and ends the choice. */
@@ -243,14 +238,13 @@ LAB_TEST(uniform_widths_that_were_asked_for_tell_what_they_cost)
         grail_plan_options options = plan_for(&run, "divergence", 0.8);
         options.uniform_widths = 1;
         options.kinds = i == 0 ? "ffn" : NULL;
-        grail_plan *p = made(&options);
+        OWNED(grail_plan) *p = made(&options);
         const grail_plan_facts f = grail_plan_facts_get(p);
         kept_of(p, kept);
         assert_true(kept[0] == kept[2] && kept[1] == kept[3]);
         assert_non_null(strstr(f.reason, "may differ from layer to layer"));
         assert_int_equal(f.tried, f.trials);
         assert_int_equal(f.trials, i == 0 ? 2 : 6);
-        grail_plan_free(p);
     }
 }
 
@@ -260,14 +254,12 @@ LAB_TEST(a_report_says_why)
     grail_compress_options run = lab_options(l, lab_golden("llama3"), lab_path(l, "out"));
     run.amount.sparsity_ffn = run.amount.sparsity_heads = 0.0;
     const grail_plan_options options = plan_for(&run, "divergence", 0.8);
-    grail_plan *p = made(&options);
+    OWNED(grail_plan) *p = made(&options);
     run.amount.plan_text = grail_plan_text(p);
     assert_ok(lab_compress(&run));
-    json_t *report = read_json(run.output.path, "report.json");
+    OWNED(json_t) *report = read_json(run.output.path, "report.json");
     const json_t *budget = json_object_get(json_object_get(report, "plan"), "budget");
     const char *reason = json_string_value(json_object_get(budget, "reason"));
     assert_string_equal(reason, grail_plan_facts_get(p).reason);
     assert_true(json_is_real(json_object_get(budget, "ahead")));
-    json_decref(report);
-    grail_plan_free(p);
 }

@@ -32,7 +32,7 @@ observed observe(int64_t rows, int64_t width, int64_t outputs, int64_t taps, uin
 /* X W^T of the dense weights, with changed weights and a mean. */
 void observed_add_target(observed *o, uint64_t seed)
 {
-    double *noise = plain_normal(o->outputs * o->width, seed);
+    OWNED(double) *noise = plain_normal(o->outputs * o->width, seed);
     assert_ok(memory_new(&o->y, (size_t)(o->rows * o->outputs), sizeof *o->y));
     for (int64_t i = 0; i < o->rows * o->outputs; i++) {
         const int64_t row = i % o->outputs;
@@ -42,7 +42,6 @@ void observed_add_target(observed *o, uint64_t seed)
             o->y[i] += o->x[i / o->outputs * o->width + j] * w;
         }
     }
-    memory_free(noise);
 }
 
 void observed_free(observed *o)
@@ -78,12 +77,11 @@ void give_input(backend *b, const observed *o, int k, hand_site *f)
     in->gram = support_matrix(b, n, n, gram);
     in->means = column_means(o->rows, n, o->x);
     if (o->y != NULL) {
-        double *cross = NULL;
+        OWNED(double) *cross = NULL;
         assert_ok(memory_new(&cross, (size_t)(o->outputs * n), sizeof *cross));
         plain_add_product(o->outputs, n, o->rows, o->y, o->x, cross);
         in->cross = support_matrix(b, o->outputs, n, cross);
         in->target_means = column_means(o->rows, o->outputs, o->y);
-        memory_free(cross);
     }
     f->view.backend = b;
     f->view.input_count = k + 1;
@@ -106,30 +104,27 @@ void forget_inputs(hand_site *f)
 static double *moved(int64_t rows, int64_t columns, const double *values, bool centred)
 {
     double *copy = plain_copy(rows * columns, values);
-    double *means = column_means(rows, columns, values);
+    OWNED(double) *means = column_means(rows, columns, values);
     for (int64_t i = 0; centred && i < rows * columns; i++) {
         copy[i] -= means[i % columns];
     }
-    memory_free(means);
     return copy;
 }
 
 double *observed_gram(const observed *o, bool centred, double shift)
 {
-    double *x = moved(o->rows, o->width, o->x, centred);
+    OWNED(double) *x = moved(o->rows, o->width, o->x, centred);
     double *gram = plain_gram(o->rows, o->width, shift, x);
-    memory_free(x);
     return gram;
 }
 
 double observed_lambda(const observed *o, bool centred, double damping)
 {
-    double *gram = observed_gram(o, centred, 0.0);
+    OWNED(double) *gram = observed_gram(o, centred, 0.0);
     double sum = 0.0;
     for (int64_t i = 0; i < o->width; i++) {
         sum += gram[i * o->width + i];
     }
-    memory_free(gram);
     return damping * sum / (double)o->width;
 }
 
@@ -153,8 +148,8 @@ static double *target_of(const observed *o)
 static void fit_kept(const observed *o, double lambda, const bool *kept, const double *x,
                      const double *y, double *fitted)
 {
-    double *h = plain_gram(o->rows, o->width, lambda, x);
-    double *right = plain_copy(o->outputs * o->width, o->w);
+    OWNED(double) *h = plain_gram(o->rows, o->width, lambda, x);
+    OWNED(double) *right = plain_copy(o->outputs * o->width, o->w);
     for (int64_t i = 0; i < o->outputs * o->width; i++) {
         right[i] *= lambda;
     }
@@ -172,16 +167,14 @@ static void fit_kept(const observed *o, double lambda, const bool *kept, const d
                 kept[j] ? right[i / o->width * o->width + j] * h[j * o->width + i % o->width] : 0.0;
         }
     }
-    memory_free(h);
-    memory_free(right);
 }
 
 double observed_loss(const observed *o, bool centred, double lambda, const bool *kept)
 {
-    double *fitted = NULL;
-    double *target = target_of(o);
-    double *x = moved(o->rows, o->width, o->x, centred);
-    double *y = moved(o->rows, o->outputs, target, centred);
+    OWNED(double) *fitted = NULL;
+    OWNED(double) *target = target_of(o);
+    OWNED(double) *x = moved(o->rows, o->width, o->x, centred);
+    OWNED(double) *y = moved(o->rows, o->outputs, target, centred);
     double loss = 0.0;
     assert_ok(memory_new(&fitted, (size_t)(o->outputs * o->width), sizeof *fitted));
     fit_kept(o, lambda, kept, x, y, fitted);
@@ -195,9 +188,5 @@ double observed_loss(const observed *o, bool centred, double lambda, const bool 
     for (int64_t i = 0; i < o->outputs * o->width; i++) {
         loss += lambda * (fitted[i] - o->w[i]) * (fitted[i] - o->w[i]);
     }
-    memory_free(fitted);
-    memory_free(target);
-    memory_free(x);
-    memory_free(y);
     return loss;
 }

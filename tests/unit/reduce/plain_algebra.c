@@ -106,7 +106,7 @@ static double form(int64_t m, int64_t n, const double *d, const double *h)
 static void refit_columns(int64_t m, int64_t n, const double *h, const double *w, int64_t count,
                           const int64_t *kept, double *fitted)
 {
-    double *block = NULL;
+    OWNED(double) *block = NULL;
     assert_ok(memory_new(&block, (size_t)(count * count), sizeof *block));
     plain_block(n, h, count, kept, count, kept, block);
     plain_invert(count, block);
@@ -121,14 +121,13 @@ static void refit_columns(int64_t m, int64_t n, const double *h, const double *w
             }
         }
     }
-    memory_free(block);
 }
 
 double plain_refit(int64_t m, int64_t n, const double *h, const double *w, const bool *kept,
                    double *fitted)
 {
-    int64_t *list = NULL;
-    double *fit = NULL;
+    OWNED(int64_t) *list = NULL;
+    OWNED(double) *fit = NULL;
     int64_t count = 0;
     assert_ok(memory_new(&list, (size_t)n, sizeof *list));
     assert_ok(memory_new(&fit, (size_t)(m * n), sizeof *fit));
@@ -144,8 +143,5 @@ double plain_refit(int64_t m, int64_t n, const double *h, const double *w, const
     for (int64_t i = 0; i < m * n; i++) {
         fit[i] = w[i] - fit[i];
     }
-    const double cost = form(m, n, fit, h);
-    memory_free(list);
-    memory_free(fit);
-    return cost;
+    return form(m, n, fit, h);
 }

@@ -108,17 +108,18 @@ static void teardown(network *n)
     graph_free(n->g);
 }
 
+OWNS(network, teardown)
+
 /* Widths kept of the ffn, where the network has `inner` of them and no head is cut. */
 static int64_t ffn_kept_in_blocks(int64_t inner, double sparsity, int64_t align, int64_t block)
 {
-    network n;
+    OWNED(network) n;
     setup(&n, 3, inner);
     const budget b = {.sparsity = {[SITE_FFN] = sparsity},
                       .align = {.step = align, .block = block}};
     assert_ok(budget_apply(&b, &n.sites, &n.p));
     const int64_t kept = n.p.sites[1].kept;
     assert_int_equal(n.p.sites[0].kept, 3);
-    teardown(&n);
     return kept;
 }
 
@@ -195,7 +196,7 @@ TEST(each_kind_gets_its_own_nearest_count)
         int64_t heads, ffn;
     } cases[] = {{0.1, 3, 88}, {0.3, 2, 64}, {0.5, 2, 48}, {0.7, 1, 32}, {0.9, 1, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        network n;
+        OWNED(network) n;
         setup(&n, 3, 96);
         budget b = {.sparsity = {cases[i].sparsity, cases[i].sparsity}};
         assert_ok(budget_apply(&b, &n.sites, &n.p));
@@ -205,20 +206,18 @@ TEST(each_kind_gets_its_own_nearest_count)
         assert_ok(budget_apply(&b, &n.sites, &n.p));
         assert_int_equal(n.p.sites[0].kept, 3);
         assert_int_equal(n.p.sites[1].kept, cases[i].ffn);
-        teardown(&n);
     }
 }
 
 /* As published: of 2.7 heads two, of 0.9 none. */
 TEST(without_alignment_all_is_counted_as_published)
 {
-    network n;
+    OWNED(network) n;
     setup(&n, 3, 96);
     budget b = {.sparsity = {0.3, 0.3}, .align = {.step = 1}};
     assert_ok(budget_apply(&b, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, 3);
     assert_int_equal(n.p.sites[1].kept, 68); /* 96 - 28 */
-    teardown(&n);
 }
 
 TEST(a_site_may_be_given_a_fraction_of_its_own)
@@ -268,21 +267,20 @@ TEST(a_measured_site_keeps_a_multiple)
     static const int64_t sizes[][2] = {{51, 2}, {51, 5}, {16, 2}, {17, 1}, {1408, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int64_t step = 0; step < 17; step += step < 2 ? 1 : 7) {
-            network n;
+            OWNED(network) n;
             setup_measured(&n, sizes[i][0], sizes[i][1]);
             for (double r = 0.05; r < 0.95; r += 0.05) {
                 const budget b = {.sparsity = {[SITE_FFN] = r}, .align = {.step = step}};
                 assert_ok(budget_apply(&b, &n.sites, &n.p));
                 assert_int_equal(n.p.sites[1].kept, sizes[i][1] * n.p.sites[0].kept);
             }
-            teardown(&n);
         }
     }
 }
 
 TEST(a_fraction_of_a_measured_site_gives_the_nearest_multiple)
 {
-    network n;
+    OWNED(network) n;
     setup_measured(&n, 51, 5);
     const grail_site_sparsity own[] = {{.site = "down2", .sparsity = 0.45},
                                        {.site = "down", .sparsity = 0.45}};
@@ -293,12 +291,11 @@ TEST(a_fraction_of_a_measured_site_gives_the_nearest_multiple)
     const budget uncut = {.overrides = own + 1, .override_count = 1, .align = {.step = 1}};
     assert_ok(budget_apply(&uncut, &n.sites, &n.p));
     assert_int_equal(n.p.sites[1].kept, 8 * 29); /* of 255 */
-    teardown(&n);
 }
 
 TEST(what_makes_no_sense_is_refused)
 {
-    network n;
+    OWNED(network) n;
     setup(&n, 4, 100);
     const grail_site_sparsity own = {.site = "nowhere", .sparsity = 0.5};
     budget b = {.overrides = &own, .override_count = 1, .align = {.step = 1}};
@@ -314,7 +311,6 @@ TEST(what_makes_no_sense_is_refused)
                  "alignment -1 is negative");
     b = (budget){.sparsity = {[SITE_HEADS] = 1.0}};
     assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT, "outside [0, 1)");
-    teardown(&n);
 }
 
 /* A stem and a block with an identity: a residual stream, and channels between the convolutions. */
@@ -339,12 +335,11 @@ static void setup_images(network *n, int64_t stream, int64_t conv)
 static void assert_kept_of(int64_t all_stream, int64_t all_conv, const budget *b, int64_t stream,
                            int64_t conv)
 {
-    network n;
+    OWNED(network) n;
     setup_images(&n, all_stream, all_conv);
     assert_ok(budget_apply(b, &n.sites, &n.p));
     assert_int_equal(n.p.sites[0].kept, stream);
     assert_int_equal(n.p.sites[1].kept, conv);
-    teardown(&n);
 }
 
 static void assert_channels_kept(const budget *b, int64_t stream, int64_t conv)
@@ -470,7 +465,7 @@ TEST(one_step_suits_all_widths_of_a_site)
 
 TEST(a_request_that_no_site_answers_is_refused)
 {
-    network n;
+    OWNED(network) n;
     setup_images(&n, 24, 40);
     budget b = {.sparsity = {[SITE_FFN] = 0.5, [SITE_HEADS] = 0.5}};
     assert_fails(budget_apply(&b, &n.sites, &n.p), GRAIL_ERROR_ARGUMENT,
@@ -478,5 +473,4 @@ TEST(a_request_that_no_site_answers_is_refused)
     const grail_site_sparsity own = {.site = "conv2", .sparsity = 0.0};
     b = (budget){.overrides = &own, .override_count = 1};
     assert_ok(budget_apply(&b, &n.sites, &n.p));
-    teardown(&n);
 }

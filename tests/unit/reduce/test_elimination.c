@@ -51,6 +51,8 @@ static void free_site(plain_site *s)
     memory_free(s->kept);
 }
 
+OWNS(plain_site, free_site)
+
 /* block[u, u] = Hi_gg, and with `inverted` (Hi_gg + jitter I)^-1 */
 static void inverse_block(const plain_site *s, int64_t unit, bool inverted, double *block)
 {
@@ -108,8 +110,8 @@ static double exact_value(const plain_site *s, int64_t unit, const double *inver
 static double plain_value(const plain_site *s, unit_value kind, int64_t unit)
 {
     const int64_t u = s->features;
-    double *block = NULL;
-    double *divisors = NULL;
+    OWNED(double) *block = NULL;
+    OWNED(double) *divisors = NULL;
     assert_ok(memory_new(&block, (size_t)(u * u), sizeof *block));
     assert_ok(memory_new(&divisors, (size_t)u, sizeof *divisors));
     inverse_block(s, unit, kind == VALUE_EXACT, block);
@@ -118,8 +120,6 @@ static double plain_value(const plain_site *s, unit_value kind, int64_t unit)
     }
     const double value =
         kind == VALUE_EXACT ? exact_value(s, unit, block) : quotients(s, unit, divisors);
-    memory_free(block);
-    memory_free(divisors);
     return value;
 }
 
@@ -127,7 +127,7 @@ static double plain_value(const plain_site *s, unit_value kind, int64_t unit)
 static void subtract_columns(const plain_site *s, int64_t unit, int64_t rows, const double *drop,
                              double *a)
 {
-    double *own = NULL; /* A[r, g] */
+    OWNED(double) *own = NULL; /* A[r, g] */
     const int64_t u = s->features;
     assert_ok(memory_new(&own, (size_t)u, sizeof *own));
     for (int64_t r = 0; r < rows; r++) {
@@ -137,15 +137,14 @@ static void subtract_columns(const plain_site *s, int64_t unit, int64_t rows, co
             row[i % s->width] -= own[i / s->width] * drop[i];
         }
     }
-    memory_free(own);
 }
 
 /* W <- W - W_g D, Hi <- Hi - Hi_:g D with D = (Hi_gg + jitter I)^-1 Hi_g: */
 static void plain_take(plain_site *s, int64_t unit)
 {
     const int64_t u = s->features;
-    double *block = NULL;
-    double *drop = NULL;
+    OWNED(double) *block = NULL;
+    OWNED(double) *drop = NULL;
     assert_ok(memory_new(&block, (size_t)(u * u), sizeof *block));
     assert_ok(memory_new(&drop, (size_t)(u * s->width), sizeof *drop));
     inverse_block(s, unit, true, block);
@@ -155,33 +154,29 @@ static void plain_take(plain_site *s, int64_t unit)
     for (int64_t f = 0; f < u; f++) {
         s->kept[unit * u + f] = false;
     }
-    memory_free(block);
-    memory_free(drop);
 }
 
 /* A symmetric matrix with NaN above its diagonal. */
 static matrix lower_matrix(backend *b, int64_t n, const double *values)
 {
-    double *lower = plain_copy(n * n, values);
+    OWNED(double) *lower = plain_copy(n * n, values);
     for (int64_t i = 0; i < n * n; i++) {
         lower[i] = i % n > i / n ? (double)NAN : lower[i];
     }
     const matrix made = support_matrix(b, n, n, lower);
-    memory_free(lower);
     return made;
 }
 
 static elimination *start(backend *b, const plain_site *s, unit_value kind)
 {
     elimination *e = NULL;
-    double *weights = plain_gram(OUTPUTS, s->width, 0.0, s->w);
+    OWNED(double) *weights = plain_gram(OUTPUTS, s->width, 0.0, s->w);
     matrix a = lower_matrix(b, s->width, s->hi);
     matrix m = lower_matrix(b, s->width, weights);
     assert_ok(elimination_create(s->units, 1, &e));
     assert_ok(elimination_add(e, kind, s->jitter, false, &a, &m));
     assert_false(matrix_exists(a));
     assert_false(matrix_exists(m));
-    memory_free(weights);
     return e;
 }
 
@@ -215,7 +210,7 @@ static double *values_of(elimination *e, int64_t units)
 /* Compares all values; returns the unit with the least one. */
 static int64_t check_values(const plain_site *s, unit_value kind, elimination *e, double *least)
 {
-    double *values = values_of(e, s->units);
+    OWNED(double) *values = values_of(e, s->units);
     int64_t best = -1;
     for (int64_t j = 0; j < s->units; j++) {
         const bool kept = s->kept[j * s->features];
@@ -224,7 +219,6 @@ static int64_t check_values(const plain_site *s, unit_value kind, elimination *e
         best = kept && (best < 0 || values[j] < values[best]) ? j : best;
     }
     *least = values[best];
-    memory_free(values);
     return best;
 }
 
@@ -233,8 +227,8 @@ static int64_t check_values(const plain_site *s, unit_value kind, elimination *e
 static void check_site(backend *b, unit_value kind, int64_t units, int64_t features, double jitter,
                        int64_t every)
 {
-    plain_site s = site_of(units, features, jitter);
-    elimination *e = start(b, &s, kind);
+    OWNED(plain_site) s = site_of(units, features, jitter);
+    OWNED(elimination) *e = start(b, &s, kind);
     double total = 0.0;
     for (int64_t taken = 0; taken < units - 1; taken++) {
         double least = 0.0;
@@ -249,8 +243,6 @@ static void check_site(backend *b, unit_value kind, int64_t units, int64_t featu
             assert_near(total, joint, 1e-9 * (1.0 + joint));
         }
     }
-    elimination_free(e);
-    free_site(&s);
 }
 
 /* On every instance; that of torch where torch is there. */
@@ -302,14 +294,12 @@ static void check_no_value(backend *b)
     const double indefinite[] = {1.0, 0.0, 2.0, 1.0};
     const double ones[] = {1.0, 0.0, 1.0, 1.0};
     for (int kind = VALUE_EXACT; kind <= VALUE_CHOLESKY; kind++) {
-        elimination *e = NULL;
         double value = 0.0;
         matrix a = support_matrix(b, 2, 2, indefinite);
         matrix m = support_matrix(b, 2, 2, ones);
-        assert_ok(elimination_create(1, 1, &e));
+        OPENED(elimination, e, elimination_create(1, 1, &e));
         assert_ok(elimination_add(e, (unit_value)kind, 0.0, false, &a, &m));
         assert_fails(elimination_values(e, &value), GRAIL_ERROR_NUMERIC, "unit 0");
-        elimination_free(e);
     }
 }
 
@@ -349,34 +339,31 @@ static void set_kept(plain_site *s, int64_t unit, bool kept)
 static elimination *start_gains(backend *b, const plain_site *s)
 {
     elimination *e = NULL;
-    double *product = NULL;
-    double *turned = NULL; /* W^T */
+    OWNED(double) *product = NULL;
+    OWNED(double) *turned = NULL; /* W^T */
     assert_ok(memory_new(&product, (size_t)(OUTPUTS * s->width), sizeof *product));
     assert_ok(memory_new(&turned, (size_t)(OUTPUTS * s->width), sizeof *turned));
     for (int64_t i = 0; i < OUTPUTS * s->width; i++) {
         turned[i % s->width * OUTPUTS + i / s->width] = s->dense[i];
     }
     plain_add_product(OUTPUTS, s->width, s->width, turned, s->h, product);
-    double *gains = plain_gram(OUTPUTS, s->width, 0.0, product);
+    OWNED(double) *gains = plain_gram(OUTPUTS, s->width, 0.0, product);
     matrix a = lower_matrix(b, s->width, s->h);
     matrix m = lower_matrix(b, s->width, gains);
     assert_ok(elimination_create(s->units, 1, &e));
     assert_ok(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
-    memory_free(product);
-    memory_free(turned);
-    memory_free(gains);
     return e;
 }
 
 static void check_gains(backend *b, int64_t units, int64_t features)
 {
-    plain_site s = site_of(units, features, 0.0);
-    elimination *e = start_gains(b, &s);
+    OWNED(plain_site) s = site_of(units, features, 0.0);
+    OWNED(elimination) *e = start_gains(b, &s);
     for (int64_t j = 0; j < units; j++) {
         set_kept(&s, j, false);
     }
     for (int64_t taken = 0; taken < units; taken++) {
-        double *values = values_of(e, units);
+        OWNED(double) *values = values_of(e, units);
         const double before = explained(&s);
         for (int64_t j = 0; j < units; j++) {
             if (!s.kept[j * features]) {
@@ -390,10 +377,7 @@ static void check_gains(backend *b, int64_t units, int64_t features)
         assert_ok(take(e, units, next, &at));
         assert_true(at == values[next]);
         set_kept(&s, next, true);
-        memory_free(values);
     }
-    elimination_free(e);
-    free_site(&s);
 }
 
 /* A Gram matrix of fewer rows than a few units have features: these explain all others. A negative
@@ -401,18 +385,17 @@ static void check_gains(backend *b, int64_t units, int64_t features)
 static void check_spent(backend *b)
 {
     enum { UNITS = 9, FEATURES = 4, WIDTH = UNITS * FEATURES, ROWS = 10 };
-    double *x = plain_normal(ROWS * WIDTH, 8);
-    double *weights = plain_normal(OUTPUTS * WIDTH, 9);
-    double *g = plain_gram(ROWS, WIDTH, 0.0, x);
-    double *product = NULL;
+    OWNED(double) *x = plain_normal(ROWS * WIDTH, 8);
+    OWNED(double) *weights = plain_normal(OUTPUTS * WIDTH, 9);
+    OWNED(double) *g = plain_gram(ROWS, WIDTH, 0.0, x);
+    OWNED(double) *product = NULL;
     assert_ok(memory_new(&product, (size_t)(OUTPUTS * WIDTH), sizeof *product));
     plain_add_product(OUTPUTS, WIDTH, WIDTH, weights, g, product);
-    double *gains = plain_gram(OUTPUTS, WIDTH, 0.0, product);
+    OWNED(double) *gains = plain_gram(OUTPUTS, WIDTH, 0.0, product);
     for (int spends = 0; spends < 2; spends++) {
-        elimination *e = NULL;
         matrix a = lower_matrix(b, WIDTH, g);
         matrix m = lower_matrix(b, WIDTH, gains);
-        assert_ok(elimination_create(UNITS, 1, &e));
+        OPENED(elimination, e, elimination_create(UNITS, 1, &e));
         assert_ok(elimination_add(e, VALUE_EXACT, -1e-9, spends == 1, &a, &m));
         grail_status status = GRAIL_OK;
         double first = 0.0;
@@ -425,13 +408,7 @@ static void check_spent(backend *b)
             status = status == GRAIL_OK ? take(e, UNITS, j, &at) : status;
         }
         assert_int_equal(status, spends == 1 ? GRAIL_OK : GRAIL_ERROR_NUMERIC);
-        elimination_free(e);
     }
-    memory_free(x);
-    memory_free(weights);
-    memory_free(g);
-    memory_free(product);
-    memory_free(gains);
 }
 
 TEST(units_without_anything_left_are_spent)
@@ -453,19 +430,16 @@ TEST(from_a_gram_matrix_values_are_gains_of_keeping)
 /* The last unit fills a panel and leaves nothing to update. */
 static void check_all_taken(backend *b)
 {
-    plain_site s = site_of(128, 1, 0.0);
-    elimination *e = start(b, &s, VALUE_EXACT);
+    OWNED(plain_site) s = site_of(128, 1, 0.0);
+    OWNED(elimination) *e = start(b, &s, VALUE_EXACT);
     for (int64_t j = 0; j < s.units; j++) {
         double at = 0.0;
         assert_ok(take(e, s.units, j, &at));
     }
-    double *values = values_of(e, s.units);
+    OWNED(double) *values = values_of(e, s.units);
     for (int64_t j = 0; j < s.units; j++) {
         assert_near(values[j], 0.0, 0.0);
     }
-    memory_free(values);
-    elimination_free(e);
-    free_site(&s);
 }
 
 TEST(all_units_can_be_taken)
@@ -478,15 +452,13 @@ static void check_indefinite(backend *b)
 {
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
-        plain_site s = site_of(4, features[i], 0.0);
+        OWNED(plain_site) s = site_of(4, features[i], 0.0);
         double values[4] = {0.0};
         const int64_t last = 3 * features[i] - 1;
         s.hi[last * s.width + last] = -1.0;
-        elimination *e = start(b, &s, VALUE_EXACT);
+        OWNED(elimination) *e = start(b, &s, VALUE_EXACT);
         assert_fails(elimination_values(e, values), GRAIL_ERROR_NUMERIC,
                      "unit 2 is not positive definite");
-        elimination_free(e);
-        free_site(&s);
     }
 }
 
@@ -503,17 +475,15 @@ static void check_spoilt(backend *b)
     const double weights[] = {1.0, 0.0, 0.0, 2.0};
     int64_t units[2] = {0};
     double values[2] = {0.0};
-    elimination *e = NULL;
     matrix a = support_matrix(b, 2, 2, indefinite);
     matrix m = support_matrix(b, 2, 2, weights);
-    assert_ok(elimination_create(2, 1, &e));
+    OPENED(elimination, e, elimination_create(2, 1, &e));
     assert_ok(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
     assert_ok(elimination_value(e));
     assert_ok(elimination_take(e, false));
     assert_ok(elimination_take(e, false));
     assert_fails(elimination_settle(e, units, values), GRAIL_ERROR_NUMERIC,
                  "unit 1 is not positive definite");
-    elimination_free(e);
 }
 
 TEST(a_block_that_others_spoil_names_its_unit)
@@ -526,14 +496,12 @@ static void check_not_a_number(backend *b)
 {
     static const int64_t features[] = {1, 2};
     for (int i = 0; i < 2; i++) {
-        plain_site s = site_of(3, features[i], 0.0);
+        OWNED(plain_site) s = site_of(3, features[i], 0.0);
         s.w[s.width - 1] = (double)NAN;
-        elimination *e = start(b, &s, VALUE_EXACT);
+        OWNED(elimination) *e = start(b, &s, VALUE_EXACT);
         double values[3] = {0.0};
         assert_fails(elimination_values(e, values), GRAIL_ERROR_NUMERIC,
                      "the value of unit 2 is not finite");
-        elimination_free(e);
-        free_site(&s);
     }
 }
 
@@ -549,33 +517,25 @@ typedef struct walk {
 
 static grail_status identity(backend *b, int64_t n, matrix *out)
 {
-    grail_status status = GRAIL_OK;
-    TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, n, n, out));
-    TRY(matrix_shift_diagonal(1.0, *out));
-out:
-    return status;
+    CHECK(matrix_new_zero(b, GRAIL_DTYPE_F64, n, n, out));
+    return matrix_shift_diagonal(1.0, *out);
 }
 
 static grail_status take_all_but_one(void *context)
 {
     const walk *w = context;
-    grail_status status = GRAIL_OK;
-    elimination *e = NULL;
-    matrix a = no_matrix;
-    matrix m = no_matrix;
+    OWNED(elimination) *e = NULL;
+    OWNED(matrix) a = no_matrix;
+    OWNED(matrix) m = no_matrix;
     double value = 0.0;
-    TRY(identity(w->on, w->units * w->features, &a));
-    TRY(identity(w->on, w->units * w->features, &m));
-    TRY(elimination_create(w->units, 1, &e));
-    TRY(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
+    CHECK(identity(w->on, w->units * w->features, &a));
+    CHECK(identity(w->on, w->units * w->features, &m));
+    CHECK(elimination_create(w->units, 1, &e));
+    CHECK(elimination_add(e, VALUE_EXACT, 0.0, false, &a, &m));
     for (int64_t j = 0; j + 1 < w->units; j++) {
-        TRY(take(e, w->units, j, &value));
+        CHECK(take(e, w->units, j, &value));
     }
-out:
-    elimination_free(e);
-    matrix_free(&a);
-    matrix_free(&m);
-    return status;
+    return GRAIL_OK;
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -11,7 +11,7 @@ static const kmeans_options usual = {.restarts = 4, .sweeps = 20, .stop_changes 
 /* P = X X^T of points[n, d], lower triangle; the upper one is poisoned. */
 static matrix products_of(int64_t n, int64_t d, const float *points)
 {
-    double *products = NULL;
+    OWNED(double) *products = NULL;
     assert_ok(memory_new(&products, (size_t)(n * n), sizeof *products));
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
@@ -22,7 +22,6 @@ static matrix products_of(int64_t n, int64_t d, const float *points)
         }
     }
     const matrix made = support_matrix(backend_host(), n, n, products);
-    memory_free(products);
     return made;
 }
 
@@ -57,10 +56,9 @@ TEST(the_inertia_is_that_of_the_points_and_no_cluster_is_empty)
     for (int64_t clusters = 1; clusters <= N; clusters += 7) {
         int64_t labels[N];
         double inertia = 0.0;
-        matrix products = products_of(N, D, points);
+        OWNED(matrix) products = products_of(N, D, points);
         assert_ok(kmeans_hartigan(clusters, products, &usual, labels, &inertia, NULL));
         assert_near(inertia, inertia_of(N, D, clusters, points, labels), 1e-9);
-        matrix_free(&products);
     }
 }
 
@@ -73,7 +71,7 @@ TEST(the_inertia_never_increases_from_sweep_to_sweep)
         int64_t labels[N];
         double inertia = 0.0;
         double trace[SWEEPS];
-        matrix products = products_of(N, D, points);
+        OWNED(matrix) products = products_of(N, D, points);
         assert_ok(kmeans_hartigan(50, products, &usual, labels, &inertia, trace));
         double last = trace[0];
         assert_false(isnan(trace[1]));
@@ -82,7 +80,6 @@ TEST(the_inertia_never_increases_from_sweep_to_sweep)
             last = trace[s];
         }
         assert_near(last, inertia, 0.0);
-        matrix_free(&products);
     }
 }
 
@@ -113,11 +110,10 @@ TEST(no_single_move_improves_the_result)
         support_fill_normal(points, MOVED * MOVED_COLUMNS, seed);
         int64_t labels[MOVED];
         double inertia = 0.0;
-        matrix products = products_of(MOVED, MOVED_COLUMNS, points);
+        OWNED(matrix) products = products_of(MOVED, MOVED_COLUMNS, points);
         const kmeans_options patient = {.restarts = 1, .sweeps = 200, .seed = seed};
         assert_ok(kmeans_hartigan(MOVED_CLUSTERS, products, &patient, labels, &inertia, NULL));
         assert_no_move_improves(points, labels, inertia);
-        matrix_free(&products);
     }
 }
 
@@ -133,10 +129,9 @@ TEST(separate_groups_are_found_and_numbered_by_their_first_member)
     }
     int64_t labels[N];
     double inertia = 0.0;
-    matrix products = products_of(N, 2, points);
+    OWNED(matrix) products = products_of(N, 2, points);
     assert_ok(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL));
     assert_memory_equal(labels, expected, sizeof expected);
-    matrix_free(&products);
 }
 
 TEST(duplicated_points_share_a_cluster)
@@ -147,11 +142,10 @@ TEST(duplicated_points_share_a_cluster)
     memcpy(points + N / 2 * D, points, sizeof points / 2);
     int64_t labels[N];
     double inertia = 1.0;
-    matrix products = products_of(N, D, points);
+    OWNED(matrix) products = products_of(N, D, points);
     assert_ok(kmeans_hartigan(N / 2, products, &usual, labels, &inertia, NULL));
     assert_near(inertia, 0.0, 1e-9);
     assert_memory_equal(labels, labels + N / 2, N / 2 * sizeof *labels);
-    matrix_free(&products);
 }
 
 TEST(more_clusters_than_different_points_leave_none_empty)
@@ -159,11 +153,10 @@ TEST(more_clusters_than_different_points_leave_none_empty)
     const float points[] = {3, 3, 3, 5, 5, 3};
     int64_t labels[6];
     double inertia = 1.0;
-    matrix products = products_of(6, 1, points);
+    OWNED(matrix) products = products_of(6, 1, points);
     assert_ok(kmeans_hartigan(4, products, &usual, labels, &inertia, NULL));
     assert_near(inertia, inertia_of(6, 1, 4, points, labels), 1e-9);
     assert_near(inertia, 0.0, 1e-9);
-    matrix_free(&products);
 }
 
 /* Units whose inner products say little or nothing of their distances. */
@@ -219,10 +212,9 @@ static void check_nasty(matrix products, int64_t clusters, uint64_t seed)
     for (int swept = 0; swept <= 1; swept++) {
         const kmeans_options options = {.restarts = 1, .sweeps = 20 * swept, .seed = seed};
         assert_ok(kmeans_hartigan(clusters, products, &options, labels, &inertia[swept], NULL));
-        double *values = support_values(products);
+        OWNED(double) *values = support_values(products);
         assert_near(inertia[swept], fmax(0.0, inertia_of_products(values, clusters, labels)),
                     1e-12 * squares);
-        memory_free(values);
     }
     assert_true(inertia[1] <= inertia[0] + 1e-12 * squares);
 }
@@ -233,7 +225,7 @@ TEST(no_input_empties_a_cluster_or_ends_worse_than_it_began)
     backend *const instances[] = {on_ref, on_cpu};
     for (int run = 0; run < 20 * NASTY_KINDS; run++) {
         float points[NASTY_POINTS];
-        matrix products = no_matrix;
+        OWNED(matrix) products = no_matrix;
         make_nasty((nasty_kind)(run % NASTY_KINDS), (uint64_t)run, points);
         assert_ok(matrix_new_zero(instances[run / NASTY_KINDS % 2], GRAIL_DTYPE_F64, NASTY, NASTY,
                                   &products));
@@ -241,7 +233,6 @@ TEST(no_input_empties_a_cluster_or_ends_worse_than_it_began)
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
             check_nasty(products, counts[k], (uint64_t)run);
         }
-        matrix_free(&products);
     }
 }
 
@@ -255,9 +246,8 @@ TEST(the_answer_repeats_and_does_not_depend_on_the_threads)
     const int threads = parallel_threads();
     for (int run = 0; run < 3; run++) {
         parallel_set_threads(run + 1);
-        matrix products = products_of(N, D, points);
+        OWNED(matrix) products = products_of(N, D, points);
         assert_ok(kmeans_hartigan(CLUSTERS, products, &usual, labels[run], &inertia[run], NULL));
-        matrix_free(&products);
     }
     parallel_set_threads(threads);
     assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
@@ -275,11 +265,10 @@ TEST(more_restarts_never_end_worse)
         int64_t labels[N];
         double inertia = 0.0;
         const kmeans_options options = {.restarts = restarts, .sweeps = 20, .seed = 5};
-        matrix products = products_of(N, D, points);
+        OWNED(matrix) products = products_of(N, D, points);
         assert_ok(kmeans_hartigan(8, products, &options, labels, &inertia, NULL));
         assert_true(inertia <= last);
         last = inertia;
-        matrix_free(&products);
     }
 }
 
@@ -289,17 +278,16 @@ TEST(as_many_clusters_as_points_is_the_identity)
     const int64_t expected[] = {0, 1, 2};
     int64_t labels[3];
     double inertia = 1.0;
-    matrix products = products_of(3, 1, points);
+    OWNED(matrix) products = products_of(3, 1, points);
     assert_ok(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL));
     assert_memory_equal(labels, expected, sizeof expected);
     assert_near(inertia, 0.0, 1e-12);
-    matrix_free(&products);
 }
 
 TEST(impossible_counts_and_nan_are_refused)
 {
     const double values[] = {1, 0, NAN, 1};
-    matrix products = support_matrix(backend_host(), 2, 2, values);
+    OWNED(matrix) products = support_matrix(backend_host(), 2, 2, values);
     int64_t labels[2];
     double inertia = 0.0;
     assert_fails(kmeans_hartigan(3, products, &usual, labels, &inertia, NULL), GRAIL_ERROR_ARGUMENT,
@@ -308,7 +296,6 @@ TEST(impossible_counts_and_nan_are_refused)
                  "into 0 clusters");
     assert_fails(kmeans_hartigan(1, products, &usual, labels, &inertia, NULL), GRAIL_ERROR_NUMERIC,
                  "units 1 and 0");
-    matrix_free(&products);
 }
 
 /* Products of units straight from in[rows, columns]: unit j owns a block of rows or of columns. */
@@ -331,7 +318,7 @@ static void assert_products(backend *b, bool by_rows, double tolerance)
     enum { UNITS = 19, U = 3, LENGTH = 70 };
     float in[UNITS * U * LENGTH];
     support_fill_normal(in, UNITS * U * LENGTH, 1);
-    matrix products = no_matrix;
+    OWNED(matrix) products = no_matrix;
     assert_ok(matrix_new_zero(b, GRAIL_DTYPE_F64, UNITS, UNITS, &products));
     support_set_element(products, 0, 0, 1.0); /* sums are added to what is there */
     if (by_rows) {
@@ -346,7 +333,6 @@ static void assert_products(backend *b, bool by_rows, double tolerance)
                         unit_product(in, LENGTH, by_rows, UNITS, U, LENGTH, i, j), tolerance);
         }
     }
-    matrix_free(&products);
 }
 
 TEST(row_blocks_give_their_inner_products)
@@ -365,8 +351,8 @@ TEST(column_blocks_give_their_inner_products)
 TEST(long_units_are_added_panel_by_panel)
 {
     enum { LENGTH = 1 << 20 };
-    float *in = NULL;
-    matrix products = no_matrix;
+    OWNED(float) *in = NULL;
+    OWNED(matrix) products = no_matrix;
     assert_ok(matrix_new_zero(on_ref, GRAIL_DTYPE_F64, 2, 2, &products));
     assert_ok(memory_new(&in, (size_t)2 * LENGTH, sizeof *in));
     for (int64_t i = 0; i < LENGTH; i++) {
@@ -377,23 +363,17 @@ TEST(long_units_are_added_panel_by_panel)
     assert_near(support_element(products, 0, 0), LENGTH, 0.0);
     assert_near(support_element(products, 1, 0), LENGTH, 0.0);
     assert_near(support_element(products, 1, 1), 2.0 * LENGTH, 0.0);
-    memory_free(in);
-    matrix_free(&products);
 }
 
 static grail_status cluster_rows(void *context)
 {
-    grail_status status = GRAIL_OK;
     const float in[] = {1, 2, 3, 5};
-    matrix products = no_matrix;
+    OWNED(matrix) products = no_matrix;
     int64_t labels[4];
     double inertia = 0.0;
-    TRY(matrix_new_zero(on_ref, GRAIL_DTYPE_F64, 4, 4, &products));
-    TRY(fold_add_rows(1, 1, in, products));
-    TRY(kmeans_hartigan(2, products, &usual, labels, &inertia, NULL));
-out:
-    matrix_free(&products);
-    return status;
+    CHECK(matrix_new_zero(on_ref, GRAIL_DTYPE_F64, 4, 4, &products));
+    CHECK(fold_add_rows(1, 1, in, products));
+    return kmeans_hartigan(2, products, &usual, labels, &inertia, NULL);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -31,11 +31,8 @@ static grail_status read_document(const json_t *document, plan *p)
 
 static grail_status read_text(const char *text, plan *p)
 {
-    json_t *document = NULL;
-    assert_ok(json_parse("p.json", text, strlen(text), &document));
-    const grail_status status = read_document(document, p);
-    json_decref(document);
-    return status;
+    OPENED(json_t, document, json_parse("p.json", text, strlen(text), &document));
+    return read_document(document, p);
 }
 
 TEST(presets_are_those_of_the_design)
@@ -83,11 +80,9 @@ TEST(own_is_that_of_the_selector)
 static grail_status read_word(const grail_option *list, const char *key, const char *word,
                               void *owner)
 {
-    json_t *object = json_object();
+    OWNED(json_t) *object = json_object();
     assert_ok(json_put(object, key, json_text(word)));
-    const grail_status status = options_from_json("p.json", object, list, owner);
-    json_decref(object);
-    return status;
+    return options_from_json("p.json", object, list, owner);
 }
 
 static void assert_words(const grail_option *list, void *owner)
@@ -132,7 +127,7 @@ TEST(a_new_plan_keeps_everything)
 
 TEST(a_document_sets_what_it_names)
 {
-    plan p = new_plan();
+    OWNED(plan) p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"seed\": 9, \"gqa\": \"query-per-group\","
                         " \"compensation\": {\"enabled\": true, \"target\": \"local\","
                         " \"bias\": \"on\", \"fit\": \"bias-only\", \"ridge\": \"zero\","
@@ -151,12 +146,11 @@ TEST(a_document_sets_what_it_names)
     assert_int_equal(p.sites[0].kept, 6);
     assert_ptr_equal(p.sites[0].selector, &selector_magnitude_l2);
     assert_int_equal(p.sites[1].kept, 100); /* not named */
-    plan_fini(&p);
 }
 
 TEST(a_document_says_how_a_network_of_images_is_run)
 {
-    plan p = new_plan();
+    OWNED(plan) p = new_plan();
     assert_true(p.select == LOOP_CLOSED && !plan_selects_openly(&p));
     assert_true(p.loop == LOOP_CLOSED && p.stream_score == STREAM_SCORE_FIRST && !p.repair);
     assert_true(p.compensation.conv_fit == CONV_FIT_KERNEL);
@@ -166,12 +160,11 @@ TEST(a_document_says_how_a_network_of_images_is_run)
                         &p));
     assert_true(p.loop == LOOP_OPEN && p.stream_score == STREAM_SCORE_ALL && p.repair);
     assert_true(p.compensation.conv_fit == CONV_FIT_CHANNEL);
-    plan_fini(&p);
 }
 
 TEST(what_a_document_leaves_out_stays)
 {
-    plan p = new_plan();
+    OWNED(plan) p = new_plan();
     assert_ok(read_text("{\"grail_plan\": 1, \"sites\": []}", &p));
     assert_int_equal(p.seed, 5);
     assert_int_equal(p.gqa, GQA_QUERY_PER_GROUP);
@@ -180,14 +173,13 @@ TEST(what_a_document_leaves_out_stays)
     assert_true(p.compensation.ridge_scale == RIDGE_SCALE_MEAN);
     assert_true(p.compensation.token_weights == TOKEN_WEIGHTS_STREAM);
     assert_int_equal(p.sites[0].kept, 12);
-    plan_fini(&p);
 }
 
 static void assert_round_trip(plan *p)
 {
-    json_t *written = json_object();
-    json_t *again = json_object();
-    plan q = new_plan();
+    OWNED(json_t) *written = json_object();
+    OWNED(json_t) *again = json_object();
+    OWNED(plan) q = new_plan();
     assert_ok(plan_to_json(p, &sites, written));
     assert_ok(read_document(written, &q));
     assert_ok(plan_to_json(&q, &sites, again));
@@ -208,14 +200,11 @@ static void assert_round_trip(plan *p)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(q.sites[i].kept_units != NULL, p->sites[i].kept_units != NULL);
     }
-    json_decref(written);
-    json_decref(again);
-    plan_fini(&q);
 }
 
 TEST(what_is_written_reads_back_the_same)
 {
-    plan p = new_plan();
+    OWNED(plan) p = new_plan();
     assert_round_trip(&p);
     p.seed = UINT64_MAX;
     p.gqa = GQA_KV_GROUPS;
@@ -242,7 +231,6 @@ TEST(what_is_written_reads_back_the_same)
     assert_round_trip(&p);
     p.stream_score = STREAM_SCORE_BRANCH;
     assert_round_trip(&p);
-    plan_fini(&p);
 }
 
 /* 12 query heads in 3 groups of 4. */
@@ -274,9 +262,8 @@ TEST(a_document_can_name_the_units_that_stay)
 
 static void assert_refused(const char *text, grail_status code, const char *message)
 {
-    plan p = new_plan();
+    OWNED(plan) p = new_plan();
     assert_fails(read_text(text, &p), code, message);
-    plan_fini(&p);
 }
 
 TEST(a_document_of_another_kind_is_refused)
@@ -400,19 +387,13 @@ static grail_status read_and_write(void *context)
         "{\"grail_plan\": 1, \"compensation\": {\"alpha\": 1},"
         " \"sites\": [{\"site\": \"a.o\", \"selector\": \"fold\", \"kept\": 3},"
         " {\"site\": \"a.down\", \"kept_units\": [4, 8]}]}";
-    grail_status status = GRAIL_OK;
-    json_t *document = NULL;
-    json_t *written = json_object();
-    plan p = {0};
-    TRY(json_parse("p.json", text, sizeof text - 1, &document));
-    TRY(plan_init(&p, &sites, &selector_wanda));
-    TRY(read_document(document, &p));
-    TRY(plan_to_json(&p, &sites, written));
-out:
-    json_decref(document);
-    json_decref(written);
-    plan_fini(&p);
-    return status;
+    OWNED(json_t) *document = NULL;
+    OWNED(json_t) *written = json_object();
+    OWNED(plan) p = {0};
+    CHECK(json_parse("p.json", text, sizeof text - 1, &document));
+    CHECK(plan_init(&p, &sites, &selector_wanda));
+    CHECK(read_document(document, &p));
+    return plan_to_json(&p, &sites, written);
 }
 
 TEST(every_failing_allocation_is_survived)

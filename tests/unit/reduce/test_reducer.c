@@ -26,23 +26,20 @@ TEST(a_group_has_its_own_units_and_what_is_left_of_them)
 {
     static const int64_t kept[] = {1, 2, 4};
     static const int64_t expected[3][2] = {{-1, 0}, {0, -1}, {0, -1}};
-    grail_reducer *r = selection(6, 3, kept);
+    OWNED(grail_reducer) *r = selection(6, 3, kept);
     for (int64_t g = 0; g < 3; g++) {
-        grail_reducer *own = NULL;
-        assert_ok(reducer_of_group(r, 3, g, &own));
+        OPENED(grail_reducer, own, reducer_of_group(r, 3, g, &own));
         assert_int_equal(own->units, 2);
         assert_int_equal(own->kept, 1);
         assert_int_equal(own->members[0], 1);
         assert_int_equal(own->labels[0], expected[g][0]);
         assert_int_equal(own->labels[1], expected[g][1]);
-        grail_reducer_free(own);
     }
-    grail_reducer_free(r);
 }
 
 TEST(a_selection_labels_the_kept_in_order_and_the_rest_minus_one)
 {
-    grail_reducer *r = selection(4, 2, kept_1_3);
+    OWNED(grail_reducer) *r = selection(4, 2, kept_1_3);
     assert_int_equal(grail_reducer_units(r), 4);
     assert_int_equal(grail_reducer_kept(r), 2);
     assert_false(grail_reducer_folds(r));
@@ -50,7 +47,6 @@ TEST(a_selection_labels_the_kept_in_order_and_the_rest_minus_one)
     assert_int_equal(grail_reducer_label(r, 1), 0);
     assert_int_equal(grail_reducer_label(r, 2), -1);
     assert_int_equal(grail_reducer_label(r, 3), 1);
-    grail_reducer_free(r);
 }
 
 TEST(kept_indices_must_ascend_and_lie_inside)
@@ -90,11 +86,10 @@ TEST(narrowing_a_selection_copies_the_kept_rows_bit_for_bit)
 {
     const float in[] = {1, 2, 3, 4, -0.0F, 1e-45F, 7, 8, 9, 10, 11, 12, 13, 14, 0.1F, 3e38F};
     float out[8];
-    grail_reducer *r = selection(4, 2, kept_1_3);
+    OWNED(grail_reducer) *r = selection(4, 2, kept_1_3);
     assert_ok(grail_reducer_narrow_rows(r, 0, 2, 2, in, out));
     assert_memory_equal(out, in + 4, 4 * sizeof *in);
     assert_memory_equal(out + 4, in + 12, 4 * sizeof *in);
-    grail_reducer_free(r);
 }
 
 TEST(merging_a_selection_copies_the_kept_columns_bit_for_bit)
@@ -102,10 +97,9 @@ TEST(merging_a_selection_copies_the_kept_columns_bit_for_bit)
     const float in[] = {1, -0.0F, 3, 0.1F, 5, 6, 7, -8};
     const float expected[] = {-0.0F, 0.1F, 6, -8};
     float out[4];
-    grail_reducer *r = selection(4, 2, kept_1_3);
+    OWNED(grail_reducer) *r = selection(4, 2, kept_1_3);
     assert_ok(grail_reducer_merge_columns(r, 0, 1, 2, in, out));
     assert_memory_equal(out, expected, sizeof expected);
-    grail_reducer_free(r);
 }
 
 TEST(folding_takes_the_mean_of_rows_and_the_sum_of_columns)
@@ -115,13 +109,12 @@ TEST(folding_takes_the_mean_of_rows_and_the_sum_of_columns)
     const float columns[] = {1, 2, 3, 6, -1, -2, -3, -6};
     const float sum[] = {4, 8, -4, -8};
     float out[4];
-    grail_reducer *r = folding(4, 2, labels_0102);
+    OWNED(grail_reducer) *r = folding(4, 2, labels_0102);
     assert_true(grail_reducer_folds(r));
     assert_ok(grail_reducer_narrow_rows(r, 0, 1, 2, rows, out));
     assert_memory_equal(out, mean, sizeof mean);
     assert_ok(grail_reducer_merge_columns(r, 0, 1, 2, columns, out));
     assert_memory_equal(out, sum, sizeof sum);
-    grail_reducer_free(r);
 }
 
 /* 3 x 2^24 + 1 needs more digits than f32 has: an f32 running sum would lose the 1s. */
@@ -130,10 +123,9 @@ TEST(means_are_taken_in_f64)
     const int64_t one_cluster[] = {0, 0, 0, 0};
     const float in[] = {16777216.0F, 1.0F, 1.0F, 1.0F};
     float out = 0.0F;
-    grail_reducer *r = folding(4, 1, one_cluster);
+    OWNED(grail_reducer) *r = folding(4, 1, one_cluster);
     assert_ok(grail_reducer_narrow_rows(r, 0, 1, 1, in, &out));
     assert_true(out == (float)(16777219.0 / 4.0));
-    grail_reducer_free(r);
 }
 
 TEST(units_of_several_features_move_as_a_whole)
@@ -142,28 +134,26 @@ TEST(units_of_several_features_move_as_a_whole)
     const float kept[] = {3, 4, 5, 9, 10, 11};
     const float summed[] = {6, 8, 10, 12, 14, 16};
     float out[6];
-    grail_reducer *select = selection(4, 2, kept_1_3);
-    grail_reducer *fold = folding(4, 2, labels_0102);
+    OWNED(grail_reducer) *select = selection(4, 2, kept_1_3);
+    OWNED(grail_reducer) *fold = folding(4, 2, labels_0102);
     assert_ok(grail_reducer_merge_columns(select, 0, 3, 1, in, out));
     assert_memory_equal(out, kept, sizeof kept);
     assert_ok(grail_reducer_narrow_rows(select, 0, 3, 1, in, out));
     assert_memory_equal(out, kept, sizeof kept);
     assert_ok(grail_reducer_merge_columns(fold, 0, 3, 1, in, out));
     assert_memory_equal(out, summed, sizeof summed);
-    grail_reducer_free(select);
-    grail_reducer_free(fold);
 }
 
 TEST(long_rows_are_summed_in_every_chunk)
 {
     enum { UNITS = 6, FEATURES = 700, KEPT = 4, COLUMNS = 2500 };
     const int64_t labels[UNITS] = {0, 1, 2, 0, 3, 2};
-    float *in = NULL;
-    float *out = NULL;
+    OWNED(float) *in = NULL;
+    OWNED(float) *out = NULL;
     assert_ok(memory_new(&in, UNITS * FEATURES * COLUMNS, sizeof *in));
     assert_ok(memory_new(&out, KEPT * FEATURES * COLUMNS, sizeof *out));
     support_fill_normal(in, UNITS * FEATURES * COLUMNS, 3);
-    grail_reducer *r = folding(UNITS, KEPT, labels);
+    OWNED(grail_reducer) *r = folding(UNITS, KEPT, labels);
     assert_ok(grail_reducer_merge_columns(r, 0, FEATURES, 3, in, out));
     for (int64_t row = 0; row < 3; row++) {
         const float *wide = in + row * UNITS * FEATURES;
@@ -179,9 +169,6 @@ TEST(long_rows_are_summed_in_every_chunk)
         assert_near(out[2 * COLUMNS + c], mean, 1e-6);
         assert_near(out[1 * COLUMNS + c], in[1 * COLUMNS + c], 0.0);
     }
-    grail_reducer_free(r);
-    memory_free(in);
-    memory_free(out);
 }
 
 TEST(only_keeping_every_unit_in_place_is_the_identity)
@@ -190,9 +177,9 @@ TEST(only_keeping_every_unit_in_place_is_the_identity)
     const int64_t swapped[] = {1, 0};
     const int64_t same_order[] = {0, 1, 0, 1};
     const int64_t other_order[] = {0, 1, 1, 0};
-    grail_reducer *every = selection(2, 2, all);
-    grail_reducer *one = selection(2, 1, all);
-    grail_reducer *exchanged = folding(2, 2, swapped);
+    OWNED(grail_reducer) *every = selection(2, 2, all);
+    OWNED(grail_reducer) *one = selection(2, 1, all);
+    OWNED(grail_reducer) *exchanged = folding(2, 2, swapped);
     assert_true(reducer_is_identity(every));
     assert_false(reducer_is_identity(one));
     assert_false(reducer_is_identity(exchanged));
@@ -200,19 +187,15 @@ TEST(only_keeping_every_unit_in_place_is_the_identity)
     assert_true(reducer_is_identity(every));
     assert_ok(reducer_set_order(every, 2, other_order));
     assert_false(reducer_is_identity(every));
-    grail_reducer_free(every);
-    grail_reducer_free(one);
-    grail_reducer_free(exchanged);
 }
 
 TEST(kept_features_ascend)
 {
     const int64_t expected[] = {2, 3, 6, 7};
     int64_t found[4];
-    grail_reducer *r = selection(4, 2, kept_1_3);
+    OWNED(grail_reducer) *r = selection(4, 2, kept_1_3);
     reducer_kept_features(r, 2, found);
     assert_memory_equal(found, expected, sizeof expected);
-    grail_reducer_free(r);
 }
 
 /* Two units of two heads; the second unit's heads are in the other order. */
@@ -225,7 +208,7 @@ TEST(exchangeable_blocks_are_aligned_before_they_are_merged)
     const float doubled[] = {2, 4, 6, 8};
     const float mixed[] = {4, 6, 4, 6};
     float out[4];
-    grail_reducer *r = folding(2, 1, together);
+    OWNED(grail_reducer) *r = folding(2, 1, together);
     assert_ok(reducer_set_order(r, 2, order));
     reducer_narrow_rows(r, true, 4, 1, rows, out);
     assert_memory_equal(out, aligned, sizeof aligned);
@@ -233,7 +216,6 @@ TEST(exchangeable_blocks_are_aligned_before_they_are_merged)
     assert_memory_equal(out, doubled, sizeof doubled);
     reducer_merge_columns(r, false, 4, 1, rows, out);
     assert_memory_equal(out, mixed, sizeof mixed);
-    grail_reducer_free(r);
 }
 
 TEST(an_order_that_is_no_permutation_is_refused)
@@ -241,12 +223,11 @@ TEST(an_order_that_is_no_permutation_is_refused)
     const int64_t together[] = {0, 0};
     const int64_t twice[] = {0, 1, 1, 1};
     const int64_t beyond[] = {0, 1, 2, 0};
-    grail_reducer *r = folding(2, 1, together);
+    OWNED(grail_reducer) *r = folding(2, 1, together);
     assert_fails(reducer_set_order(r, 2, twice), GRAIL_ERROR_ARGUMENT, "order of unit 1");
     assert_fails(reducer_set_order(r, 2, beyond), GRAIL_ERROR_ARGUMENT, "order of unit 1");
     assert_fails(reducer_set_order(r, 0, twice), GRAIL_ERROR_ARGUMENT, "0 blocks");
     assert_int_equal(r->subunits, 1);
-    grail_reducer_free(r);
 }
 
 enum { DENSE = 6, CLUSTERS = 3, INPUTS = 4, OUTPUTS = 5 };
@@ -282,7 +263,7 @@ TEST(duplicated_units_fold_without_loss)
     for (int64_t j = 0; j < DENSE; j++) {
         memcpy(producer + j * INPUTS, distinct + labels[j] * INPUTS, INPUTS * sizeof *producer);
     }
-    grail_reducer *r = folding(DENSE, CLUSTERS, labels);
+    OWNED(grail_reducer) *r = folding(DENSE, CLUSTERS, labels);
     assert_ok(grail_reducer_narrow_rows(r, 0, 1, INPUTS, producer, narrow_producer));
     assert_ok(grail_reducer_merge_columns(r, 0, 1, OUTPUTS, consumer, narrow_consumer));
     assert_memory_equal(narrow_producer, distinct, sizeof distinct);
@@ -290,14 +271,13 @@ TEST(duplicated_units_fold_without_loss)
         assert_near(hidden_layer(CLUSTERS, narrow_producer, narrow_consumer + o * CLUSTERS, x),
                     hidden_layer(DENSE, producer, consumer + o * DENSE, x), 1e-6);
     }
-    grail_reducer_free(r);
 }
 
 static grail_status build_both(void *context)
 {
     const int64_t order[] = {1, 0, 0, 1, 0, 1, 0, 1};
-    grail_reducer *selected = NULL;
-    grail_reducer *folded = NULL;
+    OWNED(grail_reducer) *selected = NULL;
+    OWNED(grail_reducer) *folded = NULL;
     grail_status status = grail_reducer_from_selection(4, 2, kept_1_3, &selected);
     if (status == GRAIL_OK) {
         status = grail_reducer_from_labels(4, 2, labels_0102, &folded);
@@ -305,8 +285,6 @@ static grail_status build_both(void *context)
     if (status == GRAIL_OK) {
         status = reducer_set_order(folded, 2, order);
     }
-    grail_reducer_free(selected);
-    grail_reducer_free(folded);
     return status;
 }
 

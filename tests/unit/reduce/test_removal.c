@@ -3,7 +3,6 @@
 #include "reduce/removal.h"
 
 #include "observed.h"
-#include "plain_algebra.h"
 #include "stats/constant_features.h"
 #include "stats/statistics.h"
 #include "support/matrices.h"
@@ -365,15 +364,14 @@ enum { LONG_ROWS = 10000, LONG_WIDTH = 6 };
 static void give_long_input(int64_t width, float constant, hand_site *f)
 {
     static float x[LONG_ROWS * LONG_WIDTH];
-    grail_statistics *s = NULL;
     double *means = NULL;
     support_fill_normal(x, LONG_ROWS * LONG_WIDTH, 21);
     for (int64_t i = 0; i < LONG_ROWS * LONG_WIDTH; i++) {
         const int64_t j = i % LONG_WIDTH;
         x[i] = j == 5 ? constant : j == 4 ? 1000.0F + 10.0F * x[i] : x[i] + 0.5F * x[i - j];
     }
-    matrix rows = support_rows(on_cpu, LONG_ROWS, width, LONG_WIDTH, x);
-    assert_ok(statistics_create(on_cpu, width, 0, &s));
+    OWNED(matrix) rows = support_rows(on_cpu, LONG_ROWS, width, LONG_WIDTH, x);
+    OPENED(grail_statistics, s, statistics_create(on_cpu, width, 0, &s));
     assert_ok(statistics_accumulate(s, rows, no_matrix));
     assert_ok(memory_new(&means, (size_t)width, sizeof *means));
     for (int64_t j = 0; j < width; j++) {
@@ -388,8 +386,6 @@ static void give_long_input(int64_t width, float constant, hand_site *f)
     f->view.backend = on_cpu;
     f->view.input_count = 1;
     f->view.fits_bias = true;
-    matrix_free(&rows);
-    grail_statistics_free(s);
 }
 
 /* The costs are those of the site without it: neither lambda nor another unit feels what centring

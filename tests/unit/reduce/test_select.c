@@ -66,14 +66,12 @@ TEST(columns_are_summed)
     hand_site f;
     two_heads(&f);
     for (int term = TERM_MAGNITUDE; term <= TERM_SQUARE; term++) {
-        double *sums = NULL;
         int64_t features = 0;
         int64_t rows = 0;
-        assert_ok(sums_of_columns(&f.view, (score_term)term, &sums, &features, &rows));
+        OPENED(double, sums, sums_of_columns(&f.view, (score_term)term, &sums, &features, &rows));
         assert_int_equal(features, 2);
         assert_int_equal(rows, 2);
         assert_memory_equal(sums, expected[term], sizeof expected[term]);
-        memory_free(sums);
     }
 }
 
@@ -269,17 +267,13 @@ TEST(draws_repeat_and_depend_on_seed_and_stream)
 {
     const selector *const selectors[] = {&selector_random, &selector_random_fold};
     for (int i = 0; i < 2; i++) {
-        grail_reducer *first = drawn(selectors[i], 40, 13, 7, 1);
-        grail_reducer *again = drawn(selectors[i], 40, 13, 7, 1);
-        grail_reducer *stream = drawn(selectors[i], 40, 13, 7, 2);
-        grail_reducer *seed = drawn(selectors[i], 40, 13, 8, 1);
+        OWNED(grail_reducer) *first = drawn(selectors[i], 40, 13, 7, 1);
+        OWNED(grail_reducer) *again = drawn(selectors[i], 40, 13, 7, 1);
+        OWNED(grail_reducer) *stream = drawn(selectors[i], 40, 13, 7, 2);
+        OWNED(grail_reducer) *seed = drawn(selectors[i], 40, 13, 8, 1);
         assert_true(same_labels(first, again));
         assert_false(same_labels(first, stream));
         assert_false(same_labels(first, seed));
-        grail_reducer_free(first);
-        grail_reducer_free(again);
-        grail_reducer_free(stream);
-        grail_reducer_free(seed);
     }
 }
 
@@ -289,11 +283,10 @@ TEST(random_selection_is_even)
     enum { UNITS = 10, KEPT = 4, DRAWS = 2000 };
     int times[UNITS] = {0};
     for (uint64_t seed = 0; seed < DRAWS; seed++) {
-        grail_reducer *r = drawn(&selector_random, UNITS, KEPT, seed, 0);
+        OWNED(grail_reducer) *r = drawn(&selector_random, UNITS, KEPT, seed, 0);
         for (int64_t j = 0; j < UNITS; j++) {
             times[j] += grail_reducer_label(r, j) >= 0;
         }
-        grail_reducer_free(r);
     }
     for (int j = 0; j < UNITS; j++) { /* 800 expected, standard deviation 22 */
         assert_in_range(times[j], 690, 910);
@@ -304,9 +297,8 @@ TEST(random_folding_fills_every_cluster)
 {
     enum { UNITS = 30 };
     for (int64_t kept = 1; kept <= UNITS; kept++) {
-        grail_reducer *r = drawn(&selector_random_fold, UNITS, kept, 7, 1);
+        OWNED(grail_reducer) *r = drawn(&selector_random_fold, UNITS, kept, 7, 1);
         assert_int_equal(reducer_is_identity(r), kept == UNITS);
-        grail_reducer_free(r);
     }
     hand_site f;
     hand_begin(&f, SITE_FFN, 3, 4);
@@ -320,30 +312,23 @@ TEST(random_folding_fills_every_cluster)
 TEST(the_best_units_are_kept_in_their_old_order)
 {
     const double scores[] = {1, 5, 3, -2, 4};
-    grail_reducer *r = NULL;
-    assert_ok(select_best(5, 3, 1, scores, &r));
+    OPENED(grail_reducer, r, select_best(5, 3, 1, scores, &r));
     assert_kept(r, "01101");
     assert_int_equal(grail_reducer_label(r, 1), 0);
     assert_int_equal(grail_reducer_label(r, 4), 2);
-    grail_reducer_free(r);
 }
 
 TEST(ties_go_to_the_lower_index)
 {
     const double scores[] = {1, 2, 1, 2, 1, 1};
-    grail_reducer *r = NULL;
-    assert_ok(select_best(6, 4, 1, scores, &r));
+    OPENED(grail_reducer, r, select_best(6, 4, 1, scores, &r));
     assert_kept(r, "111100");
-    grail_reducer_free(r);
 }
 
 static bool is_tied(int64_t units, int64_t kept, int64_t groups, const double *scores)
 {
-    grail_reducer *r = NULL;
-    assert_ok(select_best(units, kept, groups, scores, &r));
-    const bool tied = r->tied;
-    grail_reducer_free(r);
-    return tied;
+    OPENED(grail_reducer, r, select_best(units, kept, groups, scores, &r));
+    return r->tied;
 }
 
 /* A tie of some units is usual; a tie of all means that the selector knows nothing. */
@@ -366,10 +351,8 @@ TEST(equal_scores_of_all_units_are_marked)
 TEST(groups_keep_equally_many)
 {
     const double scores[] = {9, 8, 7, 1, 3, 2};
-    grail_reducer *r = NULL;
-    assert_ok(select_best(6, 4, 2, scores, &r));
+    OPENED(grail_reducer, r, select_best(6, 4, 2, scores, &r));
     assert_kept(r, "110011");
-    grail_reducer_free(r);
 }
 
 TEST(a_count_that_does_not_fit_the_groups_is_refused)

@@ -75,6 +75,8 @@ static void close_scene(scene *s)
     }
 }
 
+OWNS(scene, close_scene)
+
 /* Each width / units times. */
 static void spread(const scene *s, int k, const bool *units, bool *features)
 {
@@ -144,11 +146,10 @@ static void check_greedy(backend *b, const sample *of, const selector *rule, boo
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {
         bool units[MOST_UNITS];
-        scene s;
+        OWNED(scene) s;
         open_scene(b, of, 100 * seed, &s);
         greedy(&s, of->biased, adds ? 0.0 : damping, adds, units);
         assert_keeps(&s, rule, units);
-        close_scene(&s);
     }
 }
 
@@ -188,7 +189,7 @@ TEST(obs_follows_the_target_and_ziplm_does_not)
         bool dense[MOST_UNITS];
         bool fitted[MOST_UNITS];
         sample with_target = neurons;
-        scene s;
+        OWNED(scene) s;
         with_target.with_target = true;
         open_scene(on_cpu, &with_target, 100 * seed, &s);
         greedy(&s, false, damping, false, fitted);
@@ -197,7 +198,6 @@ TEST(obs_follows_the_target_and_ziplm_does_not)
         greedy(&s, false, damping, false, dense);
         assert_keeps(&s, &selector_ziplm, dense);
         differ += memcmp(dense, fitted, neurons.units * sizeof dense[0]) != 0;
-        close_scene(&s);
     }
     assert_true(differ > 3);
 }
@@ -243,12 +243,11 @@ TEST(leverage_is_the_diagonal_of_the_ridge_projection)
     for (int i = 0; i < 2 * SAMPLES; i++) {
         double scores[MOST_UNITS];
         bool units[MOST_UNITS];
-        scene s;
+        OWNED(scene) s;
         open_scene(i % 2 == 0 ? on_ref : on_cpu, samples[i / 2], 7, &s);
         leverages(&s, scores);
         keep_best(s.of, scores, units);
         assert_keeps(&s, &selector_leverage, units);
-        close_scene(&s);
     }
 }
 
@@ -259,7 +258,7 @@ typedef enum slim_score { SLIM_CHOLESKY, SLIM_EXACT } slim_score;
 /* L_jj^2 of block[u, u] = L L^T */
 static void slim_divisors(int64_t u, const double *block, double *divisors)
 {
-    double *l = plain_copy(u * u, block);
+    OWNED(double) *l = plain_copy(u * u, block);
     for (int64_t j = 0; j < u; j++) {
         divisors[j] = block[j * u + j];
         for (int64_t k = 0; k < j; k++) {
@@ -273,7 +272,6 @@ static void slim_divisors(int64_t u, const double *block, double *divisors)
             l[i * u + j] = sum / sqrt(divisors[j]);
         }
     }
-    memory_free(l);
 }
 
 /* The term of one output's weights w[u] of a unit. */
@@ -294,8 +292,8 @@ static double slim_term(slim_score score, int64_t u, const double *w, const doub
 static double slim_unit(slim_score score, const observed *o, int64_t u, int64_t unit,
                         const double *hi, const double *w, double jitter)
 {
-    double *block = NULL;
-    double *divisors = NULL;
+    OWNED(double) *block = NULL;
+    OWNED(double) *divisors = NULL;
     double sum = 0.0;
     assert_ok(memory_new(&block, (size_t)(u * u), sizeof *block));
     assert_ok(memory_new(&divisors, (size_t)u, sizeof *divisors));
@@ -308,8 +306,6 @@ static double slim_unit(slim_score score, const observed *o, int64_t u, int64_t 
     for (int64_t row = 0; row < o->outputs; row++) {
         sum += slim_term(score, u, w + row * o->width + unit * u, block, divisors);
     }
-    memory_free(block);
-    memory_free(divisors);
     return sum;
 }
 
@@ -332,13 +328,13 @@ static void slim_batch(slim_score score, const observed *o, int64_t units, int64
 {
     bool kept[MOST_UNITS * 4];
     double scores[MOST_UNITS];
-    double *w = NULL;
+    OWNED(double) *w = NULL;
     const int64_t u = o->width / units;
     for (int64_t j = 0; j < o->width; j++) {
         kept[j] = remaining[j / u];
     }
-    double *h = observed_gram(o, false, observed_lambda(o, false, damping));
-    double *hi = slim_inverse(o, kept);
+    OWNED(double) *h = observed_gram(o, false, observed_lambda(o, false, damping));
+    OWNED(double) *hi = slim_inverse(o, kept);
     assert_ok(memory_new(&w, (size_t)(o->outputs * o->width), sizeof *w));
     plain_refit(o->outputs, o->width, h, o->w, kept, w);
     for (int64_t j = 0; j < units; j++) {
@@ -352,9 +348,6 @@ static void slim_batch(slim_score score, const observed *o, int64_t units, int64
         remaining[least] = false;
         scores[least] = INFINITY;
     }
-    memory_free(h);
-    memory_free(hi);
-    memory_free(w);
 }
 
 /* Heads one by one; others in batches of bs = (m - 512) / 2, then (bs - 512) / 2 and so on, each
@@ -379,12 +372,11 @@ static bool check_slim(backend *b, const sample *of, uint64_t seed)
 {
     bool selected[MOST_UNITS];
     bool by_cost[MOST_UNITS];
-    scene s;
+    OWNED(scene) s;
     open_scene(b, of, seed, &s);
     slim(SLIM_CHOLESKY, &s, selected);
     slim(SLIM_EXACT, &s, by_cost);
     assert_keeps(&s, &selector_slimgpt, selected);
-    close_scene(&s);
     return memcmp(selected, by_cost, (size_t)of->units * sizeof selected[0]) != 0;
 }
 
@@ -422,12 +414,11 @@ static void published_once(const scene *s, double jitter, bool *units)
     bool all[MOST_UNITS * 4];
     const observed *o = &s->seen[0];
     memset(all, 1, sizeof all);
-    double *hi = slim_inverse(o, all);
+    OWNED(double) *hi = slim_inverse(o, all);
     for (int64_t j = 0; j < s->of->units; j++) {
         scores[j] = slim_unit(SLIM_EXACT, o, o->width / s->of->units, j, hi, o->w, jitter);
     }
     keep_best(s->of, scores, units);
-    memory_free(hi);
 }
 
 /* ||W_:j||^2 / (Hi_jj + 1e-6) for neurons; for heads nothing is added. */
@@ -439,14 +430,13 @@ TEST(slimgpt_paper_scores_once)
             bool units[MOST_UNITS];
             bool other[MOST_UNITS];
             backend *b = seed % 2 == 0 ? on_ref : on_cpu;
-            scene s;
+            OWNED(scene) s;
             open_scene(b, of_heads == 1 ? &heads : &neurons, 100 * seed, &s);
             enlarge(&s, b, 300.0);
             published_once(&s, of_heads == 1 ? 0.0 : 1e-6, units);
             published_once(&s, of_heads == 1 ? 1e-6 : 0.0, other);
             matters += memcmp(units, other, (size_t)s.of->units * sizeof units[0]) != 0;
             assert_keeps(&s, &selector_slimgpt_paper, units);
-            close_scene(&s);
         }
     }
     assert_true(matters > 3);

@@ -50,12 +50,10 @@ grail_statistics *oracle_statistics(backend *b, const oracle *o, int64_t begin, 
 {
     const int64_t rows = end - begin;
     grail_statistics *s = NULL;
-    matrix x = support_rows(b, rows, H, H, o->x + begin * H);
-    matrix y = support_rows(b, rows, O, O, o->given + begin * O);
+    OWNED(matrix) x = support_rows(b, rows, H, H, o->x + begin * H);
+    OWNED(matrix) y = support_rows(b, rows, O, O, o->given + begin * O);
     assert_ok(statistics_create(b, H, target ? O : 0, &s));
     assert_ok(statistics_accumulate(s, x, target ? y : no_matrix));
-    matrix_free(&x);
-    matrix_free(&y);
     return s;
 }
 
@@ -64,44 +62,34 @@ grail_status oracle_regress(const grail_comm *comm, grail_statistics *s,
                             int64_t outputs, const float *consumer, const float *prior,
                             regression *out)
 {
-    grail_status status = GRAIL_OK;
-    matrix wide = no_matrix;
-    matrix narrow = no_matrix;
+    OWNED(matrix) wide = no_matrix;
+    OWNED(matrix) narrow = no_matrix;
     const int64_t width = reducer == NULL ? s->width : reducer->kept * features_per_unit;
-    TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, width, width, prior, &narrow));
+    CHECK(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, width, width, prior, &narrow));
     if (consumer != NULL) {
-        TRY(matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &wide));
+        CHECK(
+            matrix_import(s->owner, GRAIL_DTYPE_F32, outputs, s->width, s->width, consumer, &wide));
     }
-    TRY(regression_derive(comm, s, reducer, features_per_unit, wide, narrow, out));
-out:
-    matrix_free(&wide);
-    matrix_free(&narrow);
-    return status;
+    return regression_derive(comm, s, reducer, features_per_unit, wide, narrow, out);
 }
 
 grail_status oracle_select(grail_statistics *s, const grail_reducer *reducer,
                            int64_t features_per_unit, int64_t outputs, const float *consumer,
                            regression *out)
 {
-    grail_status status = GRAIL_OK;
-    float *prior = NULL;
-    TRY(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
-                         sizeof *prior));
+    OWNED(float) *prior = NULL;
+    CHECK(memory_new_unset(&prior, (size_t)(outputs * reducer->kept * features_per_unit),
+                           sizeof *prior));
     assert_ok(grail_reducer_merge_columns(reducer, 0, features_per_unit, outputs, consumer, prior));
-    TRY(oracle_regress(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out));
-out:
-    memory_free(prior);
-    return status;
+    return oracle_regress(NULL, s, reducer, features_per_unit, outputs, consumer, prior, out);
 }
 
 regression oracle_regression(backend *b, const oracle *o, int64_t begin, int64_t end, bool target)
 {
     regression r = {0};
-    grail_statistics *s = oracle_statistics(b, o, begin, end, target);
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_statistics) *s = oracle_statistics(b, o, begin, end, target);
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     assert_ok(oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
     return r;
 }
 
@@ -139,28 +127,20 @@ grail_status oracle_ridge(regression *fit, regression *held, const float *prior,
                           const ridge_options *options, matrix weight, double *bias,
                           ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
-    matrix rows = no_matrix;
-    TRY(matrix_import(weight.owner, GRAIL_DTYPE_F32, fit->outputs, fit->width, fit->width, prior,
-                      &rows));
-    TRY(ridge_solve(fit, held, rows, options, weight, bias, result));
-out:
-    matrix_free(&rows);
-    return status;
+    OWNED(matrix) rows = no_matrix;
+    CHECK(matrix_import(weight.owner, GRAIL_DTYPE_F32, fit->outputs, fit->width, fit->width, prior,
+                        &rows));
+    return ridge_solve(fit, held, rows, options, weight, bias, result);
 }
 
 grail_status oracle_fit(regression *fit, regression *held, const float *prior,
                         const ridge_options *options, double *weight, double *bias,
                         ridge_result *result)
 {
-    grail_status status = GRAIL_OK;
-    matrix w = no_matrix;
-    TRY(matrix_new(fit->gram.owner, GRAIL_DTYPE_F64, fit->outputs, fit->width, &w));
-    TRY(oracle_ridge(fit, held, prior, options, w, bias, result));
-    TRY(matrix_download(w, weight));
-out:
-    matrix_free(&w);
-    return status;
+    OWNED(matrix) w = no_matrix;
+    CHECK(matrix_new(fit->gram.owner, GRAIL_DTYPE_F64, fit->outputs, fit->width, &w));
+    CHECK(oracle_ridge(fit, held, prior, options, w, bias, result));
+    return matrix_download(w, weight);
 }
 
 void oracle_widen(int64_t count, const float *in, double *out)
@@ -200,7 +180,7 @@ void assert_all_near(int64_t count, const double *a, const double *b, double tol
 
 void oracle_divide(int64_t n, const double *a, int64_t m, double *x)
 {
-    double *copy = NULL;
+    OWNED(double) *copy = NULL;
     assert_ok(memory_new(&copy, (size_t)(n * n), sizeof *copy));
     memcpy(copy, a, (size_t)(n * n) * sizeof *copy);
     for (int64_t pivot = 0; pivot < n; pivot++) {
@@ -209,7 +189,6 @@ void oracle_divide(int64_t n, const double *a, int64_t m, double *x)
     for (int64_t i = 0; i < m * n; i++) {
         x[i] /= copy[i % n * n + i % n];
     }
-    memory_free(copy);
 }
 
 void oracle_diagonal(const oracle *o, int64_t begin, int64_t end, bool centred, double *out)

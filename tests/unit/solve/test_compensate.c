@@ -23,18 +23,15 @@ static grail_statistics *statistics_of(int64_t width, const float *z, const floa
 /* W' for W = I, that is the map B[3, 2] itself. */
 static grail_compensate_result fit_selection(int prior, double alpha, float *weight)
 {
-    grail_statistics *s = statistics_of(UNITS, x, NULL);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, x, NULL);
     grail_compensate_result result;
     grail_compensate_options options;
     grail_compensate_options_init(&options);
     options.prior = prior;
     options.alpha = alpha;
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     assert_ok(
         grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
     return result;
 }
 
@@ -78,17 +75,14 @@ TEST(a_penalty_by_the_diagonal_shrinks_all_kept_units_alike)
     for (int i = 0; i < ROWS * UNITS; i++) {
         doubled[i] = x[i] * (i % UNITS == 2 ? 2.0F : 1.0F);
     }
-    grail_statistics *s = statistics_of(UNITS, doubled, NULL);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, doubled, NULL);
     grail_compensate_result result;
     const grail_compensate_options options = {.alpha = 0.1, .diagonal = 1};
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     assert_ok(
         grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
     assert_map(weight, expected, 1e-7);
     assert_near(result.lambda, 0.5, 1e-12);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 TEST(the_zero_ridge_shrinks_the_kept_units_too)
@@ -117,18 +111,15 @@ TEST(a_folding_is_fitted_on_what_the_folded_producer_emits)
         z[2 * t] = (x[3 * t] + x[3 * t + 1]) / 2.0F;
         z[2 * t + 1] = x[3 * t + 2];
     }
-    grail_statistics *s = statistics_of(2, z, x);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(2, z, x);
     grail_compensate_result result;
     const grail_compensate_options options = {.reduced = 1, .alpha = 0.0};
     const double expected[] = {12.0 / 11, -3.0 / 11, 10.0 / 11, 3.0 / 11, 0, 1};
-    assert_ok(grail_reducer_from_labels(UNITS, 2, labels, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_labels(UNITS, 2, labels, &reducer));
     assert_ok(
         grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, NULL, &result));
     assert_map(weight, expected, 1e-6);
     assert_true(result.error_after < result.error_before);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 /* As an expert that no row was routed to. */
@@ -139,15 +130,13 @@ TEST(without_rows_the_consumer_is_cut_and_no_more)
     for (int i = 0; i < 4; i++) {
         float weight[6];
         double bias_change[UNITS] = {NAN, NAN, NAN};
-        grail_statistics *s = NULL;
-        grail_reducer *reducer = NULL;
         grail_compensate_result result;
         grail_compensate_options options;
         grail_compensate_options_init(&options);
         options.prior = i % 2;
         options.bias = i / 2;
-        assert_ok(grail_statistics_create(UNITS, 0, &s));
-        assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+        OPENED(grail_statistics, s, grail_statistics_create(UNITS, 0, &s));
+        OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
         assert_ok(grail_compensate(s, NULL, reducer, 1, UNITS, consumer, &options, weight,
                                    options.bias != 0 ? bias_change : NULL, &result));
         assert_map(weight, cut, 0.0);
@@ -156,20 +145,17 @@ TEST(without_rows_the_consumer_is_cut_and_no_more)
         }
         assert_near(result.error_before, 0.0, 0.0);
         assert_near(result.error_after, 0.0, 0.0);
-        grail_reducer_free(reducer);
-        grail_statistics_free(s);
     }
 }
 
 TEST(statistics_are_not_changed)
 {
-    grail_statistics *s = statistics_of(UNITS, x, x);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, x, x);
     float weight[2][6];
     double change[2][UNITS];
     grail_compensate_result result;
     const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-2};
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     for (int i = 0; i < 2; i++) {
         assert_ok(grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight[i],
                                    change[i], &result));
@@ -178,28 +164,23 @@ TEST(statistics_are_not_changed)
     assert_memory_equal(change[0], change[1], sizeof change[0]);
     assert_int_equal(grail_statistics_count(s), ROWS);
     assert_near(grail_statistics_gram(s, 0, 1), 1.0, 0.0);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 /* The target is its own mean plus what unit 1 adds: 1, whatever the kept units do. */
 TEST(a_bias_change_is_computed_when_asked_for)
 {
     const float z[ROWS * UNITS] = {1, 3, 0, -1, 3, 0, 1, 3, 0, -1, 3, 0};
-    grail_statistics *s = statistics_of(UNITS, z, NULL);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, z, NULL);
     float weight[6];
     double change[UNITS];
     grail_compensate_result result;
     const grail_compensate_options options = {.prior = 1, .bias = 1, .alpha = 1e-3};
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     assert_ok(
         grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, change, &result));
     assert_near(change[0], 0.0, 1e-12);
     assert_near(change[1], 3.0, 1e-12);
     assert_near(result.error_after, 0.0, 1e-12);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 TEST(keeping_every_unit_returns_the_consumer_bit_for_bit)
@@ -207,30 +188,26 @@ TEST(keeping_every_unit_returns_the_consumer_bit_for_bit)
     const int64_t all[] = {0, 1, 2};
     const float consumer[] = {0.1F, -0.0F, 3e-41F, 7, -8, 9e30F};
     float weight[6];
-    grail_statistics *s = statistics_of(UNITS, x, NULL);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, x, NULL);
     grail_compensate_result result;
     grail_compensate_options options;
     grail_compensate_options_init(&options);
-    assert_ok(grail_reducer_from_selection(UNITS, 3, all, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 3, all, &reducer));
     assert_ok(grail_compensate(s, NULL, reducer, 1, 2, consumer, &options, weight, NULL, &result));
     assert_memory_equal(weight, consumer, sizeof consumer);
     assert_near(result.error_after, 0.0, 0.0);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 TEST(shapes_and_options_that_do_not_fit_are_refused)
 {
     float weight[6];
     double change[UNITS];
-    grail_statistics *s = statistics_of(UNITS, x, NULL);
-    grail_reducer *selection = NULL;
-    grail_reducer *folding = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, x, NULL);
+    OWNED(grail_reducer) *folding = NULL;
     grail_compensate_result result;
     grail_compensate_options options;
     grail_compensate_options_init(&options);
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &selection));
+    OPENED(grail_reducer, selection, grail_reducer_from_selection(UNITS, 2, kept, &selection));
     assert_ok(grail_reducer_from_labels(UNITS, 3, (const int64_t[]){0, 1, 2}, &folding));
     assert_fails(
         grail_compensate(s, NULL, selection, 2, UNITS, identity, &options, weight, NULL, &result),
@@ -247,9 +224,6 @@ TEST(shapes_and_options_that_do_not_fit_are_refused)
     assert_fails(
         grail_compensate(s, NULL, selection, 1, UNITS, identity, &options, weight, NULL, &result),
         GRAIL_ERROR_ARGUMENT, "alpha is -1");
-    grail_reducer_free(selection);
-    grail_reducer_free(folding);
-    grail_statistics_free(s);
 }
 
 TEST(a_weight_that_does_not_fit_f32_is_an_error)
@@ -257,21 +231,18 @@ TEST(a_weight_that_does_not_fit_f32_is_an_error)
     const float tiny[ROWS * UNITS] = {1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0, 1e-3F, 1, 0};
     const float huge[UNITS] = {0, 3e38F, 0};
     float weight[2];
-    grail_statistics *s = statistics_of(UNITS, tiny, NULL);
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = statistics_of(UNITS, tiny, NULL);
     grail_compensate_result result;
     const grail_compensate_options options = {.prior = 0, .bias = 0, .alpha = 1e-6};
-    assert_ok(grail_reducer_from_selection(UNITS, 2, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, 2, kept, &reducer));
     assert_fails(grail_compensate(s, NULL, reducer, 1, 1, huge, &options, weight, NULL, &result),
                  GRAIL_ERROR_NUMERIC, "of output 0 is outside the range of f32");
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
 }
 
 static grail_status compensate_example(void *context)
 {
-    grail_statistics *s = NULL;
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_reducer) *reducer = NULL;
     float weight[6];
     double change[UNITS];
     grail_compensate_result result;
@@ -287,8 +258,6 @@ static grail_status compensate_example(void *context)
         status = grail_compensate(s, NULL, reducer, 1, UNITS, identity, &options, weight, change,
                                   &result);
     }
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
     return status;
 }
 

@@ -40,26 +40,22 @@ static drift_sums drift_of(backend *b, const rows *r, int64_t begin, int64_t end
 {
     drift_sums s = {0};
     const int64_t count = end - begin;
-    matrix z = support_rows(b, count, H, H, r->z + begin * H);
-    matrix x = support_rows(b, count, H, H, r->x + begin * H);
+    OWNED(matrix) z = support_rows(b, count, H, H, r->z + begin * H);
+    OWNED(matrix) x = support_rows(b, count, H, H, r->x + begin * H);
     assert_ok(drift_sums_create(b, H, &s));
     assert_ok(drift_sums_accumulate(&s, z, x));
     assert_ok(drift_sums_settle(&s));
-    matrix_free(&z);
-    matrix_free(&x);
     return s;
 }
 
 static grail_statistics *outputs_of(backend *b, const rows *r, int64_t begin, int64_t end)
 {
     grail_statistics *s = NULL;
-    matrix z = support_rows(b, end - begin, H, H, r->z + begin * H);
-    matrix y = support_rows(b, end - begin, O, O, r->y + begin * O);
+    OWNED(matrix) z = support_rows(b, end - begin, H, H, r->z + begin * H);
+    OWNED(matrix) y = support_rows(b, end - begin, O, O, r->y + begin * O);
     assert_ok(statistics_create(b, H, O, &s));
     assert_ok(statistics_accumulate(s, z, y));
     assert_ok(statistics_settle_constants(s));
-    matrix_free(&z);
-    matrix_free(&y);
     return s;
 }
 
@@ -106,8 +102,8 @@ static void solve_drift(backend *b, const rows *r, int64_t split, bool mixes,
     static float weight[O * H];
     matrix given = {0};
     matrix fitted = {0};
-    drift_sums fit = drift_of(b, r, 0, split);
-    drift_sums held = drift_of(b, r, split, T);
+    OWNED(drift_sums) fit = drift_of(b, r, 0, split);
+    OWNED(drift_sums) held = drift_of(b, r, split, T);
     assert_ok(matrix_import(b, GRAIL_DTYPE_F32, O, H, H, r->weight, &given));
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, O, H, &fitted));
     assert_ok(drift_solve(&fit, &held, given, mixes, options, fitted,
@@ -116,8 +112,6 @@ static void solve_drift(backend *b, const rows *r, int64_t split, bool mixes,
     matrix_free(&given);
     matrix_free(&fitted);
     oracle_widen(O * H, weight, out->weight);
-    drift_sums_fini(&fit);
-    drift_sums_fini(&held);
 }
 
 static void assert_same(double a, double b, double tolerance)
@@ -241,19 +235,17 @@ TEST(parts_of_chunks_add_up)
 {
     static rows r;
     fill(&r, 15, 0.3F);
-    drift_sums whole = drift_of(on_ref, &r, 0, T);
-    drift_sums total = {0};
-    drift_sums part = {0};
+    OWNED(drift_sums) whole = drift_of(on_ref, &r, 0, T);
+    OWNED(drift_sums) total = {0};
+    OWNED(drift_sums) part = {0};
     assert_ok(drift_sums_create(on_ref, H, &total));
     assert_ok(drift_sums_create(on_ref, H, &part));
     for (int64_t begin = 0; begin < T; begin += 30) {
-        matrix z = support_rows(on_ref, 30, H, H, r.z + begin * H);
-        matrix x = support_rows(on_ref, 30, H, H, r.x + begin * H);
+        OWNED(matrix) z = support_rows(on_ref, 30, H, H, r.z + begin * H);
+        OWNED(matrix) x = support_rows(on_ref, 30, H, H, r.x + begin * H);
         assert_ok(drift_sums_accumulate(&part, z, x));
         const chunk_sums sums = drift_chunk_sums(&part, &total);
         assert_ok(chunk_sums_fold(&sums));
-        matrix_free(&z);
-        matrix_free(&x);
     }
     assert_ok(drift_sums_settle(&total));
     assert_int_equal(total.input->count, T);
@@ -265,25 +257,19 @@ TEST(parts_of_chunks_add_up)
         assert_near(support_element(total.input->gram, i / H, i % H),
                     support_element(whole.input->gram, i / H, i % H), 1e-9);
     }
-    drift_sums_fini(&whole);
-    drift_sums_fini(&total);
-    drift_sums_fini(&part);
 }
 
 TEST(rows_that_are_not_finite_are_named)
 {
     static rows r;
-    drift_sums s = {0};
+    OWNED(drift_sums) s = {0};
     fill(&r, 16, 0.3F);
     r.x[7 * H + 2] = NAN;
-    matrix z = support_rows(on_cpu, T, H, H, r.z);
-    matrix x = support_rows(on_cpu, T, H, H, r.x);
+    OWNED(matrix) z = support_rows(on_cpu, T, H, H, r.z);
+    OWNED(matrix) x = support_rows(on_cpu, T, H, H, r.x);
     assert_ok(drift_sums_create(on_cpu, H, &s));
     assert_fails(backend_settle(on_cpu, drift_sums_accumulate(&s, z, x)), GRAIL_ERROR_NUMERIC,
                  "row 7, feature 2");
-    matrix_free(&z);
-    matrix_free(&x);
-    drift_sums_fini(&s);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

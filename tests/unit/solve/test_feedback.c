@@ -51,14 +51,13 @@ static grail_status round_on(backend *b, grail_dtype dtype, lab *l)
     static double gram[LARGEST * LARGEST];
     feedback f = {0};
     gram_of(l, gram);
-    matrix m = {0};
+    OWNED(matrix) m = {0};
     TRY(matrix_new_zero(b, GRAIL_DTYPE_F64, l->width, l->width, &m));
     TRY(matrix_upload(m, gram));
     TRY(feedback_init(&m, &f));
     TRY(feedback_round(&f, dtype, OUTPUTS, l->rounded, l->stored));
 out:
     feedback_fini(&f);
-    matrix_free(&m);
     return status;
 }
 

@@ -52,16 +52,14 @@ TEST(the_gap_equals_its_definition_and_parts_add_up)
     oracle_fill(&o, 3);
     const target_gap expected = gap_of(&o);
     target_gap gap = {0};
-    grail_statistics *first = oracle_statistics(on_ref, &o, 0, T / 3, true);
-    grail_statistics *second = oracle_statistics(on_ref, &o, T / 3, T, true);
+    OWNED(grail_statistics) *first = oracle_statistics(on_ref, &o, 0, T / 3, true);
+    OWNED(grail_statistics) *second = oracle_statistics(on_ref, &o, T / 3, T, true);
     matrix weights = support_rows(on_ref, O, H, H, o.consumer);
     assert_ok(target_gap_add(first, weights, &gap));
     assert_ok(target_gap_add(second, weights, &gap));
     matrix_free(&weights);
     assert_near(gap.gap, expected.gap, 1e-9 * expected.gap);
     assert_near(gap.target, expected.target, 1e-9 * expected.target);
-    grail_statistics_free(first);
-    grail_statistics_free(second);
 }
 
 TEST(the_sums_become_those_of_mixed_rows)
@@ -70,14 +68,13 @@ TEST(the_sums_become_those_of_mixed_rows)
     for (int i = 0; i < 3; i++) {
         oracle o;
         oracle_fill(&o, 4);
-        grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
+        OWNED(grail_statistics) *s = oracle_statistics(on_ref, &o, 0, T, true);
         assert_ok(matrix_fill_upper(s->gram));
         matrix weights = support_rows(on_ref, O, H, H, o.consumer);
         assert_ok(statistics_mix_target(s, weights, shares[i]));
         matrix_free(&weights);
         mix(&o, shares[i]);
         assert_sums_of(&o, s);
-        grail_statistics_free(s);
     }
 }
 
@@ -103,14 +100,13 @@ TEST(the_share_of_a_target_without_a_gap_is_never_above_one)
         for (int64_t i = 0; i < T * O; i++) {
             o.given[i] = (float)o.own[i];
         }
-        grail_statistics *s = oracle_statistics(on_cpu, &o, 0, T, true);
+        OWNED(grail_statistics) *s = oracle_statistics(on_cpu, &o, 0, T, true);
         matrix weights = support_rows(on_cpu, O, H, H, o.consumer);
         assert_ok(target_gap_add(s, weights, &gap));
         matrix_free(&weights);
         above += gap.gap < 0.0;
         assert_true(target_gap_share(&gap) <= 1.0);
         assert_near(target_gap_share(&gap), 1.0, 1e-5);
-        grail_statistics_free(s);
     }
     assert_true(above > 0);
 }
@@ -122,15 +118,14 @@ TEST(many_outputs_are_mixed_in_panels)
     static float x[ROWS * WIDTH];
     static float y[ROWS * OUTPUTS];
     static float consumer[OUTPUTS * WIDTH];
-    grail_statistics *s = NULL;
     target_gap gap = {0};
     target_gap expected = {0};
     support_fill_normal(x, ROWS * WIDTH, 5);
     support_fill_normal(y, ROWS * OUTPUTS, 6);
     support_fill_normal(consumer, OUTPUTS * WIDTH, 7);
-    matrix rows = support_rows(on_ref, ROWS, WIDTH, WIDTH, x);
-    matrix targets = support_rows(on_ref, ROWS, OUTPUTS, OUTPUTS, y);
-    assert_ok(statistics_create(on_ref, WIDTH, OUTPUTS, &s));
+    OWNED(matrix) rows = support_rows(on_ref, ROWS, WIDTH, WIDTH, x);
+    OWNED(matrix) targets = support_rows(on_ref, ROWS, OUTPUTS, OUTPUTS, y);
+    OPENED(grail_statistics, s, statistics_create(on_ref, WIDTH, OUTPUTS, &s));
     assert_ok(statistics_accumulate(s, rows, targets));
     matrix weights = support_rows(on_ref, OUTPUTS, WIDTH, WIDTH, consumer);
     assert_ok(target_gap_add(s, weights, &gap));
@@ -153,9 +148,6 @@ TEST(many_outputs_are_mixed_in_panels)
     }
     assert_near(gap.gap, expected.gap, 1e-9 * expected.gap);
     assert_near(gap.target, expected.target, 1e-9 * expected.target);
-    grail_statistics_free(s);
-    matrix_free(&rows);
-    matrix_free(&targets);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

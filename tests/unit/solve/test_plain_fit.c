@@ -105,8 +105,8 @@ TEST(the_fit_solves_its_normal_equations)
         options.target = (i >> 3 & 1) != 0 ? GRAIL_FIT_LOCAL : GRAIL_FIT_USUAL;
         options.alpha = (i >> 4 & 1) != 0 ? 0.3 : 1e-3;
         const float *target = options.target == GRAIL_FIT_LOCAL ? own : y;
-        grail_statistics *s = sums_of(x, y, 0, ROWS);
-        grail_reducer *r = selection();
+        OWNED(grail_statistics) *s = sums_of(x, y, 0, ROWS);
+        OWNED(grail_reducer) *r = selection();
         assert_ok(grail_compensate(s, NULL, r, 1, O, w, &options, weight,
                                    options.bias != 0 ? bias : NULL, &result));
         for (int o = 0; o < O; o++) {
@@ -137,8 +137,6 @@ TEST(the_fit_solves_its_normal_equations)
                     error_of(target, weight, options.bias != 0 ? bias : NULL, 0, ROWS), 1e-6);
         assert_near(result.error_before, error_of(target, NULL, NULL, 0, ROWS), 1e-6);
         assert_true(isnan(result.held_before) && isnan(result.held_after));
-        grail_reducer_free(r);
-        grail_statistics_free(s);
     }
 }
 
@@ -146,9 +144,9 @@ TEST(the_fit_solves_its_normal_equations)
 TEST(alpha_is_the_candidate_that_does_best_on_held_out_rows)
 {
     static const double candidates[] = {3.0, 1e-4, 0.1, 1e-2};
-    grail_statistics *fit = sums_of(x, y, 0, ROWS);
-    grail_statistics *held = sums_of(x, y, ROWS, HELD);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *fit = sums_of(x, y, 0, ROWS);
+    OWNED(grail_statistics) *held = sums_of(x, y, ROWS, HELD);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     grail_compensate_result result;
     float weight[O * K];
@@ -179,18 +177,15 @@ TEST(alpha_is_the_candidate_that_does_best_on_held_out_rows)
     for (int i = 0; i < O * K; i++) {
         assert_near((double)weight[i], (double)all[i], 1e-6);
     }
-    grail_statistics_free(fit);
-    grail_statistics_free(held);
-    grail_reducer_free(r);
 }
 
 /* Without rows to judge by the usual candidate is taken, and the result says that nothing was
  * measured. */
 TEST(without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one)
 {
-    grail_statistics *fit = sums_of(x, y, 0, ROWS);
-    grail_statistics *none = sums_of(x, y, 0, 0);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *fit = sums_of(x, y, 0, ROWS);
+    OWNED(grail_statistics) *none = sums_of(x, y, 0, 0);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     float weight[2][O * K];
     grail_compensate_options_init(&options);
@@ -203,9 +198,6 @@ TEST(without_a_held_out_part_alpha_is_the_candidate_next_to_the_usual_one)
         assert_true(isnan(result.held_after));
     }
     assert_memory_equal(weight[0], weight[1], sizeof weight[0]);
-    grail_statistics_free(fit);
-    grail_statistics_free(none);
-    grail_reducer_free(r);
 }
 
 TEST(a_cut_of_nothing_with_the_prior_ridge_changes_nothing)
@@ -213,19 +205,16 @@ TEST(a_cut_of_nothing_with_the_prior_ridge_changes_nothing)
     float own[ROWS * O];
     float weight[O * H];
     const int64_t all[H] = {0, 1, 2, 3, 4, 5};
-    grail_reducer *r = NULL;
-    grail_statistics *s = sums_of(x, y, 0, ROWS);
+    OWNED(grail_statistics) *s = sums_of(x, y, 0, ROWS);
     grail_compensate_options options;
     grail_compensate_result result;
     multiply(ROWS, x, w, own);
     grail_compensate_options_init(&options);
     options.prior = 1;
     options.target = GRAIL_FIT_LOCAL;
-    assert_ok(grail_reducer_from_selection(H, H, all, &r));
+    OPENED(grail_reducer, r, grail_reducer_from_selection(H, H, all, &r));
     assert_ok(grail_compensate(s, NULL, r, 1, O, w, &options, weight, NULL, &result));
     assert_memory_equal(weight, w, sizeof w);
-    grail_reducer_free(r);
-    grail_statistics_free(s);
 }
 
 /* x_2 = x_0 + x_1 and x_4 = 2 x_3 - x_5 */
@@ -239,8 +228,8 @@ TEST(linearly_dependent_units_are_pruned_without_loss)
         row[2] = row[0] + row[1];
         row[4] = 2.0F * row[3] - row[5];
     }
-    grail_statistics *s = sums_of(z, NULL, 0, ROWS);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *s = sums_of(z, NULL, 0, ROWS);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     grail_compensate_result result;
     grail_compensate_options_init(&options);
@@ -253,8 +242,6 @@ TEST(linearly_dependent_units_are_pruned_without_loss)
         assert_near((double)weight[o * K + 2], (double)w[o * H + 3] + 2.0 * (double)w[o * H + 4],
                     1e-4);
     }
-    grail_reducer_free(r);
-    grail_statistics_free(s);
 }
 
 /* Sums of f32 products leave a residue of a constant beside its mean, which would be fitted to. */
@@ -268,8 +255,8 @@ TEST(a_constant_unit_goes_into_the_bias_without_loss)
         z[t * H + 2] = 30017.3F;
         z[t * H + 4] = z[t * H + 1];
     }
-    grail_statistics *s = sums_of(z, NULL, 0, ROWS);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *s = sums_of(z, NULL, 0, ROWS);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     grail_compensate_result result;
     grail_compensate_options_init(&options);
@@ -282,8 +269,6 @@ TEST(a_constant_unit_goes_into_the_bias_without_loss)
         assert_near((double)weight[o * K], (double)w[o * H], 1e-6);
         assert_near((double)weight[o * K + 1], (double)w[o * H + 1] + (double)w[o * H + 4], 1e-6);
     }
-    grail_reducer_free(r);
-    grail_statistics_free(s);
 }
 
 /* -- mixed targets ----------------------------------------------------------------------------- */
@@ -317,16 +302,15 @@ TEST(the_mixed_target_of_sums_is_that_of_its_rows)
     for (int i = 0; i < ROWS * O; i++) {
         assert_near((double)mixed[i], share * (double)y[i] + (1.0 - share) * (double)own[i], 1e-5);
     }
-    grail_reducer *r = selection();
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options_init(&options);
     options.prior = 1;
     options.bias = 1;
     for (int i = 0; i < 2; i++) {
-        grail_statistics *s = sums_of(x, i == 0 ? y : mixed, 0, ROWS);
+        OWNED(grail_statistics) *s = sums_of(x, i == 0 ? y : mixed, 0, ROWS);
         options.target = i == 0 ? GRAIL_FIT_MIXED : GRAIL_FIT_DENSE;
         assert_ok(
             grail_compensate(s, NULL, r, 1, O, w, &options, weights[i], biases[i], &result[i]));
-        grail_statistics_free(s);
     }
     assert_near(result[0].dense_share, share, 1e-6);
     assert_near(result[1].dense_share, 1.0, 0.0);
@@ -336,7 +320,6 @@ TEST(the_mixed_target_of_sums_is_that_of_its_rows)
     for (int o = 0; o < O; o++) {
         assert_near(biases[0][o], biases[1][o], 1e-4);
     }
-    grail_reducer_free(r);
 }
 
 /* -- maps that were not cut -------------------------------------------------------------------- */
@@ -350,8 +333,8 @@ TEST(a_map_that_was_not_cut_is_refitted_to_the_dense_output)
         grail_compensate_result result[2];
         grail_compensate_options options;
         grail_drift *parts[2] = {NULL, NULL};
-        grail_statistics *fit = sums_of(x, y, 0, ROWS);
-        grail_statistics *held = sums_of(x, y, ROWS, HELD);
+        OWNED(grail_statistics) *fit = sums_of(x, y, 0, ROWS);
+        OWNED(grail_statistics) *held = sums_of(x, y, ROWS, HELD);
         for (int i = 0; i < 2; i++) {
             const int begin = i == 0 ? 0 : ROWS;
             assert_ok(grail_drift_create(H, &parts[i]));
@@ -382,8 +365,6 @@ TEST(a_map_that_was_not_cut_is_refitted_to_the_dense_output)
         for (int i = 0; i < 2; i++) {
             grail_drift_free(parts[i]);
         }
-        grail_statistics_free(fit);
-        grail_statistics_free(held);
     }
 }
 
@@ -391,8 +372,8 @@ TEST(an_output_that_is_not_judged_does_not_choose)
 {
     static const unsigned char first[O] = {1, 0, 0};
     static const unsigned char none[O] = {0, 0, 0};
-    grail_statistics *s = sums_of(x, y, 0, ROWS);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *s = sums_of(x, y, 0, ROWS);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     grail_compensate_result result;
     float weight[O * K];
@@ -409,8 +390,6 @@ TEST(an_output_that_is_not_judged_does_not_choose)
     options.judged = none;
     assert_fails(grail_compensate(s, NULL, r, 1, O, w, &options, weight, NULL, &result),
                  GRAIL_ERROR_ARGUMENT, "no output is judged");
-    grail_reducer_free(r);
-    grail_statistics_free(s);
 }
 
 /* -- presets ----------------------------------------------------------------------------------- */
@@ -448,8 +427,8 @@ TEST(the_result_may_lie_where_the_consumer_does)
 {
     float apart[O * K];
     float same[O * H];
-    grail_statistics *s = sums_of(x, y, 0, ROWS);
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *s = sums_of(x, y, 0, ROWS);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_options options;
     grail_compensate_result result;
     grail_compensate_options_init(&options);
@@ -457,8 +436,6 @@ TEST(the_result_may_lie_where_the_consumer_does)
     assert_ok(grail_compensate(s, s, r, 1, O, w, &options, apart, NULL, &result));
     assert_ok(grail_compensate(s, s, r, 1, O, same, &options, same, NULL, &result));
     assert_memory_equal(apart, same, sizeof apart);
-    grail_reducer_free(r);
-    grail_statistics_free(s);
 }
 
 TEST(fits_that_mean_nothing_are_refused)
@@ -467,11 +444,9 @@ TEST(fits_that_mean_nothing_are_refused)
     const float nan[O * H] = {[4] = (float)NAN};
     float weight[O * H];
     double bias[O];
-    grail_statistics *own = sums_of(x, NULL, 0, ROWS);
-    grail_statistics *s = sums_of(x, y, 0, ROWS);
-    grail_drift *drift = NULL;
-    grail_drift *wide = NULL;
-    grail_reducer *r = selection();
+    OWNED(grail_statistics) *own = sums_of(x, NULL, 0, ROWS);
+    OWNED(grail_statistics) *s = sums_of(x, y, 0, ROWS);
+    OWNED(grail_reducer) *r = selection();
     grail_compensate_result result;
     grail_compensate_options o;
     grail_compensate_options_init(&o);
@@ -518,8 +493,8 @@ TEST(fits_that_mean_nothing_are_refused)
                  GRAIL_ERROR_NUMERIC, "not finite");
     assert_fails(grail_compensate(s, NULL, r, 1, O, w, &o, weight, bias, &result),
                  GRAIL_ERROR_ARGUMENT, "bias_change");
-    assert_ok(grail_drift_create(H, &drift));
-    assert_ok(grail_drift_create(H + 1, &wide));
+    OPENED(grail_drift, drift, grail_drift_create(H, &drift));
+    OPENED(grail_drift, wide, grail_drift_create(H + 1, &wide));
     assert_ok(grail_drift_accumulate(drift, 0, NULL, 0, NULL, 0));
     assert_fails(grail_drift_accumulate(drift, 1, x, H, NULL, H), GRAIL_ERROR_ARGUMENT, "1 rows");
     assert_fails(grail_drift_accumulate(drift, 1, x, H, nan, H), GRAIL_ERROR_NUMERIC,
@@ -538,19 +513,13 @@ TEST(fits_that_mean_nothing_are_refused)
     assert_fails(grail_mix_target(0, O, NULL, w, O, weight, O, NULL), GRAIL_ERROR_ARGUMENT,
                  "0 rows");
 #undef REFUSED
-    grail_drift_free(drift);
-    grail_drift_free(wide);
-    grail_reducer_free(r);
-    grail_statistics_free(own);
-    grail_statistics_free(s);
 }
 
 static grail_status fit_all(void *context)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *s = NULL;
-    grail_drift *drift = NULL;
-    grail_reducer *r = NULL;
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_drift) *drift = NULL;
+    OWNED(grail_reducer) *r = NULL;
     grail_compensate_options options;
     grail_compensate_result result;
     static const unsigned char judged[O] = {1, 1, 0};
@@ -558,22 +527,17 @@ static grail_status fit_all(void *context)
     float mixed[O];
     double bias[O];
     memcpy(mixed, y, sizeof mixed);
-    TRY(grail_compensate_options_named("full", NULL, 1, &options));
+    CHECK(grail_compensate_options_named("full", NULL, 1, &options));
     options.judged = judged;
-    TRY(grail_statistics_create(H, O, &s));
-    TRY(grail_statistics_accumulate(s, ROWS, x, H, y, O));
-    TRY(grail_reducer_from_selection(H, K, kept, &r));
-    TRY(grail_compensate(s, s, r, 1, O, w, &options, weight, bias, &result));
-    TRY(grail_compensate(s, s, NULL, 1, O, w, &options, weight, bias, &result));
-    TRY(grail_drift_create(H, &drift));
-    TRY(grail_drift_accumulate(drift, ROWS, x, H, d, H));
-    TRY(grail_drift_compensate(drift, drift, O, w, &options, weight, bias, &result));
-    TRY(grail_mix_target(1, O, NULL, w, O, mixed, O, NULL));
-out:
-    grail_statistics_free(s);
-    grail_drift_free(drift);
-    grail_reducer_free(r);
-    return status;
+    CHECK(grail_statistics_create(H, O, &s));
+    CHECK(grail_statistics_accumulate(s, ROWS, x, H, y, O));
+    CHECK(grail_reducer_from_selection(H, K, kept, &r));
+    CHECK(grail_compensate(s, s, r, 1, O, w, &options, weight, bias, &result));
+    CHECK(grail_compensate(s, s, NULL, 1, O, w, &options, weight, bias, &result));
+    CHECK(grail_drift_create(H, &drift));
+    CHECK(grail_drift_accumulate(drift, ROWS, x, H, d, H));
+    CHECK(grail_drift_compensate(drift, drift, O, w, &options, weight, bias, &result));
+    return grail_mix_target(1, O, NULL, w, O, mixed, O, NULL);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -89,7 +89,7 @@ TEST(every_selector_keeps_as_many_units_as_asked_for)
             bool used[N] = {false};
             int64_t different = 0;
             int64_t removed = 0;
-            grail_reducer *r = choose(name, kind_for(name), kept);
+            OWNED(grail_reducer) *r = choose(name, kind_for(name), kept);
             grail_reducer_labels(r, labels);
             for (int j = 0; j < N; j++) {
                 assert_int_equal(labels[j], grail_reducer_label(r, j));
@@ -102,7 +102,6 @@ TEST(every_selector_keeps_as_many_units_as_asked_for)
             assert_int_equal(grail_reducer_kept(r), kept);
             assert_int_equal(different, kept);
             assert_int_equal(removed, grail_reducer_folds(r) ? 0 : N - kept);
-            grail_reducer_free(r);
         }
     }
 }
@@ -113,9 +112,8 @@ TEST(the_same_call_chooses_the_same_units)
         const char *name = grail_selector_at(i);
         int64_t labels[2][N];
         for (int k = 0; k < 2; k++) {
-            grail_reducer *r = choose(name, kind_for(name), KEPT);
+            OWNED(grail_reducer) *r = choose(name, kind_for(name), KEPT);
             grail_reducer_labels(r, labels[k]);
-            grail_reducer_free(r);
         }
         assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
     }
@@ -230,17 +228,15 @@ TEST(every_group_keeps_as_many)
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
         const char *name = grail_selector_at(i);
         grail_selector_facts facts;
-        grail_reducer *r = NULL;
         assert_ok(grail_selector_describe(name, &facts));
         if (facts.folds || strcmp(name, "reap") == 0) {
             continue;
         }
-        assert_ok(grail_select(name, &p.site, KEPT, &r));
+        OPENED(grail_reducer, r, grail_select(name, &p.site, KEPT, &r));
         for (int g = 0; g < 4; g++) {
             assert_int_equal(
                 (grail_reducer_label(r, 2 * g) >= 0) + (grail_reducer_label(r, 2 * g + 1) >= 0), 1);
         }
-        grail_reducer_free(r);
     }
     grail_statistics_free(p.sums);
 }
@@ -254,12 +250,10 @@ TEST(without_rows_units_stay_by_their_weights)
     plain_init(&p, NULL);
     assert_ok(grail_select("magnitude-l2", &p.site, KEPT, &expected));
     for (int i = 0; i < 4; i++) {
-        grail_reducer *r = NULL;
-        assert_ok(grail_select(names[i], &p.site, KEPT, &r));
+        OPENED(grail_reducer, r, grail_select(names[i], &p.site, KEPT, &r));
         for (int j = 0; j < N; j++) {
             assert_int_equal(grail_reducer_label(r, j), grail_reducer_label(expected, j));
         }
-        grail_reducer_free(r);
     }
     grail_reducer_free(expected);
     grail_statistics_free(p.sums);
@@ -304,10 +298,8 @@ TEST(statistics_are_not_changed)
     plain_init(&p, x);
     assert_ok(grail_statistics_get(p.sums, &(const grail_sums){.gram = before}));
     for (int i = 0; grail_selector_at(i) != NULL; i++) {
-        grail_reducer *r = NULL;
         p.site.kind = kind_for(grail_selector_at(i));
-        assert_ok(grail_select(grail_selector_at(i), &p.site, KEPT, &r));
-        grail_reducer_free(r);
+        OPENED(grail_reducer, r, grail_select(grail_selector_at(i), &p.site, KEPT, &r));
     }
     assert_ok(grail_statistics_get(p.sums, &(const grail_sums){.gram = after}));
     assert_memory_equal(before, after, sizeof before);
@@ -318,10 +310,9 @@ TEST(statistics_are_not_changed)
 
 static grail_status select_with(const plain *p, const char *name, int64_t kept)
 {
-    grail_reducer *r = NULL;
+    OWNED(grail_reducer) *r = NULL;
     const grail_status status = grail_select(name, &p->site, kept, &r);
     assert_true(status == GRAIL_OK || r == NULL);
-    grail_reducer_free(r);
     return status;
 }
 
@@ -424,7 +415,7 @@ TEST(what_does_not_fit_is_refused)
 TEST(reducers_check_their_arrays)
 {
     float buffer[N * IN];
-    grail_reducer *r = choose("magnitude-l1", "ffn", KEPT);
+    OWNED(grail_reducer) *r = choose("magnitude-l1", "ffn", KEPT);
     memcpy(buffer, producer, sizeof buffer);
     assert_fails(grail_reducer_narrow_rows(r, 0, 1, IN, buffer, buffer + 1), GRAIL_ERROR_ARGUMENT,
                  "do not overlap");
@@ -440,7 +431,6 @@ TEST(reducers_check_their_arrays)
     assert_int_equal(grail_reducer_label(r, -1), -1);
     assert_int_equal(grail_reducer_label(r, N), -1);
     assert_int_equal(grail_reducer_subunits(r), 1);
-    grail_reducer_free(r);
 }
 
 static grail_status select_all(void *context)
@@ -449,9 +439,8 @@ static grail_status select_all(void *context)
     plain *p = context;
     double losses[N + 1];
     for (int i = 0; i < 5; i++) {
-        grail_reducer *r = NULL;
+        OWNED(grail_reducer) *r = NULL;
         CHECK(grail_select(names[i], &p->site, KEPT, &r));
-        grail_reducer_free(r);
     }
     return grail_select_losses("obs", &p->site, losses);
 }

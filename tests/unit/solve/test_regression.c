@@ -59,49 +59,40 @@ TEST(the_residual_of_the_own_output_equals_its_definition)
 {
     oracle o;
     oracle_fill(&o, 1);
-    regression r = oracle_regression(on_ref, &o, 0, T, false);
+    OWNED(regression) r = oracle_regression(on_ref, &o, 0, T, false);
     assert_sums(&o, o.own, &r, 1e-9);
-    regression_fini(&r);
 }
 
 TEST(the_residual_of_a_given_target_equals_its_definition)
 {
     oracle o;
     oracle_fill(&o, 2);
-    regression r = oracle_regression(on_ref, &o, 0, T, true);
+    OWNED(regression) r = oracle_regression(on_ref, &o, 0, T, true);
     assert_sums(&o, o.other, &r, 1e-9);
-    regression_fini(&r);
 }
 
 TEST(the_cpu_backend_agrees_with_the_definition)
 {
     oracle o;
     oracle_fill(&o, 3);
-    regression own = oracle_regression(on_cpu, &o, 0, T, false);
-    regression given = oracle_regression(on_cpu, &o, 0, T, true);
+    OWNED(regression) own = oracle_regression(on_cpu, &o, 0, T, false);
+    OWNED(regression) given = oracle_regression(on_cpu, &o, 0, T, true);
     assert_sums(&o, o.own, &own, 2e-3);
     assert_sums(&o, o.other, &given, 2e-3);
-    regression_fini(&own);
-    regression_fini(&given);
 }
 
 TEST(measured_statistics_of_the_narrow_input_give_the_same_sums)
 {
     oracle o;
     oracle_fill(&o, 4);
-    grail_statistics *s = NULL;
-    regression r = {0};
-    matrix z = support_rows(on_ref, T, K, K, o.z);
-    matrix y = support_rows(on_ref, T, O, O, o.given);
-    assert_ok(statistics_create(on_ref, K, O, &s));
+    OWNED(regression) r = {0};
+    OWNED(matrix) z = support_rows(on_ref, T, K, K, o.z);
+    OWNED(matrix) y = support_rows(on_ref, T, O, O, o.given);
+    OPENED(grail_statistics, s, statistics_create(on_ref, K, O, &s));
     assert_ok(statistics_accumulate(s, z, y));
     assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, o.prior, &r));
     assert_sums(&o, o.other, &r, 1e-9);
     assert_false(matrix_exists(s->gram));
-    matrix_free(&z);
-    matrix_free(&y);
-    grail_statistics_free(s);
-    regression_fini(&r);
 }
 
 TEST(parts_add_up_to_the_whole)
@@ -109,12 +100,10 @@ TEST(parts_add_up_to_the_whole)
     oracle o;
     oracle_fill(&o, 5);
     for (int64_t split = 0; split <= T; split += 20) {
-        regression first = oracle_regression(on_ref, &o, 0, split, true);
-        regression second = oracle_regression(on_ref, &o, split, T, true);
+        OWNED(regression) first = oracle_regression(on_ref, &o, 0, split, true);
+        OWNED(regression) second = oracle_regression(on_ref, &o, split, T, true);
         assert_ok(regression_add(&first, &second));
         assert_sums(&o, o.other, &first, 1e-9);
-        regression_fini(&first);
-        regression_fini(&second);
     }
 }
 
@@ -143,14 +132,13 @@ static grail_reducer *wide_reducer(void)
 static grail_statistics *wide_statistics(int64_t outputs, const double *lower)
 {
     grail_statistics *s = NULL;
-    double *gram = NULL;
+    OWNED(double) *gram = NULL;
     assert_ok(memory_new(&gram, WIDE * WIDE, sizeof *gram));
     for (int64_t i = 0; i < WIDE * WIDE; i++) {
         gram[i] = i % WIDE > i / WIDE ? (double)NAN : lower[i];
     }
     assert_ok(statistics_create(on_ref, WIDE, outputs, &s));
     assert_ok(matrix_upload(s->gram, gram));
-    memory_free(gram);
     return s;
 }
 
@@ -187,10 +175,10 @@ TEST(compaction_in_place_equals_the_plain_gather)
     int64_t features[NARROW];
     float weight[WIDE];
     support_fill_normal(weight, WIDE, 1);
-    double *before = wide_gram();
-    grail_reducer *reducer = wide_reducer();
-    grail_statistics *s = wide_statistics(0, before);
-    regression r = {0};
+    OWNED(double) *before = wide_gram();
+    OWNED(grail_reducer) *reducer = wide_reducer();
+    OWNED(grail_statistics) *s = wide_statistics(0, before);
+    OWNED(regression) r = {0};
     assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     reducer_kept_features(reducer, U, features);
     for (int64_t i = 0; i < NARROW; i++) {
@@ -207,10 +195,6 @@ TEST(compaction_in_place_equals_the_plain_gather)
         square += removed ? (double)weight[h] * image : 0.0;
     }
     assert_near(r.residual_square[0], square, 1e-8);
-    memory_free(before);
-    regression_fini(&r);
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
 }
 
 /* With C = 0, t = 0 and q = 0: E = -W0 A, the residual sum is -W0 s and its square W0 A W0^T. */
@@ -219,10 +203,10 @@ TEST(the_residual_of_a_target_is_summed_over_all_panels)
     int64_t features[NARROW];
     float weight[WIDE];
     support_fill_normal(weight, WIDE, 2);
-    double *gram = wide_gram();
-    grail_reducer *reducer = wide_reducer();
-    grail_statistics *s = wide_statistics(1, gram);
-    regression r = {0};
+    OWNED(double) *gram = wide_gram();
+    OWNED(grail_reducer) *reducer = wide_reducer();
+    OWNED(grail_statistics) *s = wide_statistics(1, gram);
+    OWNED(regression) r = {0};
     assert_ok(matrix_upload(s->sum, gram)); /* any values */
     assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     reducer_kept_features(reducer, U, features);
@@ -237,31 +221,23 @@ TEST(the_residual_of_a_target_is_summed_over_all_panels)
     }
     assert_near(r.residual_sum[0], -sum, 1e-8);
     assert_near(r.residual_square[0], square, 1e-7);
-    memory_free(gram);
-    regression_fini(&r);
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
 }
 
 TEST(no_second_gram_matrix_is_held)
 {
     const int64_t gram = (int64_t)sizeof(double) * WIDE * WIDE;
     float weight[WIDE] = {0};
-    double *zeros = NULL;
+    OWNED(double) *zeros = NULL;
     assert_ok(memory_new(&zeros, WIDE * WIDE, sizeof *zeros));
-    grail_reducer *reducer = wide_reducer();
-    grail_statistics *s = wide_statistics(0, zeros);
-    regression r = {0};
+    OWNED(grail_reducer) *reducer = wide_reducer();
+    OWNED(grail_statistics) *s = wide_statistics(0, zeros);
+    OWNED(regression) r = {0};
     const int64_t before = memory_in_use();
     memory_peak_begin();
     assert_ok(oracle_select(s, reducer, U, 1, weight, &r));
     assert_true(memory_peak() < before + gram / 2);
     assert_true(memory_in_use() < before - gram / 2);
     assert_int_equal(backend_bytes(on_ref), sizeof(double) * (NARROW * NARROW + NARROW));
-    memory_free(zeros);
-    regression_fini(&r);
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
 }
 
 TEST(errors_are_measured_on_at_most_512_outputs)
@@ -283,11 +259,9 @@ TEST(measured_outputs_are_every_stride_th)
         weight[2 * i] = 1.0F;
         weight[2 * i + 1] = (float)i;
     }
-    grail_reducer *reducer = NULL;
-    grail_statistics *s = NULL;
-    regression r = {0};
-    assert_ok(grail_reducer_from_selection(2, 1, kept, &reducer));
-    assert_ok(statistics_create(on_ref, 2, 0, &s));
+    OWNED(regression) r = {0};
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(2, 1, kept, &reducer));
+    OPENED(grail_statistics, s, statistics_create(on_ref, 2, 0, &s));
     support_set_element(s->gram, 0, 0, 1.0);
     support_set_element(s->gram, 1, 1, 1.0);
     support_set_element(s->sum, 0, 1, 3.0);
@@ -299,9 +273,6 @@ TEST(measured_outputs_are_every_stride_th)
     for (int64_t i = 0; i < MANY; i++) {
         assert_near(r.residual_sum[i], (double)(3 * i), 0.0);
     }
-    regression_fini(&r);
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
 }
 
 /* A = 4, w0 = 1: the residual square of output o is q - 2 C + A, here (o - 2)^2, and its residual
@@ -318,9 +289,8 @@ TEST(many_outputs_of_a_target_are_measured_likewise)
         sum[i] = (double)(10 * i + 5);
         square[i] = (double)(i * i);
     }
-    grail_statistics *s = NULL;
-    regression r = {0};
-    assert_ok(statistics_create(on_ref, 1, MANY, &s));
+    OWNED(regression) r = {0};
+    OPENED(grail_statistics, s, statistics_create(on_ref, 1, MANY, &s));
     support_set_element(s->gram, 0, 0, 4.0);
     support_set_element(s->sum, 0, 0, 5.0);
     assert_ok(matrix_upload(s->cross, cross));
@@ -335,8 +305,6 @@ TEST(many_outputs_of_a_target_are_measured_likewise)
     for (int64_t i = 0; i < MANY; i += regression_measured_stride(MANY)) {
         assert_near(r.residual_square[i], (double)((i - 2) * (i - 2)), 0.0);
     }
-    regression_fini(&r);
-    grail_statistics_free(s);
 }
 
 /* Statistics of the kept columns, with what the removed ones give as their target. */
@@ -408,28 +376,24 @@ TEST(keeping_everything_leaves_no_residual)
     for (int64_t h = 0; h < H; h++) {
         all[h] = h;
     }
-    grail_reducer *reducer = NULL;
-    regression r = {0};
-    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, false);
-    assert_ok(grail_reducer_from_selection(H, H, all, &reducer));
+    OWNED(regression) r = {0};
+    OWNED(grail_statistics) *s = oracle_statistics(on_ref, &o, 0, T, false);
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(H, H, all, &reducer));
     assert_ok(oracle_select(s, reducer, 1, O, o.consumer, &r));
     for (int64_t i = 0; i < O * H; i++) {
         assert_true(support_element(r.cross, i / H, i % H) == 0.0);
     }
     assert_true(r.residual_sum[0] == 0.0 && r.residual_square[0] == 0.0);
-    regression_fini(&r);
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
 }
 
 TEST(shapes_that_do_not_fit_leave_the_statistics_alone)
 {
     oracle o;
     oracle_fill(&o, 7);
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     regression r = {0};
-    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
-    grail_statistics *own = oracle_statistics(on_ref, &o, 0, T, false);
+    OWNED(grail_statistics) *s = oracle_statistics(on_ref, &o, 0, T, true);
+    OWNED(grail_statistics) *own = oracle_statistics(on_ref, &o, 0, T, false);
     assert_fails(oracle_regress(NULL, s, reducer, 2, O, o.consumer, o.x, &r), GRAIL_ERROR_SHAPE,
                  "12 features, but the reducer has 12 units of 2");
     assert_fails(oracle_regress(NULL, s, reducer, 1, O - 1, o.consumer, o.prior, &r),
@@ -438,9 +402,6 @@ TEST(shapes_that_do_not_fit_leave_the_statistics_alone)
                  "need a target");
     assert_true(matrix_exists(s->gram));
     assert_true(matrix_exists(own->gram));
-    grail_statistics_free(s);
-    grail_statistics_free(own);
-    grail_reducer_free(reducer);
 }
 
 static grail_status build_regression(void *context)
@@ -448,9 +409,9 @@ static grail_status build_regression(void *context)
     const bool *target = context;
     const int64_t kept[] = {0, 2};
     const float weight[] = {1, 2, 3};
-    grail_statistics *s = NULL;
-    grail_reducer *reducer = NULL;
-    regression r = {0};
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_reducer) *reducer = NULL;
+    OWNED(regression) r = {0};
     grail_status status = statistics_create(on_ref, 3, *target ? 1 : 0, &s);
     if (status == GRAIL_OK) {
         status = grail_reducer_from_selection(3, 2, kept, &reducer);
@@ -458,9 +419,6 @@ static grail_status build_regression(void *context)
     if (status == GRAIL_OK) {
         status = oracle_select(s, reducer, 1, 1, weight, &r);
     }
-    regression_fini(&r);
-    grail_reducer_free(reducer);
-    grail_statistics_free(s);
     return status;
 }
 

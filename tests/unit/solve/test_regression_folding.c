@@ -128,14 +128,12 @@ TEST(equal_units_leave_no_residual)
 static grail_status fold_once(void *context)
 {
     folded *f = context;
-    regression r = {0};
-    grail_statistics *s = NULL;
+    OWNED(regression) r = {0};
+    OWNED(grail_statistics) *s = NULL;
     grail_status status = statistics_create(on_ref, H, 0, &s);
     if (status == GRAIL_OK) {
         status = oracle_regress(NULL, s, f->reducer, U, O, f->o.consumer, f->prior, &r);
     }
-    regression_fini(&r);
-    grail_statistics_free(s);
     return status;
 }
 

@@ -109,11 +109,10 @@ TEST(both_backends_solve_the_same_sums_alike)
     const regression_sums sums = {
         K, O, T, gram, cross, r.sum, r.residual_sum, r.residual_square, r.target_square};
     for (int i = 0; i < 2; i++) {
-        regression same = {0};
+        OWNED(regression) same = {0};
         ridge_result result;
         assert_ok(oracle_load(backends[i], &sums, &same));
         assert_ok(oracle_fit(&same, NULL, o.prior, &options, weight[i], change[i], &result));
-        regression_fini(&same);
     }
     assert_all_near(O * K, weight[0], weight[1], 1e-11);
     assert_all_near(O, change[0], change[1], 1e-11);
@@ -125,11 +124,10 @@ TEST(both_backends_solve_the_same_sums_alike)
 /* H = G + lambda I of all features, both triangles. */
 static void damped_gram(const oracle *o, double lambda, double *h)
 {
-    grail_statistics *s = oracle_statistics(on_ref, o, 0, T, false);
+    OWNED(grail_statistics) *s = oracle_statistics(on_ref, o, 0, T, false);
     for (int64_t i = 0; i < H * H; i++) {
         h[i] = grail_statistics_gram(s, i / H, i % H) + (i / H == i % H ? lambda : 0.0);
     }
-    grail_statistics_free(s);
 }
 
 static void identity_matrix(double *a)
@@ -147,7 +145,7 @@ static void remove_one_by_one(const oracle *o, const double *h, double *weight)
     identity_matrix(inverse);
     oracle_divide(H, h, H, inverse);
     oracle_widen(O * H, o->consumer, weight);
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     for (int64_t q = 0; q < H; q++) {
         double row[H];
         memcpy(row, inverse + q * H, sizeof row);
@@ -159,7 +157,6 @@ static void remove_one_by_one(const oracle *o, const double *h, double *weight)
             }
         }
     }
-    grail_reducer_free(reducer);
 }
 
 /* Sequential OBS = joint OBS W H[:,P] H[P,P]^-1 = prior ridge. Removed features are as large as
@@ -267,7 +264,7 @@ TEST(no_residual_leaves_every_bit_of_the_prior)
 {
     oracle o;
     oracle_fill(&o, 19);
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     for (int64_t i = 0; i < O * H; i++) {
         o.consumer[i] = reducer->labels[i % H] < 0 ? 0.0F : i % 5 == 0 ? -0.0F : o.consumer[i];
     }
@@ -284,7 +281,6 @@ TEST(no_residual_leaves_every_bit_of_the_prior)
         assert_true(change[i] == 0.0);
     }
     assert_true(result.fit_before == 0.0 && result.fit_after == 0.0);
-    grail_reducer_free(reducer);
 }
 
 /* -- a ridge relative to all features ---------------------------------------------------------- */
@@ -298,28 +294,22 @@ TEST(the_worked_example)
     static const float prior[] = {1, 1, 1, 0, 0, 0, 0, 1};
     static const double alphas[] = {0.0, 0.1};
     static const int64_t outer[] = {0, 2};
-    grail_reducer *reducer = NULL;
-    assert_ok(grail_reducer_from_selection(3, 2, outer, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(3, 2, outer, &reducer));
     for (int i = 0; i < 2; i++) {
         const double part = i == 0 ? 0.5 : 1.0 / 2.2;
         const double expected[] = {1.0 + part, 1.0 + part, 1.0, 0.0, part, part, 0.0, 1.0};
         const ridge_options options = {.ridge = RIDGE_PRIOR, .of_all = true, .alpha = alphas[i]};
-        grail_statistics *s = NULL;
-        regression r = {0};
+        OWNED(regression) r = {0};
         ridge_result result;
         double weight[8];
-        matrix rows = support_rows(on_ref, 4, 3, 3, x);
-        assert_ok(statistics_create(on_ref, 3, 0, &s));
+        OWNED(matrix) rows = support_rows(on_ref, 4, 3, 3, x);
+        OPENED(grail_statistics, s, statistics_create(on_ref, 3, 0, &s));
         assert_ok(statistics_accumulate(s, rows, no_matrix));
         assert_ok(oracle_select(s, reducer, 1, 4, w, &r));
         assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
         assert_all_near(8, weight, expected, 1e-14);
         assert_near(result.lambda, 2.0 * alphas[i], 1e-15);
-        regression_fini(&r);
-        matrix_free(&rows);
-        grail_statistics_free(s);
     }
-    grail_reducer_free(reducer);
 }
 
 /* What is merged already has no other features. */
@@ -331,7 +321,7 @@ TEST(results_of_other_outputs_join_to_those_of_all)
     oracle_fill(&o, 17);
     ridge_result parts[2];
     ridge_result all;
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     const ridge_options options = {.ridge = RIDGE_PRIOR, .alpha = 1e-2};
     for (int i = 0; i < 3; i++) {
         const int64_t begin = i == 1 ? FIRST : 0;
@@ -364,19 +354,16 @@ TEST(results_of_other_outputs_join_to_those_of_all)
     parts[0].fallback = RIDGE_FALLBACK_BIAS;
     ridge_result_join(&parts[0], &parts[1]);
     assert_int_equal(parts[0].fallback, RIDGE_FALLBACK_BIAS);
-    grail_reducer_free(reducer);
 }
 
 TEST(a_folding_is_its_own_whole)
 {
     oracle o;
     oracle_fill(&o, 36);
-    regression r = {0};
-    grail_statistics *s = oracle_statistics(on_ref, &o, 0, T, true);
+    OWNED(regression) r = {0};
+    OWNED(grail_statistics) *s = oracle_statistics(on_ref, &o, 0, T, true);
     assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, o.consumer, &r));
     assert_near(r.full_diagonal, lambda_of_all(&o, T, 1.0), 1e-10);
-    regression_fini(&r);
-    grail_statistics_free(s);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

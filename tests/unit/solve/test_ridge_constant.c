@@ -38,9 +38,8 @@ static fitted fit_of(float constant, bool with, ridge_kind kind)
     static float x[T * H];
     static float y[T * O];
     fitted f = {0};
-    regression r = {0};
-    grail_statistics *s = NULL;
-    matrix weight = no_matrix;
+    OWNED(regression) r = {0};
+    OWNED(matrix) weight = no_matrix;
     const int64_t width = with ? H : H - 1;
     const ridge_options options = {.ridge = kind, .bias = true, .alpha = 1e-3 * (double)width / H};
     fill_rows(constant, x, y);
@@ -51,20 +50,15 @@ static fitted fit_of(float constant, bool with, ridge_kind kind)
         const int64_t j = i % width;
         f.prior[i] = 0.25F * (float)(1 + i / width + (!with && j == 4 ? 5 : j));
     }
-    matrix rows = support_rows(on_cpu, T, width, H, x);
-    matrix targets = support_rows(on_cpu, T, O, O, y);
-    assert_ok(statistics_create(on_cpu, width, O, &s));
+    OWNED(matrix) rows = support_rows(on_cpu, T, width, H, x);
+    OWNED(matrix) targets = support_rows(on_cpu, T, O, O, y);
+    OPENED(grail_statistics, s, statistics_create(on_cpu, width, O, &s));
     assert_ok(statistics_accumulate(s, rows, targets));
     assert_ok(statistics_settle_constants(s));
     assert_ok(oracle_regress(NULL, s, NULL, 1, s->outputs, NULL, f.prior, &r));
     assert_ok(matrix_new(on_cpu, GRAIL_DTYPE_F64, O, width, &weight));
     assert_ok(oracle_ridge(&r, NULL, f.prior, &options, weight, f.bias, &f.result));
     f.weight = support_values(weight);
-    matrix_free(&weight);
-    matrix_free(&rows);
-    matrix_free(&targets);
-    regression_fini(&r);
-    grail_statistics_free(s);
     return f;
 }
 

@@ -72,7 +72,7 @@ TEST(it_is_what_the_removed_features_gave_on_average)
 {
     oracle o;
     oracle_fill(&o, 32);
-    grail_reducer *reducer = oracle_reducer();
+    OWNED(grail_reducer) *reducer = oracle_reducer();
     const ridge_options options = {.ridge = RIDGE_PRIOR, .bias = true, .keeps_weights = true};
     double weight[O * K];
     double change[O];
@@ -87,7 +87,6 @@ TEST(it_is_what_the_removed_features_gave_on_average)
     }
     oracle_run(on_ref, &o, SPLIT, false, &options, weight, change);
     assert_all_near(O, change, expected, 1e-12);
-    grail_reducer_free(reducer);
 }
 
 /* The target is what W0 gives, and beside noise a constant: one on the fit part, one behind it. */

@@ -45,11 +45,10 @@ static void scale_sums(const double scale[K], own_sums *s)
 static void fit_sums(const own_sums *s, const float *prior, const ridge_options *options,
                      double *weight, double *change)
 {
-    regression r = {0};
+    OWNED(regression) r = {0};
     ridge_result result;
     assert_ok(oracle_load(on_ref, &s->all, &r));
     assert_ok(oracle_fit(&r, NULL, prior, options, weight, options->bias ? change : NULL, &result));
-    regression_fini(&r);
 }
 
 /* Features of unit variance have the same penalty with either choice; then they are scaled by
@@ -65,7 +64,7 @@ TEST(it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal)
         float prior[O * K];
         double weight[2][O * K];
         double change[2][O];
-        regression r = oracle_regression(on_ref, &o, 0, T, true);
+        OWNED(regression) r = oracle_regression(on_ref, &o, 0, T, true);
         ridge_options options = {.ridge = choice & 1 ? RIDGE_PRIOR : RIDGE_ZERO,
                                  .bias = (choice & 2) != 0,
                                  .alpha = 0.1};
@@ -86,7 +85,6 @@ TEST(it_is_the_mean_penalty_of_features_scaled_to_unit_diagonal)
             assert_near(weight[1][i] * scale[i % K], weight[0][i], 1e-10);
         }
         assert_all_near(options.bias ? O : 0, change[1], change[0], 1e-10);
-        regression_fini(&r);
     }
 }
 

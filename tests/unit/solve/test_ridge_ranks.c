@@ -2,7 +2,6 @@
 #include "oracle.h"
 #include "solve/drift.h"
 
-#include "support/matrices.h"
 #include "support/ranks.h"
 
 #include <string.h>
@@ -74,7 +73,6 @@ static void fit_consumer(const grail_comm *comm, int choice, answer *out)
 {
     static float prior[OUTPUTS * KEPT];
     int64_t kept[KEPT];
-    grail_reducer *reducer = NULL;
     grail_statistics *parts[2] = {NULL, NULL};
     regression sums[2] = {{0}, {0}};
     matrix weight = no_matrix;
@@ -82,7 +80,7 @@ static void fit_consumer(const grail_comm *comm, int choice, answer *out)
     for (int i = 0; i < KEPT; i++) {
         kept[i] = i + i / 2;
     }
-    assert_ok(grail_reducer_from_selection(UNITS, KEPT, kept, &reducer));
+    OPENED(grail_reducer, reducer, grail_reducer_from_selection(UNITS, KEPT, kept, &reducer));
     assert_ok(grail_reducer_merge_columns(reducer, 0, 1, OUTPUTS, consumer, prior));
     observe(choice < 2, 0, FIT_ROWS, &parts[0]);
     observe(choice < 2, FIT_ROWS, ROWS, &parts[1]);
@@ -96,13 +94,12 @@ static void fit_consumer(const grail_comm *comm, int choice, answer *out)
     matrix_free(&weight);
     regression_fini(&sums[0]);
     regression_fini(&sums[1]);
-    grail_reducer_free(reducer);
 }
 
 static void observe_drift(int64_t begin, int64_t end, drift_sums *out)
 {
-    matrix x = no_matrix;
-    matrix z = no_matrix;
+    OWNED(matrix) x = no_matrix;
+    OWNED(matrix) z = no_matrix;
     backend *b = backend_host();
     assert_ok(drift_sums_create(b, UNITS, out));
     assert_ok(matrix_new(b, GRAIL_DTYPE_F32, end - begin, UNITS, &x));
@@ -111,16 +108,14 @@ static void observe_drift(int64_t begin, int64_t end, drift_sums *out)
     assert_ok(matrix_upload_f32(z, drifted + begin * UNITS));
     assert_ok(drift_sums_accumulate(out, z, x));
     assert_ok(drift_sums_settle(out));
-    matrix_free(&x);
-    matrix_free(&z);
 }
 
 static void fit_drifted(const grail_comm *comm, answer *out)
 {
-    matrix given = no_matrix;
-    matrix fitted = no_matrix;
-    drift_sums fit = {0};
-    drift_sums held = {0};
+    OWNED(matrix) given = no_matrix;
+    OWNED(matrix) fitted = no_matrix;
+    OWNED(drift_sums) fit = {0};
+    OWNED(drift_sums) held = {0};
     const ridge_options options = options_for(comm, 0);
     observe_drift(0, FIT_ROWS, &fit);
     observe_drift(FIT_ROWS, ROWS, &held);
@@ -130,10 +125,6 @@ static void fit_drifted(const grail_comm *comm, answer *out)
     assert_ok(drift_solve(&fit, &held, given, true, &options, fitted, out->bias, &out->share,
                           &out->result));
     assert_ok(matrix_download(fitted, out->weight));
-    matrix_free(&given);
-    matrix_free(&fitted);
-    drift_sums_fini(&fit);
-    drift_sums_fini(&held);
 }
 
 enum { CONSUMERS = 4 };

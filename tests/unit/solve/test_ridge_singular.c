@@ -33,8 +33,7 @@ static small_problem problem_of(const double gram[K * K], const double cross[K])
 
 static grail_status solve(backend *b, small_problem *p, ridge_options options)
 {
-    grail_status status = GRAIL_OK;
-    regression r = {0};
+    OWNED(regression) r = {0};
     const regression_sums sums = {.width = K,
                                   .outputs = 1,
                                   .weight = p->rows,
@@ -44,12 +43,9 @@ static grail_status solve(backend *b, small_problem *p, ridge_options options)
                                   .residual_sum = p->residual_sum,
                                   .residual_square = p->residual_square,
                                   .target_square = p->target_square};
-    TRY(oracle_load(b, &sums, &r));
-    TRY(oracle_fit(&r, NULL, p->prior, &options, p->weight, options.bias ? p->change : NULL,
-                   &p->result));
-out:
-    regression_fini(&r);
-    return status;
+    CHECK(oracle_load(b, &sums, &r));
+    return oracle_fit(&r, NULL, p->prior, &options, p->weight, options.bias ? p->change : NULL,
+                      &p->result);
 }
 
 static const double nothing[K * K] = {0};

@@ -202,7 +202,7 @@ TEST(a_negative_or_nan_alpha_is_refused)
     oracle_fill(&o, 26);
     double weight[O * K];
     ridge_result result;
-    regression r = oracle_regression(on_ref, &o, 0, T, false);
+    OWNED(regression) r = oracle_regression(on_ref, &o, 0, T, false);
     const double candidates[] = {1e-3, -1.0};
     ridge_options options = {.alpha = NAN};
     assert_fails(oracle_fit(&r, NULL, o.prior, &options, weight, NULL, &result),
@@ -210,7 +210,6 @@ TEST(a_negative_or_nan_alpha_is_refused)
     options = (ridge_options){.alphas = candidates, .alpha_count = 2};
     assert_fails(oracle_fit(&r, NULL, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_ARGUMENT, "alpha is -1");
-    regression_fini(&r);
 }
 
 TEST(parts_of_different_shapes_are_refused)
@@ -219,12 +218,11 @@ TEST(parts_of_different_shapes_are_refused)
     oracle_fill(&o, 27);
     double weight[O * K];
     ridge_result result;
-    regression fit = oracle_regression(on_ref, &o, 0, T, false);
+    OWNED(regression) fit = oracle_regression(on_ref, &o, 0, T, false);
     regression held = {.width = 3, .outputs = O, .weight = 1};
     const ridge_options options = {.alpha = 1e-3};
     assert_fails(oracle_fit(&fit, &held, o.prior, &options, weight, NULL, &result),
                  GRAIL_ERROR_SHAPE, "the held-out sums are 5 x 3, but the sums to fit are 5 x 7");
-    regression_fini(&fit);
 }
 
 /* A = diag(1, 4, 100), so cond_2 = 100. */
@@ -237,7 +235,7 @@ TEST(the_condition_estimate_finds_the_extreme_eigenvalues)
     const float prior[3] = {0};
     double weight[3];
     ridge_result result;
-    regression r = {0};
+    OWNED(regression) r = {0};
     const regression_sums sums = {.width = 3,
                                   .outputs = 1,
                                   .weight = 10,
@@ -252,7 +250,6 @@ TEST(the_condition_estimate_finds_the_extreme_eigenvalues)
     assert_ok(oracle_fit(&r, NULL, prior, &options, weight, NULL, &result));
     assert_near(result.condition, 100.0, 0.5);
     assert_near(weight[2], 0.01, 1e-15);
-    regression_fini(&r);
 }
 
 /* Two features, more outputs than are measured. */
@@ -329,8 +326,8 @@ TEST(many_outputs_are_measured_by_every_stride_th)
     }
     for (int validates = 0; validates < 2; validates++) {
         ridge_result result;
-        regression fit = {0};
-        regression held = {0};
+        OWNED(regression) fit = {0};
+        OWNED(regression) held = {0};
         assert_ok(oracle_load(on_cpu, &sums, &fit));
         assert_ok(oracle_load(on_cpu, &sums, &held));
         assert_ok(
@@ -339,8 +336,6 @@ TEST(many_outputs_are_measured_by_every_stride_th)
         if (validates) {
             assert_near(result.held_after, error / square, 1e-12);
         }
-        regression_fini(&fit);
-        regression_fini(&held);
     }
 }
 
@@ -351,8 +346,8 @@ typedef struct solve_context {
 
 static grail_status build_part(const oracle *o, int64_t begin, int64_t end, regression *out)
 {
-    grail_statistics *s = NULL;
-    grail_reducer *reducer = NULL;
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_reducer) *reducer = NULL;
     grail_status status = grail_statistics_create(ORACLE_WIDTH, 0, &s);
     if (status == GRAIL_OK) {
         status = grail_statistics_accumulate(s, end - begin, o->x + begin * ORACLE_WIDTH,
@@ -364,16 +359,14 @@ static grail_status build_part(const oracle *o, int64_t begin, int64_t end, regr
     if (status == GRAIL_OK) {
         status = oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, out);
     }
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
     return status;
 }
 
 static grail_status build_and_solve(void *context)
 {
     const solve_context *c = context;
-    regression fit = {0};
-    regression held = {0};
+    OWNED(regression) fit = {0};
+    OWNED(regression) held = {0};
     double weight[O * K];
     double change[O];
     ridge_result result;
@@ -385,8 +378,6 @@ static grail_status build_and_solve(void *context)
     if (status == GRAIL_OK) {
         status = oracle_fit(&fit, &held, c->o->prior, &options, weight, change, &result);
     }
-    regression_fini(&fit);
-    regression_fini(&held);
     return status;
 }
 

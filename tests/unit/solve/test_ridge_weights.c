@@ -42,24 +42,19 @@ static regression weighted_regression(const oracle *o, int64_t begin, int64_t en
 {
     double root[DISTINCT];
     const int64_t rows = end - begin;
-    grail_statistics *s = NULL;
     regression r = {0};
-    grail_reducer *reducer = oracle_reducer();
-    matrix x = support_rows(on_ref, rows, H, H, o->x + begin * H);
-    matrix y = support_rows(on_ref, rows, O, O, o->given + begin * O);
+    OWNED(grail_reducer) *reducer = oracle_reducer();
+    OWNED(matrix) x = support_rows(on_ref, rows, H, H, o->x + begin * H);
+    OWNED(matrix) y = support_rows(on_ref, rows, O, O, o->given + begin * O);
     for (int64_t i = begin; i < end; i++) {
         root[i - begin] = sqrt((double)times(i));
     }
-    assert_ok(statistics_create(on_ref, H, target ? O : 0, &s));
+    OPENED(grail_statistics, s, statistics_create(on_ref, H, target ? O : 0, &s));
     matrix of = support_matrix(on_ref, 1, rows, root);
     assert_ok(statistics_accumulate_weighted(s, of, x, target ? y : no_matrix));
     assert_ok(statistics_read_weight(s));
     matrix_free(&of);
     assert_ok(oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));
-    grail_statistics_free(s);
-    grail_reducer_free(reducer);
-    matrix_free(&x);
-    matrix_free(&y);
     return r;
 }
 

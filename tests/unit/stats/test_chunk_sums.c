@@ -73,20 +73,16 @@ typedef struct results {
 static int add_plainly(const grail_comm *comm, void *user)
 {
     results *r = user;
-    grail_statistics *total = NULL;
     double number = 0.0;
-    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &total));
+    OPENED(grail_statistics, total, grail_statistics_create(WIDTH, OUTPUTS, &total));
     for (int chunk = 0; chunk < CHUNKS; chunk++) {
-        grail_statistics *part = NULL;
         double own = 0.0;
-        assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &part));
+        OPENED(grail_statistics, part, grail_statistics_create(WIDTH, OUTPUTS, &part));
         add_chunk(chunk, part, &own);
         assert_ok(grail_statistics_add(total, part));
         number += own;
-        grail_statistics_free(part);
     }
     take_bits(total, number, &r->expected);
-    grail_statistics_free(total);
     return 0;
 }
 
@@ -94,12 +90,10 @@ static int add_plainly(const grail_comm *comm, void *user)
 static int add_in_chunks(const grail_comm *comm, void *user)
 {
     results *r = user;
-    grail_statistics *part = NULL;
-    grail_statistics *total = NULL;
     double part_number = 0.0;
     double number = 0.0;
-    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &part));
-    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &total));
+    OPENED(grail_statistics, part, grail_statistics_create(WIDTH, OUTPUTS, &part));
+    OPENED(grail_statistics, total, grail_statistics_create(WIDTH, OUTPUTS, &total));
     for (int first = 0; first < CHUNKS; first += comm->size) {
         const int ranks = CHUNKS - first < comm->size ? CHUNKS - first : comm->size;
         if (comm->rank < ranks) {
@@ -113,8 +107,6 @@ static int add_in_chunks(const grail_comm *comm, void *user)
     chunk_sums_append_number(&s, &part_number, &number);
     assert_ok(chunk_sums_share(comm, &s));
     take_bits(total, number, &r->of[comm->rank]);
-    grail_statistics_free(part);
-    grail_statistics_free(total);
     return 0;
 }
 
@@ -138,14 +130,12 @@ TEST(all_numbers_of_ranks_give_the_same_bits)
 static int sum_all(const grail_comm *comm, void *user)
 {
     results *r = user;
-    grail_statistics *total = NULL;
     double number = 0.0;
-    assert_ok(grail_statistics_create(WIDTH, OUTPUTS, &total));
+    OPENED(grail_statistics, total, grail_statistics_create(WIDTH, OUTPUTS, &total));
     for (int chunk = CHUNKS - 1; chunk >= 0; chunk--) {
         add_chunk(chunk, total, &number);
     }
     take_bits(total, number, &r->of[0]);
-    grail_statistics_free(total);
     return 0;
 }
 

@@ -50,8 +50,8 @@ static void write_file(const char *path, int64_t context, uint64_t seed)
     const double squares[WIDTH] = {1.0, 2.0, (double)seed};
     const double sums[WIDTH] = {-1.0, 0.5, 0.0};
     const double energy[BLOCKS + 2] = {1.0, (double)seed, 2.0};
-    grail_statistics *fit = random_statistics(seed);
-    grail_statistics *held = random_statistics(seed + 100);
+    OWNED(grail_statistics) *fit = random_statistics(seed);
+    OWNED(grail_statistics) *held = random_statistics(seed + 100);
     statistics_origin origin = make_origin(context);
     statistics_list list = {0};
     statistics_file f = {0};
@@ -67,8 +67,6 @@ static void write_file(const char *path, int64_t context, uint64_t seed)
     statistics_file_fini(&f);
     statistics_list_fini(&list);
     statistics_origin_fini(&origin);
-    grail_statistics_free(fit);
-    grail_statistics_free(held);
 }
 
 /* Writes other bytes at the begin of a tensor's data. */
@@ -95,13 +93,10 @@ TEST(reading_gives_what_was_written)
     double sums[WIDTH];
     double count = 0.0;
     double energy[BLOCKS + 2];
-    network_statistics *s = NULL;
-    grail_statistics *fit = NULL;
-    grail_statistics *held = NULL;
-    grail_statistics *expected = random_statistics(5);
-    char *path = path_in(*state, "whole.gguf");
+    OWNED(grail_statistics) *expected = random_statistics(5);
+    OWNED(char) *path = path_in(*state, "whole.gguf");
     write_file(path, 64, 5);
-    assert_ok(network_statistics_open(path, &s));
+    OPENED(network_statistics, s, network_statistics_open(path, &s));
     assert_true(s->has_origin && network_statistics_has_grams(s));
     assert_int_equal(s->origin.context, 64);
     assert_int_equal(s->origin.hashes.count, 1);
@@ -111,8 +106,8 @@ TEST(reading_gives_what_was_written)
     assert_near(count, 2.0 * ROWS, 0.0);
     assert_ok(network_statistics_energy(s, BLOCKS + 2, energy));
     assert_near(energy[1], 5.0, 0.0);
-    assert_ok(grail_statistics_create(WIDTH, 0, &fit));
-    assert_ok(grail_statistics_create(WIDTH, 0, &held));
+    OPENED(grail_statistics, fit, grail_statistics_create(WIDTH, 0, &fit));
+    OPENED(grail_statistics, held, grail_statistics_create(WIDTH, 0, &held));
     assert_ok(network_statistics_grams(s, name, fit, held));
     assert_int_equal(fit->count, ROWS);
     assert_int_equal(held->count, ROWS);
@@ -123,11 +118,6 @@ TEST(reading_gives_what_was_written)
                         1e-13);
         }
     }
-    grail_statistics_free(expected);
-    grail_statistics_free(fit);
-    grail_statistics_free(held);
-    network_statistics_close(s);
-    memory_free(path);
 }
 
 static grail_status read_vectors(const network_statistics *s, const char *of, int64_t width)
@@ -140,14 +130,9 @@ static grail_status read_vectors(const network_statistics *s, const char *of, in
 
 static grail_status read_grams(const network_statistics *s)
 {
-    grail_statistics *fit = NULL;
-    grail_statistics *held = NULL;
-    assert_ok(grail_statistics_create(WIDTH, 0, &fit));
-    assert_ok(grail_statistics_create(WIDTH, 0, &held));
-    const grail_status status = network_statistics_grams(s, name, fit, held);
-    grail_statistics_free(fit);
-    grail_statistics_free(held);
-    return status;
+    OPENED(grail_statistics, fit, grail_statistics_create(WIDTH, 0, &fit));
+    OPENED(grail_statistics, held, grail_statistics_create(WIDTH, 0, &held));
+    return network_statistics_grams(s, name, fit, held);
 }
 
 TEST(what_is_no_sum_is_refused)
@@ -190,9 +175,9 @@ TEST(what_is_no_sum_is_refused)
 
 TEST(a_truncated_file_is_refused_at_every_length)
 {
-    buffer bytes = {0};
+    OWNED(buffer) bytes = {0};
     network_statistics *s = NULL;
-    char *path = path_in(*state, "cut.gguf");
+    OWNED(char) *path = path_in(*state, "cut.gguf");
     write_file(path, 64, 1);
     assert_ok(file_read(path, 1 << 20, &bytes));
     const size_t padding = 32 - (BLOCKS + 2) * sizeof(double); /* behind the last tensor */
@@ -203,8 +188,6 @@ TEST(a_truncated_file_is_refused_at_every_length)
         assert_int_equal(network_statistics_open_bytes("cut", part, size, &s), GRAIL_ERROR_FORMAT);
         memory_free(part);
     }
-    buffer_fini(&bytes);
-    memory_free(path);
 }
 
 /* -- what a file must have --------------------------------------------------------------------- */
@@ -225,7 +208,7 @@ static grail_status open_claimed(const char *directory, const claims *c)
     tensor_writer *writer = NULL;
     network_statistics *s = NULL;
     int64_t count = 0;
-    char *path = path_in(directory, "claimed.gguf");
+    OWNED(char) *path = path_in(directory, "claimed.gguf");
     gguf_pairs_init(&pairs);
     if (c->type != NULL) {
         assert_ok(gguf_put_text(&pairs, "general.type", c->type));
@@ -246,7 +229,6 @@ static grail_status open_claimed(const char *directory, const claims *c)
     network_statistics_close(status == GRAIL_OK ? s : NULL);
     assert_int_equal(unlink(path), 0);
     gguf_pairs_fini(&pairs);
-    memory_free(path);
     return status;
 }
 
@@ -439,23 +421,17 @@ TEST(damaged_sums_are_not_added)
 
 static grail_status add_and_read(void *context)
 {
-    grail_status status = GRAIL_OK;
     char *const *paths = context;
-    network_statistics *s = NULL;
-    grail_statistics *fit = NULL;
-    grail_statistics *held = NULL;
+    OWNED(network_statistics) *s = NULL;
+    OWNED(grail_statistics) *fit = NULL;
+    OWNED(grail_statistics) *held = NULL;
     (void)unlink(paths[2]);
-    TRY(grail_gram_add(2, (const char *const *)paths, &(grail_gram_options){.path = paths[2]},
-                       NULL));
-    TRY(network_statistics_open(paths[2], &s));
-    TRY(grail_statistics_create(WIDTH, 0, &fit));
-    TRY(grail_statistics_create(WIDTH, 0, &held));
-    TRY(network_statistics_grams(s, name, fit, held));
-out:
-    grail_statistics_free(fit);
-    grail_statistics_free(held);
-    network_statistics_close(s);
-    return status;
+    CHECK(grail_gram_add(2, (const char *const *)paths, &(grail_gram_options){.path = paths[2]},
+                         NULL));
+    CHECK(network_statistics_open(paths[2], &s));
+    CHECK(grail_statistics_create(WIDTH, 0, &fit));
+    CHECK(grail_statistics_create(WIDTH, 0, &held));
+    return network_statistics_grams(s, name, fit, held);
 }
 
 TEST(every_failing_allocation_is_survived)

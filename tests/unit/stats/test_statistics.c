@@ -37,7 +37,7 @@ static double product(const float *a, int64_t a_stride, const float *b, int64_t 
 TEST(sums_equal_their_definitions)
 {
     const float one = 1.0F;
-    grail_statistics *s = accumulated(0, ROWS);
+    OWNED(grail_statistics) *s = accumulated(0, ROWS);
     assert_int_equal(grail_statistics_width(s), WIDTH);
     assert_int_equal(grail_statistics_outputs(s), OUTPUTS);
     assert_int_equal(grail_statistics_count(s), ROWS);
@@ -58,7 +58,6 @@ TEST(sums_equal_their_definitions)
         assert_near(support_element(s->target_square, 0, o),
                     product(targets + o, OUTPUTS, targets + o, OUTPUTS), 1e-4);
     }
-    grail_statistics_free(s);
 }
 
 static void assert_same_matrix(bool lower, matrix a, matrix b, double tolerance)
@@ -82,39 +81,32 @@ static void assert_same_sums(const grail_statistics *a, const grail_statistics *
 
 TEST(sums_add_over_any_split_of_the_rows)
 {
-    grail_statistics *whole = accumulated(0, ROWS);
+    OWNED(grail_statistics) *whole = accumulated(0, ROWS);
     for (int64_t split = 0; split <= ROWS; split += 10) {
-        grail_statistics *first = accumulated(0, split);
-        grail_statistics *second = accumulated(split, ROWS - split);
+        OWNED(grail_statistics) *first = accumulated(0, split);
+        OWNED(grail_statistics) *second = accumulated(split, ROWS - split);
         assert_ok(grail_statistics_add(first, second));
         assert_same_sums(first, whole, 1e-4);
-        grail_statistics_free(first);
-        grail_statistics_free(second);
     }
-    grail_statistics_free(whole);
 }
 
 static grail_statistics *accumulated_on(backend *b)
 {
     grail_statistics *s = NULL;
-    matrix z = support_rows(b, ROWS, WIDTH, STRIDE, inputs);
-    matrix y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
+    OWNED(matrix) z = support_rows(b, ROWS, WIDTH, STRIDE, inputs);
+    OWNED(matrix) y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
     assert_ok(statistics_create(b, WIDTH, OUTPUTS, &s));
     assert_ok(statistics_accumulate(s, z, y));
-    matrix_free(&z);
-    matrix_free(&y);
     return s;
 }
 
 TEST(the_cpu_backend_agrees_with_the_reference)
 {
-    grail_statistics *reference = accumulated_on(on_ref);
-    grail_statistics *cpu = accumulated_on(on_cpu);
+    OWNED(grail_statistics) *reference = accumulated_on(on_ref);
+    OWNED(grail_statistics) *cpu = accumulated_on(on_cpu);
     assert_ptr_equal(reference->owner, on_ref);
     assert_ptr_equal(reference->gram.owner, on_ref);
     assert_same_sums(cpu, reference, 1e-4);
-    grail_statistics_free(reference);
-    grail_statistics_free(cpu);
 }
 
 enum { GROUPS = 3, IN_GROUP = 2 };
@@ -124,9 +116,9 @@ static grail_statistics *grouped_on(backend *b, bool weighted)
 {
     grail_statistics *s = NULL;
     double roots[ROWS];
-    matrix root = no_matrix;
-    matrix z = support_rows(b, ROWS, GROUPS * IN_GROUP, STRIDE, inputs);
-    matrix y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
+    OWNED(matrix) root = no_matrix;
+    OWNED(matrix) z = support_rows(b, ROWS, GROUPS * IN_GROUP, STRIDE, inputs);
+    OWNED(matrix) y = support_rows(b, ROWS, OUTPUTS, OUTPUTS, targets);
     for (int64_t r = 0; r < ROWS; r++) {
         roots[r] = 0.5 + (double)(r % 4);
     }
@@ -135,9 +127,6 @@ static grail_statistics *grouped_on(backend *b, bool weighted)
     assert_int_equal(s->gram.columns, IN_GROUP);
     assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
                        : statistics_accumulate(s, z, y));
-    matrix_free(&z);
-    matrix_free(&y);
-    matrix_free(&root);
     return s;
 }
 
@@ -146,9 +135,9 @@ static grail_statistics *of_group_on(backend *b, int64_t group, bool weighted)
 {
     grail_statistics *s = NULL;
     double roots[ROWS];
-    matrix root = no_matrix;
-    matrix z = support_rows(b, ROWS, IN_GROUP, STRIDE, inputs + group * IN_GROUP);
-    matrix y = support_rows(b, ROWS, 1, OUTPUTS, targets + group);
+    OWNED(matrix) root = no_matrix;
+    OWNED(matrix) z = support_rows(b, ROWS, IN_GROUP, STRIDE, inputs + group * IN_GROUP);
+    OWNED(matrix) y = support_rows(b, ROWS, 1, OUTPUTS, targets + group);
     for (int64_t r = 0; r < ROWS; r++) {
         roots[r] = 0.5 + (double)(r % 4);
     }
@@ -156,9 +145,6 @@ static grail_statistics *of_group_on(backend *b, int64_t group, bool weighted)
     assert_ok(statistics_create(b, IN_GROUP, 1, &s));
     assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
                        : statistics_accumulate(s, z, y));
-    matrix_free(&z);
-    matrix_free(&y);
-    matrix_free(&root);
     return s;
 }
 
@@ -168,24 +154,19 @@ TEST(sums_in_groups_are_those_of_each_group)
     static const double bias[OUTPUTS] = {0.5, -2.0, 1.0};
     for (int i = 0; i < 4; i++) {
         backend *b = i % 2 == 0 ? on_ref : on_cpu;
-        grail_statistics *s = grouped_on(b, i > 1);
+        OWNED(grail_statistics) *s = grouped_on(b, i > 1);
         for (int64_t g = 0; g < GROUPS; g++) {
-            grail_statistics *own = of_group_on(b, g, i > 1);
+            OWNED(grail_statistics) *own = of_group_on(b, g, i > 1);
             const grail_statistics group = statistics_group(s, g);
             assert_same_sums(&group, own, 1e-9);
-            grail_statistics_free(own);
         }
         assert_ok(statistics_shift_target(s, bias));
         for (int64_t g = 0; g < GROUPS; g++) {
-            grail_statistics *own = of_group_on(b, g, i > 1);
-            grail_statistics *copy = NULL;
+            OWNED(grail_statistics) *own = of_group_on(b, g, i > 1);
             assert_ok(statistics_shift_target(own, bias + g));
-            assert_ok(statistics_of_group(s, g, &copy));
+            OPENED(grail_statistics, copy, statistics_of_group(s, g, &copy));
             assert_same_sums(copy, own, 1e-9);
-            grail_statistics_free(copy);
-            grail_statistics_free(own);
         }
-        grail_statistics_free(s);
     }
 }
 
@@ -206,11 +187,9 @@ TEST(a_non_finite_sum_of_a_group_is_found)
 
 TEST(rows_of_the_caller_give_the_sums_of_rows_on_an_instance)
 {
-    grail_statistics *given = accumulated(0, ROWS);
-    grail_statistics *cpu = accumulated_on(on_cpu);
+    OWNED(grail_statistics) *given = accumulated(0, ROWS);
+    OWNED(grail_statistics) *cpu = accumulated_on(on_cpu);
     assert_same_sums(given, cpu, 0.0);
-    grail_statistics_free(given);
-    grail_statistics_free(cpu);
 }
 
 TEST(a_nan_in_strided_rows_of_an_instance_is_named)
@@ -218,9 +197,8 @@ TEST(a_nan_in_strided_rows_of_an_instance_is_named)
     const float z[] = {1, NAN, 2, 3, 4, 5, 6, INFINITY, 8};
     backend *const backends[] = {on_ref, on_cpu};
     for (int b = 0; b < 2; b++) {
-        grail_statistics *s = NULL;
-        matrix rows = support_rows(backends[b], 3, 3, 3, z);
-        assert_ok(statistics_create(backends[b], 2, 0, &s));
+        OWNED(matrix) rows = support_rows(backends[b], 3, 3, 3, z);
+        OPENED(grail_statistics, s, statistics_create(backends[b], 2, 0, &s));
         const matrix wide = matrix_columns(rows, 1, 2);
         assert_fails(backend_settle(backends[b], statistics_accumulate(s, wide, no_matrix)),
                      GRAIL_ERROR_NUMERIC, "input is not finite at row 0, feature 0");
@@ -229,71 +207,55 @@ TEST(a_nan_in_strided_rows_of_an_instance_is_named)
                                     statistics_accumulate(s, matrix_rows(wide, 1, 2), no_matrix)),
                      GRAIL_ERROR_NUMERIC, "input is not finite at row 1, feature 0");
         assert_true(b > 0 || grail_statistics_count(s) == 1);
-        grail_statistics_free(s);
-        matrix_free(&rows);
     }
 }
 
 TEST(statistics_of_different_shapes_do_not_add)
 {
-    grail_statistics *a = NULL;
-    grail_statistics *b = NULL;
-    assert_ok(grail_statistics_create(4, 2, &a));
-    assert_ok(grail_statistics_create(4, 0, &b));
+    OPENED(grail_statistics, a, grail_statistics_create(4, 2, &a));
+    OPENED(grail_statistics, b, grail_statistics_create(4, 0, &b));
     assert_fails(grail_statistics_add(a, b), GRAIL_ERROR_SHAPE, "4 features and 0 outputs");
-    grail_statistics_free(a);
-    grail_statistics_free(b);
 }
 
 TEST(a_nan_is_named_and_nothing_is_added)
 {
     float z[] = {1, 2, 3, 4, NAN, 6};
-    grail_statistics *s = NULL;
-    assert_ok(grail_statistics_create(3, 0, &s));
+    OPENED(grail_statistics, s, grail_statistics_create(3, 0, &s));
     assert_fails(grail_statistics_accumulate(s, 2, z, 3, NULL, 0), GRAIL_ERROR_NUMERIC,
                  "input is not finite at row 1, feature 1");
     assert_int_equal(grail_statistics_count(s), 0);
     assert_true(grail_statistics_gram(s, 0, 0) == 0.0);
-    grail_statistics_free(s);
 }
 
 TEST(an_infinite_target_is_named)
 {
     const float z[] = {1, 2};
     const float y[] = {1, INFINITY};
-    grail_statistics *s = NULL;
-    assert_ok(grail_statistics_create(1, 1, &s));
+    OPENED(grail_statistics, s, grail_statistics_create(1, 1, &s));
     assert_fails(grail_statistics_accumulate(s, 2, z, 1, y, 1), GRAIL_ERROR_NUMERIC,
                  "target is not finite at row 1, feature 0");
     assert_true(support_element(s->cross, 0, 0) == 0.0);
-    grail_statistics_free(s);
 }
 
 TEST(what_lies_between_rows_is_not_read)
 {
     const float z[] = {1, NAN, 2, NAN};
-    grail_statistics *s = NULL;
-    assert_ok(grail_statistics_create(1, 0, &s));
+    OPENED(grail_statistics, s, grail_statistics_create(1, 0, &s));
     assert_ok(grail_statistics_accumulate(s, 2, z, 2, NULL, 0));
     assert_near(grail_statistics_gram(s, 0, 0), 5.0, 0.0);
-    grail_statistics_free(s);
 }
 
 TEST(a_target_is_required_exactly_when_there_are_outputs)
 {
     const float z[] = {1, 2};
-    grail_statistics *with = NULL;
-    grail_statistics *without = NULL;
-    assert_ok(grail_statistics_create(2, 1, &with));
-    assert_ok(grail_statistics_create(2, 0, &without));
+    OPENED(grail_statistics, with, grail_statistics_create(2, 1, &with));
+    OPENED(grail_statistics, without, grail_statistics_create(2, 0, &without));
     assert_fails(grail_statistics_accumulate(with, 1, z, 2, NULL, 0), GRAIL_ERROR_ARGUMENT,
                  "without a target");
     assert_fails(grail_statistics_accumulate(without, 1, z, 2, z, 2), GRAIL_ERROR_ARGUMENT,
                  "with a target");
     assert_fails(grail_statistics_accumulate(without, 1, z, 1, NULL, 0), GRAIL_ERROR_ARGUMENT,
                  "row stride of 2 or more, found 1");
-    grail_statistics_free(with);
-    grail_statistics_free(without);
 }
 
 TEST(impossible_shapes_are_refused)
@@ -308,7 +270,7 @@ TEST(impossible_shapes_are_refused)
 
 TEST(a_non_finite_sum_names_its_feature)
 {
-    grail_statistics *s = accumulated(0, ROWS);
+    OWNED(grail_statistics) *s = accumulated(0, ROWS);
     assert_ok(statistics_check_finite(s));
     support_set_element(s->target_square, 0, 2, NAN);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "target sums of output 2");
@@ -320,17 +282,15 @@ TEST(a_non_finite_sum_names_its_feature)
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "sum of feature 6");
     support_set_element(s->gram, 5, 3, NAN);
     assert_fails(statistics_check_finite(s), GRAIL_ERROR_NUMERIC, "feature 5 and feature 3");
-    grail_statistics_free(s);
 }
 
 static grail_status create_and_accumulate(void *context)
 {
-    grail_statistics *s = NULL;
+    OWNED(grail_statistics) *s = NULL;
     grail_status status = grail_statistics_create(WIDTH, OUTPUTS, &s);
     if (status == GRAIL_OK) {
         status = grail_statistics_accumulate(s, ROWS, inputs, STRIDE, targets, OUTPUTS);
     }
-    grail_statistics_free(s);
     return status;
 }
 

@@ -98,7 +98,7 @@ TEST(all_sums_are_those_of_the_rows)
 {
     for (int weighted = 0; weighted < 2; weighted++) {
         const double *root = weighted ? roots : NULL;
-        grail_statistics *s = statistics_of(root);
+        OWNED(grail_statistics) *s = statistics_of(root);
         const sums found = sums_of(s);
         const sums plain = plain_sums(root, NULL);
         double weight = 0.0;
@@ -110,7 +110,6 @@ TEST(all_sums_are_those_of_the_rows)
         assert_near(grail_statistics_weight(s), weight, 0.0);
         assert_near(grail_statistics_gram(s, 1, 3), plain.gram[1 * H + 3], 0.0);
         assert_near(grail_statistics_mean(s, 2), plain.sum[2] / weight, 1e-15);
-        grail_statistics_free(s);
     }
 }
 
@@ -125,17 +124,15 @@ TEST(rows_are_only_read)
 /* One array as the input and the target. */
 TEST(the_target_may_be_the_input)
 {
-    grail_statistics *s = NULL;
     double gram[H * H];
     double cross[H * H];
     const grail_sums arrays = {.gram = gram, .cross = cross};
-    assert_ok(grail_statistics_create(H, H, &s));
+    OPENED(grail_statistics, s, grail_statistics_create(H, H, &s));
     assert_ok(grail_statistics_accumulate_weighted(s, ROWS, roots, z, STRIDE, z, STRIDE));
     assert_ok(grail_statistics_get(s, &arrays));
     for (int i = 0; i < H * H; i++) {
         assert_near(cross[i], gram[i], 0.0);
     }
-    grail_statistics_free(s);
 }
 
 TEST(a_bias_is_taken_from_the_target)
@@ -178,7 +175,7 @@ TEST(sums_go_out_and_come_in_unchanged)
 
 TEST(adding_statistics_to_themselves_doubles_them)
 {
-    grail_statistics *s = statistics_of(NULL);
+    OWNED(grail_statistics) *s = statistics_of(NULL);
     const sums once = sums_of(s);
     assert_ok(grail_statistics_add(s, s));
     const sums twice = sums_of(s);
@@ -188,7 +185,6 @@ TEST(adding_statistics_to_themselves_doubles_them)
         assert_near(b[i], 2.0 * a[i], 0.0);
     }
     assert_int_equal(grail_statistics_count(s), 2 * ROWS);
-    grail_statistics_free(s);
 }
 
 /* Without the weight the means would be others, and so would every fit with a bias. */
@@ -196,18 +192,15 @@ DIRECTORY_TEST(a_file_keeps_the_weight_of_weighted_rows)
 {
     char path[512];
     for (int i = 0; i < 2; i++) {
-        grail_statistics *read = NULL;
-        grail_statistics *s = statistics_of(i == 0 ? roots : NULL);
+        OWNED(grail_statistics) *s = statistics_of(i == 0 ? roots : NULL);
         snprintf(path, sizeof path, "%s/%d.safetensors", directory, i);
         assert_ok(grail_statistics_save(s, path));
-        assert_ok(grail_statistics_load(path, &read));
+        OPENED(grail_statistics, read, grail_statistics_load(path, &read));
         const sums saved = sums_of(s);
         const sums loaded = sums_of(read);
         assert_same(&loaded, &saved, 0.0);
         assert_near(grail_statistics_weight(read), grail_statistics_weight(s), 0.0);
         assert_near(grail_statistics_mean(read, 1), grail_statistics_mean(s, 1), 0.0);
-        grail_statistics_free(s);
-        grail_statistics_free(read);
     }
 }
 
@@ -236,7 +229,7 @@ TEST(rows_count_by_their_length_within_bounds)
 
 TEST(what_cannot_be_added_is_refused_and_adds_nothing)
 {
-    grail_statistics *s = statistics_of(roots);
+    OWNED(grail_statistics) *s = statistics_of(roots);
     const sums before = sums_of(s);
     sums given = before;
     double bad[ROWS];
@@ -272,16 +265,14 @@ TEST(what_cannot_be_added_is_refused_and_adds_nothing)
     const sums after = sums_of(s);
     assert_same(&after, &before, 0.0);
     assert_int_equal(grail_statistics_count(s), ROWS);
-    grail_statistics_free(s);
 }
 
 TEST(arrays_of_a_target_need_a_target)
 {
-    grail_statistics *s = NULL;
     double values[H * H];
     const grail_sums gram = {.gram = values};
     const grail_sums cross = {.cross = values};
-    assert_ok(grail_statistics_create(H, 0, &s));
+    OPENED(grail_statistics, s, grail_statistics_create(H, 0, &s));
     assert_ok(grail_statistics_get(s, &gram));
     assert_fails(grail_statistics_get(s, &cross), GRAIL_ERROR_ARGUMENT, "'cross' is given");
     assert_fails(grail_statistics_get(NULL, &gram), GRAIL_ERROR_ARGUMENT, "no object");
@@ -289,25 +280,20 @@ TEST(arrays_of_a_target_need_a_target)
     assert_true(isnan(grail_statistics_gram(s, 0, H)));
     assert_true(isnan(grail_statistics_mean(s, -1)));
     assert_near(grail_statistics_mean(s, 0), 0.0, 0.0);
-    grail_statistics_free(s);
 }
 
 static grail_status add_and_copy(void *context)
 {
-    grail_status status = GRAIL_OK;
-    grail_statistics *s = NULL;
+    OWNED(grail_statistics) *s = NULL;
     sums out = {{0}, {0}, {0}, {0}, {0}};
     const grail_sums arrays = arrays_of(&out);
     double found[ROWS];
     double median = -1.0;
-    TRY(grail_statistics_create(H, O, &s));
-    TRY(grail_row_roots(ROWS, H, z, STRIDE, &median, found));
-    TRY(grail_statistics_accumulate_weighted(s, ROWS, found, z, STRIDE, y, O));
-    TRY(grail_statistics_get(s, &arrays));
-    TRY(grail_statistics_add_sums(s, ROWS, 1.0, &arrays));
-out:
-    grail_statistics_free(s);
-    return status;
+    CHECK(grail_statistics_create(H, O, &s));
+    CHECK(grail_row_roots(ROWS, H, z, STRIDE, &median, found));
+    CHECK(grail_statistics_accumulate_weighted(s, ROWS, found, z, STRIDE, y, O));
+    CHECK(grail_statistics_get(s, &arrays));
+    return grail_statistics_add_sums(s, ROWS, 1.0, &arrays);
 }
 
 TEST(every_failing_allocation_is_survived)

@@ -31,23 +31,20 @@ static char *path_in(const char *directory, const char *name)
 
 static void assert_same_values(matrix a, matrix b)
 {
-    double *left = support_values(a);
-    double *right = support_values(b);
+    OWNED(double) *left = support_values(a);
+    OWNED(double) *right = support_values(b);
     assert_int_equal(a.rows, b.rows);
     assert_int_equal(a.columns, b.columns);
     assert_memory_equal(left, right, (size_t)matrix_count(a) * sizeof *left);
-    memory_free(left);
-    memory_free(right);
 }
 
 static void assert_round_trip(int64_t outputs)
 {
-    char *directory = support_temporary_directory();
-    char *path = path_in(directory, "s.safetensors");
-    grail_statistics *s = random_statistics(outputs);
-    grail_statistics *loaded = NULL;
+    OWNED(temporary) directory = support_temporary_directory();
+    OWNED(char) *path = path_in(directory, "s.safetensors");
+    OWNED(grail_statistics) *s = random_statistics(outputs);
     assert_ok(grail_statistics_save(s, path));
-    assert_ok(grail_statistics_load(path, &loaded));
+    OPENED(grail_statistics, loaded, grail_statistics_load(path, &loaded));
     assert_int_equal(loaded->width, WIDTH);
     assert_int_equal(loaded->outputs, outputs);
     assert_int_equal(loaded->count, ROWS);
@@ -60,11 +57,6 @@ static void assert_round_trip(int64_t outputs)
         assert_same_values(loaded->target_sum, s->target_sum);
         assert_same_values(loaded->target_square, s->target_square);
     }
-    grail_statistics_free(s);
-    grail_statistics_free(loaded);
-    support_remove_tree(directory);
-    memory_free(path);
-    memory_free(directory);
 }
 
 TEST(loading_gives_what_was_saved)
@@ -79,19 +71,14 @@ TEST(statistics_without_a_target_load_without_one)
 
 TEST(saving_replaces_the_file_and_leaves_no_other)
 {
-    char *directory = support_temporary_directory();
-    char *path = path_in(directory, "s.safetensors");
+    OWNED(char) *directory = support_temporary_directory();
+    OWNED(char) *path = path_in(directory, "s.safetensors");
     support_write_file(directory, "s.safetensors", "old", 3);
-    grail_statistics *s = random_statistics(0);
-    grail_statistics *loaded = NULL;
+    OWNED(grail_statistics) *s = random_statistics(0);
     assert_ok(grail_statistics_save(s, path));
-    assert_ok(grail_statistics_load(path, &loaded));
+    OPENED(grail_statistics, loaded, grail_statistics_load(path, &loaded));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(directory), 0);
-    grail_statistics_free(s);
-    grail_statistics_free(loaded);
-    memory_free(path);
-    memory_free(directory);
 }
 
 /* A file of `count` tensors with zeroed data but for `first`. */
@@ -99,7 +86,7 @@ static char *write_tensors(const char *directory, int64_t count, const tensor_vi
                            const void *first)
 {
     char *path = path_in(directory, "bad.safetensors");
-    tensor_writer *writer = NULL;
+    OWNED(tensor_writer) *writer = NULL;
     const double zeros[64] = {0};
     assert_ok(safetensors_writer_open(path, count, tensors, LAYOUT_NEW, &writer));
     for (int64_t i = 0; i < count; i++) {
@@ -107,22 +94,18 @@ static char *write_tensors(const char *directory, int64_t count, const tensor_vi
             tensor_writer_put(writer, tensors[i].name, i == 0 ? first : zeros, tensors[i].bytes));
     }
     assert_ok(tensor_writer_seal(writer));
-    tensor_writer_close(writer);
     return path;
 }
 
 static void assert_load_fails(int64_t count, const tensor_view *tensors, const void *first,
                               grail_status code, const char *text)
 {
-    char *directory = support_temporary_directory();
-    char *path = write_tensors(directory, count, tensors, first);
+    OWNED(temporary) directory = support_temporary_directory();
+    OWNED(char) *path = write_tensors(directory, count, tensors, first);
     grail_statistics *loaded = NULL;
     assert_fails(grail_statistics_load(path, &loaded), code, text);
     assert_non_null(strstr(grail_error_message(), "bad.safetensors"));
     assert_null(loaded);
-    support_remove_tree(directory);
-    memory_free(path);
-    memory_free(directory);
 }
 
 static const tensor_view gram2 = {
@@ -173,34 +156,28 @@ TEST(a_missing_file_is_named)
     grail_statistics *loaded = NULL;
     assert_fails(grail_statistics_load("/nonexistent/s.safetensors", &loaded), GRAIL_ERROR_IO,
                  "/nonexistent/s.safetensors");
-    grail_statistics *s = random_statistics(0);
+    OWNED(grail_statistics) *s = random_statistics(0);
     assert_fails(grail_statistics_save(s, "/nonexistent/s.safetensors"), GRAIL_ERROR_IO,
                  "/nonexistent/s.safetensors");
-    grail_statistics_free(s);
 }
 
 DIRECTORY_TEST(statistics_of_another_instance_are_saved_too)
 {
-    char *path = path_in(directory, "s.safetensors");
-    grail_statistics *s = NULL;
-    grail_statistics *loaded = NULL;
-    assert_ok(statistics_create(on_ref, 2, 1, &s));
+    OWNED(char) *path = path_in(directory, "s.safetensors");
+    OPENED(grail_statistics, s, statistics_create(on_ref, 2, 1, &s));
     support_set_element(s->gram, 1, 0, 3.0);
     support_set_element(s->cross, 0, 1, -5.0);
     assert_ok(grail_statistics_save(s, path));
-    assert_ok(grail_statistics_load(path, &loaded));
+    OPENED(grail_statistics, loaded, grail_statistics_load(path, &loaded));
     assert_ptr_equal(loaded->owner, backend_host());
     assert_near(grail_statistics_gram(loaded, 0, 1), 3.0, 0.0);
     assert_near(support_element(loaded->cross, 0, 1), -5.0, 0.0);
-    grail_statistics_free(s);
-    grail_statistics_free(loaded);
-    memory_free(path);
 }
 
 static grail_status save_and_load(void *context)
 {
-    grail_statistics *s = NULL;
-    grail_statistics *loaded = NULL;
+    OWNED(grail_statistics) *s = NULL;
+    OWNED(grail_statistics) *loaded = NULL;
     const char *path = context;
     grail_status status = grail_statistics_create(1, 0, &s);
     if (status == GRAIL_OK) {
@@ -209,16 +186,13 @@ static grail_status save_and_load(void *context)
     if (status == GRAIL_OK) {
         status = grail_statistics_load(path, &loaded);
     }
-    grail_statistics_free(s);
-    grail_statistics_free(loaded);
     return status;
 }
 
 DIRECTORY_TEST(every_failing_allocation_is_survived)
 {
-    char *path = path_in(directory, "s.safetensors");
+    OWNED(char) *path = path_in(directory, "s.safetensors");
     support_fail_each_allocation(save_and_load, path);
-    memory_free(path);
 }
 
 CMFixtureFunction support_setup = open_backends, support_teardown = close_backends;

@@ -1,5 +1,4 @@
 /* Statistics of weighted rows, against plain loops. */
-#include "stats/row_squares.h"
 #include "stats/statistics.h"
 
 #include "support/matrices.h"
@@ -31,23 +30,18 @@ static int fill(void **state)
 
 static void add_weighted(grail_statistics *s, int64_t begin, int64_t rows, const double *root)
 {
-    matrix z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
-    matrix y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
-    matrix of = support_matrix(s->owner, 1, rows, root);
+    OWNED(matrix) z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
+    OWNED(matrix) y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
+    OWNED(matrix) of = support_matrix(s->owner, 1, rows, root);
     assert_ok(statistics_accumulate_weighted(s, of, z, y));
     assert_ok(statistics_read_weight(s));
-    matrix_free(&of);
-    matrix_free(&z);
-    matrix_free(&y);
 }
 
 static void add_plain(grail_statistics *s, int64_t begin, int64_t rows)
 {
-    matrix z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
-    matrix y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
+    OWNED(matrix) z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
+    OWNED(matrix) y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
     assert_ok(statistics_accumulate(s, z, y));
-    matrix_free(&z);
-    matrix_free(&y);
 }
 
 static grail_statistics *empty_on(backend *b)
@@ -96,27 +90,23 @@ static void assert_sums(const grail_statistics *s, double tolerance)
 
 TEST(sums_equal_their_definitions)
 {
-    grail_statistics *reference = empty_on(on_ref);
-    grail_statistics *cpu = empty_on(on_cpu);
+    OWNED(grail_statistics) *reference = empty_on(on_ref);
+    OWNED(grail_statistics) *cpu = empty_on(on_cpu);
     add_weighted(reference, 0, ROWS, roots);
     add_weighted(cpu, 0, ROWS, roots);
     assert_sums(reference, 1e-11);
     assert_sums(cpu, 2e-4);
-    grail_statistics_free(reference);
-    grail_statistics_free(cpu);
 }
 
 TEST(sums_add_over_batches_and_statistics)
 {
-    grail_statistics *s = empty_on(on_ref);
-    grail_statistics *more = empty_on(on_ref);
+    OWNED(grail_statistics) *s = empty_on(on_ref);
+    OWNED(grail_statistics) *more = empty_on(on_ref);
     add_weighted(s, 0, 11, roots);
     add_weighted(s, 11, 9, roots + 11);
     add_weighted(more, 20, ROWS - 20, roots + 20);
     assert_ok(grail_statistics_add(s, more));
     assert_sums(s, 1e-11);
-    grail_statistics_free(s);
-    grail_statistics_free(more);
 }
 
 static void assert_same_matrix(bool lower, matrix a, matrix b)
@@ -132,8 +122,8 @@ static void assert_same_matrix(bool lower, matrix a, matrix b)
 TEST(a_weight_is_a_number_of_rows)
 {
     double root[ROWS];
-    grail_statistics *weighted = empty_on(on_ref);
-    grail_statistics *repeated = empty_on(on_ref);
+    OWNED(grail_statistics) *weighted = empty_on(on_ref);
+    OWNED(grail_statistics) *repeated = empty_on(on_ref);
     for (int64_t t = 0; t < ROWS; t++) {
         root[t] = t == 3 ? 2.0 : t == 5 ? 0.0 : 1.0;
         for (int i = 0; i < (int)(root[t] * root[t]); i++) {
@@ -147,40 +137,30 @@ TEST(a_weight_is_a_number_of_rows)
     assert_same_matrix(false, weighted->cross, repeated->cross);
     assert_same_matrix(false, weighted->target_sum, repeated->target_sum);
     assert_same_matrix(false, weighted->target_square, repeated->target_square);
-    grail_statistics_free(weighted);
-    grail_statistics_free(repeated);
 }
 
 TEST(without_a_target_only_the_input_is_weighted)
 {
-    grail_statistics *s = NULL;
-    matrix z = support_rows(on_cpu, ROWS, WIDTH, WIDTH, inputs);
-    matrix y = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, targets);
+    OWNED(matrix) z = support_rows(on_cpu, ROWS, WIDTH, WIDTH, inputs);
+    OWNED(matrix) y = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, targets);
     matrix root = support_matrix(on_cpu, 1, ROWS, roots);
-    assert_ok(statistics_create(on_cpu, WIDTH, 0, &s));
+    OPENED(grail_statistics, s, statistics_create(on_cpu, WIDTH, 0, &s));
     assert_fails(statistics_accumulate_weighted(s, root, z, y), GRAIL_ERROR_ARGUMENT,
                  "give a target exactly when there are outputs");
     assert_ok(statistics_accumulate_weighted(s, root, z, no_matrix));
     matrix_free(&root);
     assert_near(grail_statistics_gram(s, 1, 0), product(inputs, WIDTH, inputs + 1, WIDTH), 2e-4);
-    grail_statistics_free(s);
-    matrix_free(&z);
-    matrix_free(&y);
 }
 
 TEST(a_nan_is_named_before_anything_is_added)
 {
     const float bad[] = {1, 2, 3, NAN};
-    grail_statistics *s = NULL;
-    matrix root = support_matrix(on_ref, 1, 2, (const double[]){0.0, 0.0});
-    matrix z = support_rows(on_ref, 2, 2, 2, bad);
-    assert_ok(statistics_create(on_ref, 2, 0, &s));
+    OWNED(matrix) root = support_matrix(on_ref, 1, 2, (const double[]){0.0, 0.0});
+    OWNED(matrix) z = support_rows(on_ref, 2, 2, 2, bad);
+    OPENED(grail_statistics, s, statistics_create(on_ref, 2, 0, &s));
     assert_fails(statistics_accumulate_weighted(s, root, z, no_matrix), GRAIL_ERROR_NUMERIC,
                  "input is not finite at row 1, feature 1");
     assert_true(s->count == 0 && grail_statistics_gram(s, 0, 0) == 0.0);
-    grail_statistics_free(s);
-    matrix_free(&z);
-    matrix_free(&root);
 }
 
 CMFixtureFunction support_setup = fill, support_teardown = close_backends;

@@ -259,7 +259,7 @@ enum { LONG_COUNT = 5 * 65536 + 13 };
 
 TEST(test_long_arrays_do_not_depend_on_the_thread_count)
 {
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     uint16_t *one = NULL;
     uint16_t *two = NULL;
     assert_ok(memory_new(&values, LONG_COUNT, sizeof *values));
@@ -277,14 +277,13 @@ TEST(test_long_arrays_do_not_depend_on_the_thread_count)
     for (int64_t i = 0; i < LONG_COUNT; i++) {
         assert_true(values[i] == (float)value_of(&formats[0], one[i]));
     }
-    memory_free(values);
     memory_free(one);
     memory_free(two);
 }
 
 TEST(test_the_first_bad_index_of_a_long_array_is_named)
 {
-    float *values = NULL;
+    OWNED(float) *values = NULL;
     uint16_t *out = NULL;
     assert_ok(memory_new(&values, LONG_COUNT, sizeof *values));
     assert_ok(memory_new(&out, LONG_COUNT, sizeof *out));
@@ -299,7 +298,6 @@ TEST(test_the_first_bad_index_of_a_long_array_is_named)
     values[131072] = -65520;
     assert_fails(convert_from_f32(GRAIL_DTYPE_F16, values, LONG_COUNT, out), GRAIL_ERROR_NUMERIC,
                  "value -65520 at index 131072 is beyond the range of F16");
-    memory_free(values);
     memory_free(out);
 }
 
