@@ -7,8 +7,9 @@ the most probable character of each position is taken, repeated ones and blanks 
 of characters in the file's metadata; spaces at the ends do not count. *Same string* and *same characters* (1 - edit distance / length) are against the
 dense network, *right string* and *right characters* against what was drawn.
 
-needs: onnx, onnxruntime, numpy, Pillow; python3 with onnxruntime for grail (the file has regions without rows)
-usage: onnx_ocr.py GRAIL RECOGNISER TEXT FOLDER [--lines N] [--calibration N] [--ratios R,...] [--cuts SELECTOR:REPAIR,...]
+needs: onnx, onnxruntime, numpy, Pillow
+usage: onnx_ocr.py GRAIL RECOGNISER TEXT FOLDER [--lines N] [--calibration N] [--ratios R,...]
+       [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps N] [--heal-batch N] [--threads N]
 """
 
 import argparse
@@ -101,6 +102,8 @@ def main():
     parser.add_argument("--cuts", type=lambda text: text.split(","),
                         default=["wanda:none", "wanda:grail", "obs:grail", "obs:full"])
     parser.add_argument("--sites", help="as of grail compress")
+    for name, usual in (("heal-steps", 160), ("heal-batch", 16), ("threads", 2)):
+        parser.add_argument(f"--{name}", type=int, default=usual)
     given = parser.parse_args()
     folder = given.folder
     shutil.rmtree(folder / "calibration", ignore_errors=True)
@@ -120,14 +123,16 @@ def main():
     print("| channels | repair | parameters | same string | same characters | right string | right characters | ms a line |")
     print("|---|---|---|---|---|---|---|---|")
     print(f"| dense | | | | | {shares(dense, drawn)} | {1e3 * took / given.lines:.1f} |", flush=True)
-    sites = ["--sites", given.sites] if given.sites else []
+    options = ["--threads", str(given.threads), *(["--sites", given.sites] if given.sites else [])]
+    healing = ["--heal-steps", str(given.heal_steps), "--heal-batch", str(given.heal_batch)]
     for ratio in given.ratios:
         for selector, repair in (cut.split(":") for cut in given.cuts):
             shutil.rmtree(out, ignore_errors=True)
+            fit, _, heal = repair.partition("+")  # "block" or "model"
             done = subprocess.run(
                 [given.grail.resolve(), "compress", path, "-o", out, "--calib", folder / "calibration", "--samples",
-                 str(given.calibration), "--sparsity", ratio, "--selector", selector, "--compensate", repair, "--quiet",
-                 *sites, *PREPARED], capture_output=True, text=True)
+                 str(given.calibration), "--sparsity", ratio, "--selector", selector, "--compensate", fit, "--quiet",
+                 *options, *(["--heal", heal, *healing] if heal else []), *PREPARED], capture_output=True, text=True)
             if done.returncode != 0:
                 raise RuntimeError(done.stderr.splitlines()[-1])
             report = json.loads((out / "report.json").read_text())

@@ -45,7 +45,7 @@ refuses 1 "the model reads images: give CIFAR batches, a folder of JPEG and PNG 
     "$grail" compress "$cnn" -o no --calib "$demo/calibration.txt" --sparsity 0.5
 refuses 1 "this network reads images; give a directory of images, CIFAR batches or arrays (.npy) to calibrate on (--calib)" \
     "$grail" compress "$cnn" -o no --sparsity 0.5
-refuses 2 "--sites takes ffn, heads, conv, stream, experts, latent or values, not 'neck'" \
+refuses 2 "--sites takes ffn, heads, conv, stream, experts, latent, values or groups, not 'neck'" \
     "$grail" compress "$cnn" -o no --calib "$calibration" --sparsity 0.5 --sites neck
 refuses 1 "use the stream score 'first' (--stream-score)" "$grail" compress "$cnn" -o no --calib "$calibration" \
     --sparsity 0.5 --sites stream --selector wanda --stream-score all
