@@ -476,14 +476,13 @@ static grail_status embed(onnx_reading *r, const onnx_known *k, const tensor_vie
         return onnx_misfit("takes rows by what are no integers, or of more than %d",
                            GRAPH_LARGEST_INTEGER);
     }
+    if (snprintf(text, sizeof text, "%s,C", k->layout) >= (int)sizeof text) {
+        return onnx_misfit("takes rows by integers in too many dimensions");
+    }
     CHECK(onnx_add_parameter(r, t, false, &n.weight));
     CHECK(onnx_unpack(r, k->input, (extent){input->channels, 1}, 1, &n.inputs[0]));
     n.input_count = 1;
     input->rows = input->rows == 0 || input->rows > t->shape[0] ? t->shape[0] : input->rows;
-    if (strlen(k->layout) + sizeof ",C" > sizeof text) {
-        return onnx_misfit("takes rows by integers in too many dimensions");
-    }
-    snprintf(text, sizeof text, "%s,C", k->layout);
     onnx_set_layout(&y, text);
     return onnx_give_node(r, &n, y);
 }
