@@ -94,7 +94,7 @@ option 2 "--sites needs one number for --sparsity, but 'ffn=0.3' names kinds or 
 option 1 "'foo' is neither a site of this model nor a kind of site" --sparsity foo=0.3
 option 1 "'model.layers.9.mlp.down_proj' is neither a site" --sparsity model.layers.9.mlp.down_proj=0.3
 for sites in foo "" ffn,; do
-    option 2 "takes ffn, heads, conv, stream, experts, latent or values, not" --sparsity 0.3 --sites "$sites"
+    option 2 "takes ffn, heads, conv, stream, experts, latent, values or groups, not" --sparsity 0.3 --sites "$sites"
 done
 option 2 "give exactly one of --sparsity, --plan and a limit"
 option 2 "give exactly one of --sparsity, --plan and a limit" --sparsity 0.3 --plan plan.json
