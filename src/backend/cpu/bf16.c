@@ -70,18 +70,47 @@ grail_status cpu_bf16_linear(const operation *o)
     return matrix_is_ordered(o->m[1]) ? linear_ordered(o, o->m[1].memory) : linear_of_values(o);
 }
 
+/* out[rows, count] <- columns `first` and on of X[rows, all] */
+static grail_status round_columns(const float *x, int64_t rows, int64_t all, int64_t first,
+                                  int64_t count, uint16_t *out)
+{
+    if (count == all) {
+        return convert_from_f32(GRAIL_DTYPE_BF16, x, rows * all, out);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        CHECK(convert_from_f32(GRAIL_DTYPE_BF16, x + r * all + first, count, out + r * count));
+    }
+    return GRAIL_OK;
+}
+
+/* oneDNN 2.6.3 ends the program on AMX from somewhere between 4,196 and 7,300 channels on; so more
+ * than MOST_CHANNELS are taken in pieces, the sums of each added to those before. */
 grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const float *weight,
                                const float *bias, bool accumulate, double ceiling, float *y)
 {
+    enum { MOST_CHANNELS = 4096 };
     grail_status status = GRAIL_OK;
     uint16_t *images = NULL;
     uint16_t *kernel = NULL;
+    const int64_t all = shape->channels_in;
     const int64_t taps = window_taps(&shape->window);
-    TRY(round_values(x, shape->samples * shape->in.height * shape->in.width * shape->channels_in,
-                     &images));
-    TRY(round_values(weight, shape->channels_out * shape->channels_in / conv_groups(shape) * taps,
-                     &kernel));
-    TRY(onednn_convolve_bf16(shape, images, kernel, bias, accumulate, ceiling, y));
+    const int64_t positions = shape->samples * shape->in.height * shape->in.width;
+    const bool whole = conv_groups(shape) > 1 || all <= MOST_CHANNELS;
+    const int64_t step = whole ? all : MOST_CHANNELS;
+    const int64_t row = all / conv_groups(shape) * taps;
+    TRY(memory_new_unset(&images, (size_t)(positions * step), sizeof images[0]));
+    TRY(memory_new_unset(&kernel, (size_t)(shape->channels_out * (whole ? row : step * taps)),
+                         sizeof kernel[0]));
+    for (int64_t first = 0; first < all; first += step) {
+        conv_shape piece = *shape;
+        const bool ends = all - first <= step;
+        piece.channels_in = ends ? all - first : step;
+        TRY(round_columns(x, positions, all, first, piece.channels_in, images));
+        TRY(round_columns(weight, shape->channels_out, row, whole ? 0 : first * taps,
+                          whole ? row : piece.channels_in * taps, kernel));
+        TRY(onednn_convolve_bf16(&piece, images, kernel, first == 0 ? bias : NULL,
+                                 accumulate || first > 0, ends ? ceiling : 0.0, y));
+    }
 out:
     memory_free(images);
     memory_free(kernel);
