@@ -5,25 +5,26 @@
  * A Gram is the case Y = X, of which only the lower tiles are formed. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
-#include "backend/cpu/rounding.h"
+#include "backend/cpu/pairs.h"
+#include "backend/cpu/tasks.h"
 #include "backend/cpu/tiles.h"
-#include "base/clones.h"
 
 #include "base/parallel.h"
 
-/* A kernel adds up the rows of a chunk one after the other, which must not be many: sums of
- * positive terms lose bits that way. Chunks are added in f32 and panels in f64. */
-enum { TILE = 1024, CHUNK = 256, PANEL = 2048 };
+#include <string.h>
 
-/* A panel of rows as parts, in chunks behind each other. In each, columns come in groups of TILE,
- * each stored on its own: as factors on the right, [rows, columns of the group], and on the left,
- * transposed. */
+/* A chunk's rows are added up one after the other, which must not be many: sums of positive terms
+ * lose bits that way. Chunks are added in f32 and panels in f64. Tiles of sums stay in the
+ * second-level cache. */
+enum { TILE = 512, CHUNK = 256, PANEL = 2048 };
+
+/* A panel of rows as parts, in squares. */
 typedef struct parts {
     int count; /* 2, or 1 for rounded values */
     const float *values;
-    int64_t stride, rows, width; /* of the panel */
-    uint16_t *right[2];          /* high, low; owned */
-    uint16_t *left[2];
+    int64_t stride, rows, width;  /* of the panel */
+    int64_t step;                 /* words of the squares of 32 columns */
+    uint32_t *right[2], *left[2]; /* high, low; owned, NULL where not wanted */
 } parts;
 
 static void parts_fini(parts *p)
@@ -34,164 +35,109 @@ static void parts_fini(parts *p)
     }
 }
 
-static grail_status parts_init(int count, int64_t rows, int64_t width, parts *p)
+static grail_status parts_init(int count, int64_t rows, int64_t width, bool has_left, parts *p)
 {
-    const size_t values = (size_t)((rows < PANEL ? rows : PANEL) * width);
-    *p = (parts){.count = count, .width = width};
+    const int64_t down = pair_squares(smaller(rows, PANEL));
+    *p = (parts){.count = count, .width = width, .step = down * PAIR_SQUARE};
+    const size_t words = (size_t)(p->step * pair_squares(width));
     for (int i = 0; i < count; i++) {
-        CHECK(memory_new_unset(&p->right[i], values, sizeof *p->right[i]));
-        CHECK(memory_new_unset(&p->left[i], values, sizeof *p->left[i]));
+        CHECK(memory_new_unset(&p->right[i], words, sizeof p->right[0][0]));
+        CHECK(has_left ? memory_new_unset(&p->left[i], words, sizeof p->left[0][0]) : GRAIL_OK);
     }
     return GRAIL_OK;
 }
 
-CPU_CLONES static void round_row(int64_t count, const float *x, uint16_t *high)
+/* Rows of squares. */
+static void order_rows(int64_t begin, int64_t end, void *context)
 {
-    for (int64_t i = 0; i < count; i++) {
-        high[i] = bf16_rounded(x[i]);
-    }
-}
-
-CPU_CLONES static void split_row(int64_t count, const float *x, uint16_t *high, uint16_t *low)
-{
-    for (int64_t i = 0; i < count; i++) {
-        high[i] = bf16_rounded(x[i]);
-        low[i] = bf16_rounded(x[i] - bf16_widened(high[i]));
-    }
-}
-
-/* out[c, r] = in[r, c] for some rows. */
-static void transpose(int64_t first, int64_t end, int64_t columns, int64_t rows, const uint16_t *in,
-                      uint16_t *out)
-{
-    enum { BLOCK = 32 };
-    for (int64_t c0 = 0; c0 < columns; c0 += BLOCK) {
-        const int64_t c1 = smaller(c0 + BLOCK, columns);
-        for (int64_t r = first; r < end; r++) {
-            for (int64_t c = c0; c < c1; c++) {
-                out[c * rows + r] = in[r * columns + c];
+    const parts *p = context;
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t rows = smaller(PAIR_SIDE, p->rows - r * PAIR_SIDE);
+        for (int64_t j = 0; j < p->width; j += PAIR_SIDE) {
+            const int64_t at = j / PAIR_SIDE * p->step + r * PAIR_SQUARE;
+            pair_places to = {.right = {NULL}, .left = {NULL}};
+            for (int i = 0; i < p->count; i++) {
+                to.right[i] = p->right[i] + at;
+                to.left[i] = p->left[i] == NULL ? NULL : p->left[i] + at;
             }
+            pairs_order(p->values + r * PAIR_SIDE * p->stride + j, p->stride, rows,
+                        smaller(PAIR_SIDE, p->width - j), &to);
         }
     }
 }
 
-static int64_t chunks_of(const parts *p)
-{
-    return (p->rows + CHUNK - 1) / CHUNK;
-}
-
-static int64_t chunk_rows(const parts *p, int64_t chunk)
-{
-    return smaller(CHUNK, p->rows - chunk * CHUNK);
-}
-
-/* The place of a group of columns of a chunk, in elements. */
-static int64_t place_of(const parts *p, int64_t chunk, int64_t column)
-{
-    return chunk * CHUNK * p->width + chunk_rows(p, chunk) * column;
-}
-
-enum { STRIP = 32 }; /* rows that a thread splits at once */
-
-static void split_strip(const parts *p, int64_t strip)
-{
-    const int64_t chunk = strip * STRIP / CHUNK;
-    const int64_t rows = chunk_rows(p, chunk);
-    const int64_t first = strip * STRIP - chunk * CHUNK;
-    const int64_t end = smaller(first + STRIP, rows);
-    const float *from = p->values + chunk * CHUNK * p->stride;
-    for (int64_t j0 = 0; j0 < p->width; j0 += TILE) {
-        const int64_t columns = smaller(TILE, p->width - j0);
-        const int64_t group = place_of(p, chunk, j0);
-        for (int64_t r = first; r < end; r++) {
-            const float *row = from + r * p->stride + j0;
-            uint16_t *high = p->right[0] + group + r * columns;
-            if (p->count == 1) {
-                round_row(columns, row, high);
-            } else {
-                split_row(columns, row, high, p->right[1] + group + r * columns);
-            }
-        }
-        for (int i = 0; i < p->count; i++) {
-            transpose(first, end, columns, rows, p->right[i] + group, p->left[i] + group);
-        }
-    }
-}
-
-static void split_strips(int64_t begin, int64_t end, void *context)
-{
-    for (int64_t strip = begin; strip < end; strip++) {
-        split_strip(context, strip);
-    }
-}
-
-static void split(const float *values, int64_t stride, int64_t rows, parts *p)
+static void order(const float *values, int64_t stride, int64_t rows, parts *p)
 {
     p->values = values;
     p->stride = stride;
     p->rows = rows;
-    parallel_for((rows + STRIP - 1) / STRIP, 1, split_strips, p);
+    parallel_for(pair_squares(rows), 1, order_rows, p);
 }
 
-/* sums[height, width] = the tile of Y^T X over the panel. */
-static grail_status multiply_parts(const parts *y, const parts *x, const tile *t, bool with_lows,
-                                   float *sums)
+/* C += Y^T X of a panel. */
+typedef struct panel_product {
+    tiling tiles;
+    const parts *y, *x;
+    double *c;
+} panel_product;
+
+/* The parts of a tile: all four products on the diagonal of a Gram, else all but low low. */
+static pair_product product_of(const panel_product *p, const tile *t)
 {
-    static const int pairs[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}; /* left, right */
-    const int products = x->count == 1 ? 1 : with_lows ? 4 : 3;
-    for (int64_t chunk = 0; chunk < chunks_of(x); chunk++) {
-        for (int i = 0; i < products; i++) {
-            CHECK(onednn_multiply(t->height, t->width, chunk_rows(x, chunk),
-                                  y->left[pairs[i][0]] + place_of(y, chunk, t->i0),
-                                  x->right[pairs[i][1]] + place_of(x, chunk, t->j0),
-                                  chunk > 0 || i > 0, sums));
+    static const int pairs[PAIR_PRODUCTS][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}}; /* left, right */
+    pair_product out = {.count = p->x->count == 1                 ? 1
+                                 : tile_on_diagonal(&p->tiles, t) ? 4
+                                                                  : 3,
+                        .step = p->x->step,
+                        .height = pair_squares(t->height),
+                        .width = pair_squares(t->width),
+                        .lower = tile_on_diagonal(&p->tiles, t)};
+    for (int i = 0; i < out.count; i++) {
+        out.left[i] = p->y->left[pairs[i][0]] + t->i0 / PAIR_SIDE * out.step;
+        out.right[i] = p->x->right[pairs[i][1]] + t->j0 / PAIR_SIDE * out.step;
+    }
+    return out;
+}
+
+static void sum_tile(int64_t task, int64_t worker, float *sums, void *context)
+{
+    enum { CHUNK_SQUARES = CHUNK / PAIR_SIDE };
+    (void)worker;
+    const panel_product *p = context;
+    const tile t = tiling_at(&p->tiles, task);
+    const int64_t all = pair_squares(p->x->rows);
+    pair_product part = product_of(p, &t);
+    memset(sums, 0, (size_t)(part.height * PAIR_SIDE * TILE) * sizeof sums[0]);
+    for (int64_t r = 0; r < all; r += CHUNK_SQUARES) {
+        part.rows = smaller(CHUNK_SQUARES, all - r);
+        pairs_multiply(&part, sums, TILE);
+        for (int i = 0; i < part.count; i++) {
+            part.left[i] += CHUNK_SQUARES * PAIR_SQUARE;
+            part.right[i] += CHUNK_SQUARES * PAIR_SQUARE;
         }
     }
-    return GRAIL_OK;
+    tile_add(&p->tiles, &t, 0, t.height, sums, TILE, p->c);
 }
 
-typedef struct addition {
-    const tiling *tiles;
-    const tile *tile;
-    const float *sums;
-    double *c;
-} addition;
-
-static void add_rows(int64_t begin, int64_t end, void *context)
+static grail_status add_panel(bool lower, const parts *y, const parts *x, double *c)
 {
-    const addition *a = context;
-    tile_add(a->tiles, a->tile, begin, end, a->sums, a->tile->width, a->c);
-}
-
-static grail_status add_panel(const tiling *tiles, const parts *y, const parts *x, float *sums,
-                              double *c)
-{
-    enum { ROWS = 32 };
-    for (int64_t i = 0; i < tiling_count(tiles); i++) {
-        const tile t = tiling_at(tiles, i);
-        CHECK(multiply_parts(y, x, &t, tile_on_diagonal(tiles, &t), sums));
-        addition a = {tiles, &t, sums, c};
-        parallel_for(t.height, ROWS, add_rows, &a);
-    }
-    return GRAIL_OK;
+    panel_product p = {.y = y, .x = x, .c = c};
+    p.tiles = (tiling){lower, y->width, x->width, TILE, TILE};
+    return tasks_run(tiling_count(&p.tiles), (size_t)TILE * TILE, sum_tile, &p);
 }
 
 static grail_status sum_gram(const operation *o, int count)
 {
     grail_status status = GRAIL_OK;
     const matrix x = o->m[0];
-    const tiling tiles = {true, x.columns, x.columns, TILE, TILE};
     parts p = {0};
-    float *sums = NULL;
-    TRY(parts_init(count, x.rows, x.columns, &p));
-    TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
+    TRY(parts_init(count, x.rows, x.columns, true, &p));
     for (int64_t first = 0; first < x.rows; first += PANEL) {
-        split(host_row(x, first), x.stride, smaller(PANEL, x.rows - first), &p);
-        TRY(add_panel(&tiles, &p, &p, sums, o->m[1].memory));
+        order(host_row(x, first), x.stride, smaller(PANEL, x.rows - first), &p);
+        TRY(add_panel(true, &p, &p, o->m[1].memory));
     }
 out:
     parts_fini(&p);
-    memory_free(sums);
     return status;
 }
 
@@ -200,23 +146,19 @@ static grail_status sum_cross(const operation *o, int count)
     grail_status status = GRAIL_OK;
     const matrix y = o->m[0];
     const matrix x = o->m[1];
-    const tiling tiles = {false, y.columns, x.columns, TILE, TILE};
     parts left = {0};
     parts right = {0};
-    float *sums = NULL;
-    TRY(parts_init(count, x.rows, y.columns, &left));
-    TRY(parts_init(count, x.rows, x.columns, &right));
-    TRY(memory_new_unset(&sums, (size_t)TILE * TILE, sizeof sums[0]));
+    TRY(parts_init(count, x.rows, y.columns, true, &left));
+    TRY(parts_init(count, x.rows, x.columns, false, &right));
     for (int64_t first = 0; first < x.rows; first += PANEL) {
         const int64_t panel = smaller(PANEL, x.rows - first);
-        split(host_row(y, first), y.stride, panel, &left);
-        split(host_row(x, first), x.stride, panel, &right);
-        TRY(add_panel(&tiles, &left, &right, sums, o->m[2].memory));
+        order(host_row(y, first), y.stride, panel, &left);
+        order(host_row(x, first), x.stride, panel, &right);
+        TRY(add_panel(false, &left, &right, o->m[2].memory));
     }
 out:
     parts_fini(&left);
     parts_fini(&right);
-    memory_free(sums);
     return status;
 }
 

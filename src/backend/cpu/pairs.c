@@ -1,0 +1,284 @@
+#include "backend/cpu/pairs.h"
+
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/rounding.h"
+#include "base/clones.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define PAIRS_HAS_UNITS 1
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+enum { HALF = PAIR_SIDE / 2, HALF_WORDS = HALF * HALF };
+
+int64_t pair_squares(int64_t count)
+{
+    return (count + PAIR_SIDE - 1) / PAIR_SIDE;
+}
+
+/* -- ordering ---------------------------------------------------------------------------------- */
+
+static inline float part_low(float x)
+{
+    return x - bf16_widened(bf16_rounded(x));
+}
+
+/* Two rows of one half, as words. */
+CPU_CLONES static void join_high(const float *even, const float *odd, uint32_t *words)
+{
+    for (int c = 0; c < HALF; c++) {
+        words[c] = bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
+    }
+}
+
+CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *words)
+{
+    for (int c = 0; c < HALF; c++) {
+        words[c] = bf16_rounded_bits(part_low(even[c])) >> 16 | bf16_rounded_bits(part_low(odd[c]));
+    }
+}
+
+typedef uint32_t word_row __attribute__((vector_size(HALF * sizeof(uint32_t))));
+
+/* Rows 2i and 2i + 1 are made of the words of rows i and i + 8 by turns. */
+static inline void weave(const word_row *from, word_row *to)
+{
+    for (int i = 0; i < HALF / 2; i++) {
+        const word_row a = from[i];
+        const word_row b = from[i + HALF / 2];
+        to[2 * i] =
+            __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        to[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                14, 30, 15, 31);
+    }
+}
+
+/* A half on the left is that on the right transposed, which four times woven is: each time turns
+ * the four bits of a row and the four of a column by one. */
+CPU_CLONES static void turn(const uint32_t *right, uint32_t *left)
+{
+    word_row a[HALF];
+    word_row b[HALF];
+    memcpy(a, right, sizeof a);
+    weave(a, b);
+    weave(b, a);
+    weave(a, b);
+    weave(b, a);
+    memcpy(left, a, sizeof a);
+}
+
+void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                 const pair_places *to)
+{
+    float whole[PAIR_SIDE][PAIR_SIDE] = {{0.0F}};
+    if (rows < PAIR_SIDE || columns < PAIR_SIDE) {
+        for (int64_t r = 0; r < rows; r++) {
+            memcpy(whole[r], x + r * stride, (size_t)columns * sizeof x[0]);
+        }
+        x = whole[0];
+        stride = PAIR_SIDE;
+    }
+    for (int half = 0; half < 2; half++) {
+        const int64_t at = half * HALF_WORDS;
+        for (int64_t q = 0; q < HALF; q++) {
+            const float *even = x + 2 * q * stride + half * HALF;
+            join_high(even, even + stride, to->right[0] + at + q * HALF);
+            if (to->right[1] != NULL) {
+                join_low(even, even + stride, to->right[1] + at + q * HALF);
+            }
+        }
+        for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
+            turn(to->right[i] + at, to->left[i] + at);
+        }
+    }
+}
+
+/* Squares of a row of them. */
+static int64_t row_width(const pair_product *p, int64_t i)
+{
+    return p->lower && i < p->width ? i + 1 : p->width;
+}
+
+/* -- the units --------------------------------------------------------------------------------- */
+
+/* Half a square of C by half a square of each side. */
+CPU_CLONES static void add_plain(const uint32_t *left, const uint32_t *right, float *c,
+                                 int64_t stride)
+{
+    for (int i = 0; i < HALF; i++) {
+        for (int q = 0; q < HALF; q++) {
+            const float even = bf16_widened((uint16_t)left[i * HALF + q]);
+            const float odd = bf16_widened((uint16_t)(left[i * HALF + q] >> 16));
+            for (int j = 0; j < HALF; j++) {
+                const uint32_t word = right[q * HALF + j];
+                c[i * stride + j] += even * bf16_widened((uint16_t)word) +
+                                     odd * bf16_widened((uint16_t)(word >> 16));
+            }
+        }
+    }
+}
+
+#ifdef PAIRS_HAS_UNITS
+
+__attribute__((target("avx512f,avx512bf16"))) static void
+add_vectors(const uint32_t *left, const uint32_t *right, float *c, int64_t stride)
+{
+    __m512 sums[HALF];
+    for (int i = 0; i < HALF; i++) {
+        sums[i] = _mm512_loadu_ps(c + i * stride);
+    }
+    for (int q = 0; q < HALF; q++) {
+        const __m512bh row = (__m512bh)_mm512_loadu_si512(right + q * HALF);
+        for (int i = 0; i < HALF; i++) {
+            const __m512i word = _mm512_set1_epi32((int)left[i * HALF + q]);
+            sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)word, row);
+        }
+    }
+    for (int i = 0; i < HALF; i++) {
+        _mm512_storeu_ps(c + i * stride, sums[i]);
+    }
+}
+
+/* Eight tiles of 16 rows of 64 bytes. */
+typedef struct tile_configuration {
+    uint8_t palette, start, reserved[14];
+    uint16_t columns[16];
+    uint8_t rows[16];
+} tile_configuration;
+
+__attribute__((target("amx-tile"))) static void configure_tiles(void)
+{
+    enum { TILES = 8 };
+    tile_configuration all = {.palette = 1};
+    for (int i = 0; i < TILES; i++) {
+        all.rows[i] = HALF;
+        all.columns[i] = HALF * sizeof(uint32_t);
+    }
+    _tile_loadconfig(&all);
+}
+
+/* A square of C in four tiles, whose sums stay there for all rows and products. */
+__attribute__((target("amx-tile,amx-bf16"))) static void
+add_square(const pair_product *p, int64_t i, int64_t j, float *c, int64_t stride)
+{
+    enum { ROW = HALF * sizeof(uint32_t) };
+    const size_t between = (size_t)stride * sizeof c[0];
+    float *below = c + HALF * stride;
+    _tile_loadd(0, c, between);
+    _tile_loadd(1, c + HALF, between);
+    _tile_loadd(2, below, between);
+    _tile_loadd(3, below + HALF, between);
+    for (int k = 0; k < p->count; k++) {
+        const uint32_t *left = p->left[k] + i * p->step;
+        const uint32_t *right = p->right[k] + j * p->step;
+        for (int64_t r = 0; r < p->rows; r++, left += PAIR_SQUARE, right += PAIR_SQUARE) {
+            _tile_loadd(4, left, ROW);
+            _tile_loadd(6, right, ROW);
+            _tile_loadd(7, right + HALF_WORDS, ROW);
+            _tile_loadd(5, left + HALF_WORDS, ROW);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, c, between);
+    _tile_stored(1, c + HALF, between);
+    _tile_stored(2, below, between);
+    _tile_stored(3, below + HALF, between);
+}
+
+__attribute__((target("amx-tile"))) static void multiply_in_tiles(const pair_product *p, float *c,
+                                                                  int64_t stride)
+{
+    configure_tiles();
+    for (int64_t i = 0; i < p->height; i++) {
+        for (int64_t j = 0; j < row_width(p, i); j++) {
+            add_square(p, i, j, c + i * PAIR_SIDE * stride + j * PAIR_SIDE, stride);
+        }
+    }
+    _tile_release();
+}
+
+/* The kernel keeps tiles for programs that ask for them. */
+static bool may_use_tiles(void)
+{
+    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ASK_FOR_STATE, TILE_DATA) == 0;
+}
+
+#else
+
+static void add_vectors(const uint32_t *left, const uint32_t *right, float *c, int64_t stride)
+{
+    add_plain(left, right, c, stride);
+}
+
+static void multiply_in_tiles(const pair_product *p, float *c, int64_t stride)
+{
+    (void)p;
+    (void)c;
+    (void)stride;
+}
+
+#endif
+
+static bool has_unit[PAIR_UNITS] = {[PAIR_PLAIN] = true}; /* not written after start */
+
+static void find_units(void)
+{
+#ifdef PAIRS_HAS_UNITS
+    const bf16_support support = onednn_bf16_support();
+    has_unit[PAIR_VECTORS] = support == BF16_VECTORS || support == BF16_TILES;
+    has_unit[PAIR_TILES] = support == BF16_TILES && may_use_tiles();
+#endif
+}
+
+typedef void (*half_product)(const uint32_t *left, const uint32_t *right, float *c, int64_t stride);
+
+/* The half i of squares down, j across. */
+static void add_half(half_product add, const pair_product *p, int64_t i, int64_t j, float *c,
+                     int64_t stride)
+{
+    const int64_t down = i / 2 * p->step + i % 2 * HALF_WORDS;
+    const int64_t across = j / 2 * p->step + j % 2 * HALF_WORDS;
+    for (int k = 0; k < p->count; k++) {
+        for (int64_t r = 0; r < p->rows; r++) {
+            add(p->left[k] + down + r * PAIR_SQUARE, p->right[k] + across + r * PAIR_SQUARE, c,
+                stride);
+        }
+    }
+}
+
+bool pairs_multiply_on(pair_unit unit, const pair_product *p, float *c, int64_t stride)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_units);
+    if (!has_unit[unit]) {
+        return false;
+    }
+    if (unit == PAIR_TILES) {
+        multiply_in_tiles(p, c, stride);
+        return true;
+    }
+    for (int64_t i = 0; i < 2 * p->height; i++) { /* halves */
+        for (int64_t j = 0; j < 2 * row_width(p, i / 2); j++) {
+            add_half(unit == PAIR_VECTORS ? add_vectors : add_plain, p, i, j,
+                     c + i * HALF * stride + j * HALF, stride);
+        }
+    }
+    return true;
+}
+
+void pairs_multiply(const pair_product *p, float *c, int64_t stride)
+{
+    if (!pairs_multiply_on(PAIR_TILES, p, c, stride) &&
+        !pairs_multiply_on(PAIR_VECTORS, p, c, stride)) {
+        pairs_multiply_on(PAIR_PLAIN, p, c, stride);
+    }
+}
