@@ -237,15 +237,6 @@ void blas_dsyrk_subtract(int64_t n, int64_t k, const double *a, int64_t a_stride
                  &one, c, c_stride, 1, NULL, &r);
 }
 
-void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t l_stride,
-                double *b, int64_t b_stride)
-{
-    rntm_t r = runtime();
-    double one = 1.0;
-    bli_dtrsm_ex(BLIS_RIGHT, BLIS_LOWER, transposition(transpose_l), BLIS_NONUNIT_DIAG, m, n, &one,
-                 readable_f64(l), l_stride, 1, b, b_stride, 1, NULL, &r);
-}
-
 void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha, const double *l,
                 int64_t l_stride, double *b, int64_t b_stride)
 {

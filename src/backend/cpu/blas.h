@@ -26,10 +26,6 @@ void blas_ssyrk(int64_t n, int64_t k, const float *a, int64_t a_stride, float *c
 void blas_dsyrk_subtract(int64_t n, int64_t k, const double *a, int64_t a_stride, double *c,
                          int64_t c_stride);
 
-/** B[m, n] <- B L^-1, or B L^-T when `transpose_l`; L[n, n] lower triangular. */
-void blas_dtrsm(bool transpose_l, int64_t m, int64_t n, const double *l, int64_t l_stride,
-                double *b, int64_t b_stride);
-
 /** B[m, n] <- alpha op(L) B with L[m, m], or alpha B op(L) with L[n, n] when `right`; op is
  * transposition when the flag is set; L lower triangular. */
 void blas_dtrmm(bool right, bool transpose_l, int64_t m, int64_t n, double alpha, const double *l,
