@@ -40,14 +40,17 @@ grail_status damped_init(damped_gram *d, matrix gram, const double *sum, double 
 {
     *d = (damped_gram){
         .gram = gram, .sum = sum, .inverse_weight = weight > 0.0 ? 1.0 / weight : 0.0};
-    CHECK(read_diagonal(d, rounding));
-    return matrix_fill_upper(gram);
+    return read_diagonal(d, rounding);
 }
 
-grail_status damped_restore(const damped_gram *d)
+grail_status damped_restore(damped_gram *d)
 {
     grail_status status = GRAIL_OK;
     matrix diagonal = no_matrix;
+    if (!d->is_changed) {
+        return GRAIL_OK;
+    }
+    d->is_changed = false;
     TRY(import_row(d->gram.owner, d->gram.rows, d->diagonal, &diagonal));
     TRY(matrix_fill_lower(d->gram));
     TRY(matrix_set_diagonal(diagonal, d->gram));
@@ -93,9 +96,10 @@ out:
     return status;
 }
 
-grail_status damped_load(const damped_gram *d, double lambda)
+grail_status damped_load(damped_gram *d, double lambda)
 {
     CHECK(damped_restore(d));
+    d->is_changed = true;
     if (d->sum != NULL) {
         CHECK(centre(d));
     }
@@ -122,7 +126,7 @@ out:
 }
 
 /* Tries d->lambda. */
-static grail_status factor_once(const damped_gram *d, int64_t *failing)
+static grail_status factor_once(damped_gram *d, int64_t *failing)
 {
     CHECK(damped_load(d, d->lambda));
     CHECK(matrix_cholesky(d->gram, failing));

@@ -23,20 +23,21 @@ typedef struct damped_gram {
     double scale;          /* mean diag A_c */
     double lambda;         /* of the last factorisation */
     int raises;            /* how often it was raised then */
+    bool is_changed;       /* the lower triangle and the diagonal are no longer those of A */
 } damped_gram;
 
-/** Reads the lower triangle of A and takes over the upper one. `rounding` is that of the sums, and
- * with `sum` the rows weigh T = `weight`. damped_fini works on a zeroed or initialised one. */
+/** Takes over A, with both triangles. `rounding` is that of the sums, and with `sum` the rows weigh
+ * T = `weight`. damped_fini works on a zeroed or initialised one. */
 grail_status damped_init(damped_gram *d, matrix gram, const double *sum, double weight,
                          double rounding) GRAIL_MUST_CHECK;
 void damped_fini(damped_gram *d);
 
 /** Lower triangle <- A_c + lambda S */
-grail_status damped_load(const damped_gram *d, double lambda) GRAIL_MUST_CHECK;
+grail_status damped_load(damped_gram *d, double lambda) GRAIL_MUST_CHECK;
 /** Lower triangle <- the factor of A_c + lambda S, with lambda or as it had to be raised. *failing
  * is -1, or the feature at which the last attempt failed. */
 grail_status damped_factor(damped_gram *d, double lambda, int64_t *failing) GRAIL_MUST_CHECK;
 /** Both triangles <- A, not centred. */
-grail_status damped_restore(const damped_gram *d) GRAIL_MUST_CHECK;
+grail_status damped_restore(damped_gram *d) GRAIL_MUST_CHECK;
 
 #endif

@@ -220,6 +220,7 @@ grail_status damped_cholesky(double damping, matrix gram, double *lambda)
     grail_status status = GRAIL_OK;
     damped_gram d = {0};
     int64_t failing = -1;
+    TRY(matrix_fill_upper(gram));
     TRY(damped_init(&d, gram, NULL, 0.0, 0.0));
     TRY(check_diagonal(d.scale));
     TRY(damped_factor(&d, damping * d.scale, &failing));

@@ -23,6 +23,7 @@ typedef struct candidate {
     int64_t step;
     matrix change; /* D, row by row */
     double *shift; /* d of each row; NULL: d = 0 */
+    double held;   /* its squared error on the held-out part, once tried there */
 } candidate;
 
 /* What the error of a change D[m, K] on a part of the rows needs of each of its rows; [m] each, of
@@ -314,8 +315,8 @@ static double plain_error(const ridge_problem *p, const regression *part)
 static grail_status measure_best(ridge_problem *p, trial_errors *out)
 {
     CHECK(damped_restore(&p->system.damped));
-    CHECK(changed_error(p, p->fit, &p->best, &out->fit));
-    return p->held == NULL ? GRAIL_OK : changed_error(p, p->held, &p->best, &out->held);
+    out->held = p->best.held;
+    return changed_error(p, p->fit, &p->best, &out->fit);
 }
 
 static void report_errors(const ridge_problem *p, trial_errors errors, ridge_result *result)
@@ -423,7 +424,9 @@ static grail_status try_candidate(ridge_problem *p, double alpha, bool bias, dou
         CHECK(solve_outputs(p, 0, p->tried.step, p->tried.change));
     }
     CHECK(shift_candidate(p, &p->tried));
-    return changed_error(p, p->held, &p->tried, error);
+    CHECK(changed_error(p, p->held, &p->tried, error));
+    p->tried.held = *error;
+    return GRAIL_OK;
 }
 
 /* A trial of this rank; `context` is the problem. */
@@ -521,7 +524,6 @@ static grail_status validate(ridge_problem *p, regression *held, ridge_result *r
 {
     const ridge_options *o = p->options;
     trial_errors errors = {0};
-    CHECK(matrix_fill_upper(held->gram));
     if (comm_is_shared(o->comm) && o->alpha_count > 1 && !o->keeps_weights) {
         CHECK(shared_trials_init(o->comm, o->alphas, o->alpha_count, &p->trials));
     }

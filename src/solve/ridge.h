@@ -31,7 +31,7 @@ typedef struct regression {
     int64_t count;           /* the number of rows */
     double weight;           /* T: that number, or the sum of the rows' weights */
     double full_diagonal;    /* mean diagonal of the Gram matrix of all features, before the cut */
-    matrix gram;             /* A[K,K], lower triangle */
+    matrix gram;             /* A[K,K], both triangles */
     matrix cross;            /* E[O,K] */
     double *sum;             /* s[K] = Z^T 1 */
     double *residual_sum;    /* [O] = (Y - Z W0^T)^T 1 */

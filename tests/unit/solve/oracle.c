@@ -111,6 +111,7 @@ grail_status oracle_load(backend *b, const regression_sums *sums, regression *ou
     TRY(matrix_new(b, GRAIL_DTYPE_F64, width, width, &r.gram));
     TRY(matrix_new(b, GRAIL_DTYPE_F64, outputs, width, &r.cross));
     TRY(matrix_upload(r.gram, sums->gram));
+    TRY(matrix_fill_upper(r.gram));
     TRY(matrix_upload(r.cross, sums->cross));
     TRY(copy_array(width, sums->sum, &r.sum));
     TRY(copy_array(outputs, sums->residual_sum, &r.residual_sum));
