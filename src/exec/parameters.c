@@ -18,7 +18,10 @@ grail_status parameter_store_create(const grail_model *model, backend *b, parame
 
 static void drop_entry(parameter_store *store, int index)
 {
-    matrix_free(&store->entries[index].values);
+    parameter_entry *entry = &store->entries[index];
+    matrix_free(&entry->values);
+    matrix_free(&entry->ordered);
+    entry->changes = false;
 }
 
 void parameter_store_free(parameter_store *store)
@@ -159,6 +162,30 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
     }
     *out = &s->entries[index];
     return GRAIL_OK;
+}
+
+grail_status parameter_store_get_weight(parameter_store *store, int index, matrix *out)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *found = NULL;
+    matrix ordered = no_matrix;
+    const grail_dtype type = backend_weight_type(store->backend);
+    TRY(parameter_store_get(store, index, &found));
+    *out = found->values;
+    if (found->changes || matrix_is_ordered(*out) || type == backend_type(store->backend)) {
+        return GRAIL_OK;
+    }
+    parameter_entry *entry = &store_of(store, index)->entries[index];
+    if (!matrix_exists(entry->ordered)) {
+        TRY(matrix_new(store->backend, type, out->rows, out->columns, &ordered));
+        TRY(matrix_copy(*out, ordered));
+        entry->ordered = ordered;
+        ordered = no_matrix;
+    }
+    *out = entry->ordered;
+out:
+    matrix_free(&ordered);
+    return status;
 }
 
 static grail_status entry_elements(const parameter_store *store, int index, const int64_t shape[],
@@ -319,6 +346,8 @@ grail_status parameter_store_own(parameter_store *store, int index)
     const grail_dtype type = backend_master_type(store->backend);
     own->is_stored = false;
     if (entry == own && entry->values.type == type) {
+        matrix_free(&own->ordered);
+        own->changes = true;
         return GRAIL_OK;
     }
     TRY(matrix_new(store->backend, type, entry->values.rows, entry->values.columns, &values));
@@ -328,6 +357,7 @@ grail_status parameter_store_own(parameter_store *store, int index)
     }
     drop_entry(store, index);
     own->values = values;
+    own->changes = true;
     values = no_matrix;
 out:
     matrix_free(&values);

@@ -11,6 +11,8 @@
  * store; without a matrix there is no entry. A weight of Linears may be ordered (matrix.h). */
 typedef struct parameter_entry {
     matrix values;
+    matrix ordered; /* the same for products, once asked for; goes with the values */
+    bool changes;   /* operations may change the values where they are */
     int64_t shape[PARAMETER_MAX_RANK];
     bool is_stored; /* the values are those of the checkpoint, without rounding */
 } parameter_entry;
@@ -36,6 +38,11 @@ void parameter_store_free(parameter_store *store); /* NULL is allowed */
 /** The entry of a parameter, loaded at first use (and kept until released). Borrowed. */
 grail_status parameter_store_get(parameter_store *store, int index,
                                  const parameter_entry **out) GRAIL_MUST_CHECK;
+
+/** The entry's values as a weight of Linears: where the backend multiplies in an order of its own,
+ * values that stay as they are are ordered once, at first use. Borrowed as an entry is. */
+grail_status parameter_store_get_weight(parameter_store *store, int index,
+                                        matrix *out) GRAIL_MUST_CHECK;
 
 /** Sets an own entry from f32 values, rounded to the dtype that it will be stored in. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],

@@ -2,7 +2,9 @@
 
 static grail_status run_linear(const node_run *r)
 {
-    return matrix_linear(r->x[0], r->weight, r->bias, r->y);
+    matrix weight = no_matrix;
+    CHECK(parameter_store_get_weight(r->store, r->node->weight, &weight));
+    return matrix_linear(r->x[0], weight, r->bias, r->y);
 }
 
 /* dx = dy W. A weight in an order of its own is copied to values first. */
