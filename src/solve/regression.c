@@ -17,8 +17,11 @@ typedef struct derivation {
 
 int64_t regression_measured_stride(int64_t outputs)
 {
-    const int64_t stride = (outputs + REGRESSION_MEASURED - 1) / REGRESSION_MEASURED;
-    return stride > 0 ? stride : 1;
+    int64_t stride = (outputs + REGRESSION_MEASURED - 1) / REGRESSION_MEASURED;
+    while (stride % 3 == 0 || stride % 5 == 0 || stride % 7 == 0) {
+        stride++; /* 0 included */
+    }
+    return stride;
 }
 
 void regression_fini(regression *r)

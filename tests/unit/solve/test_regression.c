@@ -240,12 +240,14 @@ TEST(no_second_gram_matrix_is_held)
     assert_int_equal(backend_bytes(on_ref), sizeof(double) * (NARROW * NARROW + NARROW));
 }
 
-TEST(errors_are_measured_on_at_most_512_outputs)
+TEST(errors_are_measured_on_at_most_128_outputs_of_all_taps)
 {
+    assert_int_equal(regression_measured_stride(0), 1);
     assert_int_equal(regression_measured_stride(1), 1);
-    assert_int_equal(regression_measured_stride(512), 1);
-    assert_int_equal(regression_measured_stride(513), 2);
-    assert_int_equal(regression_measured_stride(1025), 3);
+    assert_int_equal(regression_measured_stride(128), 1);
+    assert_int_equal(regression_measured_stride(129), 2);
+    assert_int_equal(regression_measured_stride(257), 4);
+    assert_int_equal(regression_measured_stride(1152), 11); /* 128 of 3 x 3 taps */
 }
 
 enum { MANY = 1100 };
