@@ -134,6 +134,18 @@ grail_status execution_put(execution *e, int value, matrix m)
     return matrix_copy(m, place);
 }
 
+void execution_adopt(execution *e, int value, matrix *m)
+{
+    const int route = e->graph->routes[value];
+    if (route != GRAPH_NONE) {
+        e->taken[route] = m->rows;
+    }
+    drop_value(e, value);
+    e->widths[value] = m->columns;
+    e->values[value] = *m;
+    *m = no_matrix;
+}
+
 void execution_take(execution *e, int value, matrix *out)
 {
     *out = e->values[value];

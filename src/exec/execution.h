@@ -61,6 +61,8 @@ int64_t execution_rows(const execution *e, int value);
 grail_status execution_make(execution *e, int value, int64_t columns, matrix *out) GRAIL_MUST_CHECK;
 /** Makes value `v` a copy of `m`, which it was in this batch or one of the same samples. */
 grail_status execution_put(execution *e, int value, matrix m) GRAIL_MUST_CHECK;
+/** Makes `m`, of the instance and as execution_put takes it, value `v`; *m is empty afterwards. */
+void execution_adopt(execution *e, int value, matrix *m);
 /** Takes value `v` out: *out belongs to the caller, who gives it to the pool. */
 void execution_take(execution *e, int value, matrix *out);
 /** Borrowed; no matrix when the value is not live. */

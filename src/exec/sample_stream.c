@@ -111,10 +111,18 @@ bool sample_stream_has_slices(const sample_stream *s)
            all_ordered(s->graph, s->next_live, s->next_count);
 }
 
+static grail_status missing(const sample_stream *s)
+{
+    return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d", s->position);
+}
+
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e)
 {
-    CHECK(sample_stream_peek(s, batch, e));
-    sample_stream_drop(s, batch);
+    for (int i = 0; i < s->live_count; i++) {
+        matrix *held = &s->held[batch * s->live_count + i];
+        CHECK(matrix_exists(*held) ? GRAIL_OK : missing(s));
+        execution_adopt(e, s->live[i], held);
+    }
     return GRAIL_OK;
 }
 
@@ -241,20 +249,29 @@ out:
     return status;
 }
 
-static grail_status missing(const sample_stream *s)
+/* Whether the value may be moved in place of copied: memory that fits it, on the host, where
+ * that costs the clearing of new pages. */
+static bool may_be_moved(matrix value)
 {
-    return error_set(GRAIL_ERROR_INTERNAL, "a live value is missing before node %d", s->position);
+    const size_t bytes = (size_t)matrix_count(value) * element_size(value.type);
+    return backend_is_host(value.owner) && value.allocation != NULL &&
+           value.capacity <= bytes + bytes / 8;
 }
 
 /* What is there is kept for the other samples. */
 grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_slice slice,
-                                       const execution *e)
+                                       execution *e)
 {
     for (int i = 0; i < s->next_count; i++) {
         matrix *to = &s->next[batch * s->next_count + i];
         const matrix from = execution_value(e, s->next_live[i]);
         const int64_t rows = from.rows / slice.count; /* of a sample */
         CHECK(matrix_exists(from) ? GRAIL_OK : missing(s));
+        if (slice.count == slice.all && may_be_moved(from)) {
+            matrix_free(to);
+            execution_take(e, s->next_live[i], to);
+            continue;
+        }
         if (!matrix_exists(*to)) {
             CHECK(matrix_new(s->backend, from.type,
                              slice.count == slice.all ? from.rows : rows * slice.all, from.columns,
@@ -265,7 +282,7 @@ grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_sl
     return GRAIL_OK;
 }
 
-grail_status sample_stream_write(sample_stream *s, int64_t batch, const execution *e)
+grail_status sample_stream_write(sample_stream *s, int64_t batch, execution *e)
 {
     return sample_stream_write_slice(s, batch, whole, e);
 }

@@ -37,7 +37,7 @@ typedef struct batch_slice {
  * the new.
  */
 grail_status sample_stream_move_begin(sample_stream *s, int position) GRAIL_MUST_CHECK;
-/** Puts the values of a batch at the old position into `e`, and frees them here. */
+/** Moves the values of a batch at the old position to `e`. */
 grail_status sample_stream_read(sample_stream *s, int64_t batch, execution *e) GRAIL_MUST_CHECK;
 /** Copies the values instead, for a pass that leaves the sample stream where it is. */
 grail_status sample_stream_peek(const sample_stream *s, int64_t batch,
@@ -67,12 +67,11 @@ int64_t batch_of_sample(const int64_t *firsts, int64_t batch_count, int64_t samp
 /** Copies the values of some samples, one sample after the other. */
 grail_status sample_stream_pick(const sample_stream *s, const sample_pick *pick,
                                 execution *e) GRAIL_MUST_CHECK;
-/** Stores the values of `e` that are live at the new position. */
-grail_status sample_stream_write(sample_stream *s, int64_t batch,
-                                 const execution *e) GRAIL_MUST_CHECK;
+/** Stores the values of `e` that are live at the new position, which may leave it. */
+grail_status sample_stream_write(sample_stream *s, int64_t batch, execution *e) GRAIL_MUST_CHECK;
 /** The same of some samples; what was stored of them before is replaced. */
 grail_status sample_stream_write_slice(sample_stream *s, int64_t batch, batch_slice slice,
-                                       const execution *e) GRAIL_MUST_CHECK;
+                                       execution *e) GRAIL_MUST_CHECK;
 void sample_stream_move_end(sample_stream *s);
 
 /** Stores the values of one of the samples of `e` that are live where the sample stream is, for a

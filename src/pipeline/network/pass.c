@@ -173,7 +173,10 @@ static grail_status begin_leg(const calibration *samples, const leg *l, portion 
     }
     shape.samples = p.slice.count;
     CHECK(execution_begin(e, shape, input));
-    return sample_stream_peek_slice(&l->run->stream, p.batch, p.slice, e);
+    /* On the host no part is taken again, so that what the stream leaves behind can be moved. */
+    return l->moves && p.slice.count == p.slice.all && backend_is_host(e->backend)
+               ? sample_stream_read(&l->run->stream, p.batch, e)
+               : sample_stream_peek_slice(&l->run->stream, p.batch, p.slice, e);
 }
 
 /* Calls the visitors of node `index`, the last time behind all nodes. */
