@@ -2,12 +2,13 @@
 """Processor seconds of grail's paper's choice and repair, beside the same steps as the paper's code takes them in PyTorch.
 
 usage: paper_seconds.py --grail PATH --images CIFAR_DIRECTORY [--resnet FILE.pth] [--only llama,vit,resnet] [--layers N] [--runs N]
+                        [--precision f32|bf16|bf16-gram]
 
     llama   two layers of hidden 1024 and FFN 2816, 64 windows of 512 tokens, wanda, 30 % of heads and neurons
     vit     ViT-B/32, 128 images of 224 x 224, magnitude-l1, half of all neurons (--layers: fewer of its 12)
     resnet  ResNet-18 of CIFAR, 128 images, magnitude-l1, half of the inner channels and of the stream
 
-Both are in f32 on one thread and take turns. In grail the whole process counts, with the reading of the network and of
+Both are in f32 on one thread and take turns; with --precision grail has that one. In grail the whole process counts, with the reading of the network and of
 the images and the writing; in PyTorch what the steps take, without its start, the reading and the preparation of images.
 The paper's code keeps the Gram matrix of the inputs of every Linear and convolution, in f32; so does this. With llama
 it then runs the narrowed layer for the next one; with images it does not. Needs torch, safetensors, numpy and, for
@@ -155,10 +156,11 @@ def grail(program: str, network: str, calibration: str, out: str, *options: str)
 
 def prepare(name: str, folder: str, a: argparse.Namespace) -> list[str]:
     """Writes the network; the command that narrows it."""
-    l1 = ("--selector", "magnitude-l1", "--sparsity", "0.5", "--samples", str(IMAGES))
+    l1 = ("--selector", "magnitude-l1", "--sparsity", "0.5", "--samples", str(IMAGES), "--precision", a.precision)
     if name == "llama":
         gpu_torch.make_checkpoint(folder, LLAMA, LLAMA.layers, WINDOWS, TOKENS, "cpu")
         options = ("--selector", "wanda", "--sparsity", "0.3", "--samples", str(WINDOWS), "--context", str(TOKENS))
+        options += ("--precision", a.precision)
         return grail(a.grail, f"{folder}/dense", f"{folder}/ids.npy", f"{folder}/out", *options)
     if name == "vit":
         make_shapes.LAYERS = a.layers
@@ -175,6 +177,7 @@ def main() -> None:
     parser.add_argument("--only", default="llama,vit,resnet")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--precision", default="f32")
     parser.add_argument("--paper", help=argparse.SUPPRESS)
     a = parser.parse_args()
     if a.paper:
