@@ -9,7 +9,7 @@
 #include "pipeline/forecast.h"
 #include "pipeline/request/usual_samples.h"
 #include "planning/division.h"
-#include "planning/plan_make.h"
+#include "planning/plan_forecast.h"
 #include "planning/rates.h"
 #include "planning/slot_weights.h"
 
