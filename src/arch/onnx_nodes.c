@@ -4,6 +4,7 @@
 #include "arch/onnx_bounds.h"
 #include "arch/onnx_indices.h"
 #include "arch/onnx_patterns.h"
+#include "arch/onnx_region_shapes.h"
 #include "arch/onnx_regions.h"
 #include "arch/onnx_shapes.h"
 #include "arch/onnx_tables.h"

@@ -4,35 +4,14 @@
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 #include "arch/onnx_places.h"
+#include "arch/onnx_region_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    USUAL_SIDE = 224, /* of images of any size, on which shapes are asked for */
-    TRIED_LENGTH = 7, /* of sequences of any length */
-    REASON_SIZE = 1024,
     MOST_READINGS = 1000,  /* each finds one more opaque node at least */
     MOST_STEPS = 100000000 /* of all searches for regions */
-};
-
-struct onnx_barriers {
-    const onnx_file *file;
-    const char *path;
-    bool *is_opaque;    /* of nodes */
-    char **reasons;     /* of those nodes, owned */
-    bool *follows;      /* of values: from the images */
-    bool *is_wanted;    /* of values that opaque nodes make: a row reads it */
-    onnx_place *places; /* of values: where their channels are */
-    ort_tensor *asked;  /* of values: shapes out of a trial, NULL before it */
-    ort_tensor *more;   /* the same with one image more, where their number is open */
-    int64_t input;      /* the images */
-    int64_t *marks;     /* of nodes: the last search that came there */
-    int64_t *stack;     /* [nodes] of that search */
-    int64_t search, steps, readings;
-    bool has_grown; /* in this reading */
-    bool has_size;  /* the images have one, and so has what follows from them */
-    bool is_last;   /* reading, which makes regions */
 };
 
 grail_status onnx_barriers_create(const onnx_file *file, const char *path, onnx_barriers **out)
@@ -168,282 +147,16 @@ static grail_status make_opaque(onnx_reading *r, int64_t i, const char *reason)
 
 grail_status onnx_refuse_node(onnx_reading *r, int64_t i)
 {
-    char reason[REASON_SIZE];
+    char reason[ONNX_REASON_SIZE];
     error_copy(reason, sizeof reason);
     return make_opaque(r, i, reason);
 }
 
-/* -- shapes ------------------------------------------------------------------------------------ */
-
-/* Whether a declared number of samples is that of the images; unsure where it is another symbol. */
-static bool is_batch(const onnx_value *images, const onnx_value *v, bool *is_sure)
-{
-    const char *symbol = v->symbols[0];
-    *is_sure = images->shape[0] > 0 || v->shape[0] > 0 || symbol == NULL ||
-               (images->symbols[0] != NULL && strcmp(symbol, images->symbols[0]) == 0);
-    return v->shape[0] == images->shape[0];
-}
-
-/* The dimension of the channels in [N, C], [N, T, C], [N, C, T], [N, C, H, W] and [N, H, W, C]. */
-static int channels_at(const onnx_barriers *b, int64_t value, int rank)
-{
-    const onnx_place place = b->places[value];
-    const bool is_last = place == ONNX_LAST || (place == ONNX_ANYWHERE && rank == REGION_TOKENS);
-    return is_last ? rank - 1 : 1;
-}
-
-/* Dimensions of a value of a graph. */
-static void set_shape(onnx_known *k, int rank, int channels, const int64_t shape[])
-{
-    static const char *const layouts[][2] = {{"N,,C", "N,T,C"}, {"N,,,C", "N,Y,X,C"}};
-    k->rank = rank;
-    k->width = shape[channels] > 0 ? shape[channels] : 0;
-    k->one = true;
-    for (int d = 1; d < rank; d++) {
-        k->one = k->one && (d == channels || shape[d] == 1);
-    }
-    if (channels > 1) {
-        onnx_set_layout(k, layouts[rank - REGION_TOKENS][k->one ? 0 : 1]);
-    } else if (rank == REGION_TOKENS) {
-        onnx_set_layout(k, k->one ? "N,C," : "N,C,T");
-    }
-}
-
-/* What the file says of a value; *is_sure false: not enough. Width 0: it is no value of a graph. */
-static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is_sure)
-{
-    const onnx_value *v = &b->file->values[value];
-    onnx_known k = {.value = GRAPH_NONE, .tensor = -1};
-    *is_sure = v->element != 0 && v->rank >= 0;
-    if (!*is_sure || v->element != ONNX_FLOAT || v->rank < FLAT_RANK || v->rank > IMAGE_RANK) {
-        return k;
-    }
-    if (!is_batch(&b->file->values[b->input], v, is_sure)) {
-        return k;
-    }
-    const int channels = channels_at(b, value, v->rank);
-    *is_sure = *is_sure && v->shape[channels] > 0;
-    for (int d = 1; b->has_size && d < v->rank; d++) {
-        *is_sure = *is_sure && v->shape[d] > 0;
-    }
-    set_shape(&k, v->rank, channels, v->shape);
-    k.width = *is_sure ? k.width : 0;
-    return k;
-}
-
-static int64_t samples_of(const onnx_barriers *b)
-{
-    const int64_t declared = b->file->values[b->input].shape[0];
-    return declared > 0 ? declared : 2;
-}
-
-/* The network's inputs as those of a region, with the sizes of images. */
-static grail_status list_inputs(const onnx_reading *r, region_parts *out, region_positions sizes[])
-{
-    const onnx_file *f = r->file;
-    const bool are_several = r->g->input_count > 0;
-    const int count = are_several ? r->g->input_count : 1;
-    const bool are_ids = r->g->input_kind == INPUT_TOKENS;
-    if (count > REGION_MOST_INPUTS) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "ONNX Runtime is asked for shapes of up to %d images, and this network "
-                         "has %d inputs",
-                         REGION_MOST_INPUTS, count);
-    }
-    for (int i = 0; i < count; i++) {
-        const int64_t value =
-            are_several ? onnx_file_find(f, r->g->inputs[i].name) : r->barriers->input;
-        const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
-        const bool is_open = at.height <= 0;
-        if (are_ids) {
-            out->inputs[i] = (region_value){value, REGION_IDS, 1, 1};
-            sizes[i] =
-                (region_positions){r->length < ONNX_OPEN_LENGTH ? r->length : TRIED_LENGTH, 1};
-            continue;
-        }
-        if (r->values[value].form == ONNX_IDS) {
-            out->inputs[i] = (region_value){value, REGION_IDS, r->g->inputs[i].channels, 1};
-            sizes[i] = (region_positions){1, 1};
-            continue;
-        }
-        const int rank = f->values[value].rank;
-        out->inputs[i] =
-            (region_value){value, rank, are_several ? r->g->inputs[i].channels : r->g->channels,
-                           are_several && r->g->inputs[i].channels_last ? rank - 1 : 1};
-        sizes[i] =
-            (region_positions){is_open ? USUAL_SIDE : at.height, !is_open       ? at.width
-                                                                 : r->g->in_row ? 1
-                                                                                : USUAL_SIDE};
-    }
-    out->input_count = count;
-    return GRAIL_OK;
-}
-
-/* Lets ONNX Runtime run the network on zeros for all shapes that the file does not tell. */
-static grail_status ask_shapes(onnx_reading *r)
-{
-    grail_status status = GRAIL_OK;
-    onnx_barriers *b = r->barriers;
-    const onnx_file *f = b->file;
-    int64_t *values = NULL;
-    int64_t *nodes = NULL;
-    ort_tensor *shapes = NULL;
-    ort_tensor *more = NULL;
-    int64_t count = 0;
-    TRY(memory_new(&values, (size_t)f->value_count, sizeof values[0]));
-    TRY(memory_new(&nodes, (size_t)f->node_count, sizeof nodes[0]));
-    for (int64_t i = 0; i < f->node_count; i++) {
-        nodes[i] = i;
-    }
-    for (int64_t v = 0; v < f->value_count; v++) {
-        bool is_sure = true;
-        if (b->follows[v] && !f->values[v].is_input) {
-            (void)declared_shape(b, v, &is_sure);
-        }
-        if (!is_sure) {
-            values[count++] = v;
-        }
-    }
-    TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
-    TRY(memory_new(&more, (size_t)count, sizeof more[0]));
-    region_parts network = {.file = f, .node_count = f->node_count, .nodes = nodes};
-    region_positions sizes[REGION_MOST_INPUTS];
-    TRY(list_inputs(r, &network, sizes));
-    TRY(region_probe(&network, samples_of(b), f->values[b->input].shape[0] <= 0, sizes, count,
-                     values, shapes, more));
-    TRY(memory_new(&b->more, (size_t)f->value_count, sizeof b->more[0]));
-    TRY(memory_new(&b->asked, (size_t)f->value_count, sizeof b->asked[0]));
-    for (int64_t i = 0; i < count; i++) {
-        b->asked[values[i]] = shapes[i];
-        b->more[values[i]] = more[i];
-    }
-out:
-    memory_free(values);
-    memory_free(nodes);
-    memory_free(shapes);
-    memory_free(more);
-    return status;
-}
-
-/* Whether a value has one row more of an image more, where the number of images is open. */
-static bool follows_samples(const onnx_barriers *b, int64_t value)
-{
-    const ort_tensor *t = &b->asked[value];
-    const ort_tensor *more = &b->more[value];
-    const int64_t samples = b->file->values[b->input].shape[0] > 0 ? 0 : 1;
-    return t->element == more->element && t->rank == more->rank && t->rank > 0 &&
-           more->shape[0] == t->shape[0] + samples &&
-           memcmp(&t->shape[1], &more->shape[1], (size_t)(t->rank - 1) * sizeof t->shape[0]) == 0;
-}
-
-bool onnx_is_inner(const onnx_reading *r, int64_t value)
-{
-    const int64_t maker = r->file->values[value].node;
-    return maker >= 0 && r->barriers->is_opaque[maker] && r->values[value].value == GRAPH_NONE;
-}
-
-bool onnx_inner_sizes(const onnx_reading *r, int64_t value, onnx_numbers *out)
-{
-    const onnx_barriers *b = r->barriers;
-    const ort_tensor *t = b->asked == NULL ? NULL : &b->asked[value];
-    const ort_tensor *more = t == NULL ? NULL : &b->more[value];
-    bool are_known = t != NULL && b->has_size && r->g->input_kind == INPUT_IMAGES && t->rank > 0 &&
-                     t->rank == more->rank;
-    for (int d = 0; are_known && d < t->rank; d++) {
-        const int64_t by_sample = more->shape[d] - t->shape[d];
-        out->items[d] = onnx_whole(by_sample > 0 ? by_sample : t->shape[d]);
-        out->items[d].per_sample = by_sample > 0;
-        are_known = by_sample == 0 || by_sample * samples_of(b) == t->shape[d];
-    }
-    out->count = are_known ? t->rank : 0;
-    return are_known;
-}
-
-/* The node at hand becomes the first one that no row reads; false: there is none. */
-static bool find_first(onnx_reading *r)
-{
-    for (int64_t i = 0; i < r->file->node_count; i++) {
-        if (r->barriers->is_opaque[i]) {
-            r->node = &r->file->nodes[i];
-            return true;
-        }
-    }
-    return false;
-}
-
 grail_status onnx_refuse_first(onnx_reading *r)
 {
-    return find_first(r)
+    return onnx_first_opaque(r)
                ? onnx_in_node(r, onnx_misfit("%s", r->barriers->reasons[r->node - r->file->nodes]))
                : GRAIL_OK;
-}
-
-/* *out <- rank and width of a value as one of a graph; a width of 0: it cannot be one. */
-static grail_status shape_of(onnx_reading *r, int64_t value, onnx_known *out)
-{
-    onnx_barriers *b = r->barriers;
-    bool is_sure = true;
-    *out = (onnx_known){.value = GRAPH_NONE, .tensor = -1};
-    if (!b->follows[value]) {
-        return GRAIL_OK;
-    }
-    *out = declared_shape(b, value, &is_sure);
-    if (is_sure) {
-        return GRAIL_OK;
-    }
-    if (b->asked == NULL) {
-        const grail_status status = ask_shapes(r);
-        if (status != GRAIL_OK) {
-            char why[REASON_SIZE];
-            error_copy(why, sizeof why);
-            (void)find_first(r);
-            error_set(status, "%s", b->reasons[r->node - r->file->nodes]);
-            error_append("; the file does not declare the shape of '%s', and it cannot be found "
-                         "out: %s",
-                         b->file->values[value].name, why);
-            return status;
-        }
-    }
-    const ort_tensor *t = &b->asked[value];
-    if (follows_samples(b, value) && t->element == ONNX_FLOAT && t->rank >= FLAT_RANK &&
-        t->rank <= IMAGE_RANK && t->shape[0] == samples_of(b)) {
-        set_shape(out, t->rank, channels_at(b, value, t->rank), t->shape);
-    }
-    return GRAIL_OK;
-}
-
-/* Height and width of a value of the graph; 0 where they are not known. */
-static extent positions_of(const onnx_reading *r, int64_t value, const onnx_known *k)
-{
-    const onnx_value *v = &r->file->values[value];
-    const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
-    const int first = onnx_has_layout(k) && onnx_ends_in_channels(k) ? 1 : 2;
-    if (v->rank == IMAGE_RANK && v->shape[first] > 0 && v->shape[first + 1] > 0) {
-        return (extent){v->shape[first], v->shape[first + 1]};
-    }
-    return t != NULL && t->rank == IMAGE_RANK ? (extent){t->shape[first], t->shape[first + 1]}
-                                              : (extent){0, 0};
-}
-
-grail_status onnx_check_positions(const onnx_reading *r)
-{
-    extent first = {0, 0};
-    for (int k = 0; k < r->node->node.input_count; k++) {
-        const int64_t value = r->node->inputs[k];
-        const bool is_image = value >= 0 && r->values[value].value != GRAPH_NONE &&
-                              r->values[value].rank == IMAGE_RANK;
-        const extent now = is_image ? positions_of(r, value, &r->values[value]) : (extent){0, 0};
-        if (now.height <= 1 && now.width <= 1) {
-            continue;
-        }
-        if (first.height > 0 && (first.height != now.height || first.width != now.width)) {
-            return onnx_misfit("reads %lld x %lld and %lld x %lld positions, expected the same",
-                               (long long)first.height, (long long)first.width,
-                               (long long)now.height, (long long)now.width);
-        }
-        first = now;
-    }
-    return GRAIL_OK;
 }
 
 /* -- regions ----------------------------------------------------------------------------------- */
@@ -729,23 +442,6 @@ out:
     return status;
 }
 
-/* Notes the positions of what a region makes, 0 x 0 where they are not known: nodes behind it ask
- * for them, and need not run it. */
-static grail_status note_positions(onnx_reading *r, int64_t value, const onnx_known *k)
-{
-    const ort_tensor *t = r->barriers->asked == NULL ? NULL : &r->barriers->asked[value];
-    const onnx_value *v = &r->file->values[value];
-    extent positions = k->one ? (extent){1, 1} : positions_of(r, value, k);
-    if (!k->one && k->rank == REGION_TOKENS) {
-        const int d = k->layout[2] == 'C' ? 2 : 1;
-        const bool is_declared = v->rank == REGION_TOKENS && v->shape[d] > 0;
-        positions = (extent){is_declared ? v->shape[d] : t != NULL ? t->shape[d] : 0, 1};
-    }
-    CHECK(memory_reserve(&r->stand_ins, (size_t)r->stand_in_count + 1, sizeof r->stand_ins[0]));
-    r->stand_ins[r->stand_in_count++] = (onnx_stand_in){k->value, positions};
-    return GRAIL_OK;
-}
-
 /* Stands for a region until all opaque nodes are known. */
 static grail_status add_stand_in(onnx_reading *r, onnx_known *k)
 {
@@ -762,7 +458,7 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     cone c = {0};
     if (!b->is_last) {
         CHECK(add_stand_in(r, k));
-        return note_positions(r, value, k);
+        return onnx_note_positions(r, value, k);
     }
     if (!b->is_wanted[value]) {
         return GRAIL_OK;
@@ -773,7 +469,7 @@ static grail_status give_made(onnx_reading *r, int64_t value, onnx_known *k)
     }
     TRY(c.input_count > NODE_MAX_INPUTS ? enlarge(r, &c) : GRAIL_OK);
     TRY(b->is_last ? add_region(r, &c, value, k) : add_stand_in(r, k));
-    TRY(note_positions(r, value, k));
+    TRY(onnx_note_positions(r, value, k));
 out:
     cone_fini(&c);
     return status;
@@ -794,7 +490,7 @@ grail_status onnx_read_opaque(onnx_reading *r)
         if (n->outputs[i] < 0 || r->values[n->outputs[i]].readers == 0) {
             continue;
         }
-        CHECK(shape_of(r, n->outputs[i], &k));
+        CHECK(onnx_shape_of(r, n->outputs[i], &k));
         if (k.width > 0) {
             CHECK(give_made(r, n->outputs[i], &k));
         }

@@ -26,15 +26,6 @@ onnx_place onnx_place_of(const onnx_reading *r, int64_t value);
 bool onnx_is_opaque(const onnx_reading *r, int64_t i);
 /** Takes a node out of those that rows read, which was refused just now. */
 grail_status onnx_refuse_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
-/** Refuses the node at hand where values that it reads have other positions than each other, and
- * more than one: what makes them may be any operator. Known are those that the file declares, or
- * that were asked for. */
-grail_status onnx_check_positions(const onnx_reading *r) GRAIL_MUST_CHECK;
-/** Whether an opaque node makes a value that the graph has not. */
-bool onnx_is_inner(const onnx_reading *r, int64_t value);
-/** out->items[ONNX_MAX_RANK] <- the sizes of such a value, where those of the images are known;
- * false: they are not known. */
-bool onnx_inner_sizes(const onnx_reading *r, int64_t value, onnx_numbers *out);
 /** Gives the outputs of the node at hand, which is opaque. */
 grail_status onnx_read_opaque(onnx_reading *r) GRAIL_MUST_CHECK;
 /** The values of the graph, made by rows, that all that leads to the node at hand reads. *values is

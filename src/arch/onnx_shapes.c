@@ -2,7 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
-#include "arch/onnx_regions.h"
+#include "arch/onnx_region_shapes.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* grail_plan_make: limit, curves, widths, document. */
-#include "planning/plan_make.h"
 #include "arch/model_text.h"
 #include "base/clock.h"
 #include "base/name_list.h"
@@ -10,6 +9,7 @@
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/plan_options.h"
+#include "planning/plan_forecast.h"
 #include "planning/search.h"
 #include "planning/shared.h"
 #include "planning/slot_weights.h"
@@ -94,16 +94,6 @@ const grail_option *grail_plan_option_at(int i)
     return option_at(fields, i);
 }
 
-struct grail_plan {
-    buffer text;   /* the document */
-    char *formula; /* owned */
-    char *reason;  /* owned */
-    grail_plan_facts facts;
-    double most_seconds; /* of a search; 0: no limit */
-    width_trials trials; /* of measured widths; at most so many samples */
-    bool searches;
-};
-
 const char *grail_budget_at(int i)
 {
     return i >= 0 && i < BUDGET_KINDS ? budget_names[i] : NULL;
@@ -129,47 +119,6 @@ const char *grail_plan_text(const grail_plan *p)
 grail_plan_facts grail_plan_facts_get(const grail_plan *p)
 {
     return p->facts;
-}
-
-/* A search runs compressions as its trials, and two that judge; `measured` are its trials of sites
- * alone. */
-static double search_forecast(const grail_plan *p, const run_work *work, double measured,
-                              const grail_rates *rates)
-{
-    const double part = fmin(1.0, (double)p->trials.samples / (double)work->samples);
-    const double alone = slot_weights_compressions(p->trials.alone, part);
-    const bool weighs = width_search_weighs(p->facts.trials, alone);
-    const double once = run_work_seconds(work->closed, rates);
-    return (p->facts.trials + 2.0) * once + (weighs ? measured : 0.0);
-}
-
-width_trials plan_trials(const grail_plan *p)
-{
-    return p->trials;
-}
-
-double plan_forecast(const grail_plan *p, const run_work *work, const grail_rates *rates)
-{
-    const double curves = run_work_seconds(work->curves, rates);
-    if (p->facts.stands_in == 0 || !work->uses_data) {
-        return p->facts.stands_in == 0 ? 0.0 : (double)NAN;
-    }
-    if (p->facts.trials == 0) {
-        return curves;
-    }
-    const double measured = run_work_of_trials(work, p->trials, rates);
-    const double all = p->searches ? curves + search_forecast(p, work, measured, rates) : measured;
-    return p->most_seconds > 0.0 ? fmin(all, curves + p->most_seconds) : all;
-}
-
-grail_status grail_plan_forecast(const grail_plan *p, const grail_compression *compression,
-                                 const grail_compress_options *options, const grail_rates *rates,
-                                 double *seconds)
-{
-    run_work work = {0};
-    CHECK(run_work_count(compression, options, compression->request->graph->block_count, &work));
-    *seconds = plan_forecast(p, &work, rates);
-    return GRAIL_OK;
 }
 
 grail_status grail_plan_check_place(const char *path)

@@ -3,31 +3,17 @@ largest value, or of 1 where all are smaller. An output "probabilities" is the s
 
 usage: compare_onnx.py MODEL PIXELS.safetensors LOGITS.safetensors
 """
-import json
-import struct
 import sys
 
 import numpy
 import onnxruntime
 
-
-def read(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        tensors[name] = numpy.frombuffer(data[8 + size + begin:8 + size + end], numpy.float32).reshape(entry["shape"])
-    return tensors
-
+from onnx_maker import read_tensors
 
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-pixels = numpy.ascontiguousarray(read(sys.argv[2])["pixels"].transpose(0, 3, 1, 2))
+pixels = numpy.ascontiguousarray(read_tensors(sys.argv[2])["pixels"].transpose(0, 3, 1, 2))
 pixels = pixels[..., 0] if len(session.get_inputs()[0].shape) == 3 else pixels
-written = read(sys.argv[3])
+written = read_tensors(sys.argv[3])
 for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
     ours = next(iter(written.values())) if len(session.get_outputs()) == 1 else written[output.name]
     if theirs.ndim == 3:  # positions are a map of one column or row

@@ -6,12 +6,13 @@ usage: compare_onnx_inputs.py GRAIL MODEL NAME=FILE,NAME=FILE [OPTION...]
 """
 import json
 import os
-import struct
 import subprocess
 import sys
 
 import numpy
 import onnxruntime
+
+from onnx_maker import read_tensors, write_pixels
 
 grail, path, given, *options = sys.argv[1:]
 arrays = {name: numpy.load(file) for name, file in (one.split("=") for one in given.split(","))}
@@ -22,13 +23,7 @@ def run(option, file):
     if os.path.exists("compared.safetensors"):
         os.remove("compared.safetensors")
     subprocess.run([grail, "logits", path, option, file, "-o", "compared.safetensors", "--quiet", *options], check=True)
-    with open("compared.safetensors", "rb") as opened:
-        data = opened.read()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: numpy.frombuffer(data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]],
-                                   numpy.float32).reshape(entry["shape"]) for name, entry in header.items()}
+    return read_tensors("compared.safetensors")
 
 
 def check(name, theirs, ours):
@@ -53,9 +48,7 @@ else:
     rows = [numpy.moveaxis(row, 1, -1) if row.ndim == 4 or (row.ndim == 3 and row.shape[1] == channels[name]) else row
             for name, row in rows]
     pixels = numpy.concatenate([row.reshape(len(row), 1, 1, -1) for row in rows], 3)
-    header = json.dumps({"pixels": {"dtype": "F32", "shape": pixels.shape, "data_offsets": [0, pixels.nbytes]}}).encode()
-    with open("compared.pixels.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header + pixels.tobytes())
+    write_pixels("compared.pixels.safetensors", pixels)
     ours = run("--pixels", "compared.pixels.safetensors")
     for output, theirs in zip(session.get_outputs(), session.run(None, arrays)):
         one = next(iter(ours.values())) if len(ours) == 1 else ours.get(output.name)

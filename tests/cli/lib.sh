@@ -266,6 +266,12 @@ write_vocabulary() {
     } >"$1"
 }
 
+# needs_onnx [TEXT]: skips the test where $python lacks what the networks of tests/cli/onnx_maker.py need
+needs_onnx() {
+    "$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy${1:-}"
+    export PYTHONPATH=$source_dir/tests/cli${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+}
+
 # same_outputs MODEL PIXELS: ONNX Runtime, of $python, computes of these images what grail does
 same_outputs() {
     rm -f own.safetensors

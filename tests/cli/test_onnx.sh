@@ -188,7 +188,7 @@ printf '\0' | cat - <(tail -c +2 "$net") >unsealed.onnx
 refuses 1 "unsealed.onnx" "$grail" inspect unsealed.onnx
 refuses 1 "one.onnx" "$grail" inspect one.onnx
 
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
+needs_onnx "; the checks before are made"
 for whole in whole-groups*.onnx; do
     same_outputs "$whole" "$source_dir/tests/golden/vision/onnx_groups/golden.safetensors"
 done
@@ -229,18 +229,13 @@ done
 
 check "images that are grey and not square"
 "$python" - <<'PYTHON' || fail "$(cat stderr)"
-import numpy, onnx
-from onnx import TensorProto, helper, numpy_helper
-random = numpy.random.default_rng(1)
-shapes = {"a": (6, 1, 3, 3), "b": (5, 6, 3, 3), "c": (4, 5)}
-tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
-nodes = [helper.make_node("Conv", ["pixels", "a"], ["x"]), helper.make_node("Relu", ["x"], ["r"]),
-         helper.make_node("Conv", ["r", "b"], ["y"]), helper.make_node("GlobalAveragePool", ["y"], ["p"]),
-         helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "c"], ["logits"], transB=1)]
-image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 1, 24, 40])
-logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 4])
-graph = helper.make_graph(nodes, "grey", [image], [logits], tensors)
-onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "grey.onnx")
+from onnx_maker import Network
+net = Network(1)
+net.weights(a=(6, 1, 3, 3), b=(5, 6, 3, 3), c=(4, 5))
+y = net.add("Conv", [net.add("Relu", [net.add("Conv", ["pixels", "a"], "x")], "r"), "b"], "y")
+features = net.add("Flatten", [net.add("GlobalAveragePool", [y], "p")], "f")
+net.add("Gemm", [features, "c"], "logits", transB=1)
+net.save("grey", {"pixels": ["N", 1, 24, 40]}, {"logits": ["N", 4]})
 PYTHON
 runs "$grail" inspect grey.onnx
 says "40 x 24 pixels, 1 channel, 4 classes" stdout
@@ -259,22 +254,18 @@ says '"width": 40' out/report.json
 
 check "nodes that share the sizes of a Split keep numbers of their own, and images have the size that a setting says"
 "$python" - <<'PYTHON' || fail "$(cat stderr)"
-import numpy, onnx
-from onnx import TensorProto, helper, numpy_helper
-random = numpy.random.default_rng(2)
-shapes = {"a": (8, 3, 3, 3), "b": (8, 4, 3, 3), "c": (8, 4), "d": (6, 4)}
-tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
-tensors.append(numpy_helper.from_array(numpy.array([4, 4]), "sizes"))
-nodes = [helper.make_node("Conv", ["pixels", "a"], ["x"], pads=[1, 1, 1, 1]), helper.make_node("Split", ["x", "sizes"], ["p", "q"], axis=1),
-         helper.make_node("Sigmoid", ["q"], ["s"]), helper.make_node("Mul", ["p", "s"], ["m"]),
-         helper.make_node("Conv", ["m", "b"], ["y"], pads=[1, 1, 1, 1]), helper.make_node("Split", ["y", "sizes"], ["t", "u"], axis=1),
-         helper.make_node("Relu", ["t"], ["v"]), helper.make_node("Concat", ["v", "u"], ["w"], axis=1),
-         helper.make_node("GlobalAveragePool", ["w"], ["g"]), helper.make_node("Flatten", ["g"], ["f"]),
-         helper.make_node("Gemm", ["f", "c"], ["h"]), helper.make_node("Gemm", ["h", "d"], ["logits"], transB=1)]
-image = helper.make_tensor_value_info("pixels", TensorProto.FLOAT, ["N", 3, 32, "W"])
-logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 6])
-onnx.save(helper.make_model(helper.make_graph(nodes, "halves", [image], [logits], tensors),
-                            opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "halves.onnx")
+from onnx_maker import Network
+net = Network(2)
+add = net.add
+net.weights(a=(8, 3, 3, 3), b=(8, 4, 3, 3), c=(8, 4), d=(6, 4))
+sizes = net.constant("sizes", [4, 4])
+p, q = add("Split", [add("Conv", ["pixels", "a"], "x", pads=[1] * 4), sizes], "p", "q", axis=1)
+x = add("Mul", [p, add("Sigmoid", [q], "s")], "m")
+t, u = add("Split", [add("Conv", [x, "b"], "y", pads=[1] * 4), sizes], "t", "u", axis=1)
+x = add("Concat", [add("Relu", [t], "v"), u], "w", axis=1)
+x = add("Flatten", [add("GlobalAveragePool", [x], "g")], "f")
+add("Gemm", [add("Gemm", [x, "c"], "h"), "d"], "logits", transB=1)
+net.save("halves", {"pixels": ["N", 3, 32, "W"]}, {"logits": ["N", 6]})
 PYTHON
 rm -rf out
 refuses 1 "leaves the width of the images open, but not the other size; the setting width=N says it" "$grail" inspect halves.onnx

@@ -8,33 +8,25 @@
 pixels=$source_dir/tests/golden/vision/onnx/golden.safetensors
 images=$demo/vision/calibration
 python=${GRAIL_PYTHON:-python3}
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
+needs_onnx
 
 # NAME: a stem, two convolutions whose weights are computed and added to it, and a matrix that is. "nan" has a gain that
 # is no number; in "shared" two convolutions read one computed weight; in "others" an image is multiplied by what a
-# weight is computed of, which is an output, too; "inputs" has constants among its inputs; "misfit" multiplies
-# what cannot be multiplied; "outer" computes one of what no memory holds.
+# weight is computed of; "inputs" has constants among its inputs; "misfit" multiplies what cannot be multiplied;
+# "outer" computes one of what no memory holds.
 make_network() {
     "$python" - "$1" <<'PYTHON' || fail "cannot make $1"
 import sys
 import numpy
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
+from onnx_maker import Network
 
 name = sys.argv[1]
-random = numpy.random.default_rng(0)
-nodes, constants = [], []
-
-def constant(name, values):
-    constants.append(numpy_helper.from_array(numpy.asarray(values), name))
-    return name
+net = Network()
+add, constant = net.add, net.constant
 
 def weight(name, *shape):
-    return constant(name, (random.standard_normal(shape) * 0.3).astype(numpy.float32))
-
-def add(operator, inputs, output, **attributes):
-    nodes.append(helper.make_node(operator, inputs, [output], name=f"make_{output}", **attributes))
-    return output
+    return net.weight(name, *shape, scale=0.3)
 
 def conv(x, y, w, outputs):
     return add("Conv", [x, w, weight(f"{y}.b", outputs)], y, pads=[1] * 4)
@@ -46,13 +38,13 @@ def normed(name, shape, gain):
 
 def standard(name, shape):
     v = weight(f"{name}.v", *shape)
-    flat = add("Reshape", [v, constant(f"{name}.flat", numpy.array([1, shape[0], -1]))], f"{name}.rows")
+    flat = add("Reshape", [v, constant(f"{name}.flat", [1, shape[0], -1])], f"{name}.rows")
     zeros, ones = constant(f"{name}.zeros", numpy.zeros(shape[0], "f4")), constant(f"{name}.ones", numpy.ones(shape[0], "f4"))
-    nodes.append(helper.make_node("BatchNormalization", [flat, weight(f"{name}.g", shape[0]), zeros, zeros, ones],
-                                  [f"{name}.std", f"{name}.mean", f"{name}.var"], training_mode=1))
-    return add("Reshape", [f"{name}.std", constant(f"{name}.shape", numpy.array(shape))], f"{name}.w")
+    scaled = add("BatchNormalization", [flat, weight(f"{name}.g", shape[0]), zeros, zeros, ones],
+                 f"{name}.std", f"{name}.mean", f"{name}.var", training_mode=1)
+    return add("Reshape", [scaled[0], constant(f"{name}.shape", shape)], f"{name}.w")
 
-gain = 1 + random.random((12, 1, 1, 1))
+gain = 1 + net.random.random((12, 1, 1, 1))
 if name == "nan":
     gain[3] = numpy.nan
 if name == "misfit":
@@ -65,22 +57,17 @@ if name == "shared":
     y = add("Relu", [conv(stem, "c", "a.w", 12)], "second")
     x = add("Add", [conv(y, "d", weight("d.w", 8, 12, 3, 3), 8), x], "both")
 if name == "others":
-    x = add("Mul", [x, add("Reshape", ["b.g", constant("wide", numpy.array([1, 8, 1, 1]))], "scale")], "scaled")
+    x = add("Mul", [x, add("Reshape", ["b.g", constant("wide", [1, 8, 1, 1])], "scale")], "scaled")
 x = add("Flatten", [add("GlobalAveragePool", [x], "means")], "features")
 if name == "outer":
-    many = add("Expand", [constant("one", numpy.ones((1, 1), "f4")), constant("sides", numpy.array([1 << 24, 1 << 24]))], "large")
+    many = add("Expand", [constant("one", numpy.ones((1, 1), "f4")), constant("sides", [1 << 24, 1 << 24])], "large")
     x = add("MatMul", [x, add("Mul", [weight("o.v", 8, 8), add("ReduceMean", [many], "mean", axes=[0, 1])], "o.w")], "mixed")
 head = add("Mul", [add("Transpose", [weight("head.v", 10, 8)], "turned", perm=[1, 0]), constant("half", numpy.float32(0.5))], "head.w")
 add("MatMul", [x, head], "logits")
-value = helper.make_tensor_value_info
-inputs = [value("pixels", TensorProto.FLOAT, ["N", 3, 32, 32])]
+inputs, outputs = {"pixels": ["N", 3, 32, 32]}, {"logits": ["N", 10]}
 if name == "inputs":
-    inputs += [value(c.name, c.data_type, list(c.dims)) for c in constants]
-outputs = [value("logits", TensorProto.FLOAT, ["N", 10])]
-if name == "others":
-    outputs.append(value("a.unit", TensorProto.FLOAT, [12, 8, 3, 3]))
-graph = helper.make_graph(nodes, "g", inputs, outputs[:1], constants, value_info=[value("a.w", TensorProto.FLOAT, [12, 8, 3, 3])])
-onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=3 if name == "inputs" else 8), f"{name}.onnx")
+    inputs |= {c.name: (c.data_type, list(c.dims)) for c in net.constants}
+net.save(name, inputs, outputs, declared={"a.w": [12, 8, 3, 3]}, ir_version=3 if name == "inputs" else 8)
 PYTHON
 }
 

@@ -35,7 +35,7 @@ refuses 1 "the input 'attention_mask' is not given: integers [samples, positions
 refuses 1 "names the input 'input_ids' twice" calibrate "$bert" input_ids=ids.npy,input_ids=ids.npy
 refuses 1 "'words=ids.npy' is no input of the network" calibrate "$bert" words=ids.npy
 
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
+needs_onnx "; the checks before are made"
 
 "$python" - <<'PYTHON'
 import numpy
@@ -189,30 +189,28 @@ runs "$grail" plan "$records" -o records.json --calib "$of_records" --target-rat
 
 check "integers that no row reads go to regions in the types of the file, and sizes that it leaves open are asked for"
 "$python" - <<'PYTHON' || fail "cannot make mixed.onnx"
-import numpy, onnx
-from onnx import TensorProto, helper, numpy_helper
-random = numpy.random.default_rng(5)
-reals = {"table": (41, 8), "up": (8, 20), "down": (20, 6), "beside": (12, 4, 3), "bias": (12,), "last": (6, 12, 3), "bias2": (6,), "out": (14, 3)}
-tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32) * 0.4, n) for n, s in reals.items()]
-tensors += [numpy_helper.from_array(numpy.array([at]), name) for name, at in (("one", 1), ("two", 2))]
-node = helper.make_node
-nodes = [node("Gather", ["table", "words"], ["x"]), node("MatMul", ["x", "up"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "down"], ["d"]),
-         node("Cast", ["truths"], ["seen"], to=TensorProto.FLOAT), node("Unsqueeze", ["seen", "two"], ["factor"]), node("Mul", ["d", "factor"], ["gated"]),
-         node("ReduceSum", ["gated", "one"], ["pooled"], keepdims=0), node("Conv", ["signal", "beside", "bias"], ["s"]), node("Relu", ["s"], ["sr"]),
-         node("Conv", ["sr", "last", "bias2"], ["t"]), node("ReduceMean", ["t"], ["m"], axes=[2], keepdims=0),
-         node("Unsqueeze", ["age", "one"], ["years"]), node("Cast", ["kind"], ["real"], to=TensorProto.FLOAT), node("Unsqueeze", ["real", "one"], ["kinds"]),
-         node("Concat", ["pooled", "m", "years", "kinds"], ["all"], axis=1), node("MatMul", ["all", "out"], ["y"])]
-info = helper.make_tensor_value_info
-kinds = {"words": (TensorProto.INT64, ["N", "T"]), "truths": (TensorProto.BOOL, ["N", "T"]), "signal": (TensorProto.FLOAT, ["N", 4, "L"]),
-         "age": (TensorProto.FLOAT, ["N"]), "kind": (TensorProto.INT32, ["N"])}
+from onnx import TensorProto
+from onnx_maker import Network
+net = Network(5)
+add = net.add
+net.weights(0.4, table=(41, 8), up=(8, 20), down=(20, 6), beside=(12, 4, 3), bias=(12,), last=(6, 12, 3), bias2=(6,), out=(14, 3))
+one, two = net.constant("one", [1]), net.constant("two", [2])
+x = add("MatMul", [add("Relu", [add("MatMul", [add("Gather", ["table", "words"], "x"), "up"], "h")], "r"), "down"], "d")
+factor = add("Unsqueeze", [add("Cast", ["truths"], "seen", to=TensorProto.FLOAT), two], "factor")
+pooled = add("ReduceSum", [add("Mul", [x, factor], "gated"), one], "pooled", keepdims=0)
+x = add("Conv", [add("Relu", [add("Conv", ["signal", "beside", "bias"], "s")], "sr"), "last", "bias2"], "t")
+mean = add("ReduceMean", [x], "m", axes=[2], keepdims=0)
+years = add("Unsqueeze", ["age", one], "years")
+kinds = add("Unsqueeze", [add("Cast", ["kind"], "real", to=TensorProto.FLOAT), one], "kinds")
+add("MatMul", [add("Concat", [pooled, mean, years, kinds], "all", axis=1), "out"], "y")
+inputs = {"words": (TensorProto.INT64, ["N", "T"]), "truths": (TensorProto.BOOL, ["N", "T"]), "signal": ["N", 4, "L"],
+          "age": ["N"], "kind": (TensorProto.INT32, ["N"])}
 def save(name, **changed):
-    inputs = [info(n, *changed.get(n, of)) for n, of in kinds.items()]
-    graph = helper.make_graph(nodes, "mixed", inputs, [info("y", TensorProto.FLOAT, ["N", 3])], tensors)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
-save("mixed", signal=(TensorProto.FLOAT, ["N", 4, 11]))
+    net.save(name, {**inputs, **changed}, {"y": ["N", 3]})
+save("mixed", signal=["N", 4, 11])
 save("open", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]))
-save("turned", signal=(TensorProto.FLOAT, [2, 4, 11]))
-save("scalar", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]), age=(TensorProto.FLOAT, []))
+save("turned", signal=[2, 4, 11])
+save("scalar", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]), age=[])
 save("doubles", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, ["N", 5]), age=(TensorProto.DOUBLE, ["N"]))
 PYTHON
 rm -rf out
@@ -244,20 +242,21 @@ refuses 1 "flat.npy: its samples are [200, 1, 1], but 'words' is integers [sampl
 
 check "a mask that integers round is not taken for ones"
 "$python" - <<'PYTHON' || fail "cannot make halved.onnx"
-import numpy, onnx
-from onnx import TensorProto, helper, numpy_helper
-random = numpy.random.default_rng(3)
-reals = {"table": (20, 8), "up": (8, 12), "down": (12, 8)}
-tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in reals.items()]
-tensors += [numpy_helper.from_array(numpy.array(2), "two"), numpy_helper.from_array(numpy.array([2]), "last")]
-nodes = [helper.make_node("Gather", ["table", "input_ids"], ["x"]), helper.make_node("Div", ["attention_mask", "two"], ["half"]),
-         helper.make_node("Mul", ["half", "two"], ["whole"]), helper.make_node("Cast", ["whole"], ["real"], to=TensorProto.FLOAT),
-         helper.make_node("Unsqueeze", ["real", "last"], ["factor"]), helper.make_node("Mul", ["x", "factor"], ["gated"]),
-         helper.make_node("MatMul", ["gated", "up"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
-         helper.make_node("MatMul", ["r", "down"], ["d"]), helper.make_node("Add", ["x", "d"], ["y"])]
-inputs = [helper.make_tensor_value_info(n, TensorProto.INT64, ["N", "T"]) for n in ("input_ids", "attention_mask")]
-output = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "T", 8])
-onnx.save(helper.make_model(helper.make_graph(nodes, "halved", inputs, [output], tensors), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "halved.onnx")
+from onnx import TensorProto
+from onnx_maker import Network
+net = Network(3)
+add = net.add
+net.weights(table=(20, 8), up=(8, 12), down=(12, 8))
+two, last = net.constant("two", 2), net.constant("last", [2])
+x = add("Gather", ["table", "input_ids"], "x")
+whole = add("Mul", [add("Div", ["attention_mask", two], "half"), two], "whole")
+factor = add("Unsqueeze", [add("Cast", [whole], "real", to=TensorProto.FLOAT), last], "factor")
+inner = add("Relu", [add("MatMul", [add("Mul", [x, factor], "gated"), "up"], "h")], "r")
+add("Add", [x, add("MatMul", [inner, "down"], "d")], "y")
+for node in net.nodes:
+    node.name = ""  # one without a name is told by its output
+ids = (TensorProto.INT64, ["N", "T"])
+net.save("halved", {"input_ids": ids, "attention_mask": ids}, {"y": ["N", "T", 8]})
 PYTHON
 runs "$grail" inspect halved.onnx
 says "region of 5 nodes, 16 channels: node of 'gated' (Mul)" stdout

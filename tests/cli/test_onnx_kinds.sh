@@ -6,59 +6,25 @@
 . "$(dirname "$0")/lib.sh"
 
 python=${GRAIL_PYTHON:-python3}
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
+needs_onnx
 
 "$python" - <<'PYTHON' || fail "cannot make the networks"
-import json
-import struct
 import numpy
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
+from onnx_maker import Network, write_pixels
 
-random = numpy.random.default_rng(0)
-nodes, constants = [], []
-
-
-def constant(name, values):
-    constants.append(numpy_helper.from_array(numpy.asarray(values), name))
-    return name
-
-
-def weight(name, *shape):
-    scale = numpy.sqrt(2 / numpy.prod(shape[1:])) if len(shape) > 1 else 0.1
-    return constant(name, (random.standard_normal(shape) * scale).astype(numpy.float32))
-
-
-def add(operator, inputs, output, outputs=1, **attributes):
-    names = [output] if outputs == 1 else [f"{output}{i}" for i in range(outputs)]
-    nodes.append(helper.make_node(operator, inputs, names, name=f"make_{output}", **attributes))
-    return output if outputs == 1 else names
-
-
-def conv(x, y, inputs, outputs, kernel=(3, 3), **attributes):
-    return add("Conv", [x, weight(f"{y}.w", outputs, inputs, *kernel), weight(f"{y}.b", outputs)], y, **attributes)
-
-
-def linear(x, y, inputs, outputs):
-    product = add("MatMul", [x, weight(f"{y}.w", inputs, outputs)], f"{y}.product")
-    return add("Add", [product, weight(f"{y}.b", outputs)], y)
+net = Network()
+add, constant, conv, linear, weight = net.add, net.constant, net.conv, net.linear, net.weight
 
 
 def save(name, shape, outputs):
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("pixels", TensorProto.FLOAT, ["N", *shape])],
-                              [value(o, TensorProto.FLOAT, ["N", *s]) for o, s in outputs.items()], constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
-    nodes.clear()
-    constants.clear()
-    samples = random.standard_normal((8, *shape)).astype(numpy.float32)
+    net.save(name, {"pixels": ["N", *shape]}, {o: ["N", *s] for o, s in outputs.items()})
+    net.nodes, net.constants = [], []
+    samples = net.random.standard_normal((8, *shape)).astype(numpy.float32)
     numpy.save(f"{name}.npy", samples)
     if len(shape) == 2:
         samples = samples[..., None]
-    pixels = numpy.ascontiguousarray(samples.transpose(0, 2, 3, 1))
-    header = json.dumps({"pixels": {"dtype": "F32", "shape": pixels.shape, "data_offsets": [0, pixels.nbytes]}}).encode()
-    with open(f"{name}.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(header)) + header + pixels.tobytes())
+    write_pixels(f"{name}.safetensors", samples.transpose(0, 2, 3, 1))
 
 
 # Signals: strides, dilation, depthwise, squeeze and excitation, pooling, and back by transposed convolutions.
@@ -78,12 +44,12 @@ x = add("Sigmoid", [conv("pixels", "a", 10, 16, (3,), pads=[1, 1])], "ar")
 x = add("Sigmoid", [conv(x, "b", 16, 16, (3,), strides=[2], pads=[1, 1])], "br")
 x = add("Add", [add("Transpose", [x], "tokens", perm=[0, 2, 1]), weight("positions", 12, 16)], "placed")
 n = add("LayerNormalization", [x, weight("n.w", 16), weight("n.b", 16)], "n")
-heads = constant("heads", numpy.array([0, 0, 2, 8]))
+heads = constant("heads", [0, 0, 2, 8])
 q, k, v = (add("Transpose", [add("Reshape", [linear(n, p, 16, 16), heads], f"{p}h")], f"{p}t", perm=order)
            for p, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])))
 shares = add("Softmax", [add("MatMul", [q, k], "qk")], "shares", axis=-1)
 mixed = add("Transpose", [add("MatMul", [shares, v], "mixed")], "mixedt", perm=[0, 2, 1, 3])
-mixed = add("Reshape", [mixed, constant("all", numpy.array([0, 0, -1]))], "together")
+mixed = add("Reshape", [mixed, constant("all", [0, 0, -1])], "together")
 x = add("Add", [x, linear(mixed, "o", 16, 16)], "x1")
 n = add("LayerNormalization", [x, weight("m.w", 16), weight("m.b", 16)], "m")
 x = add("Add", [x, linear(add("Relu", [linear(n, "f", 16, 48)], "fr"), "p", 48, 16)], "x2")
@@ -95,13 +61,13 @@ levels, x = [], "pixels"
 for i in range(5):
     x = add("Relu", [conv(x, f"l{i}", 3 if i == 0 else 16, 16, strides=[2, 2], pads=[1] * 4)], f"l{i}r")
     found = conv(add("Relu", [conv(x, f"i{i}", 16, 12, pads=[1] * 4)], f"i{i}r"), f"o{i}", 12, 6, (1, 1))
-    rows = add("Transpose", [add("Reshape", [found, constant(f"s{i}", numpy.array([0, 6, -1]))], f"r{i}")], f"t{i}", perm=[0, 2, 1])
+    rows = add("Transpose", [add("Reshape", [found, constant(f"s{i}", [0, 6, -1])], f"r{i}")], f"t{i}", perm=[0, 2, 1])
     levels.append(rows)
 boxes = add("Concat", levels, "boxes", axis=1)
-size = add("Slice", [add("Shape", [boxes], "shape"), *(constant(n, numpy.array([i])) for n, i in (("b", 1), ("e", 2)))], "count")
-ones = add("ConstantOfShape", [add("Concat", [constant("two", numpy.array([2])), size, constant("six", numpy.array([6]))], "grid", axis=0)],
+size = add("Slice", [add("Shape", [boxes], "shape"), *(constant(n, [i]) for n, i in (("b", 1), ("e", 2)))], "count")
+ones = add("ConstantOfShape", [add("Concat", [constant("two", [2]), size, constant("six", [6])], "grid", axis=0)],
            "anchors", value=numpy_helper.from_array(numpy.array([0.5], numpy.float32)))
-shift = add("ReduceSum", [ones, constant("first", numpy.array([0]))], "shift", keepdims=1)
+shift = add("ReduceSum", [ones, constant("first", [0])], "shift", keepdims=1)
 add("Add", [add("Sin", [boxes], "moved"), shift], "y")
 save("detector", (3, 64, 64), {"y": ("A", 6)})
 
@@ -115,22 +81,22 @@ save("last", (3, 32, 32), {"y": (5,)})
 
 # One matrix makes three values, of which a region reads the whole; halves of others gate each other, stated by slices or
 # by an even Split behind an RMS norm spelled out.
-x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", numpy.array([0, 16, -1]))], "flat")
+x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", [0, 16, -1])], "flat")
 x = add("Transpose", [x], "tokens", perm=[0, 2, 1])
 qkv = linear(x, "qkv", 16, 48)
-parts = add("Split", [qkv, constant("sizes", numpy.array([16, 16, 16]))], "part", outputs=3, axis=-1)
+parts = add("Split", [qkv, constant("sizes", [16, 16, 16])], "part0", "part1", "part2", axis=-1)
 mixed = add("Mul", [add("ReduceL2", [qkv], "length", axes=[1]), add("Sin", [qkv], "wave")], "mixture")
 x = add("Add", [add("Mul", [parts[0], parts[1]], "product"), linear(mixed, "o", 48, 16)], "x1")
 both = linear(x, "both", 16, 48)
-one = constant("one", numpy.array([1]))
-halves = [add("Slice", [both, *(constant(f"{n}{i}", numpy.array([v])) for n, v in (("begin", b), ("end", e))), constant(f"last{i}", numpy.array([-1])), one], f"half{i}")
+one = constant("one", [1])
+halves = [add("Slice", [both, *(constant(f"{n}{i}", [v]) for n, v in (("begin", b), ("end", e))), constant(f"last{i}", [-1]), one], f"half{i}")
           for i, (b, e) in enumerate(((0, 24), (24, 2**63 - 1)))]
 gated = add("Mul", [halves[0], add("Sigmoid", [halves[1]], "gate")], "gated")
 x = add("Sub", [x, linear(gated, "down", 24, 16)], "x2")
 mean = add("ReduceMean", [add("Mul", [x, x], "squares")], "mean", axes=[2])
 root = add("Sqrt", [add("Add", [mean, constant("epsilon", numpy.float32(1e-5))], "summed")], "root")
 n = add("Mul", [add("Mul", [x, add("Reciprocal", [root], "inverse")], "scaled"), weight("n.w", 16)], "n")
-halves = add("Split", [linear(n, "pair", 16, 40)], "pair_", outputs=2, axis=2)
+halves = add("Split", [linear(n, "pair", 16, 40)], "pair_0", "pair_1", axis=2)
 gated = add("Mul", [add("Mul", [halves[0], add("Sigmoid", [halves[0]], "gate2")], "silu"), halves[1]], "gated2")
 x = add("Add", [x, linear(gated, "down2", 20, 16)], "x3")
 add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
@@ -138,9 +104,9 @@ save("parted", (3, 32, 32), {"y": (5,)})
 
 # The channels of one value are stated by the sizes of another, which narrows otherwise.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
-width = add("Gather", [add("Shape", [x], "shape"), constant("second", numpy.array([1]))], "width")
+width = add("Gather", [add("Shape", [x], "shape"), constant("second", [1])], "width")
 y = add("Relu", [conv(x, "b", 16, 16, pads=[1] * 4)], "br")
-target = add("Concat", [constant("all", numpy.array([0])), width, constant("rest", numpy.array([-1]))], "target", axis=0)
+target = add("Concat", [constant("all", [0]), width, constant("rest", [-1])], "target", axis=0)
 y = add("ReduceMean", [add("Reshape", [y, target], "reshaped")], "means", axes=[2], keepdims=0)
 y = add("Relu", [add("Gemm", [y, weight("c.w", 20, 16), weight("c.b", 20)], "c", transB=1)], "cr")
 add("Gemm", [y, weight("h.w", 5, 20), weight("h.b", 5)], "y", transB=1)
@@ -148,7 +114,7 @@ save("computed", (3, 32, 32), {"y": (5,)})
 
 # Pads that follow from the size of images, as of TensorFlow; minus infinity around what a maximum is taken of.
 x = conv("pixels", "a", 3, 16, strides=[2, 2], auto_pad="SAME_UPPER")
-x = add("Pad", [x, constant("around", numpy.array([0, 0, 0, 1, 0, 0, 1, 1])), constant("lowest", numpy.float32(-numpy.inf))], "low")
+x = add("Pad", [x, constant("around", [0, 0, 0, 1, 0, 0, 1, 1]), constant("lowest", numpy.float32(-numpy.inf))], "low")
 x = add("MaxPool", [x], "highest", kernel_shape=[3, 3], strides=[2, 2])
 x = add("Relu", [conv(x, "b", 16, 24, strides=[2, 3], auto_pad="SAME_LOWER")], "br")
 x = add("AveragePool", [x], "near", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
@@ -159,21 +125,21 @@ save("padded", (3, 39, 46), {"y": (5,)})
 # A recogniser of lines: a map of one row becomes tokens and an image again, a Softmax over the channels of each position ends it.
 x = add("Relu", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4])], "ar")
 x = add("AveragePool", [x], "row", kernel_shape=[4, 1])
-t = add("Transpose", [add("Squeeze", [x, constant("height", numpy.array([2]))], "line")], "tokens", perm=[0, 2, 1])
+t = add("Transpose", [add("Squeeze", [x, constant("height", [2])], "line")], "tokens", perm=[0, 2, 1])
 t = add("Add", [t, linear(add("Relu", [linear(t, "f", 16, 32)], "fr"), "p", 32, 16)], "t1")
-x = add("Transpose", [add("Reshape", [t, constant("image", numpy.array([0, 1, 8, 16]))], "back")], "map", perm=[0, 3, 1, 2])
+x = add("Transpose", [add("Reshape", [t, constant("image", [0, 1, 8, 16])], "back")], "map", perm=[0, 3, 1, 2])
 x = add("Relu", [conv(x, "b", 16, 24, (1, 3), pads=[0, 1, 0, 1])], "br")
-t = add("Transpose", [add("Squeeze", [x, constant("height2", numpy.array([2]))], "line2")], "tokens2", perm=[0, 2, 1])
-t = add("Unsqueeze", [add("Transpose", [t], "again", perm=[0, 2, 1]), constant("behind", numpy.array([3]))], "column")
-t = add("Squeeze", [add("Relu", [conv(t, "c", 24, 16, (3, 1), pads=[1, 0, 1, 0])], "cr"), constant("width", numpy.array([3]))], "line3")
+t = add("Transpose", [add("Squeeze", [x, constant("height2", [2])], "line2")], "tokens2", perm=[0, 2, 1])
+t = add("Unsqueeze", [add("Transpose", [t], "again", perm=[0, 2, 1]), constant("behind", [3])], "column")
+t = add("Squeeze", [add("Relu", [conv(t, "c", 24, 16, (3, 1), pads=[1, 0, 1, 0])], "cr"), constant("width", [3])], "line3")
 add("Softmax", [linear(add("Transpose", [t], "tokens3", perm=[0, 2, 1]), "h", 16, 10)], "probabilities",
     axis=-1)
 save("lines", (3, 16, 32), {"probabilities": (8, 10)})
 
 # Channels that no cut may take: they are shuffled, or joined in front of groups that they do not fill.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
-x = add("Transpose", [add("Reshape", [x, constant("parted", numpy.array([0, 2, 8, 8, 8]))], "rows")], "columns", perm=[0, 2, 1, 3, 4])
-x = add("Reshape", [x, constant("joined", numpy.array([0, 16, 8, 8]))], "shuffled")
+x = add("Transpose", [add("Reshape", [x, constant("parted", [0, 2, 8, 8, 8])], "rows")], "columns", perm=[0, 2, 1, 3, 4])
+x = add("Reshape", [x, constant("joined", [0, 16, 8, 8])], "shuffled")
 both = [add("Relu", [conv(x, name, 16, width, pads=[1] * 4)], f"{name}r") for name, width in (("b", 12), ("c", 20))]
 x = add("Conv", [add("Concat", both, "both", axis=1), weight("d.w", 16, 8, 3, 3), weight("d.b", 16)], "d", group=4)
 x = add("Relu", [conv(add("Relu", [x], "dr"), "e", 16, 24)], "er")

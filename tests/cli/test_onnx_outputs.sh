@@ -65,7 +65,7 @@ rm -rf out
 refuses 1 "the network reads images of 5 channels, but pictures have 3, or 1 of grey; give arrays (.npy)" \
     "$grail" compress "$channels" -o out --calib "$images" --preset vit --sparsity 0.5
 
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy; the checks before are made"
+needs_onnx "; the checks before are made"
 
 check "ONNX Runtime computes what grail does"
 narrow_outputs
@@ -158,18 +158,14 @@ if "$python" -c "import onnx, numpy" 2>/dev/null; then
     check "a signal may be longer than images are wide, and have one position alone"
     "$python" - <<'PYTHON' || fail "cannot make networks of signals"
 import numpy
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx_maker import Network
 random = numpy.random.default_rng(5)
 for name, channels, length in (("long", 1, 9000), ("point", 9000, 1)):
-    shapes = {"a": (12, channels, 1), "b": (5, 12, 1)}
-    tensors = [numpy_helper.from_array(random.normal(size=s).astype(numpy.float32), n) for n, s in shapes.items()]
-    nodes = [helper.make_node("Conv", ["x", "a"], ["h"], strides=[min(length, 50)]), helper.make_node("Relu", ["h"], ["r"]),
-             helper.make_node("Conv", ["r", "b"], ["y"])]
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", c, t])
-              for n, c, t in (("x", channels, length), ("y", 5, None))]
-    onnx.save(helper.make_model(helper.make_graph(nodes, name, values[:1], values[1:], tensors),
-                                opset_imports=[helper.make_opsetid("", 17)], ir_version=8), f"{name}.onnx")
+    net = Network(random)
+    net.weights(a=(12, channels, 1), b=(5, 12, 1))
+    x = net.add("Relu", [net.add("Conv", ["x", "a"], "h", strides=[min(length, 50)])], "r")
+    net.add("Conv", [x, "b"], "y")
+    net.save(name, {"x": ["N", channels, length]}, {"y": ["N", 5, None]})
     numpy.save(f"{name}.npy", random.normal(size=(6, channels, length)).astype(numpy.float32))
 PYTHON
     for name in long point; do

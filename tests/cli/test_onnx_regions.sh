@@ -7,7 +7,7 @@
 pixels=$source_dir/tests/golden/vision/onnx/golden.safetensors
 images=$demo/vision/calibration
 python=${GRAIL_PYTHON:-python3}
-"$python" -c "import onnx, onnxruntime, numpy" 2>/dev/null || skip "$python lacks onnx, onnxruntime or numpy"
+needs_onnx
 
 # NAME: two residual blocks with operators between them that no row reads, behind a branch and before a sorted
 # value; "shaped" declares its shapes, "tail" has one behind the logits which "both" gives too, "sized" resizes to the size of the images, "all" nothing else. "shuffled" reads five
@@ -17,26 +17,15 @@ make_network() {
 import sys
 import numpy
 import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper
+from onnx_maker import Network
 
 name = sys.argv[1]
-random = numpy.random.default_rng(0)
-nodes, constants = [], []
-
-def constant(name, values):
-    constants.append(numpy_helper.from_array(values, name))
-    return name
-
-def weight(name, *shape):
-    scale = numpy.sqrt(2 / numpy.prod(shape[1:])) if len(shape) > 1 else 0.1
-    return constant(name, (random.standard_normal(shape) * scale).astype(numpy.float32))
-
-def add(operator, inputs, output, **attributes):
-    nodes.append(helper.make_node(operator, inputs, [output], name=f"make_{output}", **attributes))
-    return output
+net = Network()
+add, constant, weight = net.add, net.constant, net.weight
 
 def conv(x, y, inputs, outputs):
-    return add("Conv", [x, weight(f"{y}.w", outputs, inputs, 3, 3), weight(f"{y}.b", outputs)], y, pads=[1] * 4)
+    return net.conv(x, y, inputs, outputs, pads=[1] * 4)
 
 def block(x, name):
     inner = add("Relu", [conv(x, f"{name}a", 8, 12)], f"{name}b")
@@ -50,47 +39,45 @@ if name == "all":
     add("Einsum", [add("Sin", ["pixels"], "x"), weight("mix", 3, 10)], "logits", equation="nchw,cd->nd")
 elif name == "shuffled":
     x = block(conv(add("Sin", ["pixels"], "x"), "s", 5, 8), "one")
-    x = add("Reshape", [x, constant("parted", numpy.array([0, 2, 2, 2, 32, 32]))], "pieces")
+    x = add("Reshape", [x, constant("parted", [0, 2, 2, 2, 32, 32])], "pieces")
     x = add("Transpose", [x], "moved", perm=[0, 1, 4, 2, 5, 3])
-    add("Reshape", [x, constant("larger", numpy.array([0, 2, 64, 64]))], "logits")
+    add("Reshape", [x, constant("larger", [0, 2, 64, 64])], "logits")
 else:
     x = block(add("Relu", [conv("pixels", "s", 3, 8)], "stem"), "one")
     if name == "sized":
         x = block(x, "between")
         sizes = []
         for of, a in ((x, 0), ("pixels", 2)):
-            bounds = [constant(f"{of}_{end}", numpy.array([at])) for end, at in (("from", a), ("to", a + 2))]
+            bounds = [constant(f"{of}_{end}", [at]) for end, at in (("from", a), ("to", a + 2))]
             sizes.append(add("Slice", [add("Shape", [of], f"{of}_shape"), *bounds], f"{of}_sizes"))
         x = add("Resize", [x, "", "", add("Concat", sizes, "sizes", axis=0)], "resized", mode="cubic")
     elif name in ("masked", "endless"):  # minus infinity, which the region takes away itself, or the nodes behind it
-        mask = constant("mask", numpy.where(random.random((1, 8, 32, 32)) < 0.1, -numpy.inf, 0).astype(numpy.float32))
+        mask = constant("mask", numpy.where(net.random.random((1, 8, 32, 32)) < 0.1, -numpy.inf, 0).astype(numpy.float32))
         x = add("Exp" if name == "masked" else "Relu", [add("Add", [add("Sin", [x], "wave"), mask], "masked")], "seen")
     elif name == "inner":  # its pieces are no value of a graph, and their sizes are those of a later one
-        pieces = add("Cos", [add("Reshape", [x, constant("halves", numpy.array([-1, 4, 32, 32]))], "parted")], "pieces")
-        sides = add("Slice", [add("Shape", [pieces], "inner_shape"), constant("second", numpy.array([2])), constant("fourth", numpy.array([4]))], "sides")
-        x = block(add("Reshape", [pieces, constant("whole", numpy.array([-1, 8, 32, 32]))], "back"), "between")
-        count = add("Slice", [add("Shape", [x], "shape"), constant("none", numpy.array([0])), constant("half", numpy.array([2]))], "count")
-        doubled = add("Mul", [sides, constant("twice", numpy.array([2]))], "doubled")
+        pieces = add("Cos", [add("Reshape", [x, constant("halves", [-1, 4, 32, 32])], "parted")], "pieces")
+        sides = add("Slice", [add("Shape", [pieces], "inner_shape"), constant("second", [2]), constant("fourth", [4])], "sides")
+        x = block(add("Reshape", [pieces, constant("whole", [-1, 8, 32, 32])], "back"), "between")
+        count = add("Slice", [add("Shape", [x], "shape"), constant("none", [0]), constant("half", [2])], "count")
+        doubled = add("Mul", [sides, constant("twice", [2])], "doubled")
         x = add("Resize", [x, "", "", add("Concat", [count, doubled], "sizes", axis=0)], "resized", mode="cubic")
     elif name not in ("tail", "both"):
         large = add("Greater", [add("ReduceSum", [x], "sum", keepdims=0), constant("zero", numpy.float32(0))], "large")
         x = add("If", [large], "chosen", then_branch=branch("Sin", x), else_branch=branch("Cos", x))
-        tokens = add("Reshape", [x, constant("flat", numpy.array([0, 8, -1]))], "tokens")
+        tokens = add("Reshape", [x, constant("flat", [0, 8, -1])], "tokens")
         scores = add("MatMul", [tokens, add("Transpose", [tokens], "turned", perm=[0, 2, 1])], "scores")
         mixed = add("MatMul", [add("Softmax", [scores], "shares", axis=-1), tokens], "mixed")
-        x = add("Reshape", [mixed, constant("image", numpy.array([0, 8, 32, 32]))], "back")
+        x = add("Reshape", [mixed, constant("image", [0, 8, 32, 32])], "back")
     x = add("Flatten", [add("GlobalAveragePool", [block(x, "two")], "means")], "features")
     x = add("Gemm", [x, weight("head.w", 10, 8), weight("head.b", 10)], "scores" if name in ("tail", "both") else "logits", transB=1)
     if name in ("tail", "both"):
         add("Sin", [x], "logits")
-value = helper.make_tensor_value_info
 is_map = name == "shuffled"
 sides = ["H", "W"] if name == "sized" else [32, 32]
-graph = helper.make_graph(nodes, "g", [value("pixels", TensorProto.FLOAT, ["N", 5 if is_map else 3, *sides])],
-                          [value("logits", TensorProto.FLOAT, ["N", 2, 64, 64] if is_map else ["N", 10])] +
-                          [value("scores", TensorProto.FLOAT, ["N", 10])] * (name == "both"), constants)
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-onnx.save(shape_inference.infer_shapes(model) if name in ("shaped", "tail") else model, f"{name}.onnx")
+outputs = {"logits": ["N", 2, 64, 64] if is_map else ["N", 10], **({"scores": ["N", 10]} if name == "both" else {})}
+net.save(name, {"pixels": ["N", 5 if is_map else 3, *sides]}, outputs)
+if name in ("shaped", "tail"):
+    onnx.shape_inference.infer_shapes_path(f"{name}.onnx")
 PYTHON
 }
 
@@ -147,12 +134,10 @@ says "the output of node 'make_wave' (Sin), which ONNX Runtime computes, is NaN 
 check "an output that moves channels between positions is computed by ONNX Runtime, and shapes are asked of any channels"
 make_network shuffled
 "$python" - <<'PYTHON' || fail "cannot make five channels"
-import json, struct
 import numpy
+from onnx_maker import write_pixels
 
-values = numpy.random.default_rng(1).standard_normal((2, 32, 32, 5)).astype(numpy.float32)
-header = json.dumps({"pixels": {"dtype": "F32", "shape": values.shape, "data_offsets": [0, values.nbytes]}}).encode()
-open("five.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + values.tobytes())
+write_pixels("five.safetensors", numpy.random.default_rng(1).standard_normal((2, 32, 32, 5)).astype(numpy.float32))
 PYTHON
 runs "$grail" inspect shuffled.onnx
 says "makes an output with channels in pieces, or beside positions" stdout
@@ -215,31 +200,27 @@ refuses 1 "node 'make_logits' (Sin): 'nowhere' has no libonnxruntime.so" env GRA
 
 check "parts of a Split that some regions share and others make are made once in each"
 "$python" - <<'PYTHON' || fail "cannot make shared.onnx"
-import json
-import struct
 import numpy
-import onnx
-from onnx import TensorProto, helper, numpy_helper
-random = numpy.random.default_rng(0)
-weights = {"a": (8, 3, 3, 3), "q": (16, 8, 1, 1), "pe": (8, 1, 3, 3), "o": (8, 8, 1, 1), "f": (12, 8, 1, 1), "g": (8, 12, 1, 1), "z": (4, 8, 1, 1)}
-tensors = [numpy_helper.from_array((random.normal(size=s) * 0.3).astype(numpy.float32), n) for n, s in weights.items()]
-tensors += [numpy_helper.from_array(numpy.array(v), n) for n, v in (("heads", [0, 2, 8, 64]), ("parts", [2, 2, 4]), ("map", [0, 8, 8, 8]))]
-add = helper.make_node
-nodes = [add("Conv", ["pixels", "a"], ["c"], pads=[1] * 4), add("Relu", ["c"], ["c1"]), add("Conv", ["c1", "q"], ["qkv"]),
-         add("Reshape", ["qkv", "heads"], ["r"]), add("Split", ["r", "parts"], ["q0", "k0", "v0"], axis=2),
-         add("Transpose", ["q0"], ["qt"], perm=[0, 1, 3, 2]), add("Reshape", ["v0", "map"], ["vr"]), add("MatMul", ["qt", "k0"], ["qk"]),
-         add("Conv", ["vr", "pe"], ["pv"], pads=[1] * 4, group=8), add("Softmax", ["qk"], ["sm"], axis=3),
-         add("Transpose", ["sm"], ["st"], perm=[0, 1, 3, 2]), add("MatMul", ["v0", "st"], ["av"]), add("Reshape", ["av", "map"], ["ar"]),
-         add("Add", ["ar", "pv"], ["sum"]), add("Conv", ["sum", "o"], ["pr"]), add("Add", ["c1", "pr"], ["res"]), add("Conv", ["res", "f"], ["f1"]),
-         add("Relu", ["f1"], ["f2"]), add("Conv", ["f2", "g"], ["f3"]), add("Add", ["res", "f3"], ["sum2"]), add("Conv", ["sum2", "z"], ["y"])]
-values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", c, 8, 8]) for n, c in (("pixels", 3), ("y", 4))]
-onnx.save(helper.make_model(helper.make_graph(nodes, "shared", values[:1], values[1:], tensors), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "shared.onnx")
-images = random.normal(size=(16, 3, 8, 8)).astype(numpy.float32)
+from onnx_maker import Network, write_pixels
+net = Network()
+net.weights(0.3, a=(8, 3, 3, 3), q=(16, 8, 1, 1), pe=(8, 1, 3, 3), o=(8, 8, 1, 1), f=(12, 8, 1, 1), g=(8, 12, 1, 1), z=(4, 8, 1, 1))
+add, constant = net.add, net.constant
+x = add("Relu", [add("Conv", ["pixels", "a"], "c", pads=[1] * 4)], "c1")
+rows = add("Reshape", [add("Conv", [x, "q"], "qkv"), constant("heads", [0, 2, 8, 64])], "r")
+q, k, v = add("Split", [rows, constant("parts", [2, 2, 4])], "q0", "k0", "v0", axis=2)
+turned = add("Transpose", [q], "qt", perm=[0, 1, 3, 2])
+image = add("Reshape", [v, constant("map", [0, 8, 8, 8])], "vr")
+scores = add("MatMul", [turned, k], "qk")
+beside = add("Conv", [image, "pe"], "pv", pads=[1] * 4, group=8)
+shares = add("Transpose", [add("Softmax", [scores], "sm", axis=3)], "st", perm=[0, 1, 3, 2])
+mixed = add("Reshape", [add("MatMul", [v, shares], "av"), "map"], "ar")
+x = add("Add", [x, add("Conv", [add("Add", [mixed, beside], "sum"), "o"], "pr")], "res")
+inner = add("Conv", [add("Relu", [add("Conv", [x, "f"], "f1")], "f2"), "g"], "f3")
+add("Conv", [add("Add", [x, inner], "sum2"), "z"], "y")
+net.save("shared", {"pixels": ["N", 3, 8, 8]}, {"y": ["N", 4, 8, 8]})
+images = net.random.normal(size=(16, 3, 8, 8)).astype(numpy.float32)
 numpy.save("shared.npy", images)
-rows = numpy.ascontiguousarray(images[:4].transpose(0, 2, 3, 1))
-header = json.dumps({"pixels": {"dtype": "F32", "shape": rows.shape, "data_offsets": [0, rows.nbytes]}}).encode()
-with open("shared.safetensors", "wb") as file:
-    file.write(struct.pack("<Q", len(header)) + header + rows.tobytes())
+write_pixels("shared.safetensors", images[:4].transpose(0, 2, 3, 1))
 PYTHON
 rm -rf out
 runs "$grail" compress shared.onnx -o out --calib shared.npy --align 1 --sparsity 0.5 --threads 1 --quiet

@@ -2,10 +2,10 @@
 
 #include "backend/operations.h"
 #include "graph/operators.h"
+#include "pipeline/network/row_weights.h"
 #include "pipeline/network/target.h"
 #include "pipeline/request/consumer_tail.h"
 #include "pipeline/request/experts.h"
-#include "stats/row_squares.h"
 
 #include <math.h>
 
@@ -345,90 +345,6 @@ int observation_dense_end(const observation *o)
     return GRAPH_NONE;
 }
 
-/* -- how much rows count ----------------------------------------------------------------------- */
-
-/* *squares[1, rows] = |f_t output_t + skip_t|^2 in the dense network, with the output as `scale`
- * has it where one stands between; |output_t|^2 where a norm divides by that before the sum. Owned
- * even after a failure. */
-static grail_status square_sums(const execution *dense, const consumer_tail *tail, int consumer,
-                                const drift_scale *scale, int64_t rows, matrix *squares)
-{
-    grail_status status = GRAIL_OK;
-    const matrix output = execution_value(dense, dense->graph->nodes[consumer].output);
-    const matrix skip = execution_value(dense, tail->skip);
-    row_factors factors = {0};
-    matrix sum = {0};
-    matrix part = {0};
-    if (tail->row_norm != GRAPH_NONE) {
-        return row_squares_make(output, rows, squares);
-    }
-    if (tail->scale != GRAPH_NONE &&
-        scale->forward.columns != output.columns) { /* some were merged */
-        return row_squares_make(skip, rows, squares);
-    }
-    TRY(row_factors_find(dense, tail, &factors));
-    TRY(matrix_pool_take(dense->pool, skip.rows, skip.columns, &sum));
-    TRY(matrix_copy(skip, sum));
-    TRY(row_factors_gather(&factors, dense->pool, &sum));
-    TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
-    TRY(matrix_copy(output, part));
-    if (tail->scale != GRAPH_NONE) {
-        TRY(matrix_multiply(part, scale->forward, part));
-    }
-    TRY(row_factors_multiply(&factors, part));
-    TRY(matrix_add(part, sum, sum));
-    TRY(row_squares_make(sum, rows, squares));
-out:
-    row_factors_fini(&factors);
-    matrix_pool_give(dense->pool, &part);
-    matrix_pool_give(dense->pool, &sum);
-    return status;
-}
-
-/* *out[1, rows] = 1 / |x_t| with the dense sums x_t, owned even after a failure. */
-static grail_status stream_roots(const execution *dense, observation *o, const consumer_tail *tail,
-                                 int64_t rows, matrix *out)
-{
-    const int goal = o->goal.value;
-    CHECK(goal != GRAPH_NONE ? row_squares_make(execution_value(dense, goal), rows, out)
-                             : square_sums(dense, tail, o->node, &o->drift_scale, rows, out));
-    return roots_of_squares(&o->median_square, *out);
-}
-
-/* *roots[1, rows] <- the factors of a consumer's rows, times what is there where it exists: no
- * matrix where there are neither. A root's sign does not matter. Owned even after a failure. */
-static grail_status put_factors(const execution *e, int consumer, matrix *roots)
-{
-    row_factors factors = {0};
-    const consumer_tail tail = consumer_tail_of(e->graph, consumer);
-    grail_status status = row_factors_find(e, &tail, &factors);
-    if (status == GRAIL_OK && factors.exist && matrix_exists(*roots)) {
-        status = row_factors_multiply(&factors, matrix_reshape(*roots, roots->columns, 1));
-    } else if (status == GRAIL_OK && factors.exist) {
-        *roots = factors.of;
-        factors.of = no_matrix;
-    }
-    row_factors_fini(&factors);
-    return status;
-}
-
-/* The square roots of the weights of the current batch, one for each row of the consumer: factors,
- * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
- * dense one through it where its sums count. *out is owned even after a failure; no matrix where
- * rows count alike. */
-static grail_status row_weight_roots(const execution *dense, const execution *current,
-                                     observation *o, matrix *out)
-{
-    const graph *g = current->graph;
-    const node *n = &g->nodes[o->node];
-    const consumer_tail tail = consumer_tail_of(g, o->node);
-    const int goal = o->goal.value;
-    const int64_t rows =
-        o->weighted ? execution_rows(dense, goal != GRAPH_NONE ? goal : n->output) : 0;
-    CHECK(rows > 0 ? stream_roots(dense, o, &tail, rows, out) : GRAIL_OK);
-    return put_factors(current, o->node, out);
-}
-
 /* -- mixed targets ----------------------------------------------------------------------------- */
 
 grail_status mix_target_rows(observation *o, matrix_pool *pool, matrix root, matrix in, matrix y)
@@ -644,6 +560,19 @@ out:
     return status;
 }
 
+/* The square roots of the weights of the current batch, one for each row of the consumer: factors,
+ * and 1 / |x_t| where the observation asks for it. Both networks have run up to the consumer, the
+ * dense one through it where its sums count. *out is owned even after a failure; no matrix where
+ * rows count alike. */
+static grail_status row_weight_roots(const execution *dense, const execution *current,
+                                     observation *o, matrix *out)
+{
+    CHECK(o->weighted ? row_weights_of_stream(dense, o->node, o->goal.value, &o->drift_scale,
+                                              &o->median_square, out)
+                      : GRAIL_OK);
+    return row_weights_put_factors(current, o->node, out);
+}
+
 /* An observation while the samples pass. */
 typedef struct observing {
     observation *o;
@@ -782,7 +711,7 @@ static grail_status add_input(const execution *e, void *user)
     matrix root = {0};
     const node *n = &e->graph->nodes[o->node];
     const matrix in = execution_value(e, n->inputs[0]);
-    TRY(put_factors(e, o->node, &root));
+    TRY(row_weights_put_factors(e, o->node, &root));
     TRY(o->of_patches ? add_patches(o, e, into, in, no_matrix, root)
                       : add_rows(o, e, into, in, no_matrix, no_matrix, root));
 out:

@@ -1,13 +1,7 @@
 /* What is observed at a consumer: statistics of its input, and of the target for its output.
  *
  * Rows are tokens or positions; for a convolution whose taps are fitted separately they are its
- * unfolded patches. What reads a residual stream begins with a norm, so an error matters relative
- * to the norm of its row. Row t therefore has the weight w_t = 1 / |x_t|^2 with the dense network's
- * sum x_t behind the consumer, within bounds that follow from the median over the first batch, the
- * same for all batches and ranks (stats/row_squares.h). Without the upper one every later fit that
- * meets the drift of a massive activation would try to put it back, at the cost of all tokens that
- * attend to it. Where rows are multiplied by a factor before the sum, they count as its square,
- * too. */
+ * unfolded patches. How much each counts is told in row_weights.h. */
 #ifndef GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 #define GRAIL_PIPELINE_NETWORK_OBSERVATION_H
 
@@ -45,7 +39,7 @@ typedef struct observation {
     matrix target_weight;         /* the matrix for the target of a product; owned */
     matrix others;                /* of a part, whose target is what the others leave of the dense
                                      output: W with zeros for the part; owned */
-    bool weighted;                /* rows count by the dense residual stream (see above) */
+    bool weighted;                /* rows count by the dense residual stream */
     bool mixes;                   /* the target is mixed with W times the observed rows */
     matrix local_weight;          /* with `mixes` and `remade`: the matrix for that product, */
     matrix local_bias;            /* and the bias that a dense output contains; both owned */
