@@ -27,7 +27,7 @@ ORDERED = {"pipeline": "The pipeline"}
 C_LIBRARY = set(
     """assert.h cpuid.h ctype.h dirent.h dlfcn.h errno.h fcntl.h float.h ftw.h inttypes.h limits.h math.h pthread.h
     sched.h stdarg.h stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h strings.h
-    sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/types.h time.h unistd.h""".split()
+    sys/auxv.h sys/mman.h sys/random.h sys/resource.h sys/stat.h sys/syscall.h sys/types.h time.h unistd.h""".split()
 )
 
 # The library leaves signals, and what the allocator keeps, to its caller.
@@ -37,7 +37,7 @@ FOR_PROGRAMS = C_LIBRARY | {"malloc.h", "signal.h"}
 WRAPPED: dict[str, str | tuple[str, ...]] = {
     "blis.h": "backend/cpu/",
     "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
-    "immintrin.h": ("backend/cpu/packing.c", "base/hash_blocks.c"),
+    "immintrin.h": ("backend/cpu/packing.c", "backend/cpu/pairs.c", "base/hash_blocks.c"),
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",
