@@ -5,23 +5,53 @@ enum { POOL_SLOTS = 16 };
 
 struct matrix_pool {
     backend *owner;
-    matrix free[POOL_SLOTS];
-    int count;
+    matrix *free; /* [slots], owned */
+    int slots, count;
 };
 
 grail_status matrix_pool_create(backend *b, matrix_pool **out)
 {
-    const grail_status status = memory_new(out, 1, sizeof **out);
-    if (status == GRAIL_OK) {
-        (*out)->owner = b;
-    }
+    grail_status status = GRAIL_OK;
+    matrix_pool *pool = NULL;
+    TRY(memory_new(&pool, 1, sizeof *pool));
+    pool->owner = b;
+    TRY(matrix_pool_widen(pool, POOL_SLOTS));
+    *out = pool;
+    pool = NULL;
+out:
+    matrix_pool_free(pool);
     return status;
+}
+
+grail_status matrix_pool_widen(matrix_pool *pool, int count)
+{
+    matrix *free = NULL;
+    if (count <= pool->slots) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_new(&free, (size_t)count, sizeof free[0]));
+    for (int i = 0; i < pool->count; i++) {
+        free[i] = pool->free[i];
+    }
+    memory_free(pool->free);
+    pool->free = free;
+    pool->slots = count;
+    return GRAIL_OK;
+}
+
+void matrix_pool_narrow(matrix_pool *pool)
+{
+    while (pool->count > POOL_SLOTS) {
+        matrix_free(&pool->free[--pool->count]);
+    }
+    pool->slots = POOL_SLOTS;
 }
 
 void matrix_pool_free(matrix_pool *pool)
 {
     if (pool != NULL) {
         matrix_pool_clear(pool);
+        memory_free(pool->free);
         memory_free(pool);
     }
 }
@@ -69,7 +99,7 @@ void matrix_pool_give(matrix_pool *pool, matrix *m)
         *m = (matrix){0};
         return;
     }
-    if (pool->count == POOL_SLOTS) {
+    if (pool->count == pool->slots) {
         matrix_free(&pool->free[0]);
         pool->free[0] = pool->free[--pool->count];
     }

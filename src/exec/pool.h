@@ -10,6 +10,11 @@ typedef struct matrix_pool matrix_pool;
 grail_status matrix_pool_create(backend *b, matrix_pool **out) GRAIL_MUST_CHECK;
 void matrix_pool_free(matrix_pool *pool); /* NULL is allowed */
 
+/** Keeps up to `count` free matrices from now on, for callers that need as many at once again and
+ * again; and as many as usual. */
+grail_status matrix_pool_widen(matrix_pool *pool, int count) GRAIL_MUST_CHECK;
+void matrix_pool_narrow(matrix_pool *pool);
+
 /** An unset, packed matrix; give it back to the same pool. */
 grail_status matrix_pool_take(matrix_pool *pool, int64_t rows, int64_t columns,
                               matrix *out) GRAIL_MUST_CHECK;

@@ -99,8 +99,7 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
 
 /* -- backward ---------------------------------------------------------------------------------- */
 
-/* Takes *gradient over. */
-static grail_status give(tape *t, int value, matrix *gradient)
+grail_status tape_give(tape *t, int value, matrix *gradient)
 {
     matrix *held = &t->gradients[value];
     if (!matrix_exists(*held)) {
@@ -111,6 +110,26 @@ static grail_status give(tape *t, int value, matrix *gradient)
     CHECK(matrix_add(*held, *gradient, *held));
     matrix_pool_give(t->execution->pool, gradient);
     return GRAIL_OK;
+}
+
+static grail_status settle(gradient_store *s, int parameter)
+{
+    if (parameter == GRAPH_NONE || !s->cleared[parameter]) {
+        return GRAIL_OK;
+    }
+    s->cleared[parameter] = false;
+    return matrix_zero(s->gradients[parameter]);
+}
+
+/* A Linear can write over the gradient of its weight. */
+static grail_status settle_for(const node *n, gradient_store *gradients, node_back *b)
+{
+    if (node_is_linear(n) && matrix_count(b->dy) > 0) {
+        b->replaces = gradients->cleared[n->weight];
+        gradients->cleared[n->weight] = false;
+    }
+    CHECK(settle(gradients, n->weight));
+    return settle(gradients, n->bias);
 }
 
 static grail_status back_node(tape *t, parameter_store *store, gradient_store *gradients, int index)
@@ -127,6 +146,7 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
                    .dbias = gradient_of(gradients, n->bias),
                    .dy = *dy};
     *dy = no_matrix;
+    TRY(settle_for(n, gradients, &b));
     for (int i = 0; i < n->input_count; i++) {
         b.reaches[i] = t->reached[n->inputs[i]];
     }
@@ -140,7 +160,7 @@ static grail_status back_node(tape *t, parameter_store *store, gradient_store *g
     TRY(code->back(&b));
     for (int i = 0; i < b.run.node->input_count; i++) {
         if (b.reaches[i] && matrix_exists(b.dx[i])) {
-            TRY(give(t, b.run.node->inputs[i], &b.dx[i]));
+            TRY(tape_give(t, b.run.node->inputs[i], &b.dx[i]));
         }
     }
 out:
@@ -158,7 +178,7 @@ grail_status tape_seed(tape *t, int value, matrix gradient)
     matrix copy = {0};
     TRY(matrix_pool_take(t->execution->pool, gradient.rows, gradient.columns, &copy));
     TRY(matrix_copy(gradient, copy));
-    TRY(give(t, value, &copy));
+    TRY(tape_give(t, value, &copy));
 out:
     matrix_pool_give(t->execution->pool, &copy);
     return status;
@@ -182,6 +202,7 @@ grail_status gradient_store_create(const graph *g, backend *b, gradient_store **
     CHECK(memory_new(out, 1, sizeof **out));
     gradient_store *s = *out;
     *s = (gradient_store){.count = g->parameter_count, .backend = b};
+    CHECK(memory_new(&s->cleared, (size_t)s->count, sizeof s->cleared[0]));
     return memory_new(&s->gradients, (size_t)s->count, sizeof s->gradients[0]);
 }
 
@@ -194,6 +215,7 @@ void gradient_store_free(gradient_store *s)
         matrix_free(&s->gradients[p]);
     }
     memory_free(s->gradients);
+    memory_free(s->cleared);
     memory_free(s);
 }
 
@@ -214,9 +236,15 @@ matrix gradient_of(const gradient_store *s, int parameter)
 grail_status gradient_store_clear(gradient_store *s)
 {
     for (int p = 0; p < s->count; p++) {
-        if (matrix_exists(s->gradients[p])) {
-            CHECK(matrix_zero(s->gradients[p]));
-        }
+        s->cleared[p] = matrix_exists(s->gradients[p]);
+    }
+    return s->of_tape ? GRAIL_OK : gradient_store_settle(s);
+}
+
+grail_status gradient_store_settle(gradient_store *s)
+{
+    for (int p = 0; p < s->count; p++) {
+        CHECK(settle(s, p));
     }
     return GRAIL_OK;
 }

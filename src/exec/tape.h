@@ -13,6 +13,8 @@ typedef struct gradient_store {
     int count; /* of the graph's parameters */
     backend *backend;
     matrix *gradients; /* [count], owned; no matrix for a parameter that is not wanted */
+    bool *cleared;     /* [count] zero, whatever lies in its memory yet; owned */
+    bool of_tape;      /* tape_backward alone writes them; set by the owner */
 } gradient_store;
 
 /** A store that wants no gradient yet. *out is owned, even after a failure: gradient_store_free. */
@@ -28,8 +30,11 @@ grail_status gradient_store_want(gradient_store *s, parameter_store *parameters,
 /** The gradient of a parameter, or no matrix when it is not wanted or is GRAPH_NONE. Borrowed. */
 matrix gradient_of(const gradient_store *s, int parameter);
 
-/** Makes all gradients zero. */
+/** Makes all gradients zero. In a store that tape_backward alone writes, zeros are put only where
+ * the way back does not write over what is there: others call gradient_store_settle before they
+ * look at it. */
 grail_status gradient_store_clear(gradient_store *s) GRAIL_MUST_CHECK;
+grail_status gradient_store_settle(gradient_store *s) GRAIL_MUST_CHECK;
 
 /* -- the tape ---------------------------------------------------------------------------------- */
 
@@ -69,6 +74,9 @@ grail_status tape_forward(tape *t, parameter_store *store, const gradient_store 
 /** Gives the gradient of a value that the nodes made and that is read behind them: it is copied,
  * and added to one that was given before. */
 grail_status tape_seed(tape *t, int value, matrix gradient) GRAIL_MUST_CHECK;
+
+/** The same of a matrix of the pool, which the tape takes over. */
+grail_status tape_give(tape *t, int value, matrix *gradient) GRAIL_MUST_CHECK;
 
 /** Runs the nodes of tape_forward backward with the same parameters. Adds to `gradients`. NaN and
  * infinity pass: the caller looks at the loss. */

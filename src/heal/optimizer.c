@@ -210,6 +210,7 @@ grail_status optimizer_add_parts(optimizer *o, const grail_comm *c, int ranks)
 {
     grail_status status = GRAIL_OK;
     passed_gradients g = {0};
+    TRY(gradient_store_settle(o->gradients));
     if (comm_is_shared(c)) {
         TRY(comm_settle(c, list_gradients(o, &g)));
     }
@@ -226,6 +227,7 @@ grail_status optimizer_take_sums(optimizer *o, const grail_comm *c)
     CHECK(matrices_share(c, 0, o->sums, o->count));
     for (int i = 0; i < o->count; i++) {
         swap_with_sum(o, i);
+        o->gradients->cleared[o->of[i].index] = false;
     }
     o->parts = 0;
     return GRAIL_OK;
@@ -247,6 +249,7 @@ static matrix weight_of(const optimizer *o, int i)
 grail_status optimizer_step(optimizer *o, double rate)
 {
     o->steps++;
+    o->changes++;
     descent step = {.first_decay = first_decay,
                     .second_decay = second_decay,
                     .first_share = 1.0 - pow(first_decay, (double)o->steps),
@@ -275,6 +278,7 @@ static void swap_with_gradient(optimizer *o, int i)
 
 grail_status optimizer_begin_judgement(optimizer *o)
 {
+    o->changes++;
     for (int i = 0; i < o->count; i++) {
         CHECK(matrix_copy(weight_of(o, i), gradient_of(o->gradients, o->of[i].index)));
         CHECK(parameter_store_round(o->parameters, o->of[i].index,
@@ -288,6 +292,7 @@ grail_status optimizer_begin_judgement(optimizer *o)
 
 grail_status optimizer_end_judgement(optimizer *o, bool is_best)
 {
+    o->changes++;
     for (int i = 0; i < o->count; i++) {
         if (is_best) {
             CHECK(matrix_copy(weight_of(o, i), o->of[i].best));
@@ -299,6 +304,7 @@ grail_status optimizer_end_judgement(optimizer *o, bool is_best)
 
 grail_status optimizer_finish(optimizer *o)
 {
+    o->changes++;
     for (int i = 0; i < o->count; i++) {
         CHECK(matrix_copy(o->of[i].best, weight_of(o, i)));
     }

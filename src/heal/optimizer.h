@@ -22,8 +22,9 @@ typedef struct optimizer {
     trained_parameter *of;       /* [count], owned */
     matrix *sums;                /* [count] of the gradients of a step's parts so far, owned */
     int count;
-    int64_t steps; /* taken */
-    int parts;     /* whose gradients are in the sums */
+    int64_t steps;   /* taken */
+    int64_t changes; /* of the values that the store has: of how many they are the result */
+    int parts;       /* whose gradients are in the sums */
 } optimizer;
 
 /** Which parameters of nodes [begin, end) can be trained: all but the moments of a BatchNorm, and

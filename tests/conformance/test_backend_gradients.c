@@ -38,10 +38,10 @@ static void naive_product(bool transpose_a, bool transpose_b, product_shape s, c
     }
 }
 
-/* C = A B and C += A^T B, which gradients are, have the operands of other products. */
+/* C = A B and C (+)= A^T B, which gradients are, have the operands of other products. */
 static bool is_of_gradients(bool transpose_a, bool transpose_b, double beta)
 {
-    return !transpose_b && beta == (transpose_a ? 1.0 : 0.0);
+    return !transpose_b && (beta == 0.0 || (transpose_a && beta == 1.0));
 }
 
 static float *operands(const backend *b, bool rounds, int64_t count, uint64_t seed)

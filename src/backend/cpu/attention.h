@@ -89,4 +89,18 @@ void attention_cap(int64_t count, float cap, float *scores);
 /** Attention of an operation, with these products. */
 grail_status attention_run(const operation *o, const attention_products *products) GRAIL_MUST_CHECK;
 
+/** Rows of each tile of bf16 where `length` rows are spread evenly over the fewest tiles, and its
+ * columns for so many features. */
+int64_t attention_tile_rows(int64_t length);
+int64_t attention_tile_width(int64_t count);
+/** tile[height, width] = scale values[rows, columns], rounded, and zeros around. */
+void attention_round_tile(int64_t rows, int64_t columns, const float *values, int64_t stride,
+                          float scale, int64_t height, int64_t width, uint16_t *tile);
+/** out (+)= tile */
+void attention_add_tile(int64_t rows, int64_t columns, const float *tile, int64_t width,
+                        bool accumulate, float *out, int64_t stride);
+
+/** dsinks[heads] += the sums over all sequences. */
+void attention_add_sinks(const attention_shape *s, const double *of_sequences, float *dsinks);
+
 #endif

@@ -32,16 +32,15 @@ static int64_t blocks_of(int64_t count, int64_t size)
 
 /* A multiple of what the library orders at once, which would pad a tile otherwise and write into
  * the padding whenever the tile is used. */
-static int64_t padded(int64_t count)
+int64_t attention_tile_width(int64_t count)
 {
     const int64_t multiple = count > 32 ? 64 : 32;
     return blocks_of(count, multiple) * multiple;
 }
 
-/* Rows of each tile where `length` rows are spread evenly over the fewest tiles. */
-static int64_t rows_of_tile(int64_t length)
+int64_t attention_tile_rows(int64_t length)
 {
-    return padded(blocks_of(length, blocks_of(length, MOST_ROWS)));
+    return attention_tile_width(blocks_of(length, blocks_of(length, MOST_ROWS)));
 }
 
 /* tile[height, width] = scale values[rows, columns], rounded, and zeros around. */
@@ -58,6 +57,12 @@ CPU_CLONES static void round_tile(int64_t rows, int64_t columns, const float *va
         memset(to + columns, 0, (size_t)(width - columns) * sizeof *to);
     }
     memset(tile + rows * width, 0, (size_t)((height - rows) * width) * sizeof *tile);
+}
+
+void attention_round_tile(int64_t rows, int64_t columns, const float *values, int64_t stride,
+                          float scale, int64_t height, int64_t width, uint16_t *tile)
+{
+    round_tile(rows, columns, values, stride, scale, height, width, tile);
 }
 
 static void order_keys(int64_t task, int64_t worker, float *scratch, void *context)
@@ -135,6 +140,12 @@ CPU_CLONES static void add_tile(int64_t rows, int64_t columns, const float *tile
     }
 }
 
+void attention_add_tile(int64_t rows, int64_t columns, const float *tile, int64_t width,
+                        bool accumulate, float *out, int64_t stride)
+{
+    add_tile(rows, columns, tile, width, accumulate, out, stride);
+}
+
 static void mix(query_block *b, int64_t k0, int64_t count, bool accumulate)
 {
     const bf16_attention *a = b->products->context;
@@ -154,10 +165,10 @@ grail_status cpu_bf16_attention(const operation *o)
         return GRAIL_OK;
     }
     a = (bf16_attention){.shape = o->with.attention, .k = o->m[1].memory, .v = o->m[2].memory};
-    a.queries = rows_of_tile(o->with.attention->length);
-    a.keys = rows_of_tile(attention_keys(o->with.attention));
-    a.width = padded(o->with.attention->head_dim);
-    a.value_width = padded(attention_value_dim(o->with.attention));
+    a.queries = attention_tile_rows(o->with.attention->length);
+    a.keys = attention_tile_rows(attention_keys(o->with.attention));
+    a.width = attention_tile_width(o->with.attention->head_dim);
+    a.value_width = attention_tile_width(attention_value_dim(o->with.attention));
     a.key_blocks = blocks_of(attention_keys(o->with.attention), a.keys);
     const size_t tiles =
         (size_t)(o->with.attention->sequences * o->with.attention->kv_heads * a.key_blocks);

@@ -214,8 +214,7 @@ static void add_head(int64_t task, int64_t worker, float *scratch, void *context
     }
 }
 
-/* dsinks[heads] += the sums over all sequences. */
-static void add_sinks(const attention_shape *s, const double *of_sequences, float *dsinks)
+void attention_add_sinks(const attention_shape *s, const double *of_sequences, float *dsinks)
 {
     for (int64_t head = 0; head < s->query_heads; head++) {
         double sum = 0.0;
@@ -237,7 +236,7 @@ grail_status cpu_attention_gradient(const operation *o)
     }
     TRY(tasks_run(s->sequences * s->kv_heads, (size_t)2 * QUERIES * KEYS, add_head, &job));
     if (matrix_exists(dsinks)) {
-        add_sinks(s, job.dsinks, dsinks.memory);
+        attention_add_sinks(s, job.dsinks, dsinks.memory);
     }
 out:
     memory_free(job.dsinks);

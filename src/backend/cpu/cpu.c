@@ -52,6 +52,7 @@ const backend_kind backend_cpu_bf16 = {
     .slots = {[SLOT_linear] = cpu_bf16_linear,
               [SLOT_conv2d] = cpu_bf16_conv2d,
               [SLOT_attention] = cpu_bf16_attention,
+              [SLOT_attention_gradient] = cpu_bf16_attention_gradient,
               [SLOT_product] = cpu_bf16_product,
               [SLOT_gram] = cpu_bf16_gram,
               [SLOT_cross] = cpu_bf16_cross},

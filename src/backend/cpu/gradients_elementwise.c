@@ -1,6 +1,7 @@
 /* Gradients that are made element by element in f32, and the step of an optimiser. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/reductions.h"
+#include "backend/shapes.h"
 #include "base/clones.h"
 
 #include "base/parallel.h"
@@ -12,6 +13,13 @@
 enum { GRAIN = 1 << 15 };
 
 enum { COLUMNS = 256 }; /* whose sums over rows are formed at once */
+
+CPU_CLONES static void multiply_row(int64_t count, const float *a, const float *b, float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = a[i] * b[i];
+    }
+}
 
 /* sums[i] = sum over the rows that a row of B is spread over, of COLUMNS columns from `first`;
  * returns how many of these there are. */
@@ -30,6 +38,20 @@ static int64_t sum_spread(const operation *o, int64_t row, int64_t first, double
         }
     }
     return count;
+}
+
+/* dB = dY, or A * dY, where each row of B has its own: a product in f64 has all its digits. */
+static void copy_rows(int64_t begin, int64_t end, void *context)
+{
+    const operation *o = context;
+    const int64_t columns = o->m[0].columns;
+    for (int64_t r = begin; r < end; r++) {
+        if (o->m[1].memory == NULL) {
+            memcpy(host_row(o->m[2], r), host_row(o->m[0], r), (size_t)columns * sizeof(float));
+        } else {
+            multiply_row(columns, host_row(o->m[1], r), host_row(o->m[0], r), host_row(o->m[2], r));
+        }
+    }
 }
 
 static void spread_rows(int64_t begin, int64_t end, void *context)
@@ -59,6 +81,9 @@ static void spread_rows(int64_t begin, int64_t end, void *context)
 /* The rows of B are shared out, so that the order of a sum does not depend on the threads. */
 grail_status cpu_spread_gradient(const operation *o)
 {
+    if (same_shape(o->m[0], o->m[2])) {
+        return host_over_rows(o, o->m[2], copy_rows);
+    }
     parallel_for(o->m[2].rows, 1, spread_rows, (void *)(uintptr_t)o);
     return GRAIL_OK;
 }

@@ -17,6 +17,7 @@ grail_status cpu_start_bf16(void) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_linear(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_conv2d(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_attention(const operation *o) GRAIL_MUST_CHECK;
+grail_status cpu_bf16_attention_gradient(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_product(const operation *o) GRAIL_MUST_CHECK;
 
 /* Statistics from two parts of bf16 for each value, at any size; of values rounded to bf16; and

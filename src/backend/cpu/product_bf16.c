@@ -1,5 +1,5 @@
-/* The products of gradients in bf16: C = A B and C += A^T B, of operands that are rounded, with f32
- * sums. */
+/* The products of gradients in bf16: C = A B and C (+)= A^T B, of operands that are rounded, with
+ * f32 sums. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/rounding.h"
@@ -8,28 +8,41 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 
-/* Rows of A that are rounded at once, and the side of the squares that a transposition takes. */
-enum { PANEL = 2048, SQUARE = 64 };
+/* Rows of A and elements of a row that are rounded at once, so that what is rounded takes as little
+ * memory as can be used again, and the side of the squares that a transposition takes. */
+enum { PANEL = 2048, DEPTH = 4096, SQUARE = 64 };
 
+/* A part of some values, whose rows are `stride` apart. */
 typedef struct rounding_job {
-    int64_t rows, columns;
+    int64_t rows, columns, stride;
     const float *values; /* [rows, columns] */
     uint16_t *rounded;   /* [rows, columns], or transposed */
 } rounding_job;
 
-CPU_CLONES static void round_part(int64_t begin, int64_t end, void *context)
+CPU_CLONES static void round_row(int64_t count, const float *values, uint16_t *rounded)
 {
-    const rounding_job *job = context;
-    for (int64_t i = begin; i < end; i++) {
-        job->rounded[i] = bf16_rounded(job->values[i]);
+    for (int64_t i = 0; i < count; i++) {
+        rounded[i] = bf16_rounded(values[i]);
     }
 }
 
-static void round_values(const float *values, int64_t count, uint16_t *rounded)
+static void round_rows(int64_t begin, int64_t end, void *context)
+{
+    const rounding_job *job = context;
+    if (job->stride == job->columns) {
+        round_row((end - begin) * job->columns, job->values + begin * job->columns,
+                  job->rounded + begin * job->columns);
+        return;
+    }
+    for (int64_t r = begin; r < end; r++) {
+        round_row(job->columns, job->values + r * job->stride, job->rounded + r * job->columns);
+    }
+}
+
+static void round_values(rounding_job job)
 {
     enum { GRAIN = 1 << 16 };
-    rounding_job job = {.values = values, .rounded = rounded};
-    parallel_for(count, GRAIN, round_part, &job);
+    parallel_for(job.rows, GRAIN / job.columns + 1, round_rows, &job);
 }
 
 /* Rows `first` and on of columns `begin` and on, through a square that stays in cache: each line of
@@ -39,7 +52,7 @@ CPU_CLONES static void transpose_square(const rounding_job *job, int64_t first, 
 {
     uint16_t square[SQUARE][SQUARE];
     for (int64_t r = 0; r < rows; r++) {
-        const float *row = job->values + (first + r) * job->columns + begin;
+        const float *row = job->values + (first + r) * job->stride + begin;
         for (int64_t c = 0; c < columns; c++) {
             square[c][r] = bf16_rounded(row[c]);
         }
@@ -59,33 +72,41 @@ static void transpose_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* C = A B; `right` holds B. */
-static grail_status multiply(const operation *o, int64_t panel, uint16_t *left, uint16_t *right)
+/* C = A B, by parts of the sum and then by rows of A; `right` holds a part of B. */
+static grail_status multiply(const operation *o, int64_t panel, int64_t depth, uint16_t *left,
+                             uint16_t *right)
 {
     const matrix a = o->m[0];
     const matrix b = o->m[1];
-    round_values(b.memory, matrix_count(b), right);
-    for (int64_t first = 0; first < a.rows; first += panel) {
-        const int64_t count = a.rows - first < panel ? a.rows - first : panel;
-        round_values(host_row(a, first), count * a.columns, left);
-        CHECK(onednn_multiply(count, b.columns, a.columns, left, right, false,
-                              host_row(o->m[2], first)));
+    for (int64_t k = 0; k < a.columns; k += depth) {
+        const int64_t part = smaller(depth, a.columns - k);
+        round_values((rounding_job){part, b.columns, b.columns, host_row(b, k), right});
+        for (int64_t first = 0; first < a.rows; first += panel) {
+            const int64_t count = smaller(panel, a.rows - first);
+            round_values((rounding_job){count, part, a.columns, host_element(a, first, k), left});
+            CHECK(onednn_multiply(count, b.columns, part, left, right, k > 0,
+                                  host_row(o->m[2], first)));
+        }
     }
     return GRAIL_OK;
 }
 
-/* C += A^T B, by rows of both; `right` holds those of B. */
-static grail_status add_transposed(const operation *o, int64_t panel, uint16_t *left,
+/* C (+)= A^T B, by rows of both and then by rows of C; `right` holds rows of B. */
+static grail_status add_transposed(const operation *o, int64_t panel, int64_t depth, uint16_t *left,
                                    uint16_t *right)
 {
     const matrix a = o->m[0];
     const matrix b = o->m[1];
     for (int64_t first = 0; first < a.rows; first += panel) {
-        const int64_t count = a.rows - first < panel ? a.rows - first : panel;
-        rounding_job job = {count, a.columns, host_row(a, first), left};
-        parallel_for(a.columns, SQUARE, transpose_columns, &job);
-        round_values(host_row(b, first), count * b.columns, right);
-        CHECK(onednn_multiply(a.columns, b.columns, count, left, right, true, o->m[2].memory));
+        const int64_t count = smaller(panel, a.rows - first);
+        round_values((rounding_job){count, b.columns, b.columns, host_row(b, first), right});
+        for (int64_t i = 0; i < a.columns; i += depth) {
+            rounding_job job = {count, smaller(depth, a.columns - i), a.columns,
+                                host_element(a, first, i), left};
+            parallel_for(job.columns, SQUARE, transpose_columns, &job);
+            CHECK(onednn_multiply(job.columns, b.columns, count, left, right,
+                                  first > 0 || o->with.beta != 0.0, host_row(o->m[2], i)));
+        }
     }
     return GRAIL_OK;
 }
@@ -96,12 +117,14 @@ static grail_status multiply_rounded(const operation *o)
     const matrix a = o->m[0];
     const matrix b = o->m[1];
     const bool adds = o->with.transpose_a;
-    const int64_t panel = a.rows < PANEL ? a.rows : PANEL;
+    const int64_t panel = smaller(PANEL, a.rows);
+    const int64_t depth = smaller(DEPTH, a.columns);
     uint16_t *left = NULL;
     uint16_t *right = NULL;
-    TRY(memory_new_unset(&left, (size_t)(panel * a.columns), sizeof left[0]));
-    TRY(memory_new_unset(&right, (size_t)((adds ? panel : b.rows) * b.columns), sizeof right[0]));
-    status = adds ? add_transposed(o, panel, left, right) : multiply(o, panel, left, right);
+    TRY(memory_new_unset(&left, (size_t)(panel * depth), sizeof left[0]));
+    TRY(memory_new_unset(&right, (size_t)((adds ? panel : depth) * b.columns), sizeof right[0]));
+    status = adds ? add_transposed(o, panel, depth, left, right)
+                  : multiply(o, panel, depth, left, right);
 out:
     memory_free(left);
     memory_free(right);
@@ -114,6 +137,7 @@ grail_status cpu_bf16_product(const operation *o)
     const bool is_empty =
         matrix_count(o->m[0]) == 0 || matrix_count(o->m[1]) == 0 || matrix_count(o->m[2]) == 0;
     const bool is_of_gradients =
-        !o->with.transpose_b && o->with.beta == (o->with.transpose_a ? 1.0 : 0.0);
+        !o->with.transpose_b &&
+        (o->with.beta == 0.0 || (o->with.transpose_a && o->with.beta == 1.0));
     return is_empty || !is_of_gradients ? cpu_product(o) : multiply_rounded(o);
 }

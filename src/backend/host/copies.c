@@ -91,12 +91,11 @@ grail_status host_take_columns(const operation *o)
 static grail_status copy_ordered(matrix in, matrix out)
 {
     grail_status status = GRAIL_OK;
-    float *values = NULL;
-    TRY(memory_new_unset(&values, (size_t)matrix_count(in), sizeof values[0]));
-    TRY(matrix_download_f32(in, values));
-    TRY(matrix_upload_f32(out, values));
+    host_view v = {0};
+    TRY(host_view_open(in, GRAIL_DTYPE_F32, HOST_READS, &v));
+    TRY(matrix_upload_f32(out, v.values));
 out:
-    memory_free(values);
+    host_view_drop(&v);
     return status;
 }
 
@@ -136,13 +135,17 @@ out:
     return status;
 }
 
-grail_status host_zero(const operation *o)
+static void clear_rows(int64_t begin, int64_t end, void *context)
 {
-    const matrix m = o->m[0];
-    for (int64_t r = 0; r < m.rows; r++) {
+    const matrix m = ((const operation *)context)->m[0];
+    for (int64_t r = begin; r < end; r++) {
         memset(host_row(m, r), 0, (size_t)m.columns * element_size(m.type));
     }
-    return GRAIL_OK;
+}
+
+grail_status host_zero(const operation *o)
+{
+    return host_over_rows(o, o->m[0], clear_rows);
 }
 
 /* out[j] += share in[j] */

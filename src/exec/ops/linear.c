@@ -28,7 +28,8 @@ out:
 static grail_status back_linear(node_back *b)
 {
     if (matrix_exists(b->dweight)) {
-        CHECK(matrix_product(true, false, b->dy, b->run.x[0], 1.0, b->dweight));
+        const double beta = b->replaces ? 0.0 : 1.0;
+        CHECK(matrix_product(true, false, b->dy, b->run.x[0], beta, b->dweight));
     }
     CHECK(back_add_column_sums(b, b->dy, b->dbias));
     if (b->reaches[0]) {

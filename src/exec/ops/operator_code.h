@@ -39,6 +39,7 @@ typedef struct node_run {
 typedef struct node_back {
     node_run run;
     matrix dweight, dbias;         /* added to; no_matrix where not wanted */
+    bool replaces;                 /* of a Linear: its weight's gradient is written over */
     matrix dy;                     /* of the pool; may be changed, and become one of dx */
     bool reaches[NODE_MAX_INPUTS]; /* whose gradients are needed */
     matrix dx[NODE_MAX_INPUTS];    /* made here, of the pool; those not needed may be left out */

@@ -2,6 +2,7 @@
 
 #include "graph/operators.h"
 #include "heal/loss.h"
+#include "heal/ordered_weights.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
 #include "pipeline/network/sections.h"
@@ -205,12 +206,14 @@ typedef struct network_task {
     heal_training training;
     bool *hidden;      /* of values: behind what gradients do not go through; owned */
     sections sections; /* of the current network */
+    ordered_weights ordered;
 } network_task;
 
 static void task_fini(network_task *t)
 {
     memory_free(t->hidden);
     sections_fini(&t->sections);
+    ordered_weights_fini(&t->ordered);
     dense_fini(&t->dense);
     heal_training_fini(&t->training);
 }
@@ -238,6 +241,11 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, 0, s->memory,
                     &fits));
     CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
+    CHECK(ordered_weights_init(t->training.optimizer, g, &t->ordered));
+    t->sections.forward = t->ordered.store;
+    if (fits && backend_is_host(s->backend)) { /* what the tape keeps, again for each part */
+        CHECK(matrix_pool_widen(s->pool, g->value_count));
+    }
     if (!backend_is_host(s->backend)) {
         CHECK(hold_tables(s->dense));
         CHECK(hold_tables(s->current));
@@ -265,7 +273,7 @@ static grail_status add_output_loss(const network_task *t, int i, double scale, 
     TRY(output->is_logits ? divergence_add(y, target, gives ? scale : 0.0, gradient, sum)
                           : distance_add(y, target, gives ? scale : 0.0, gradient, sum));
     if (gives) {
-        TRY(tape_seed(t->sections.tape, output->value, gradient));
+        TRY(tape_give(t->sections.tape, output->value, &gradient));
     }
 out:
     matrix_pool_give(pool, &gradient);
@@ -330,14 +338,13 @@ static int64_t rows_of_sample(const network_task *t)
 }
 
 /* Forward alone, for a loss without gradients. */
-static grail_status part_loss(const network_task *t, const sample_part *part,
-                              const part_input *input, matrix sum, int64_t *rows)
+static grail_status part_loss(network_task *t, const sample_part *part, const part_input *input,
+                              matrix sum, int64_t *rows)
 {
     const heal_setting *s = t->setting;
     CHECK(execution_begin(tape_execution(t->sections.tape), part_shape(s->samples, part),
                           part_input_batch(input)));
-    CHECK(tape_forward(t->sections.tape, s->current->parameters, t->sections.none, false, 0,
-                       s->current->graph->node_count));
+    CHECK(sections_forward_alone(&t->sections));
     return add_loss(t, 0.0, sum, rows);
 }
 
@@ -363,6 +370,7 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     part_input input = {0};
     TRY(part_input_copy(t->setting->samples, part, seed, step, &input));
     TRY(dense_run(&t->dense, part, &input));
+    TRY(ordered_weights_update(&t->ordered));
     tape_execution(t->sections.tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
         TRY(part_gradients(t, part, &input, step,
@@ -401,5 +409,6 @@ grail_status heal_network_train(const heal_setting *s, const heal_memory *memory
 out:
     s->dense->execution->settles_later = false;
     task_fini(&t);
+    matrix_pool_narrow(s->pool);
     return status;
 }

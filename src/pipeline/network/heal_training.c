@@ -190,6 +190,7 @@ grail_status heal_training_init(const heal_setting *s, int block, int last_block
     TRY(mark_trained(current->graph, s->sites, s->plan, begin, end, &trained));
     leave_tables(t, trained);
     TRY(optimizer_create(current->graph, current->parameters, trained, &t->optimizer));
+    t->optimizer->gradients->of_tape = true;
     choose_parts(t);
 out:
     memory_free(trained);

@@ -14,6 +14,8 @@ typedef struct section {
 
 typedef struct sections {
     parameter_store *parameters; /* borrowed */
+    parameter_store *forward;    /* the same values in the order of products, for the way forward;
+                                    borrowed; NULL: the parameters themselves */
     matrix_pool *pool;           /* borrowed */
     tape *tape;                  /* owned */
     gradient_store *none;        /* of no parameter; owned */
@@ -35,6 +37,9 @@ grail_status sections_drop(sections *s) GRAIL_MUST_CHECK;
 /** Runs the batch that the tape's execution has begun; the way back will make the gradients that
  * `wanted` has room for. */
 grail_status sections_forward(sections *s, const gradient_store *wanted) GRAIL_MUST_CHECK;
+
+/** The same without a way back; all values that nothing reads any more are dropped. */
+grail_status sections_forward_alone(sections *s) GRAIL_MUST_CHECK;
 
 /** The way back of this batch, once the outputs have got their gradients (tape_seed). Adds to
  * `gradients`, those that were wanted. The input is put before the first section again. */

@@ -77,6 +77,26 @@ TEST(an_impossible_size_is_refused)
     assert_false(matrix_exists(m));
 }
 
+TEST(a_wider_pool_keeps_as_many_as_are_needed_at_once)
+{
+    enum { MANY = 40, USUAL = 16 };
+    matrix_pool *pool = new_pool();
+    matrix taken[MANY];
+    assert_ok(matrix_pool_widen(pool, MANY));
+    for (int i = 0; i < MANY; i++) {
+        taken[i] = take(pool, 4, 4);
+    }
+    const int64_t bytes = backend_bytes(backend_host());
+    for (int i = 0; i < MANY; i++) {
+        matrix_pool_give(pool, &taken[i]);
+    }
+    assert_int_equal(backend_bytes(backend_host()), bytes);
+    matrix_pool_narrow(pool);
+    assert_int_equal(backend_bytes(backend_host()), bytes / MANY * USUAL);
+    matrix_pool_free(pool);
+    assert_int_equal(backend_bytes(backend_host()), 0);
+}
+
 static grail_status use_pool(void *context)
 {
     OWNED(matrix_pool) *pool = NULL;

@@ -100,10 +100,9 @@ static gradient_store *wanted_gradients(const probe *p)
     return wanted;
 }
 
-static gradient_store *gradients_at_once(const probe *p)
+static void add_gradients(const probe *p, gradient_store *made)
 {
     tape *t = NULL;
-    gradient_store *made = wanted_gradients(p);
     assert_ok(tape_create(p->g, backend_reference(), p->pool, &t));
     assert_ok(execution_begin(tape_execution(t), p->shape, p->input));
     assert_ok(tape_forward(t, p->store, made, false, 0, p->g->node_count));
@@ -112,6 +111,12 @@ static gradient_store *gradients_at_once(const probe *p)
     assert_ok(tape_backward(t, p->store, made));
     matrix_free(&seed);
     tape_free(t);
+}
+
+static gradient_store *gradients_at_once(const probe *p)
+{
+    gradient_store *made = wanted_gradients(p);
+    add_gradients(p, made);
     return made;
 }
 
@@ -306,6 +311,34 @@ HAND_TEST(a_visitor_sees_the_gradients_of_outputs)
     const probe p = probe_of(n, 2, image, pixels);
     assert_visited(&p, true);
     assert_visited(&p, false);
+}
+
+/* What lies in gradients that are cleared does not count, whether the way back writes over it or
+ * adds to it. */
+HAND_TEST(gradients_that_the_tape_alone_writes_begin_at_zero)
+{
+    const extent image = {4, 3};
+    OWNED(float) *pixels = hand_pixels(2, image, 3);
+    const window2d same = WINDOW2D(3, 3, 1, 1, 1);
+    const int mean =
+        hand_plain(n, NODE_MEAN, hand_conv(n, "c0", 3, 6, same, true, n->g->input), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, mean));
+    const probe p = probe_of(n, 2, image, pixels);
+    gradient_store *expected = gradients_at_once(&p);
+    gradient_store *made = gradients_at_once(&p);
+    made->of_tape = true;
+    assert_ok(gradient_store_clear(made));
+    add_gradients(&p, made);
+    assert_ok(gradient_store_settle(made));
+    for (int k = 0; k < p.g->parameter_count; k++) {
+        const matrix m = gradient_of(made, k);
+        if (matrix_exists(m)) {
+            assert_memory_equal(m.memory, gradient_of(expected, k).memory,
+                                (size_t)matrix_count(m) * sizeof(double));
+        }
+    }
+    gradient_store_free(expected);
+    gradient_store_free(made);
 }
 
 /* Windows that move along each axis in a way of its own, one of them in groups. */

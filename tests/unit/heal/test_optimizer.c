@@ -2,6 +2,8 @@
  * it keeps was rounded before it was judged. */
 #include "hand_training.h"
 
+#include "backend/operations.h"
+#include "heal/ordered_weights.h"
 #include "support/ranks.h"
 
 #include <math.h>
@@ -344,4 +346,54 @@ TEST(parts_add_up)
             assert_true(fabs(sums[i] - expected) < 1e-12);
         }
     }
+}
+
+static void assert_ordered(const hand_training *h, const ordered_weights *w, double times)
+{
+    float ordered[HAND_MOST];
+    double values[HAND_MOST];
+    hand_values(h, WEIGHT, values);
+    assert_ok(matrix_download_f32(w->store->entries[WEIGHT].values, ordered));
+    for (int64_t i = 0; i < hand_count(h, WEIGHT); i++) {
+        const double expected = times * values[i];
+        assert_true(fabs((double)ordered[i] - expected) <= 0x1p-8 * fabs(expected));
+    }
+}
+
+TEST(ordered_weights_are_those_of_the_last_change)
+{
+    OWNED(backend) *b = NULL;
+    const grail_status status = backend_open("cpu", &(backend_options){.precision = "bf16"}, &b);
+    if (status == GRAIL_ERROR_UNSUPPORTED) {
+        skip();
+    }
+    assert_ok(status);
+    hand_training h;
+    ordered_weights w = {0};
+    hand_training_init(&h, b, GRAIL_DTYPE_F32);
+    assert_ok(ordered_weights_init(h.o, h.n.g, &w));
+    assert_ok(ordered_weights_update(&w));
+    assert_ordered(&h, &w, 1.0);
+    assert_false(matrix_exists(w.store->entries[BIAS].values));
+    const matrix weight = h.store->entries[WEIGHT].values;
+    assert_ok(matrix_add(weight, weight, weight));
+    assert_ok(ordered_weights_update(&w)); /* nobody has told of it */
+    assert_ordered(&h, &w, 0.5);
+    assert_ok(optimizer_step(h.o, 0.0));
+    assert_ok(ordered_weights_update(&w));
+    assert_ordered(&h, &w, 1.0);
+    ordered_weights_fini(&w);
+    hand_training_fini(&h);
+}
+
+/* A backend without an order of its own multiplies by the values. */
+TEST(values_need_no_order)
+{
+    OWNED(hand_training) h;
+    ordered_weights w = {0};
+    hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
+    assert_ok(ordered_weights_init(h.o, h.n.g, &w));
+    assert_null(w.store);
+    assert_ok(ordered_weights_update(&w));
+    ordered_weights_fini(&w);
 }
