@@ -17,11 +17,11 @@ typedef struct derivation {
 
 int64_t regression_measured_stride(int64_t outputs)
 {
-    int64_t stride = (outputs + REGRESSION_MEASURED - 1) / REGRESSION_MEASURED;
-    while (stride % 3 == 0 || stride % 5 == 0 || stride % 7 == 0) {
-        stride++; /* 0 included */
+    if (outputs <= 2 * REGRESSION_MEASURED) {
+        return 1;
     }
-    return stride;
+    const int64_t stride = (outputs + REGRESSION_MEASURED - 1) / REGRESSION_MEASURED;
+    return stride % 3 == 0 ? stride + 1 : stride;
 }
 
 void regression_fini(regression *r)

@@ -39,8 +39,9 @@ typedef struct regression {
     double *target_square;   /* [O], sum_t Y_to^2, valid where output o is measured */
 } regression;
 
-/** Errors are measured on every stride-th output, at most REGRESSION_MEASURED of them. Outputs of a
- * convolution may lie by tap, so that the stride is no multiple of 3, 5 or 7. */
+/** Errors are measured on all outputs up to twice REGRESSION_MEASURED, and else on every stride-th,
+ * at most REGRESSION_MEASURED of them. Outputs of a convolution may lie by tap, so that the stride
+ * is no multiple of 3. */
 enum { REGRESSION_MEASURED = 128 };
 int64_t regression_measured_stride(int64_t outputs);
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { T = 90, FIT = 60, H = 9, O = REGRESSION_MEASURED + 30 };
+enum { T = 90, FIT = 60, H = 9, O = 2 * REGRESSION_MEASURED + 30 };
 
 typedef struct rows {
     float x[T * H], z[T * H], y[T * O]; /* y = x W^T */
