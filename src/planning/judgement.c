@@ -216,16 +216,16 @@ static grail_status add_distances(judgement *j, const division *d, int64_t begin
 /* The head's product for some rows of its input; *out is owned. */
 static grail_status apply_head(const network_run *run, const node *head, matrix x, matrix *out)
 {
-    const parameter_entry *weight = NULL;
+    matrix weight = no_matrix;
     const parameter_entry *bias = NULL;
     backend *b = x.owner;
-    CHECK(parameter_store_get(run->parameters, head->weight, &weight));
+    CHECK(parameter_store_get_weight(run->parameters, head->weight, &weight));
     if (head->bias != GRAPH_NONE) {
         CHECK(parameter_store_get(run->parameters, head->bias, &bias));
     }
     CHECK(
         matrix_new(b, backend_type(b), x.rows, run->graph->parameters[head->weight].shape[0], out));
-    return matrix_linear(x, weight->values, bias == NULL ? no_matrix : bias->values, *out);
+    return matrix_linear(x, weight, bias == NULL ? no_matrix : bias->values, *out);
 }
 
 /* Parts [begin, end), of which dense and narrow have all compared rows. */
