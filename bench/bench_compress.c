@@ -22,12 +22,12 @@ typedef struct operations {
     double f32, f64;
 } operations;
 
-/* One ridge: R of H features removed, K kept, O outputs; alphas tried on at most 512 outputs, three
+/* One ridge: R of H features removed, K kept, O outputs; alphas tried on 128 of many outputs, three
  * of them where the best one is the usual one or the next. Quadratic forms of A take a triangle. */
 static double solve_flops(double h, double k, double outputs, bool residual)
 {
     const double alphas = 3.0;
-    const double measured = outputs < 512.0 ? outputs : 512.0;
+    const double measured = outputs <= 256.0 ? outputs : 128.0;
     const double parts = 2.0; /* fit and held out */
     const double removed = h - k;
     const double residual_cross =
