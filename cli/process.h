@@ -51,8 +51,8 @@ void onnxruntime_find(int argc, char **argv);
 
 /** Lets blocks of up to 32 MiB come from memory that the process has freed, of which it keeps 512
  * MiB at the end of its heap once more than 1 GiB is there: else the kernel clears their pages anew
- * each time, which takes up to a sixth of a run. Nothing under a limit of address space or data, where what is kept would be
- * missing elsewhere. */
+ * each time, which takes up to a sixth of a run. Nothing under a limit of address space or data,
+ * where what is kept would be missing elsewhere. */
 void memory_keep_freed(void);
 
 #endif
