@@ -220,11 +220,10 @@ static bool memory_is_limited(void)
 void memory_keep_freed(void)
 {
 #ifdef __GLIBC__
-    enum { LARGEST = 32 << 20, KEPT = 512 << 20 }; /* the first is the most that glibc takes */
+    enum { LARGEST = 32 << 20, KEPT = 2047 << 20 }; /* the most that glibc takes */
     if (!memory_is_limited()) {
         (void)mallopt(M_MMAP_THRESHOLD, LARGEST);
-        (void)mallopt(M_TRIM_THRESHOLD, 2 * KEPT);
-        (void)mallopt(M_TOP_PAD, KEPT); /* what stays when more than the threshold is free */
+        (void)mallopt(M_TRIM_THRESHOLD, KEPT);
     }
 #endif
 }

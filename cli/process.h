@@ -49,10 +49,10 @@ void torch_find(const char *named);
  * arguments is an ONNX file or a directory with one: in the package that python3 would import. */
 void onnxruntime_find(int argc, char **argv);
 
-/** Lets blocks of up to 32 MiB come from memory that the process has freed, of which it keeps 512
- * MiB at the end of its heap once more than 1 GiB is there: else the kernel clears their pages anew
- * each time, which takes up to a sixth of a run. Nothing under a limit of address space or data,
- * where what is kept would be missing elsewhere. */
+/** Lets blocks of up to 32 MiB come from memory that the process has freed, of which it keeps up to
+ * 2 GiB at the end of its heap: else the kernel clears their pages anew each time, which takes up
+ * to a sixth of a run. Nothing under a limit of address space or data, where what is kept would be
+ * missing elsewhere. */
 void memory_keep_freed(void);
 
 #endif
