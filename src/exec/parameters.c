@@ -164,28 +164,43 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
     return GRAIL_OK;
 }
 
+/* Whether the backend multiplies by values in an order of its own. */
+static bool has_order(const parameter_store *store)
+{
+    return backend_weight_type(store->backend) != backend_type(store->backend);
+}
+
+static grail_status order_entry(parameter_entry *entry)
+{
+    const matrix values = entry->values;
+    if (!matrix_exists(entry->ordered)) {
+        CHECK(matrix_new(values.owner, backend_weight_type(values.owner), values.rows,
+                         values.columns, &entry->ordered));
+    }
+    return matrix_copy(values, entry->ordered);
+}
+
 grail_status parameter_store_get_weight(parameter_store *store, int index, matrix *out)
 {
-    grail_status status = GRAIL_OK;
     const parameter_entry *found = NULL;
-    matrix ordered = no_matrix;
-    const grail_dtype type = backend_weight_type(store->backend);
-    TRY(parameter_store_get(store, index, &found));
-    *out = found->values;
-    if (found->changes || matrix_is_ordered(*out) || type == backend_type(store->backend)) {
-        return GRAIL_OK;
-    }
+    CHECK(parameter_store_get(store, index, &found));
     parameter_entry *entry = &store_of(store, index)->entries[index];
-    if (!matrix_exists(entry->ordered)) {
-        TRY(matrix_new(store->backend, type, out->rows, out->columns, &ordered));
-        TRY(matrix_copy(*out, ordered));
-        entry->ordered = ordered;
-        ordered = no_matrix;
+    if (has_order(store) && !entry->changes && !matrix_is_ordered(entry->values) &&
+        !matrix_exists(entry->ordered)) {
+        CHECK(order_entry(entry));
     }
-    *out = entry->ordered;
-out:
-    matrix_free(&ordered);
-    return status;
+    *out = matrix_exists(entry->ordered) ? entry->ordered : entry->values;
+    return GRAIL_OK;
+}
+
+grail_status parameter_store_order(parameter_store *store, int index)
+{
+    return has_order(store) ? order_entry(&store->entries[index]) : GRAIL_OK;
+}
+
+void parameter_store_forget_order(parameter_store *store, int index)
+{
+    matrix_free(&store->entries[index].ordered);
 }
 
 static grail_status entry_elements(const parameter_store *store, int index, const int64_t shape[],

@@ -43,6 +43,10 @@ grail_status parameter_store_get(parameter_store *store, int index,
  * values that stay as they are are ordered once, at first use. Borrowed as an entry is. */
 grail_status parameter_store_get_weight(parameter_store *store, int index,
                                         matrix *out) GRAIL_MUST_CHECK;
+/** Orders an own entry whose values change, as they are now. Whoever changes them orders them
+ * again, or forgets the order. */
+grail_status parameter_store_order(parameter_store *store, int index) GRAIL_MUST_CHECK;
+void parameter_store_forget_order(parameter_store *store, int index);
 
 /** Sets an own entry from f32 values, rounded to the dtype that it will be stored in. */
 grail_status parameter_store_set(parameter_store *store, int index, const int64_t shape[],

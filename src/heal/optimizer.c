@@ -100,6 +100,7 @@ grail_status optimizer_create(const graph *g, parameter_store *parameters, const
     optimizer *o = NULL;
     TRY(memory_new(&o, 1, sizeof *o));
     o->parameters = parameters;
+    o->ordered = -1;
     TRY(gradient_store_create(g, parameters->backend, &o->gradients));
     TRY(memory_new(&o->of, (size_t)g->parameter_count, sizeof o->of[0]));
     TRY(memory_new(&o->sums, (size_t)g->parameter_count, sizeof o->sums[0]));
@@ -120,12 +121,24 @@ out:
     return status;
 }
 
+grail_status optimizer_order_weights(optimizer *o, const graph *g)
+{
+    for (int i = 0; o->ordered != o->changes && i < o->count; i++) {
+        if (graph_is_linear_weight(g, o->of[i].index)) {
+            CHECK(parameter_store_order(o->parameters, o->of[i].index));
+        }
+    }
+    o->ordered = o->changes;
+    return GRAIL_OK;
+}
+
 void optimizer_free(optimizer *o)
 {
     if (o == NULL) {
         return;
     }
     for (int i = 0; i < o->count; i++) {
+        parameter_store_forget_order(o->parameters, o->of[i].index);
         matrix_free(&o->of[i].first);
         matrix_free(&o->of[i].second);
         matrix_free(&o->of[i].best);

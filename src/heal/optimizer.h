@@ -24,12 +24,17 @@ typedef struct optimizer {
     int count;
     int64_t steps;   /* taken */
     int64_t changes; /* of the values that the store has: of how many they are the result */
+    int64_t ordered; /* after how many of them weights were ordered */
     int parts;       /* whose gradients are in the sums */
 } optimizer;
 
 /** Which parameters of nodes [begin, end) can be trained: all but the moments of a BatchNorm, and
  * tables of embeddings that nothing else reads. Sets trained[parameter_count] to true for them. */
 void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained);
+
+/** Orders the trained weights that Linears alone read, for products, where the values have changed
+ * since: once for all parts of a step. They take half of the values' memory until the end. */
+grail_status optimizer_order_weights(optimizer *o, const graph *g) GRAIL_MUST_CHECK;
 
 /** Gives the store own, unchanged entries of the parameters trained[parameter_count]. *out is
  * owned: optimizer_free. The current values are the best so far. */

@@ -2,7 +2,6 @@
 
 #include "graph/operators.h"
 #include "heal/loss.h"
-#include "heal/ordered_weights.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
 #include "pipeline/network/sections.h"
@@ -206,14 +205,12 @@ typedef struct network_task {
     heal_training training;
     bool *hidden;      /* of values: behind what gradients do not go through; owned */
     sections sections; /* of the current network */
-    ordered_weights ordered;
 } network_task;
 
 static void task_fini(network_task *t)
 {
     memory_free(t->hidden);
     sections_fini(&t->sections);
-    ordered_weights_fini(&t->ordered);
     dense_fini(&t->dense);
     heal_training_fini(&t->training);
 }
@@ -241,8 +238,6 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, 0, s->memory,
                     &fits));
     CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
-    CHECK(ordered_weights_init(t->training.optimizer, g, &t->ordered));
-    t->sections.forward = t->ordered.store;
     if (fits && backend_is_host(s->backend)) { /* what the tape keeps, again for each part */
         CHECK(matrix_pool_widen(s->pool, g->value_count));
     }
@@ -370,7 +365,7 @@ static grail_status run(void *user, const sample_part *part, int64_t step, int64
     part_input input = {0};
     TRY(part_input_copy(t->setting->samples, part, seed, step, &input));
     TRY(dense_run(&t->dense, part, &input));
-    TRY(ordered_weights_update(&t->ordered));
+    TRY(optimizer_order_weights(t->training.optimizer, t->setting->current->graph));
     tape_execution(t->sections.tape)->unwatched = mean_over > 0 && steps_are_unwatched(t->setting);
     if (mean_over > 0) {
         TRY(part_gradients(t, part, &input, step,

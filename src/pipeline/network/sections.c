@@ -84,14 +84,9 @@ static grail_status place_inputs(const sections *s, const section *one)
     return GRAIL_OK;
 }
 
-static parameter_store *forward_of(const sections *s)
-{
-    return s->forward == NULL ? s->parameters : s->forward;
-}
-
 static grail_status run_section(const sections *s, int index, const gradient_store *wanted)
 {
-    return tape_forward(s->tape, forward_of(s), wanted, index > s->first, s->of[index].begin,
+    return tape_forward(s->tape, s->parameters, wanted, index > s->first, s->of[index].begin,
                         s->of[index].end);
 }
 
@@ -108,7 +103,7 @@ grail_status sections_forward(sections *s, const gradient_store *wanted)
     const int last = s->count - 1;
     for (int i = 0; i < last; i++) {
         CHECK(keep_inputs(s, &s->of[i]));
-        CHECK(tape_forward(s->tape, forward_of(s), s->none, false, s->of[i].begin, s->of[i].end));
+        CHECK(tape_forward(s->tape, s->parameters, s->none, false, s->of[i].begin, s->of[i].end));
         release(s, i);
     }
     CHECK(keep_inputs(s, &s->of[last]));
@@ -117,7 +112,7 @@ grail_status sections_forward(sections *s, const gradient_store *wanted)
 
 grail_status sections_forward_alone(sections *s)
 {
-    return tape_forward(s->tape, forward_of(s), s->none, false, 0, s->of[s->count - 1].end);
+    return tape_forward(s->tape, s->parameters, s->none, false, 0, s->of[s->count - 1].end);
 }
 
 /* The gradients of a section's inputs take the place of the inputs. */

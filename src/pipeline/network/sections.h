@@ -14,8 +14,6 @@ typedef struct section {
 
 typedef struct sections {
     parameter_store *parameters; /* borrowed */
-    parameter_store *forward;    /* the same values in the order of products, for the way forward;
-                                    borrowed; NULL: the parameters themselves */
     matrix_pool *pool;           /* borrowed */
     tape *tape;                  /* owned */
     gradient_store *none;        /* of no parameter; owned */

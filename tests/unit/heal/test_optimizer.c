@@ -3,7 +3,6 @@
 #include "hand_training.h"
 
 #include "backend/operations.h"
-#include "heal/ordered_weights.h"
 #include "support/ranks.h"
 
 #include <math.h>
@@ -348,12 +347,16 @@ TEST(parts_add_up)
     }
 }
 
-static void assert_ordered(const hand_training *h, const ordered_weights *w, double times)
+/* What Linears multiply by is `times` the values, in bf16. */
+static void assert_ordered(const hand_training *h, double times)
 {
     float ordered[HAND_MOST];
     double values[HAND_MOST];
+    matrix weight = no_matrix;
+    assert_ok(parameter_store_get_weight(h->store, WEIGHT, &weight));
+    assert_true(matrix_is_ordered(weight));
     hand_values(h, WEIGHT, values);
-    assert_ok(matrix_download_f32(w->store->entries[WEIGHT].values, ordered));
+    assert_ok(matrix_download_f32(weight, ordered));
     for (int64_t i = 0; i < hand_count(h, WEIGHT); i++) {
         const double expected = times * values[i];
         assert_true(fabs((double)ordered[i] - expected) <= 0x1p-8 * fabs(expected));
@@ -368,32 +371,26 @@ TEST(ordered_weights_are_those_of_the_last_change)
         skip();
     }
     assert_ok(status);
-    hand_training h;
-    ordered_weights w = {0};
+    OWNED(hand_training) h;
     hand_training_init(&h, b, GRAIL_DTYPE_F32);
-    assert_ok(ordered_weights_init(h.o, h.n.g, &w));
-    assert_ok(ordered_weights_update(&w));
-    assert_ordered(&h, &w, 1.0);
-    assert_false(matrix_exists(w.store->entries[BIAS].values));
+    assert_ok(optimizer_order_weights(h.o, h.n.g));
+    assert_ordered(&h, 1.0);
+    assert_false(matrix_exists(h.store->entries[BIAS].ordered));
     const matrix weight = h.store->entries[WEIGHT].values;
     assert_ok(matrix_add(weight, weight, weight));
-    assert_ok(ordered_weights_update(&w)); /* nobody has told of it */
-    assert_ordered(&h, &w, 0.5);
+    assert_ok(optimizer_order_weights(h.o, h.n.g)); /* nobody has told of it */
+    assert_ordered(&h, 0.5);
     assert_ok(optimizer_step(h.o, 0.0));
-    assert_ok(ordered_weights_update(&w));
-    assert_ordered(&h, &w, 1.0);
-    ordered_weights_fini(&w);
-    hand_training_fini(&h);
+    assert_ok(optimizer_order_weights(h.o, h.n.g));
+    assert_ordered(&h, 1.0);
 }
 
-/* A backend without an order of its own multiplies by the values. */
-TEST(values_need_no_order)
+/* A backend without an order of its own multiplies by the values, and so does one that was told of
+ * none. */
+TEST(values_that_change_are_ordered_where_that_is_asked_for)
 {
     OWNED(hand_training) h;
-    ordered_weights w = {0};
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
-    assert_ok(ordered_weights_init(h.o, h.n.g, &w));
-    assert_null(w.store);
-    assert_ok(ordered_weights_update(&w));
-    ordered_weights_fini(&w);
+    assert_ok(optimizer_order_weights(h.o, h.n.g));
+    assert_false(matrix_exists(h.store->entries[WEIGHT].ordered));
 }
