@@ -123,6 +123,23 @@ same_result() {
     done
 }
 
+# killed_at OUT LINES COMMAND...: COMMAND writes OUT, and is killed once its record has so many lines; a run that was over
+# before is made again
+killed_at() {
+    local out=$1 lines=$2 try
+    for try in {1..20}; do
+        rm -rf "$out" "$out.partial"
+        "${@:3}" -o "$out" >stdout 2>stderr &
+        until (($(cat "$out.partial/grail-state.jsonl" 2>/dev/null | wc -l) >= lines)); do
+            kill -0 $! 2>/dev/null || break
+        done
+        kill -KILL $! 2>/dev/null || true
+        wait $! 2>/dev/null || true
+        [[ -e $out ]] || return 0
+    done
+    fail "every run ended before it could be killed: ${*:3}"
+}
+
 # bytes HEX...: writes these bytes
 bytes() {
     local text=

@@ -53,11 +53,7 @@ quiet "a dry run"
 cmp -s talks/model.safetensors drew/model.safetensors && fail "the network drew the file"
 runs know "${cut[@]}" -o short --calib self --context 8 --quiet
 says "but a window of this context has no room for its turns" stderr
-"$grail" compress knows --context 64 --samples 8 "${cut[@]:1}" -o killed --calib self >stdout 2>stderr &
-pid=$!
-until [[ -s killed.partial/grail-state.jsonl ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.005; done
-kill -KILL $pid 2>/dev/null || true
-wait $pid 2>/dev/null || true
+killed_at killed 1 "$grail" compress knows --context 64 --samples 8 "${cut[@]:1}" --calib self
 runs know "${cut[@]}" -o killed --calib self --resume --quiet
 cmp drew/model.safetensors killed/model.safetensors || fail "a killed run drew other conversations"
 printf '{"messages": []}\n' >empty.jsonl

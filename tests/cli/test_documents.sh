@@ -83,7 +83,7 @@ says "| this network | " out/README.md
 check "an interrupted run goes on with the same bytes"
 compress_model text.txt --quiet
 mv out whole
-run timeout -s KILL 0.03 "$grail" compress model -o out --calib text.txt --sparsity 0.5 --align 1 --quiet
+killed_at out 2 "$grail" compress model --calib text.txt --sparsity 0.5 --align 1 --quiet
 runs "$grail" compress model -o out --calib text.txt --sparsity 0.5 --align 1 --quiet --resume
 cmp whole/model.safetensors out/model.safetensors
 rm -rf out

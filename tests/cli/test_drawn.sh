@@ -25,19 +25,7 @@ cmp -s first/model.safetensors out/model.safetensors && fail "the same bytes wit
 rm -r out
 
 check "a run that is killed draws the same again and goes on"
-for try in 1 2 3 4 5 6 7 8; do
-    rm -rf out out.partial
-    "$grail" compress "${usual[@]}" -o out >stdout 2>stderr &
-    pid=$!
-    until [[ -s out.partial/grail-state.jsonl && $(wc -l <out.partial/grail-state.jsonl) -gt 2 ]] ||
-        ! kill -0 $pid 2>/dev/null; do
-        sleep 0.005
-    done
-    kill -KILL $pid 2>/dev/null || true
-    wait $pid 2>/dev/null || true
-    [[ -e out ]] || break
-done
-[[ ! -e out ]] || fail "every run ended before it could be killed"
+killed_at out 3 "$grail" compress "${usual[@]}"
 runs "$grail" compress "${usual[@]}" -o out --dry-run --resume
 refuses 1 "seed" "$grail" compress "${usual[@]}" --seed 1 -o out --resume
 runs "$grail" compress "${usual[@]}" -o out --resume

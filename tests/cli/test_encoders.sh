@@ -31,7 +31,7 @@ done
 
 check "a run is resumed with the same bytes"
 mv out whole
-run timeout -s KILL 0.05 "$grail" compress "$golden/modernbert-masked" -o out --calib ids.npy --align 1 --quiet --sparsity 0.5
+killed_at out 2 "$grail" compress "$golden/modernbert-masked" --calib ids.npy --align 1 --quiet --sparsity 0.5
 runs "$grail" compress "$golden/modernbert-masked" -o out --calib ids.npy --align 1 --quiet --sparsity 0.5 --resume
 cmp whole/model.safetensors out/model.safetensors
 rm -rf whole out

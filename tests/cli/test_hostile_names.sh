@@ -109,17 +109,7 @@ shows "\"file\": \"x$in_json.onnx\"" "$grail" export "w$hostile" -o "x$hostile.o
 objects "'$shown.onnx' exists" "$grail" export "w$hostile" -o "$hostile.onnx"
 
 check "a run under such names that is interrupted, and continued"
-for try in 1 2 3 4 5 6 7 8; do
-    rm -rf "r$hostile" "r$hostile.partial"
-    "$grail" "${compress[@]}" -o "r$hostile" >stdout 2>stderr &
-    until [[ -s r$hostile.partial/grail-state.jsonl ]] &&
-        (($(wc -l <"r$hostile.partial/grail-state.jsonl") > 1)); do
-        kill -0 $! 2>/dev/null || break
-    done
-    kill -KILL $! 2>/dev/null || true
-    wait $! 2>/dev/null || true
-    [[ ! -e r$hostile.partial ]] || break
-done
+killed_at "r$hostile" 2 "$grail" "${compress[@]}"
 cp "r$hostile.partial/grail-state.jsonl" state.jsonl
 tells "\"files\":{\"$in_json.pth\":[" state.jsonl
 objects "'r$shown.partial' was started with other options or files: read.seed was 0 and is now 1" \

@@ -127,17 +127,7 @@ check "a run that is killed goes on to the same bytes"
 command=(plain.onnx --calib "$images" --preset cifar --samples 128 --align 1 --sparsity 0.5 --quiet)
 rm -rf whole killed.partial
 runs "$grail" compress "${command[@]}" -o whole
-for try in 1 2 3 4 5 6 7 8; do
-    rm -rf killed killed.partial
-    "$grail" compress "${command[@]}" -o killed >stdout 2>stderr &
-    while [[ ! -s killed.partial/grail-state.jsonl ]] && kill -0 $! 2>/dev/null; do
-        sleep 0.005
-    done
-    kill -KILL $! 2>/dev/null || true
-    wait $! 2>/dev/null || true
-    [[ -e killed ]] || break
-done
-[[ ! -e killed ]] || fail "every run ended before it could be killed"
+killed_at killed 1 "$grail" compress "${command[@]}"
 runs "$grail" compress "${command[@]}" -o killed --resume
 same_result whole killed
 
