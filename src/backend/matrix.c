@@ -1,3 +1,4 @@
+#include "backend/finite.h"
 #include "backend/kind.h"
 #include "backend/operations.h"
 
@@ -76,6 +77,7 @@ grail_status matrix_new_zero(backend *b, grail_dtype type, int64_t rows, int64_t
 
 void matrix_free(matrix *m)
 {
+    finite_forget();
     if (m->allocation != NULL) {
         atomic_fetch_sub(&m->owner->bytes, (int64_t)m->capacity);
         m->owner->kind->release(m->owner, m->allocation, m->capacity);
@@ -167,6 +169,7 @@ matrix matrix_reshape(matrix m, int64_t rows, int64_t columns)
 
 grail_status matrix_upload(matrix m, const void *values)
 {
+    finite_forget();
     return matrix_count(m) == 0 ? GRAIL_OK : m.owner->kind->upload(m, values);
 }
 

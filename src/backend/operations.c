@@ -1,5 +1,6 @@
 /* Running an operation: checks it against its row of operation_list.h, and does on the host what
  * the instance leaves out. */
+#include "backend/finite.h"
 #include "backend/kind.h"
 #include "backend/shapes.h"
 #include "base/profile.h"
@@ -154,6 +155,7 @@ grail_status operation_run(const operation *o)
     if (profile_is_on()) {
         profile_add_operations(operation_work(o));
     }
+    finite_forget();
     return run_on(b, own == NULL ? run_on_host : own, o);
 }
 

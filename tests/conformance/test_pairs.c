@@ -1,4 +1,5 @@
 /* Products of bf16 in squares: every unit of the processor as the plain loops, and these as f64. */
+#include "backend/cpu/linear_pairs.h"
 #include "backend/cpu/pairs.h"
 #include "backend/cpu/rounding.h"
 #include "conformance/conformance.h"
@@ -139,6 +140,129 @@ TEST(squares_hold_pairs_of_rows)
         }
     }
     ordered_fini(&o);
+}
+
+/* Y = X W^T + bias of an instance on the host, with W in squares. */
+typedef struct weighted {
+    int64_t rows, in, out;
+    matrix x, y;
+    uint16_t *weight; /* row-major */
+    void *squares;
+    float *bias;
+} weighted;
+
+static weighted weighted_new(int64_t rows, int64_t in, int64_t out)
+{
+    weighted w = {.rows = rows, .in = in, .out = out, .bias = normals(out, 5, 1.0)};
+    size_t bytes = 0;
+    OWNED(float) *values = normals(out * in, 6, 1.0);
+    OWNED(float) *x = normals(rows * in, 7, 1.0);
+    w.x = values_of(backend_host(), rows, in, x);
+    w.y = blank_values(backend_host(), rows, out);
+    assert_ok(memory_new(&w.weight, (size_t)(out * in), sizeof w.weight[0]));
+    for (int64_t i = 0; i < out * in; i++) {
+        w.weight[i] = bf16_rounded(values[i]);
+    }
+    assert_ok(pairs_weight_bytes(out, in, &bytes));
+    assert_ok(memory_new_unset((unsigned char **)&w.squares, bytes, 1));
+    assert_ok(pairs_weight_order(out, in, w.weight, w.squares));
+    return w;
+}
+
+static void weighted_fini(weighted *w)
+{
+    free_matrices(&w->x, &w->y);
+    free_blocks(w->weight, w->bias);
+    memory_free(w->squares);
+}
+
+static const int64_t products[][3] = {/* rows, in, out */
+                                      {1, 1, 1},    {1, 32, 33},     {31, 33, 32}, {33, 70, 64},
+                                      {7, 200, 65}, {700, 64, 96},   {600, 9, 7},  {40, 1500, 40},
+                                      {3, 5, 2100}, {2050, 32, 2064}};
+
+TEST(a_product_by_a_weight_in_squares_is_that_by_rows)
+{
+    for (size_t at = 0; at < sizeof products / sizeof products[0]; at++) {
+        weighted w = weighted_new(products[at][0], products[at][1], products[at][2]);
+        const float *x = w.x.memory;
+        const float *y = w.y.memory;
+        bool finite = false;
+        assert_ok(pairs_linear(w.x, w.squares, at % 2 == 0 ? w.bias : NULL, w.y, &finite));
+        assert_true(finite);
+        for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
+            for (int64_t j = 0; j < w.out; j++) {
+                double sum = at % 2 == 0 ? (double)w.bias[j] : 0.0;
+                double size = fabs(sum);
+                for (int64_t k = 0; k < w.in; k++) {
+                    const double product = (double)bf16_widened(bf16_rounded(x[i * w.in + k])) *
+                                           (double)bf16_widened(w.weight[j * w.in + k]);
+                    sum += product;
+                    size += fabs(product);
+                }
+                if (!(fabs((double)y[i * w.out + j] - sum) <=
+                      (double)(w.in + 2) * 0x1p-24 * size)) {
+                    fail_msg("%lld x %lld x %lld: Y[%lld, %lld] is %.9g, expected %.9g",
+                             (long long)w.rows, (long long)w.in, (long long)w.out, (long long)i,
+                             (long long)j, (double)y[i * w.out + j], sum);
+                }
+            }
+        }
+        weighted_fini(&w);
+    }
+}
+
+TEST(a_row_has_the_same_bits_whatever_is_beside_it)
+{
+    weighted w = weighted_new(1100, 100, 48);
+    OWNED(float) *alone = normals(48, 1, 1.0);
+    matrix one = {0};
+    bool finite = false;
+    assert_ok(pairs_linear(w.x, w.squares, w.bias, w.y, &finite));
+    for (int64_t i = 0; i < w.rows; i += 99) {
+        one = blank_values(backend_host(), 1, w.out);
+        assert_ok(pairs_linear(matrix_rows(w.x, i, 1), w.squares, w.bias, one, &finite));
+        assert_ok(matrix_download_f32(one, alone));
+        assert_memory_equal(alone, (const float *)w.y.memory + i * w.out,
+                            (size_t)w.out * sizeof alone[0]);
+        matrix_free(&one);
+    }
+    weighted_fini(&w);
+}
+
+TEST(a_weight_in_squares_comes_back)
+{
+    for (size_t at = 0; at < sizeof products / sizeof products[0]; at++) {
+        weighted w = weighted_new(1, products[at][1], products[at][2]);
+        uint16_t *back = NULL;
+        assert_ok(memory_new(&back, (size_t)(w.in * w.out), sizeof back[0]));
+        assert_ok(pairs_weight_restore(w.out, w.in, w.squares, back));
+        assert_memory_equal(back, w.weight, (size_t)(w.in * w.out) * sizeof back[0]);
+        memory_free(back);
+        weighted_fini(&w);
+    }
+}
+
+/* Wherever it lies: in the last row or column, in a part that is streamed or not. */
+TEST(what_is_not_finite_is_found)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (size_t at = 0; at < sizeof products / sizeof products[0]; at++) {
+        weighted w = weighted_new(products[at][0], products[at][1], products[at][2]);
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            bool finite = true;
+            float *last = (float *)w.x.memory + w.rows * w.in - 1;
+            const float before = *last;
+            *last = bad[i];
+            assert_ok(pairs_linear(w.x, w.squares, NULL, w.y, &finite));
+            assert_false(finite);
+            *last = before;
+            w.bias[w.out - 1] = bad[i];
+            assert_ok(pairs_linear(w.x, w.squares, w.bias, w.y, &finite));
+            assert_false(finite);
+        }
+        weighted_fini(&w);
+    }
 }
 
 int main(void)

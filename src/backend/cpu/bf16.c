@@ -1,7 +1,10 @@
 /* Products of the cpu backend in bf16: both operands are rounded to bf16 (nearest, ties to even),
  * their products are exact in f32, and sums are f32. */
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/linear_pairs.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/pairs.h"
+#include "backend/finite.h"
 
 /* Rows of X that are rounded at once. */
 enum { ROWS_AT_ONCE = 2048 };
@@ -22,13 +25,47 @@ static grail_status round_values(const float *values, int64_t count, uint16_t **
     return status == GRAIL_OK ? convert_from_f32(GRAIL_DTYPE_BF16, values, count, *out) : status;
 }
 
-/* By a weight in the library's order. */
+/* Weights lie in squares of pairs where there are matrix units, else in the library's order. */
+static grail_status weight_bytes(int64_t out, int64_t in, size_t *bytes)
+{
+    return pairs_has(PAIR_TILES) ? pairs_weight_bytes(out, in, bytes)
+                                 : onednn_weight_bytes(out, in, bytes);
+}
+
+static grail_status weight_order_values(int64_t out, int64_t in, const void *values, void *weight)
+{
+    return pairs_has(PAIR_TILES) ? pairs_weight_order(out, in, values, weight)
+                                 : onednn_weight_order(out, in, values, weight);
+}
+
+static grail_status weight_restore(int64_t out, int64_t in, const void *weight, void *values)
+{
+    return pairs_has(PAIR_TILES) ? pairs_weight_restore(out, in, weight, values)
+                                 : onednn_weight_restore(out, in, weight, values);
+}
+
+const weight_order cpu_bf16_weights = {weight_bytes, weight_order_values, weight_restore};
+
+static grail_status linear_in_pairs(const operation *o, const void *weight)
+{
+    bool finite = false;
+    CHECK(pairs_linear(o->m[0], weight, o->m[2].memory, o->m[3], &finite));
+    if (finite) {
+        finite_found(o->m[3]);
+    }
+    return GRAIL_OK;
+}
+
+/* By a weight in order. */
 static grail_status linear_ordered(const operation *o, const void *weight)
 {
     grail_status status = GRAIL_OK;
     const matrix x = o->m[0];
     const int64_t out = o->m[1].rows;
     uint16_t *rounded = NULL;
+    if (pairs_has(PAIR_TILES)) {
+        return linear_in_pairs(o, weight);
+    }
     const int64_t panel = x.rows < ROWS_AT_ONCE ? x.rows : ROWS_AT_ONCE;
     TRY(memory_new_unset(&rounded, (size_t)(panel * x.columns), sizeof rounded[0]));
     for (int64_t first = 0; first < x.rows; first += panel) {
@@ -49,10 +86,10 @@ static grail_status linear_of_values(const operation *o)
     size_t bytes = 0;
     uint16_t *rounded = NULL;
     void *ordered = NULL;
-    TRY(onednn_weight_bytes(weight.rows, weight.columns, &bytes));
+    TRY(weight_bytes(weight.rows, weight.columns, &bytes));
     TRY(memory_new_unset(&ordered, bytes, 1));
     TRY(round_values(weight.memory, matrix_count(weight), &rounded));
-    TRY(onednn_weight_order(weight.rows, weight.columns, rounded, ordered));
+    TRY(weight_order_values(weight.rows, weight.columns, rounded, ordered));
     memory_free(rounded);
     rounded = NULL;
     TRY(linear_ordered(o, ordered));

@@ -1,6 +1,5 @@
 /* The cpu backend: its precisions, and what it prepares before the first product. */
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/onednn.h"
 #include "backend/cpu/probe.h"
 
 /* Bounds of kind.h, gram_rounding, as docs/numerics.md, Constant features, derives them. */
@@ -29,9 +28,6 @@ const backend_kind backend_cpu = {
         },
 };
 
-static const weight_order bf16_weights = {onednn_weight_bytes, onednn_weight_order,
-                                          onednn_weight_restore};
-
 static grail_status enter_bf16(backend *b)
 {
     (void)b;
@@ -44,7 +40,7 @@ const backend_kind backend_cpu_bf16 = {
     .summary = "the processor, with products of bf16 and f32 sums",
     .type = GRAIL_DTYPE_F32,
     .gram_rounding = PARTS_ROUNDING,
-    .weights = &bf16_weights,
+    .weights = &cpu_bf16_weights,
     .enter = enter_bf16,
     .pays = cpu_bf16_pays,
     HOST_MEMORY,
@@ -65,7 +61,7 @@ const backend_kind backend_cpu_bf16_gram = {
     .type = GRAIL_DTYPE_F32,
     .gram_rounding = F32_ROUNDING,
     .statistics_unit = 0x1p-8,
-    .weights = &bf16_weights,
+    .weights = &cpu_bf16_weights,
     .enter = enter_bf16,
     HOST_MEMORY,
     .like = &backend_cpu_bf16,

@@ -98,6 +98,44 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
     }
 }
 
+/* `count` squares of a row, of which each has as many words as a row of a half. */
+CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
+{
+    for (int64_t k = 0; k < count; k++) {
+        uint16_t halves[PAIR_SIDE]; /* of words, the lower one first */
+        for (int i = 0; i < PAIR_SIDE; i++) {
+            halves[i] = bf16_rounded(x[k * PAIR_SIDE + i]);
+        }
+        memcpy(words + k * PAIR_SQUARE, halves, sizeof halves);
+    }
+}
+
+void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns, uint32_t *left)
+{
+    const int64_t whole = columns / PAIR_SIDE;
+    const int64_t rest = columns % PAIR_SIDE;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row = x + r * stride;
+        uint32_t *to = left + r * HALF;
+        round_row(whole, row, to);
+        if (rest > 0) {
+            float end[PAIR_SIDE] = {0.0F};
+            memcpy(end, row + whole * PAIR_SIDE, (size_t)rest * sizeof end[0]);
+            round_row(1, end, to + whole * PAIR_SQUARE);
+        }
+    }
+    for (int64_t k = 0; k < pair_squares(columns); k++) {
+        memset(left + k * PAIR_SQUARE + rows * HALF, 0,
+               (size_t)((PAIR_SIDE - rows) * HALF) * sizeof left[0]);
+    }
+}
+
+void pairs_turn(const uint32_t *from, uint32_t *to)
+{
+    turn(from, to);
+    turn(from + HALF_WORDS, to + HALF_WORDS);
+}
+
 /* Squares of a row of them. */
 static int64_t row_width(const pair_product *p, int64_t i)
 {
@@ -169,10 +207,17 @@ add_square(const pair_product *p, int64_t i, int64_t j, float *c, int64_t stride
     enum { ROW = HALF * sizeof(uint32_t) };
     const size_t between = (size_t)stride * sizeof c[0];
     float *below = c + HALF * stride;
-    _tile_loadd(0, c, between);
-    _tile_loadd(1, c + HALF, between);
-    _tile_loadd(2, below, between);
-    _tile_loadd(3, below + HALF, between);
+    if (p->sets) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, c, between);
+        _tile_loadd(1, c + HALF, between);
+        _tile_loadd(2, below, between);
+        _tile_loadd(3, below + HALF, between);
+    }
     for (int k = 0; k < p->count; k++) {
         const uint32_t *left = p->left[k] + i * p->step;
         const uint32_t *right = p->right[k] + j * p->step;
@@ -247,6 +292,9 @@ static void add_half(half_product add, const pair_product *p, int64_t i, int64_t
 {
     const int64_t down = i / 2 * p->step + i % 2 * HALF_WORDS;
     const int64_t across = j / 2 * p->step + j % 2 * HALF_WORDS;
+    for (int64_t r = 0; p->sets && r < HALF; r++) {
+        memset(c + r * stride, 0, HALF * sizeof c[0]);
+    }
     for (int k = 0; k < p->count; k++) {
         for (int64_t r = 0; r < p->rows; r++) {
             add(p->left[k] + down + r * PAIR_SQUARE, p->right[k] + across + r * PAIR_SQUARE, c,
@@ -255,11 +303,16 @@ static void add_half(half_product add, const pair_product *p, int64_t i, int64_t
     }
 }
 
-bool pairs_multiply_on(pair_unit unit, const pair_product *p, float *c, int64_t stride)
+bool pairs_has(pair_unit unit)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_units);
-    if (!has_unit[unit]) {
+    return has_unit[unit];
+}
+
+bool pairs_multiply_on(pair_unit unit, const pair_product *p, float *c, int64_t stride)
+{
+    if (!pairs_has(unit)) {
         return false;
     }
     if (unit == PAIR_TILES) {

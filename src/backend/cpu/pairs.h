@@ -23,6 +23,14 @@ typedef struct pair_places {
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to);
 
+/** Squares on the left whose sums run along the rows of x[rows, columns], rows <= SIDE, one after
+ * the other along its columns: then a word holds two neighbours of a row. */
+void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                      uint32_t *left);
+
+/** A square of the left as one of the right, and back. */
+void pairs_turn(const uint32_t *from, uint32_t *to);
+
 /** A product of parts: squares of the left and of the right. */
 enum { PAIR_PRODUCTS = 4 };
 typedef struct pair_product {
@@ -32,14 +40,16 @@ typedef struct pair_product {
     int64_t rows;          /* squares that are summed over */
     int64_t height, width; /* squares of C */
     bool lower;            /* those above the diagonal are left out */
+    bool sets;             /* C is not read */
 } pair_product;
 
-/** C[height SIDE, width SIDE] += the product, on the calling thread. Every element is a sum in one
- * order, whatever is beside it. */
+/** C[height SIDE, width SIDE] += (or =) the product, on the calling thread. Every element is a sum
+ * in one order, whatever is beside it. */
 void pairs_multiply(const pair_product *p, float *c, int64_t stride);
 
 /** The same on a unit that is named, for tests: whether the processor has it. */
 typedef enum pair_unit { PAIR_PLAIN, PAIR_VECTORS, PAIR_TILES, PAIR_UNITS } pair_unit;
+bool pairs_has(pair_unit unit);
 bool pairs_multiply_on(pair_unit unit, const pair_product *p, float *c, int64_t stride);
 
 #endif

@@ -1,0 +1,241 @@
+#include "backend/cpu/linear_pairs.h"
+
+#include "backend/cpu/pairs.h"
+#include "backend/cpu/tasks.h"
+#include "base/clones.h"
+#include "base/parallel.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_STREAMS 1
+#include <immintrin.h>
+#endif
+
+/* -- weights: squares along the columns of 32 rows of W, on the right ---------------------------
+ */
+
+enum { ROW_WORDS = PAIR_SIDE / 2 };
+
+grail_status pairs_weight_bytes(int64_t out, int64_t in, size_t *bytes)
+{
+    *bytes = (size_t)(pair_squares(out) * pair_squares(in)) * PAIR_SQUARE * sizeof(uint32_t);
+    return GRAIL_OK;
+}
+
+typedef struct weight_job {
+    int64_t out, in;
+    uint16_t *values;
+    uint32_t *squares;
+    bool restores;
+} weight_job;
+
+/* 32 rows of W, or fewer, from or to their squares, through one on the left, whose rows are parts
+ * of rows of W. */
+static void move_strips(int64_t begin, int64_t end, void *context)
+{
+    const weight_job *w = context;
+    const int64_t down = pair_squares(w->in);
+    for (int64_t at = begin * down; at < end * down; at++) {
+        const int64_t row = at / down * PAIR_SIDE;
+        const int64_t column = at % down * PAIR_SIDE;
+        const int64_t rows = smaller(PAIR_SIDE, w->out - row);
+        const size_t bytes = (size_t)smaller(PAIR_SIDE, w->in - column) * sizeof w->values[0];
+        uint32_t *square = w->squares + at * PAIR_SQUARE;
+        uint32_t left[PAIR_SQUARE] = {0};
+        if (w->restores) {
+            pairs_turn(square, left);
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            uint16_t *values = w->values + (row + r) * w->in + column;
+            if (w->restores) {
+                memcpy(values, left + r * ROW_WORDS, bytes);
+            } else {
+                memcpy(left + r * ROW_WORDS, values, bytes);
+            }
+        }
+        if (!w->restores) {
+            pairs_turn(left, square);
+        }
+    }
+}
+
+static void move_weight(weight_job w)
+{
+    enum { GRAIN = 64 };
+    parallel_for(pair_squares(w.out), GRAIN / pair_squares(w.in) + 1, move_strips, &w);
+}
+
+grail_status pairs_weight_order(int64_t out, int64_t in, const void *values, void *weight)
+{
+    if (out > 0 && in > 0) {
+        move_weight((weight_job){out, in, (uint16_t *)(uintptr_t)values, weight, false});
+    }
+    return GRAIL_OK;
+}
+
+grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, void *values)
+{
+    if (out > 0 && in > 0) {
+        move_weight((weight_job){out, in, values, (uint32_t *)(uintptr_t)weight, true});
+    }
+    return GRAIL_OK;
+}
+
+/* -- products ---------------------------------------------------------------------------------- */
+
+/* A task rounds a panel of rows of X and multiplies it by some strips of W, 32 columns of Y at a
+ * time, which stay in cache until they are searched and stored. */
+typedef struct linear_job {
+    matrix x, y;
+    const uint32_t *weight;
+    const float *bias;
+    int64_t down;           /* squares along a row of X */
+    int64_t panel;          /* rows, a multiple of 32 */
+    int64_t parts, strips;  /* of a panel, and strips of each part */
+    bool streams;           /* Y is not read back soon, and is written past the caches */
+    _Atomic bool *infinite; /* set where Y is not finite */
+} linear_job;
+
+/* Y[rows, count] = C + bias; whether all is finite. */
+CPU_CLONES static bool store_rows(int64_t rows, int64_t count, const float *c, const float *bias,
+                                  float *y, int64_t stride)
+{
+    uint32_t largest = 0; /* of the bits without a sign */
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < count; i++) {
+            const float value = c[r * PAIR_SIDE + i] + (bias == NULL ? 0.0F : bias[i]);
+            uint32_t bits = 0;
+            memcpy(&bits, &value, sizeof bits);
+            bits &= 0x7fffffffU;
+            largest = bits > largest ? bits : largest;
+            y[r * stride + i] = value;
+        }
+    }
+    return largest < 0x7f800000U;
+}
+
+#ifdef HAS_STREAMS
+/* The same of 32 columns, past the caches. */
+__attribute__((target("avx512f"))) static bool
+stream_rows(int64_t rows, const float *c, const float *bias, float *y, int64_t stride)
+{
+    const __m512 zero = _mm512_setzero_ps();
+    const __m512 first = bias == NULL ? zero : _mm512_loadu_ps(bias);
+    const __m512 second = bias == NULL ? zero : _mm512_loadu_ps(bias + ROW_WORDS);
+    __m512 differences = zero;
+    for (int64_t r = 0; r < rows; r++, c += PAIR_SIDE, y += stride) {
+        const __m512 a = _mm512_add_ps(_mm512_loadu_ps(c), first);
+        const __m512 b = _mm512_add_ps(_mm512_loadu_ps(c + ROW_WORDS), second);
+        differences = _mm512_add_ps(differences, _mm512_sub_ps(a, a)); /* NaN of what is infinite */
+        differences = _mm512_add_ps(differences, _mm512_sub_ps(b, b));
+        _mm512_stream_ps(y, a);
+        _mm512_stream_ps(y + ROW_WORDS, b);
+    }
+    return _mm512_cmp_ps_mask(differences, zero, _CMP_EQ_OQ) == 0xffff;
+}
+
+static void end_streams(void)
+{
+    _mm_sfence();
+}
+
+/* Worth it where Y outgrows the caches of a core, and whole vectors are aligned. */
+static bool may_stream(matrix y)
+{
+    enum { LEAST_BYTES = 16 << 20, VECTOR = 64 };
+    return __builtin_cpu_supports("avx512f") && (uintptr_t)y.memory % VECTOR == 0 &&
+           y.columns % ROW_WORDS == 0 && matrix_count(y) * (int64_t)sizeof(float) >= LEAST_BYTES;
+}
+#else
+static bool stream_rows(int64_t rows, const float *c, const float *bias, float *y, int64_t stride)
+{
+    return store_rows(rows, PAIR_SIDE, c, bias, y, stride);
+}
+
+static void end_streams(void)
+{
+}
+
+static bool may_stream(matrix y)
+{
+    (void)y;
+    return false;
+}
+#endif
+
+static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *context)
+{
+    (void)worker;
+    const linear_job *job = context;
+    const int64_t first = task / job->parts * job->panel;
+    const int64_t rows = smaller(job->panel, job->x.rows - first);
+    const int64_t begin = task % job->parts * job->strips;
+    const int64_t end = smaller(begin + job->strips, pair_squares(job->y.columns));
+    const int64_t step = job->down * PAIR_SQUARE;
+    float *c = scratch;
+    uint32_t *left = (uint32_t *)(scratch + job->panel * PAIR_SIDE);
+    bool finite = true;
+    for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
+        pairs_order_rows(host_row(job->x, first + r), job->x.columns, smaller(PAIR_SIDE, rows - r),
+                         job->x.columns, left + r / PAIR_SIDE * step);
+    }
+    for (int64_t j = begin; j < end; j++) {
+        const int64_t column = j * PAIR_SIDE;
+        const int64_t count = smaller(PAIR_SIDE, job->y.columns - column);
+        const float *bias = job->bias == NULL ? NULL : job->bias + column;
+        float *y = host_element(job->y, first, column);
+        pairs_multiply(&(pair_product){.count = 1,
+                                       .left = {left},
+                                       .right = {job->weight + j * step},
+                                       .step = step,
+                                       .rows = job->down,
+                                       .height = pair_squares(rows),
+                                       .width = 1,
+                                       .sets = true},
+                       c, PAIR_SIDE);
+        finite &= job->streams && count == PAIR_SIDE
+                      ? stream_rows(rows, c, bias, y, job->y.columns)
+                      : store_rows(rows, count, c, bias, y, job->y.columns);
+    }
+    if (job->streams) {
+        end_streams();
+    }
+    if (!finite) {
+        atomic_store(job->infinite, true);
+    }
+}
+
+static int64_t whole_squares(int64_t rows)
+{
+    return pair_squares(rows) * PAIR_SIDE;
+}
+
+grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y, bool *finite)
+{
+    /* a rounded panel stays in the second-level cache beside strips of W */
+    enum { PANEL_BYTES = 1200 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
+    _Atomic bool infinite = false;
+    const int64_t threads = parallel_threads();
+    const int64_t fair = threads == 1 ? x.rows : x.rows / (TASKS_PER_THREAD * threads);
+    const int64_t fits = PANEL_BYTES / (2 * whole_squares(x.columns)) / PAIR_SIDE * PAIR_SIDE;
+    const int64_t most = smaller(whole_squares(fair), smaller(MOST_ROWS, fits));
+    linear_job job = {.x = x,
+                      .y = y,
+                      .weight = weight,
+                      .bias = bias,
+                      .down = pair_squares(x.columns),
+                      .panel = most > PAIR_SIDE ? most : PAIR_SIDE,
+                      .streams = may_stream(y),
+                      .infinite = &infinite};
+    const int64_t panels = (x.rows + job.panel - 1) / job.panel;
+    const int64_t strips = pair_squares(y.columns);
+    const int64_t wanted = panels < threads ? threads / panels : 1;
+    job.strips = (strips + wanted - 1) / wanted;
+    job.parts = (strips + job.strips - 1) / job.strips;
+    const size_t floats = (size_t)(job.panel * (PAIR_SIDE + job.down * ROW_WORDS));
+    CHECK(tasks_run(panels * job.parts, floats, multiply_panel, &job));
+    *finite = !infinite;
+    return GRAIL_OK;
+}

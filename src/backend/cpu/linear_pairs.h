@@ -1,0 +1,21 @@
+/* Y = X W^T + bias in bf16 with f32 sums, over squares of pairs (pairs.h): where the processor has
+ * matrix units, they are kept busier than by oneDNN, and X is rounded and Y searched for NaN on the
+ * way. */
+#ifndef GRAIL_BACKEND_CPU_LINEAR_PAIRS_H
+#define GRAIL_BACKEND_CPU_LINEAR_PAIRS_H
+
+#include "backend/host/host.h"
+
+/** Bytes of W[out, in] in squares, and from row-major bf16 values to these and back. */
+grail_status pairs_weight_bytes(int64_t out, int64_t in, size_t *bytes) GRAIL_MUST_CHECK;
+grail_status pairs_weight_order(int64_t out, int64_t in, const void *values,
+                                void *weight) GRAIL_MUST_CHECK;
+grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight,
+                                  void *values) GRAIL_MUST_CHECK;
+
+/** Y[rows, out] = X[rows, in] W^T + 1 bias; bias may be NULL. A row has the same bits whatever rows
+ * are beside it. *finite: whether all of Y is. */
+grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y,
+                          bool *finite) GRAIL_MUST_CHECK;
+
+#endif
