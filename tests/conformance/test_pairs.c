@@ -1,4 +1,5 @@
 /* Products of bf16 in squares: every unit of the processor as the plain loops, and these as f64. */
+#include "backend/cpu/attention.h"
 #include "backend/cpu/linear_pairs.h"
 #include "backend/cpu/pairs.h"
 #include "backend/cpu/rounding.h"
@@ -262,6 +263,81 @@ TEST(what_is_not_finite_is_found)
             assert_false(finite);
         }
         weighted_fini(&w);
+    }
+}
+
+/* Whatever unit multiplies: near the same in f32, of operands that bf16 holds. */
+static void check_attention(const attention_shape *s)
+{
+    const int64_t queries = s->sequences * s->length;
+    const int64_t keys = s->sequences * attention_room(s);
+    const int64_t value_dim = attention_value_dim(s);
+    const int64_t columns[] = {s->query_heads * s->head_dim, s->kv_heads * s->head_dim,
+                               s->kv_heads * value_dim, s->query_heads * value_dim};
+    matrix m[5] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        const int64_t rows = i == 0 ? queries : keys;
+        OWNED(float) *values = normals(rows * columns[i], (uint64_t)i + 1, 1.0);
+        for (int64_t at = 0; at < rows * columns[i]; at++) {
+            values[at] = bf16_widened(bf16_rounded(values[at]));
+        }
+        m[i] = values_of(backend_host(), rows, columns[i], values);
+    }
+    m[3] = blank_values(backend_host(), queries, columns[3]);
+    matrix expected = blank_values(backend_host(), queries, columns[3]);
+    operation o = {.slot = SLOT_attention, .m = {m[0], m[1], m[2], m[3]}, .with.attention = s};
+    assert_ok(attention_in_pairs(&o));
+    assert_ok(matrix_attention(s, m[0], m[1], m[2], expected, no_matrix));
+    OWNED(double) *is = results_of(m[3]);
+    OWNED(double) *should = results_of(expected);
+    assert_all_near(backend_host(), "attention", queries * columns[3], is, should, NULL, 0x1p-6);
+    free_matrices(&m[0], &m[1], &m[2], &m[3], &expected);
+}
+
+TEST(attention_in_squares_is_that_in_f32)
+{
+    static const attention_shape shapes[] = {
+        {.sequences = 1, .length = 1, .query_heads = 1, .kv_heads = 1, .head_dim = 1},
+        {.sequences = 2, .length = 70, .query_heads = 4, .kv_heads = 2, .head_dim = 24},
+        {.sequences = 3,
+         .length = 33,
+         .query_heads = 2,
+         .kv_heads = 2,
+         .head_dim = 64,
+         .value_dim = 40,
+         .bidirectional = true},
+        {.sequences = 1,
+         .length = 200,
+         .query_heads = 2,
+         .kv_heads = 1,
+         .head_dim = 40,
+         .window = 50,
+         .cap = 3.0},
+        {.sequences = 1,
+         .length = 90,
+         .query_heads = 2,
+         .kv_heads = 1,
+         .head_dim = 32,
+         .window = 20,
+         .bidirectional = true},
+        {.sequences = 2,
+         .length = 3,
+         .query_heads = 2,
+         .kv_heads = 1,
+         .head_dim = 16,
+         .earlier = 60,
+         .room = 80},
+        {.sequences = 1,
+         .length = 40,
+         .query_heads = 1,
+         .kv_heads = 1,
+         .head_dim = 8,
+         .earlier = 2000},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        attention_shape s = shapes[i];
+        s.scale = 1.0 / sqrt((double)s.head_dim);
+        check_attention(&s);
     }
 }
 

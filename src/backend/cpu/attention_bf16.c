@@ -5,6 +5,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/tasks.h"
 #include "base/clones.h"
@@ -163,6 +164,9 @@ grail_status cpu_bf16_attention(const operation *o)
     bf16_attention a = {0};
     if (matrix_count(o->m[0]) == 0) { /* the library knows no empty tiles */
         return GRAIL_OK;
+    }
+    if (pairs_has(PAIR_TILES)) {
+        return attention_in_pairs(o);
     }
     a = (bf16_attention){.shape = o->with.attention, .k = o->m[1].memory, .v = o->m[2].memory};
     a.queries = attention_tile_rows(o->with.attention->length);
