@@ -45,7 +45,9 @@ grail_status grail_machine_examine(double seconds, grail_machine *out)
     out->dgemm_gflops = speed.dgemm_gflops;
     out->bf16_gflops = speed.bf16_gflops;
     if (seconds > 0.0) {
-        out->auto_precision = cpu_bf16_pays_at(&speed) ? "bf16" : "f32";
+        out->auto_precision = backend_prefers("cpu", "bf16-gram") ? "bf16-gram"
+                              : cpu_bf16_pays_at(&speed)          ? "bf16"
+                                                                  : "f32";
     }
     return GRAIL_OK;
 }

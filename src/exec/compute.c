@@ -50,6 +50,16 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
                                                     : NULL;
 }
 
+const char *compute_statistics_precision(const grail_compute *compute, const grail_model *model)
+{
+    const char *precision = compute_precision(compute, model);
+    const bool is_chosen = precision != NULL && strcmp(compute->precision, "auto") == 0;
+    return is_chosen && strcmp(precision, "bf16") == 0 &&
+                   backend_prefers(compute_backend(compute), "bf16-gram")
+               ? "bf16-gram"
+               : precision;
+}
+
 grail_status compute_open(const grail_compute *compute, const grail_model *model, backend **out)
 {
     const backend_options options = {.precision = compute_precision(compute, model)};

@@ -12,6 +12,9 @@ const char *compute_backend(const grail_compute *compute);
 /** The precision to be asked for: what the caller named, or for "auto" "bf16" where the model's
  * weights are stored in 16 bits, are many, and it pays. NULL: the backend's first. */
 const char *compute_precision(const grail_compute *compute, const grail_model *model);
+/** The same for work that makes statistics: "auto" makes them of rounded values, too, where that
+ * pays, since these are what products of bf16 read. */
+const char *compute_statistics_precision(const grail_compute *compute, const grail_model *model);
 /** Opens it, for work that is not shared out: several ranks are GRAIL_ERROR_UNSUPPORTED. *out is
  * owned: backend_close. */
 grail_status compute_open(const grail_compute *compute, const grail_model *model,

@@ -1,5 +1,6 @@
 /* The cpu backend: its precisions, and what it prepares before the first product. */
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/probe.h"
 
 /* Bounds of kind.h, gram_rounding, as docs/numerics.md, Constant features, derives them. */
@@ -54,6 +55,12 @@ const backend_kind backend_cpu_bf16 = {
               [SLOT_cross] = cpu_bf16_cross},
 };
 
+/* Elsewhere Gram matrices of bf16 are no faster than those of f32. */
+static bool has_tiles(void)
+{
+    return pairs_has(PAIR_TILES);
+}
+
 const backend_kind backend_cpu_bf16_gram = {
     .name = "cpu",
     .precision = "bf16-gram",
@@ -63,6 +70,7 @@ const backend_kind backend_cpu_bf16_gram = {
     .statistics_unit = 0x1p-8,
     .weights = &cpu_bf16_weights,
     .enter = enter_bf16,
+    .pays = has_tiles,
     HOST_MEMORY,
     .like = &backend_cpu_bf16,
     .slots = {[SLOT_gram] = cpu_rounded_gram,

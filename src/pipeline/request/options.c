@@ -181,8 +181,8 @@ static const grail_option fields[] = {
      .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), .decides = 1,
      .key = "precision", .name = "precision", .argument = "NAME",
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
-             "f64 (ref alone), or auto: bf16 for large networks stored in 16 bits where that is "
-             "faster here (auto)"},
+             "f64 (ref alone), or auto: bf16, with AMX bf16-gram, for large networks stored in 16 bits "
+             "where that is faster here (auto)"},
     {FIELD(run.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_RUN,
      .what = "the time of the run in seconds", .zero_is_usual = 1},
     {FIELD(run.scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",

@@ -145,7 +145,7 @@ grail_status session_backend(grail_session *s, const grail_compute *compute, con
     const size_t count = (size_t)s->backend_count;
     const char *name = compute_backend(compute);
     char *place = NULL;
-    backend_options options = {.precision = compute_precision(compute, s->model),
+    backend_options options = {.precision = compute_statistics_precision(compute, s->model),
                                .scratch = scratch};
     options.precision =
         options.precision == NULL ? backend_first_precision(name) : options.precision;

@@ -17,6 +17,8 @@ TEST(names_are_taken_as_they_are)
     const grail_compute named = {.precision = "bf16"};
     assert_string_equal(compute_backend(&named), "cpu");
     assert_string_equal(compute_precision(&named, model), "bf16");
+    assert_string_equal(compute_statistics_precision(&named, model), "bf16");
+    assert_null(compute_statistics_precision(NULL, model));
     assert_ok(compute_open(NULL, model, &b));
     assert_string_equal(backend_name(b), "cpu");
     assert_string_equal(backend_precision(b), "f32");
@@ -55,6 +57,11 @@ TEST(large_networks_of_16_bits_take_what_is_faster)
         const char *precision = compute_precision(&any, model);
         assert_int_equal(precision != NULL, i == 0 && prefers);
         assert_true(precision == NULL || strcmp(precision, "bf16") == 0);
+        const char *of_statistics = compute_statistics_precision(&any, model);
+        assert_string_equal(of_statistics == NULL ? "" : of_statistics,
+                            precision == NULL                     ? ""
+                            : backend_prefers("cpu", "bf16-gram") ? "bf16-gram"
+                                                                  : "bf16");
         for (int p = 0; p < model->graph->parameter_count; p++) {
             model->graph->parameters[p].shape[0] /= 1000;
         }
