@@ -98,14 +98,14 @@ typedef struct linear_job {
     _Atomic bool *infinite; /* set where Y is not finite */
 } linear_job;
 
-/* Y[rows, count] = C + bias; whether all is finite. */
-CPU_CLONES static bool store_rows(int64_t rows, int64_t count, const float *c, const float *bias,
-                                  float *y, int64_t stride)
+/* Y[rows, count] = C; whether all is finite. */
+CPU_CLONES static bool store_rows(int64_t rows, int64_t count, const float *c, float *y,
+                                  int64_t stride)
 {
     uint32_t largest = 0; /* of the bits without a sign */
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < count; i++) {
-            const float value = c[r * PAIR_SIDE + i] + (bias == NULL ? 0.0F : bias[i]);
+            const float value = c[r * PAIR_SIDE + i];
             uint32_t bits = 0;
             memcpy(&bits, &value, sizeof bits);
             bits &= 0x7fffffffU;
@@ -118,22 +118,19 @@ CPU_CLONES static bool store_rows(int64_t rows, int64_t count, const float *c, c
 
 #ifdef HAS_STREAMS
 /* The same of 32 columns, past the caches. */
-__attribute__((target("avx512f"))) static bool
-stream_rows(int64_t rows, const float *c, const float *bias, float *y, int64_t stride)
+__attribute__((target("avx512f"))) static bool stream_rows(int64_t rows, const float *c, float *y,
+                                                           int64_t stride)
 {
-    const __m512 zero = _mm512_setzero_ps();
-    const __m512 first = bias == NULL ? zero : _mm512_loadu_ps(bias);
-    const __m512 second = bias == NULL ? zero : _mm512_loadu_ps(bias + ROW_WORDS);
-    __m512 differences = zero;
+    __m512 differences = _mm512_setzero_ps(); /* NaN of what is infinite */
     for (int64_t r = 0; r < rows; r++, c += PAIR_SIDE, y += stride) {
-        const __m512 a = _mm512_add_ps(_mm512_loadu_ps(c), first);
-        const __m512 b = _mm512_add_ps(_mm512_loadu_ps(c + ROW_WORDS), second);
-        differences = _mm512_add_ps(differences, _mm512_sub_ps(a, a)); /* NaN of what is infinite */
+        const __m512 a = _mm512_loadu_ps(c);
+        const __m512 b = _mm512_loadu_ps(c + ROW_WORDS);
+        differences = _mm512_add_ps(differences, _mm512_sub_ps(a, a));
         differences = _mm512_add_ps(differences, _mm512_sub_ps(b, b));
         _mm512_stream_ps(y, a);
         _mm512_stream_ps(y + ROW_WORDS, b);
     }
-    return _mm512_cmp_ps_mask(differences, zero, _CMP_EQ_OQ) == 0xffff;
+    return _mm512_cmp_ps_mask(differences, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
 }
 
 static void end_streams(void)
@@ -149,9 +146,9 @@ static bool may_stream(matrix y)
            y.columns % ROW_WORDS == 0 && matrix_count(y) * (int64_t)sizeof(float) >= LEAST_BYTES;
 }
 #else
-static bool stream_rows(int64_t rows, const float *c, const float *bias, float *y, int64_t stride)
+static bool stream_rows(int64_t rows, const float *c, float *y, int64_t stride)
 {
-    return store_rows(rows, PAIR_SIDE, c, bias, y, stride);
+    return store_rows(rows, PAIR_SIDE, c, y, stride);
 }
 
 static void end_streams(void)
@@ -165,6 +162,49 @@ static bool may_stream(matrix y)
 }
 #endif
 
+/* Whether so many rows of 32 columns of Y are finite. */
+CPU_CLONES static bool rows_are_finite(int64_t rows, const float *y, int64_t stride)
+{
+    uint32_t largest = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < PAIR_SIDE; i++) {
+            uint32_t bits = 0;
+            memcpy(&bits, y + r * stride + i, sizeof bits);
+            bits &= 0x7fffffffU;
+            largest = bits > largest ? bits : largest;
+        }
+    }
+    return largest < 0x7f800000U;
+}
+
+/* Y[rows, 32 or fewer columns] of strip j; whether it is finite. Whole squares are stored as they
+ * are summed, others by way of C. */
+static bool multiply_strip(const linear_job *job, const uint32_t *left, int64_t j, matrix y,
+                           float *c)
+{
+    const int64_t step = job->down * PAIR_SQUARE;
+    const int64_t stride = job->y.columns;
+    const bool is_whole = y.columns == PAIR_SIDE && y.rows % PAIR_SIDE == 0;
+    const bool in_place = is_whole && !job->streams;
+    float start[PAIR_SIDE] = {0.0F};
+    if (job->bias != NULL) {
+        memcpy(start, job->bias + j * PAIR_SIDE, (size_t)y.columns * sizeof start[0]);
+    }
+    pairs_multiply(&(pair_product){.count = 1,
+                                   .left = {left},
+                                   .right = {job->weight + j * step},
+                                   .step = step,
+                                   .rows = job->down,
+                                   .height = pair_squares(y.rows),
+                                   .width = 1,
+                                   .sets = true,
+                                   .start = job->bias == NULL ? NULL : start},
+                   in_place ? y.memory : c, in_place ? stride : PAIR_SIDE);
+    return in_place   ? rows_are_finite(y.rows, y.memory, stride)
+           : is_whole ? stream_rows(y.rows, c, y.memory, stride)
+                      : store_rows(y.rows, y.columns, c, y.memory, stride);
+}
+
 static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *context)
 {
     (void)worker;
@@ -173,31 +213,17 @@ static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *c
     const int64_t rows = smaller(job->panel, job->x.rows - first);
     const int64_t begin = task % job->parts * job->strips;
     const int64_t end = smaller(begin + job->strips, pair_squares(job->y.columns));
-    const int64_t step = job->down * PAIR_SQUARE;
-    float *c = scratch;
     uint32_t *left = (uint32_t *)(scratch + job->panel * PAIR_SIDE);
     bool finite = true;
     for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
         pairs_order_rows(host_row(job->x, first + r), job->x.columns, smaller(PAIR_SIDE, rows - r),
-                         job->x.columns, left + r / PAIR_SIDE * step);
+                         job->x.columns, left + r / PAIR_SIDE * job->down * PAIR_SQUARE);
     }
     for (int64_t j = begin; j < end; j++) {
         const int64_t column = j * PAIR_SIDE;
         const int64_t count = smaller(PAIR_SIDE, job->y.columns - column);
-        const float *bias = job->bias == NULL ? NULL : job->bias + column;
-        float *y = host_element(job->y, first, column);
-        pairs_multiply(&(pair_product){.count = 1,
-                                       .left = {left},
-                                       .right = {job->weight + j * step},
-                                       .step = step,
-                                       .rows = job->down,
-                                       .height = pair_squares(rows),
-                                       .width = 1,
-                                       .sets = true},
-                       c, PAIR_SIDE);
-        finite &= job->streams && count == PAIR_SIDE
-                      ? stream_rows(rows, c, bias, y, job->y.columns)
-                      : store_rows(rows, count, c, bias, y, job->y.columns);
+        const matrix part = matrix_columns(matrix_rows(job->y, first, rows), column, count);
+        finite &= multiply_strip(job, left, j, part, scratch);
     }
     if (job->streams) {
         end_streams();
@@ -215,7 +241,7 @@ static int64_t whole_squares(int64_t rows)
 grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y, bool *finite)
 {
     /* a rounded panel stays in the second-level cache beside strips of W */
-    enum { PANEL_BYTES = 1200 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
+    enum { PANEL_BYTES = 800 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
     _Atomic bool infinite = false;
     const int64_t threads = parallel_threads();
     const int64_t fair = threads == 1 ? x.rows : x.rows / (TASKS_PER_THREAD * threads);

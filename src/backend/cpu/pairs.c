@@ -43,6 +43,51 @@ CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *w
     }
 }
 
+/* `count` squares of a row, of which each has as many words as a row of a half. */
+CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
+{
+    for (int64_t k = 0; k < count; k++) {
+        uint16_t halves[PAIR_SIDE]; /* of words, the lower one first */
+        for (int i = 0; i < PAIR_SIDE; i++) {
+            halves[i] = bf16_rounded(x[k * PAIR_SIDE + i]);
+        }
+        memcpy(words + k * PAIR_SQUARE, halves, sizeof halves);
+    }
+}
+
+#ifdef PAIRS_HAS_UNITS
+/* The same by the processor's own instruction, which takes what is too small for a normal number
+ * as 0, as its products do. */
+__attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
+join_by_unit(const float *even, const float *odd, uint32_t *words)
+{
+    const __m512i by_turns =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
+    _mm512_storeu_si512(words, _mm512_permutexvar_epi16(by_turns, (__m512i)both));
+}
+
+__attribute__((target("avx512f,avx512bf16"))) static void
+round_by_unit(int64_t count, const float *x, uint32_t *words)
+{
+    for (int64_t k = 0; k < count; k++, x += PAIR_SIDE) {
+        const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + HALF), _mm512_loadu_ps(x));
+        _mm512_storeu_si512(words + k * PAIR_SQUARE, (__m512i)both);
+    }
+}
+#else
+static void join_by_unit(const float *even, const float *odd, uint32_t *words)
+{
+    join_high(even, odd, words);
+}
+
+static void round_by_unit(int64_t count, const float *x, uint32_t *words)
+{
+    round_row(count, x, words);
+}
+#endif
+
 typedef uint32_t word_row __attribute__((vector_size(HALF * sizeof(uint32_t))));
 
 /* Rows 2i and 2i + 1 are made of the words of rows i and i + 8 by turns. */
@@ -75,6 +120,8 @@ CPU_CLONES static void turn(const uint32_t *right, uint32_t *left)
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to)
 {
+    void (*const join)(const float *, const float *, uint32_t *) =
+        pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
     float whole[PAIR_SIDE][PAIR_SIDE] = {{0.0F}};
     if (rows < PAIR_SIDE || columns < PAIR_SIDE) {
         for (int64_t r = 0; r < rows; r++) {
@@ -87,7 +134,7 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
         const int64_t at = half * HALF_WORDS;
         for (int64_t q = 0; q < HALF; q++) {
             const float *even = x + 2 * q * stride + half * HALF;
-            join_high(even, even + stride, to->right[0] + at + q * HALF);
+            join(even, even + stride, to->right[0] + at + q * HALF);
             if (to->right[1] != NULL) {
                 join_low(even, even + stride, to->right[1] + at + q * HALF);
             }
@@ -98,30 +145,20 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
     }
 }
 
-/* `count` squares of a row, of which each has as many words as a row of a half. */
-CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
-{
-    for (int64_t k = 0; k < count; k++) {
-        uint16_t halves[PAIR_SIDE]; /* of words, the lower one first */
-        for (int i = 0; i < PAIR_SIDE; i++) {
-            halves[i] = bf16_rounded(x[k * PAIR_SIDE + i]);
-        }
-        memcpy(words + k * PAIR_SQUARE, halves, sizeof halves);
-    }
-}
-
 void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns, uint32_t *left)
 {
+    void (*const round)(int64_t, const float *, uint32_t *) =
+        pairs_has(PAIR_VECTORS) ? round_by_unit : round_row;
     const int64_t whole = columns / PAIR_SIDE;
     const int64_t rest = columns % PAIR_SIDE;
     for (int64_t r = 0; r < rows; r++) {
         const float *row = x + r * stride;
         uint32_t *to = left + r * HALF;
-        round_row(whole, row, to);
+        round(whole, row, to);
         if (rest > 0) {
             float end[PAIR_SIDE] = {0.0F};
             memcpy(end, row + whole * PAIR_SIDE, (size_t)rest * sizeof end[0]);
-            round_row(1, end, to + whole * PAIR_SQUARE);
+            round(1, end, to + whole * PAIR_SQUARE);
         }
     }
     for (int64_t k = 0; k < pair_squares(columns); k++) {
@@ -200,14 +237,22 @@ __attribute__((target("amx-tile"))) static void configure_tiles(void)
     _tile_loadconfig(&all);
 }
 
-/* A square of C in four tiles, whose sums stay there for all rows and products. */
-__attribute__((target("amx-tile,amx-bf16"))) static void
-add_square(const pair_product *p, int64_t i, int64_t j, float *c, int64_t stride)
+/* A square of C in four tiles, whose sums stay there for all rows and products. The side that the
+ * next square of C has as well stays in the first-level cache, past which the other one streams:
+ * 1,180 and 1,460 GFLOP/s for 576 rows that are summed over. */
+__attribute__((target("amx-tile,amx-bf16"), always_inline)) static inline void
+add_square(const pair_product *p, bool keeps_left, int64_t i, int64_t j, float *c, int64_t stride)
 {
     enum { ROW = HALF * sizeof(uint32_t) };
     const size_t between = (size_t)stride * sizeof c[0];
     float *below = c + HALF * stride;
-    if (p->sets) {
+    if (p->sets && p->start != NULL) { /* each row of a tile is the same */
+        const float *start = p->start + j * PAIR_SIDE;
+        _tile_loadd(0, start, 0);
+        _tile_loadd(1, start + HALF, 0);
+        _tile_loadd(2, start, 0);
+        _tile_loadd(3, start + HALF, 0);
+    } else if (p->sets) {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
@@ -222,10 +267,17 @@ add_square(const pair_product *p, int64_t i, int64_t j, float *c, int64_t stride
         const uint32_t *left = p->left[k] + i * p->step;
         const uint32_t *right = p->right[k] + j * p->step;
         for (int64_t r = 0; r < p->rows; r++, left += PAIR_SQUARE, right += PAIR_SQUARE) {
-            _tile_loadd(4, left, ROW);
-            _tile_loadd(6, right, ROW);
-            _tile_loadd(7, right + HALF_WORDS, ROW);
-            _tile_loadd(5, left + HALF_WORDS, ROW);
+            if (keeps_left) {
+                _tile_loadd(4, left, ROW);
+                _tile_stream_loadd(6, right, ROW);
+                _tile_stream_loadd(7, right + HALF_WORDS, ROW);
+                _tile_loadd(5, left + HALF_WORDS, ROW);
+            } else {
+                _tile_stream_loadd(4, left, ROW);
+                _tile_loadd(6, right, ROW);
+                _tile_loadd(7, right + HALF_WORDS, ROW);
+                _tile_stream_loadd(5, left + HALF_WORDS, ROW);
+            }
             _tile_dpbf16ps(0, 4, 6);
             _tile_dpbf16ps(1, 4, 7);
             _tile_dpbf16ps(2, 5, 6);
@@ -238,13 +290,16 @@ add_square(const pair_product *p, int64_t i, int64_t j, float *c, int64_t stride
     _tile_stored(3, below + HALF, between);
 }
 
-__attribute__((target("amx-tile"))) static void multiply_in_tiles(const pair_product *p, float *c,
-                                                                  int64_t stride)
+__attribute__((target("amx-tile,amx-bf16"))) static void multiply_in_tiles(const pair_product *p,
+                                                                           float *c, int64_t stride)
 {
     configure_tiles();
-    for (int64_t i = 0; i < p->height; i++) {
+    for (int64_t i = 0; p->width == 1 && i < p->height; i++) {
+        add_square(p, false, i, 0, c + i * PAIR_SIDE * stride, stride);
+    }
+    for (int64_t i = 0; p->width > 1 && i < p->height; i++) {
         for (int64_t j = 0; j < row_width(p, i); j++) {
-            add_square(p, i, j, c + i * PAIR_SIDE * stride + j * PAIR_SIDE, stride);
+            add_square(p, true, i, j, c + i * PAIR_SIDE * stride + j * PAIR_SIDE, stride);
         }
     }
     _tile_release();
@@ -292,8 +347,10 @@ static void add_half(half_product add, const pair_product *p, int64_t i, int64_t
 {
     const int64_t down = i / 2 * p->step + i % 2 * HALF_WORDS;
     const int64_t across = j / 2 * p->step + j % 2 * HALF_WORDS;
+    static const float zeros[HALF] = {0.0F};
+    const float *start = p->start == NULL ? zeros : p->start + j * HALF;
     for (int64_t r = 0; p->sets && r < HALF; r++) {
-        memset(c + r * stride, 0, HALF * sizeof c[0]);
+        memcpy(c + r * stride, start, sizeof zeros);
     }
     for (int k = 0; k < p->count; k++) {
         for (int64_t r = 0; r < p->rows; r++) {

@@ -41,6 +41,7 @@ typedef struct pair_product {
     int64_t height, width; /* squares of C */
     bool lower;            /* those above the diagonal are left out */
     bool sets;             /* C is not read */
+    const float *start;    /* what every row of C then begins with, [width SIDE]; NULL: zeros */
 } pair_product;
 
 /** C[height SIDE, width SIDE] += (or =) the product, on the calling thread. Every element is a sum
