@@ -73,9 +73,10 @@ GRAIL_API grail_schedule_facts grail_schedule_facts_get(const grail_schedule *sc
 
 /** A part of the time. Numbers that do not apply are 0. */
 typedef struct grail_schedule_phase {
-    const char *name; /* "statistics and fits", "measured widths" or "healing"; borrowed */
+    const char *name; /* "drawing text", "measured widths", "statistics and fits" or "healing";
+                         borrowed */
     double seconds;   /* expected; 0: it is left out */
-    int64_t samples;  /* windows or images; of widths: of each trial */
+    int64_t samples;  /* windows or images; of widths: of each trial; of drawing: that are drawn */
     int64_t tokens, steps, step_samples; /* of widths and healing; of healing: the samples of a
                                             step */
     int trials;                          /* of widths */

@@ -373,6 +373,7 @@ static grail_status take_fewer_samples(making *m, request_purpose purpose)
         return GRAIL_OK;
     }
     m->compress.read.samples = fewer;
+    m->compress.read.drawn_first = samples->drawn;
     request_close(m->request);
     m->request = NULL;
     return request_open(&m->compress, purpose, &m->request);

@@ -24,6 +24,7 @@ struct grail_session {
     grail_model *model;
     calibration *samples;  /* of the last run that needed samples; held, NULL = none yet */
     json_t *samples_key;   /* calibration_key of `samples`, owned */
+    drawn_windows drawn;   /* the most that the network has drawn for samples */
     calibration *counted;  /* samples of the statistics; held, NULL = none yet */
     judging counted_apart; /* the statistics are without those that judge */
     const backend *counted_by;

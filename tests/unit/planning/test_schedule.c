@@ -139,6 +139,37 @@ ASKING_TEST(a_time_is_divided)
     grail_schedule_free(s);
 }
 
+/* Drawing comes first, and the rest is divided as without it. Healing reads no more windows than
+ * are drawn in its time. */
+ASKING_TEST(drawing_has_a_part_of_the_time)
+{
+    grail_schedule_phase p = {0};
+    double sum = 0.0;
+    grail_compress_options *o = &a->options.compress;
+    const grail_text_part parts[] = {{.path = "self"}, {.path = a->l.calibration}};
+    o->read.samples = 0;
+    o->read.parts = parts;
+    o->read.part_count = 2;
+    o->output.path = NULL;
+    a->effort.time_limit = 1000.0;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_int_equal(grail_schedule_phase_at(s, 0, &p), 1);
+    assert_string_equal(p.name, "drawing text");
+    assert_true(p.seconds > 0.0 && p.seconds < 300.0);
+    assert_int_equal(p.samples, LAB_SAMPLES);
+    for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
+        assert_true(p.seconds > 0.0);
+        sum += p.seconds;
+    }
+    assert_string_equal(p.name, "healing");
+    const grail_schedule_facts f = grail_schedule_facts_get(s);
+    assert_true(sum + f.measured <= 1000.0 && f.expected <= 1000.0 && f.expected > 900.0);
+    grail_schedule_free(s);
+    a->effort.time_limit = 0.01;
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_PLAN, NULL, &a->options, &s),
+                 GRAIL_ERROR_ARGUMENT, "the least is about");
+}
+
 /* Less and less time: healing goes, then widths, each with what it would take. */
 ASKING_TEST(what_is_left_out_has_what_it_would_take)
 {
