@@ -50,8 +50,9 @@ typedef struct grail_schedule grail_schedule;
  * With a time and an output, what was chosen is kept beside the output in OUTPUT.schedule until
  * grail_schedule_finish. A run that resumes takes it from there, whatever its own time, and does
  * not measure again; one that was begun without a time keeps its options, and the time only ends
- * its healing. A time that does not suffice for anything is GRAIL_ERROR_ARGUMENT, and the message
- * says what the least is. *out is owned: grail_schedule_free.
+ * its healing. An output that cannot be written, since its place is taken, is refused before
+ * anything is measured, but for a plan. A time that does not suffice for anything is
+ * GRAIL_ERROR_ARGUMENT, and the message says what the least is. *out is owned: grail_schedule_free.
  */
 GRAIL_API grail_status grail_schedule_make(const grail_effort_options *effort,
                                            grail_schedule_subject subject, const char *given,

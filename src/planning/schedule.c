@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/output_file.h"
 #include "comm/comm.h"
+#include "pipeline/output/output_place.h"
 #include "planning/phases.h"
 
 #include <errno.h>
@@ -218,6 +219,14 @@ static grail_status path_beside(const char *path, const char *ending, char **out
     return status;
 }
 
+/* A place that is taken is refused before anything is measured; a plan is no directory. */
+static grail_status check_place(const choosing *c)
+{
+    const grail_comm *comm = c->run->run.comm;
+    return c->subject == GRAIL_SCHEDULE_PLAN || comm_rank(comm) != 0 ? GRAIL_OK
+                                                                     : output_check_free(c->run);
+}
+
 static grail_status open_schedule(const grail_effort_options *o, choosing *c)
 {
     int effort = EFFORT_NONE;
@@ -302,6 +311,7 @@ grail_status grail_schedule_make(const grail_effort_options *effort, grail_sched
                   .subject = subject};
     TRY(option_given("read.session", "session", options->compress.read.session));
     TRY(open_schedule(effort, &c));
+    TRY(comm_settle(options->compress.run.comm, check_place(&c)));
     TRY(choose(&c));
     if (s->effort != EFFORT_NONE || s->facts.resumed != 0) {
         choosing_tell(&c);

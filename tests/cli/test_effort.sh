@@ -127,6 +127,32 @@ runs "$grail" compress "${command[@]}" -o cut --resume --time 5s
 [[ $(value "d['heal']['steps']" cut/report.json) == 4000 ]] || fail "other steps"
 rm -r cut
 
+check "a place that is taken, or holds a run, is refused before anything is read or measured"
+mkdir there
+soon=("$grail" compress "$model" --calib none.npy)
+for choice in "--target-ratio 0.9" "--target-ratio 0.9 --time 20s" "--sparsity 0.5 --effort best"; do
+    refuses 1 "'there' exists already" "${soon[@]}" -o there $choice
+    refuses 1 "cannot find the output's parent directory 'no'" "${soon[@]}" -o no/out $choice
+done
+command=("${options[@]}" --target-ratio 0.9 --quiet)
+killed_when begun
+for choice in "--target-ratio 0.9" "--sparsity 0.5 --effort best"; do
+    refuses 1 "'cut.partial' holds an interrupted run; resume it or delete it (--resume)" "${soon[@]}" -o cut $choice
+done
+rm -r cut.partial
+: >stderr
+"$grail" compress "${options[@]}" --sparsity 0.5 --heal model --heal-steps 4000 --quiet -o cut >stdout 2>stderr &
+pid=$!
+until begun || ! kill -0 $pid 2>/dev/null; do
+    sleep 0.005
+done
+kill -STOP $pid
+refuses 1 "another run is writing to 'cut.partial'" "${soon[@]}" -o cut --target-ratio 0.9
+refuses 1 "another run is writing to 'cut.partial'" "${soon[@]}" -o cut --target-ratio 0.9 --resume
+kill -KILL $pid
+wait $pid 2>/dev/null || true
+rm -r cut.partial
+
 check "a schedule of another run, and one that is broken"
 command=("${options[@]}" --target-ratio 0.9 --time 30s --quiet)
 killed_when scheduled
