@@ -514,6 +514,9 @@ static int choose_widths(const char *sites, grail_schedule *schedule, grail_plan
     if (before == NULL) {
         code = limit_options_choose(sites, plan);
     }
+    if (code == EXIT_OK && interrupt_came()) { /* widths of a part of the trials */
+        return command_line_print_interrupted(asked.compress.output.path);
+    }
     if (code == EXIT_OK) {
         limit_options_note();
         asked.compress.amount.plan_text = before != NULL ? before : grail_plan_text(*plan);

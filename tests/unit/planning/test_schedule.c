@@ -110,6 +110,8 @@ ASKING_TEST(nothing_is_chosen_without_either)
 {
     const grail_plan_options before = a->options;
     grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_true(a->options.schedule == s); /* for what is measured */
+    a->options.schedule = NULL;
     assert_memory_equal(&a->options, &before, sizeof before);
     assert_string_equal(grail_schedule_facts_get(s).effort, "");
     assert_int_equal(grail_schedule_phase_at(s, 0, &(grail_schedule_phase){0}), 0);
@@ -360,6 +362,65 @@ ASKING_TEST(a_run_that_resumes_keeps_what_was_chosen)
     assert_ok(grail_schedule_finish(s));
     assert_true(!file_exists(lab_path(&a->l, "out.schedule")));
     grail_schedule_free(s);
+}
+
+/* Passes of the network, of which the last one that may be is interrupted. */
+typedef struct passes {
+    int made, most;
+} passes;
+
+static int count_passes(void *user, int block, int blocks, double done)
+{
+    passes *p = user;
+    (void)block;
+    (void)blocks;
+    (void)done;
+    p->made++;
+    return p->made >= p->most ? 1 : 0;
+}
+
+static grail_status plan_towards(asking *a, passes *p, bool resumes, grail_plan **out)
+{
+    grail_compress_options *o = &a->options.compress;
+    grail_session_close(o->read.session); /* which knows what it has measured */
+    assert_ok(grail_session_open(lab_golden("llama3"), NULL, &o->read.session));
+    o->output.resume = resumes ? 1 : 0;
+    o->run.step_observer = count_passes;
+    o->run.observer_user = p;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    const grail_status status = grail_plan_make(&a->options, out);
+    assert_ok(status == GRAIL_OK ? grail_schedule_finish(s) : GRAIL_OK);
+    grail_schedule_free(s);
+    return status;
+}
+
+/* A run that was interrupted in the middle of its trials goes on with the next one, to the same
+ * widths; one that begins anew makes all of them. */
+ASKING_TEST(trials_are_not_made_again_by_a_run_that_resumes)
+{
+    const char *kept = lab_path(&a->l, "out.schedule");
+    passes all = {.most = 1000000};
+    passes anew = all;
+    passes rest = all;
+    grail_plan *whole = NULL;
+    grail_plan *resumed = NULL;
+    a->options.budget = "divergence";
+    assert_ok(plan_towards(a, &all, false, &whole));
+    assert_true(!file_exists(kept));
+    grail_plan_free(whole);
+    passes half = {.most = all.made / 2};
+    assert_fails(plan_towards(a, &half, false, &whole), GRAIL_ERROR_CANCELLED, "cancelled");
+    assert_true(file_exists(kept));
+    assert_ok(plan_towards(a, &anew, false, &whole));
+    assert_int_equal(anew.made, all.made);
+    half.made = 0;
+    assert_fails(plan_towards(a, &half, false, &resumed), GRAIL_ERROR_CANCELLED, "cancelled");
+    assert_ok(plan_towards(a, &rest, true, &resumed));
+    assert_true(rest.made > 0 && rest.made < all.made * 2 / 3);
+    assert_string_equal(grail_plan_text(resumed), grail_plan_text(whole));
+    assert_true(!file_exists(kept));
+    grail_plan_free(whole);
+    grail_plan_free(resumed);
 }
 
 ASKING_TEST(what_another_run_has_chosen_is_refused)
