@@ -2,9 +2,9 @@
 
 #include "base/output_file.h"
 
-#include <math.h>
 #include <string.h>
 
+/* Numbers are kept by their bits, since those of a text may lose the last one. */
 static const char measured_key[] = "measured";
 
 grail_status schedule_write(const grail_schedule *s)
@@ -33,7 +33,8 @@ static grail_status give(const char *key, const json_t *list, kept_numbers *to)
     }
     TRY(memory_new(&numbers, count, sizeof numbers[0]));
     for (size_t i = 0; i < count; i++) {
-        numbers[i] = json_number_value(json_array_get(list, i));
+        const int64_t bits = json_integer_value(json_array_get(list, i));
+        memcpy(&numbers[i], &bits, sizeof bits);
     }
     TRY(kept_numbers_add(to, key, numbers, count));
 out:
@@ -56,11 +57,6 @@ grail_status schedule_keep_measured(void *user, const char *key, const double *n
                                     size_t count)
 {
     grail_schedule *s = user;
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(numbers[i])) {
-            return GRAIL_OK;
-        }
-    }
     if (s->kept == NULL) {
         s->kept = json_object();
         CHECK(json_put(s->kept, "grail_schedule", json_integer(1)));
@@ -73,7 +69,9 @@ grail_status schedule_keep_measured(void *user, const char *key, const double *n
     json_t *list = json_array();
     CHECK(json_put(measured, key, list));
     for (size_t i = 0; i < count; i++) {
-        CHECK(json_push(list, json_real(numbers[i])));
+        int64_t bits = 0;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        CHECK(json_push(list, json_integer(bits)));
     }
     return schedule_write(s);
 }

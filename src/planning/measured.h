@@ -13,7 +13,7 @@ grail_status schedule_write(const grail_schedule *schedule) GRAIL_MUST_CHECK;
 grail_status schedule_give_measured(const grail_schedule *schedule,
                                     kept_numbers *to) GRAIL_MUST_CHECK;
 
-/** A number_keeper: keeps numbers of the grail_schedule `user`, if they are finite. */
+/** A number_keeper: keeps numbers of the grail_schedule `user`. */
 grail_status schedule_keep_measured(void *user, const char *key, const double *numbers,
                                     size_t count) GRAIL_MUST_CHECK;
 
