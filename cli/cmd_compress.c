@@ -246,8 +246,12 @@ static void print_run_forecast(const grail_forecast *f)
     }
     print_out("a run on %lld samples takes about %s", (long long)f->samples,
               human_seconds(f->seconds, seconds));
+    if (f->draw_seconds > 0.0) {
+        print_out(", of which drawing them takes %s", human_seconds(f->draw_seconds, seconds));
+    }
     if (f->heal_seconds > 0.0) {
-        print_out(", of which healing takes %s", human_seconds(f->heal_seconds, seconds));
+        print_out("%s healing takes %s", f->draw_seconds > 0.0 ? " and" : ", of which",
+                  human_seconds(f->heal_seconds, seconds));
     }
     print_out(", and %s of memory\n", human_bytes((double)f->bytes, bytes));
 }
@@ -286,9 +290,9 @@ static json_t *forecast_json(const grail_compression *c, const forecast *f)
         return json_null();
     }
     const int done = grail_compression_totals_get(c).blocks_done;
-    return json_of("seconds", J(f->run.seconds), "heal_seconds", J(f->run.heal_seconds), "bytes",
-                   J(f->run.bytes), "samples", J(f->run.samples), "widths_stand_in",
-                   J((bool)f->plan.stands_in), "trials",
+    return json_of("seconds", J(f->run.seconds), "heal_seconds", J(f->run.heal_seconds),
+                   "draw_seconds", J(f->run.draw_seconds), "bytes", J(f->run.bytes), "samples",
+                   J(f->run.samples), "widths_stand_in", J((bool)f->plan.stands_in), "trials",
                    J(f->plan.stands_in != 0 ? f->plan.trials : 0), "choosing_seconds",
                    J(f->choosing), "blocks_done",
                    done < 0 || f->resume_unknown ? json_null() : json_integer(done), "eval_samples",
@@ -509,6 +513,9 @@ static int choose_widths(const char *sites, grail_schedule *schedule, grail_plan
     }
     if (before == NULL) {
         code = limit_options_choose(sites, plan);
+    }
+    if (code == EXIT_OK && interrupt_came()) { /* widths of a part of the trials */
+        return command_line_print_interrupted(asked.compress.output.path);
     }
     if (code == EXIT_OK) {
         limit_options_note();

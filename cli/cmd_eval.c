@@ -1,6 +1,7 @@
 /* grail eval: the perplexity of a model that reads text, or the accuracy of one that reads images,
  * with everything needed to compare it with another measurement. */
 #include "notices.h"
+#include "paired.h"
 #include "print.h"
 #include "ranks.h"
 #include "shared_options.h"
@@ -8,7 +9,10 @@
 #include <grail/grail.h>
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
+
+static const char *against; /* another network, or NULL */
 
 static const option table[] = {
     {GROUP_INPUT, "data", OPTION_TEXT, &asked.data, "PATH", NULL,
@@ -19,6 +23,10 @@ static const option table[] = {
     TEXT_OPTIONS(asked.text),
     {GROUP_MEASURE, "windows", OPTION_INTEGER, &asked.windows, "N", NULL,
      .help = "measure only the first N windows (all)"},
+    {GROUP_MEASURE, "against", OPTION_TEXT, &against, "MODEL", NULL,
+     .help =
+         "measure this model on the same windows, too, such as the dense one, and the difference "
+         "of both with its own error, which is smaller than theirs"},
     IMAGE_OPTIONS,
     FIELDS_OF(GROUP_INPUT, grail_image_option_at, GRAIL_SUBJECT_MEASURE, asked.images),
     {GROUP_MEASURE, "images", OPTION_INTEGER, &asked.image_count, "N", NULL,
@@ -32,9 +40,14 @@ static const option table[] = {
     {0},
 };
 
+/* What of two networks is measured on the same windows; the other one's is empty without it. */
+typedef struct comparison {
+    grail_perplexity own, other;
+    window_losses of_own, of_other;
+} comparison;
+
 static int show_windows(void *user, const grail_eval_progress *p)
 {
-    (void)user;
     char so_far[2 * HUMAN_SIZE] = "";
     if (!isnan(p->so_far)) {
         snprintf(so_far, sizeof so_far, ", perplexity so far %.4f", exp(p->so_far));
@@ -44,7 +57,7 @@ static int show_windows(void *user, const grail_eval_progress *p)
     if (p->done == p->total) {
         print_progress_end();
     }
-    return 0;
+    return window_losses_take(user, p) ? 0 : 1;
 }
 
 static int show_images(void *user, const grail_eval_progress *p)
@@ -84,6 +97,30 @@ static void warn_calibration(const grail_accuracy *a)
     }
 }
 
+static void print_against(const comparison *c)
+{
+    const paired_difference d = paired_difference_of(&c->of_own, &c->of_other);
+    print_out("against      perplexity %.4f +- %.4f (mean NLL %.6f), %s\n", c->other.perplexity,
+              c->other.error, c->other.mean_nll, against);
+    print_out("difference   of the mean NLL %+.6f", d.mean);
+    if (!isnan(d.error)) {
+        print_out(" +- %.6f, the standard error over %lld windows of both", d.error,
+                  (long long)c->of_own.count);
+    }
+    print_out("; %.4f times the perplexity\n", c->own.perplexity / c->other.perplexity);
+}
+
+static json_t *json_of_against(const comparison *c)
+{
+    if (against == NULL) {
+        return json_null();
+    }
+    const paired_difference d = paired_difference_of(&c->of_own, &c->of_other);
+    return json_of("model", J(against), "perplexity", J(c->other.perplexity), "error",
+                   J(c->other.error), "mean_nll", J(c->other.mean_nll), "difference", J(d.mean),
+                   "difference_error", J(d.error), NULL);
+}
+
 static void print_perplexity(const char *model, const grail_perplexity *p)
 {
     print_out("perplexity %.4f +- %.4f (mean NLL %.6f)\n", p->perplexity, p->error, p->mean_nll);
@@ -103,17 +140,19 @@ static void print_perplexity(const char *model, const grail_perplexity *p)
               p->tokenizer_sha256[0] == 0 ? "" : "...");
 }
 
-static int print_perplexity_json(const char *model, const grail_perplexity *p, json_t *notices)
+static int print_perplexity_json(const char *model, const comparison *c, json_t *notices)
 {
-    return print_json(json_of(
-        "model", J(model), "perplexity", J(p->perplexity), "error", J(p->error), "mean_nll",
-        J(p->mean_nll), "dtype", J(p->dtype), "backend", J(asked.compute.backend), "precision",
-        J(p->precision), "protocol", J(p->protocol), "window_bos", J((bool)asked.text.window_bos),
-        "windows", J(p->windows), "context", J(p->context), "stride", J(p->stride), "scored_tokens",
-        J(p->scored_tokens), "stream_tokens",
-        p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens), "text_sha256",
-        J(p->text_sha256), "tokenizer_sha256", J(p->tokenizer_sha256), "overlap_runs",
-        J(p->overlap_runs), "calibration_runs", J(p->calibration_runs), "notices", notices, NULL));
+    const grail_perplexity *p = &c->own;
+    return print_json(
+        json_of("model", J(model), "perplexity", J(p->perplexity), "error", J(p->error), "mean_nll",
+                J(p->mean_nll), "dtype", J(p->dtype), "backend", J(asked.compute.backend),
+                "precision", J(p->precision), "protocol", J(p->protocol), "window_bos",
+                J((bool)asked.text.window_bos), "windows", J(p->windows), "context", J(p->context),
+                "stride", J(p->stride), "scored_tokens", J(p->scored_tokens), "stream_tokens",
+                p->stream_tokens < 0 ? json_null() : json_integer(p->stream_tokens), "text_sha256",
+                J(p->text_sha256), "tokenizer_sha256", J(p->tokenizer_sha256), "overlap_runs",
+                J(p->overlap_runs), "calibration_runs", J(p->calibration_runs), "against",
+                json_of_against(c), "notices", notices, NULL));
 }
 
 static void print_accuracy(const char *model, const grail_accuracy *a)
@@ -150,21 +189,83 @@ static json_t *eval_notices(const grail_model *model, const char *of_classes)
     return notices_json(model, asked.images.preset == NULL, NULL, of_classes);
 }
 
+/* Their windows have the same tokens. */
+static int check_same(const comparison *c)
+{
+    const grail_perplexity *a = &c->own;
+    const grail_perplexity *b = &c->other;
+    if (strcmp(a->tokenizer_sha256, b->tokenizer_sha256) != 0) {
+        print_command_error("the tokenizers of the two models differ, so their windows do; the "
+                            "same token ids (.npy) can be measured with both");
+    } else if (a->context != b->context || a->windows != b->windows) {
+        print_command_error("%s reads %lld windows of %lld tokens, %s %lld of %lld; give a "
+                            "--context that both read",
+                            "the model", (long long)a->windows, (long long)a->context, against,
+                            (long long)b->windows, (long long)b->context);
+    } else {
+        return EXIT_OK;
+    }
+    return EXIT_FAILED;
+}
+
+/* Before either is measured. */
+static int open_other(const grail_model *model, grail_model **other, comparison *c)
+{
+    grail_status status = shared_options_open_model(against, other);
+    if (status == GRAIL_OK) {
+        status = grail_perplexity_describe(model, &asked.text, asked.windows, &c->own);
+    }
+    if (status == GRAIL_OK) {
+        status = grail_perplexity_describe(*other, &asked.text, asked.windows, &c->other);
+    }
+    return status == GRAIL_OK ? check_same(c) : print_failure(status);
+}
+
+static int measure(const grail_model *model, window_losses *losses, grail_perplexity *out)
+{
+    const grail_status status = grail_perplexity_measure(model, &asked.text, asked.windows,
+                                                         &asked.compute, show_windows, losses, out);
+    return status == GRAIL_OK ? EXIT_OK : print_failure(status);
+}
+
+static void warn_precision(const comparison *c)
+{
+    if (strcmp(c->own.precision, c->other.precision) != 0) {
+        print_error("grail: warning: the model was computed in %s and the other one in %s, which "
+                    "is in their difference; --precision gives both the same\n",
+                    c->own.precision, c->other.precision);
+    }
+}
+
+static int print_text(const char *path, const grail_model *model, const comparison *c)
+{
+    warn_overlap(&c->own);
+    if (against != NULL) {
+        warn_precision(c);
+    }
+    if (asked.as_json) {
+        return print_perplexity_json(path, c, eval_notices(model, NULL));
+    }
+    print_perplexity(path, &c->own);
+    if (against != NULL) {
+        print_against(c);
+    }
+    return EXIT_OK;
+}
+
 static int evaluate_text(const char *path, const grail_model *model)
 {
-    grail_perplexity p = {0};
+    comparison c = {0};
+    grail_model *other = NULL;
     asked.text.path = asked.data;
-    const grail_status status = grail_perplexity_measure(model, &asked.text, asked.windows,
-                                                         &asked.compute, show_windows, NULL, &p);
-    if (status != GRAIL_OK) {
-        return print_failure(status);
-    }
-    warn_overlap(&p);
-    if (asked.as_json) {
-        return print_perplexity_json(path, &p, eval_notices(model, NULL));
-    }
-    print_perplexity(path, &p);
-    return EXIT_OK;
+    int code = against == NULL ? EXIT_OK : open_other(model, &other, &c);
+    code = code == EXIT_OK ? measure(model, &c.of_own, &c.own) : code;
+    code = code == EXIT_OK && other != NULL ? measure(other, &c.of_other, &c.other) : code;
+    code = code == EXIT_OK ? print_text(path, model, &c) : code;
+    window_losses_fini(&c.of_own);
+    window_losses_fini(&c.of_other);
+    grail_model_close(other);
+    return code;
 }
 
 static int evaluate_images(const char *path, const grail_model *model)
@@ -202,6 +303,10 @@ static int run(const char *const arguments[])
     if (code != EXIT_OK) {
         return code;
     }
+    if (against != NULL && asked.compute.comm != NULL) {
+        print_command_error("--against compares in one process; start one");
+        return EXIT_USAGE;
+    }
     grail_status status = shared_options_open_model(path, &model);
     if (status == GRAIL_OK) {
         status = grail_model_describe(model, &facts);
@@ -210,7 +315,7 @@ static int run(const char *const arguments[])
                ? print_failure(status)
                : shared_options_check_kind(
                      path, facts.reads_images != 0,
-                     "--field, --protocol, --context, --window-bos and --windows",
+                     "--field, --protocol, --context, --window-bos, --windows and --against",
                      "--preset, --split, --labels, --images, --size, --mean and --std");
     if (code == EXIT_OK) {
         code = facts.reads_images != 0 ? evaluate_images(path, model) : evaluate_text(path, model);
@@ -231,6 +336,7 @@ const command command_eval = {
         "Measures the perplexity of a model that reads text, or the top-1 and top-5 accuracy of a "
         "model that reads images.",
     .examples = WORDS("grail eval demo/model --data demo/held-out.txt",
+                      "grail eval narrow --data demo/held-out.txt --against demo/model",
                       "grail eval demo/vision/cnn.pth --data demo/vision/test"),
     .options = table,
     .run = run,

@@ -102,6 +102,7 @@ char *command_line_text(const char *more)
 void command_line_print_resume(const char *output)
 {
     char *partial = NULL;
+    char *schedule = NULL;
     char *line = command_line_text("--resume");
     int length = (int)strlen(output);
     while (length > 1 && output[length - 1] == '/') {
@@ -110,10 +111,16 @@ void command_line_print_resume(const char *output)
     if (asprintf(&partial, "%.*s.partial", length, output) < 0) {
         partial = NULL;
     }
+    if (asprintf(&schedule, "%.*s.schedule", length, output) < 0) {
+        schedule = NULL;
+    }
     if (partial != NULL && line != NULL && access(partial, F_OK) == 0) {
         print_error("; the finished part is in '%s'; continue it with:\n  %s", partial, line);
+    } else if (schedule != NULL && line != NULL && access(schedule, F_OK) == 0) {
+        print_error("; what was measured is in '%s'; continue it with:\n  %s", schedule, line);
     }
     print_error("\n");
+    free(schedule);
     free(partial);
     free(line);
 }

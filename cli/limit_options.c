@@ -148,7 +148,7 @@ int limit_options_choose(const char *kinds, grail_plan **out)
     const grail_plan_facts f = grail_plan_facts_get(*out);
     widths_differ = widths_differ && (f.stands_in != 0 || strcmp(f.formula, "uniform") != 0);
     const char *reason = f.reason;
-    if (reason[0] != 0 && ranks_is_first()) {
+    if (reason[0] != 0 && ranks_is_first() && !interrupt_came()) {
         print_error("grail: note: %s\n", reason);
     }
     return EXIT_OK;

@@ -142,7 +142,9 @@ typedef struct grail_read_options {
                       * for each feature of the widest matrix, and give an expert 16; all if
                       * there are fewer */
     uint64_t seed;
-    GRAIL_ROOM(8);
+    int64_t drawn_first; /* windows that the network draws at first, together, whatever number of
+                            them is wanted, so that fewer are some of these; 0: those wanted */
+    GRAIL_ROOM(7);
 } grail_read_options;
 
 /** What is cut, by which rule. */
@@ -350,7 +352,8 @@ typedef struct grail_forecast {
     int64_t bytes;       /* of memory, besides the mapped files */
     int64_t samples; /* windows or images that it was counted for; 0: none are needed, and seconds
                         is 0 */
-    GRAIL_ROOM(4);
+    double draw_seconds; /* of `seconds`: the network draws samples itself */
+    GRAIL_ROOM(3);
 } grail_forecast;
 
 /** Seconds that a unit of each kind of work takes. */
@@ -364,7 +367,10 @@ typedef struct grail_rates {
     double fits;        /* one of the fits' solves */
     double weights;     /* a weight that is loaded */
     double healing;     /* of trainings: how many times longer their operations take */
-    GRAIL_ROOM(8);
+    double draw_place; /* the tokens at one place of windows that the network draws together, and */
+    double draw_token; /* more for each of them; both 0: guessed by those above */
+    int64_t draw_windows; /* that it draws together */
+    GRAIL_ROOM(5);
 } grail_rates;
 
 /** What the products of a machine say (grail_machine_examine with `seconds` above 0), for a run in

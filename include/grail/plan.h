@@ -32,6 +32,8 @@ typedef struct grail_plan_trial {
  * sites so far. */
 typedef int (*grail_plan_observer)(void *user, const grail_plan_trial *trial);
 
+typedef struct grail_schedule grail_schedule; /* <grail/schedule.h> */
+
 typedef struct grail_plan_options {
     /* The run that the plan is for: model or session, calibration, selector, compensation,
      * alignment, seed. Its output, plan and sparsities are not used, nor are its observers but that
@@ -59,7 +61,10 @@ typedef struct grail_plan_options {
     void *observer_user;
     int64_t trial_tokens; /* at least so many are read to weigh a site alone; 0 = 8192. Images: all
                              are */
-    GRAIL_ROOM(7);
+    grail_schedule *schedule; /* keeps what is measured beside the output, so that a plan that is
+                                 made again after an interruption takes it from there;
+                                 grail_schedule_make sets it. NULL: nothing is kept */
+    GRAIL_ROOM(6);
 } grail_plan_options;
 
 GRAIL_API void grail_plan_options_init(grail_plan_options *options);

@@ -39,19 +39,19 @@ typedef enum grail_schedule_subject {
     GRAIL_SCHEDULE_PLAN     /* widths are chosen for a limit */
 } grail_schedule_subject;
 
-typedef struct grail_schedule grail_schedule;
-
 /**
  * Sets the fields of *options that the effort or the time decides, but those that `given` names
  * ("read.samples heal.what budget" for example; NULL: none): those of its run, and for a limit the
  * budget and its seconds. A run towards a teacher is healed, so its time goes to that. *options
- * borrows texts of the schedule.
+ * borrows the schedule and its texts.
  *
  * With a time and an output, what was chosen is kept beside the output in OUTPUT.schedule until
  * grail_schedule_finish. A run that resumes takes it from there, whatever its own time, and does
  * not measure again; one that was begun without a time keeps its options, and the time only ends
- * its healing. A time that does not suffice for anything is GRAIL_ERROR_ARGUMENT, and the message
- * says what the least is. *out is owned: grail_schedule_free.
+ * its healing. With a limit and an output, what plans measure is kept there, too, and a run that
+ * resumes goes on with what is left. An output that cannot be written, since its place is taken, is
+ * refused before anything is measured, but for a plan. A time that does not suffice for anything is
+ * GRAIL_ERROR_ARGUMENT, and the message says what the least is. *out is owned: grail_schedule_free.
  */
 GRAIL_API grail_status grail_schedule_make(const grail_effort_options *effort,
                                            grail_schedule_subject subject, const char *given,
@@ -73,9 +73,10 @@ GRAIL_API grail_schedule_facts grail_schedule_facts_get(const grail_schedule *sc
 
 /** A part of the time. Numbers that do not apply are 0. */
 typedef struct grail_schedule_phase {
-    const char *name; /* "statistics and fits", "measured widths" or "healing"; borrowed */
+    const char *name; /* "drawing text", "measured widths", "statistics and fits" or "healing";
+                         borrowed */
     double seconds;   /* expected; 0: it is left out */
-    int64_t samples;  /* windows or images; of widths: of each trial */
+    int64_t samples;  /* windows or images; of widths: of each trial; of drawing: that are drawn */
     int64_t tokens, steps, step_samples; /* of widths and healing; of healing: the samples of a
                                             step */
     int trials;                          /* of widths */

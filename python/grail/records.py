@@ -218,6 +218,7 @@ class Forecast:
 
     seconds: float
     heal_seconds: float
+    draw_seconds: float
     bytes: int
     samples: int
 

@@ -400,6 +400,24 @@ out:
     return status;
 }
 
+grail_status record_check(const char *path, bool resume)
+{
+    grail_status status = GRAIL_OK;
+    run_record *r = NULL;
+    run_record *left = NULL;
+    TRY(begin(path, NULL, &r));
+    if (is_there(r->path) && !(resume && is_there(r->partial))) {
+        TRY(error_output_exists(r));
+    }
+    if (is_there(r->log_path)) {
+        TRY(record_open(path, NULL, resume, &left));
+    }
+out:
+    record_close(left);
+    record_close(r);
+    return status;
+}
+
 grail_status record_look(const char *path, run_record **out)
 {
     grail_status status = GRAIL_OK;

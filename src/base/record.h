@@ -31,6 +31,10 @@ typedef struct run_record run_record;
 grail_status record_open(const char *path, const char *only, bool resume,
                          run_record **out) GRAIL_MUST_CHECK;
 
+/** Refuses, before a long way to it, what record_open of a directory would refuse for what lies
+ * there; leaves nothing new. */
+grail_status record_check(const char *path, bool resume) GRAIL_MUST_CHECK;
+
 /** Looks at what an interrupted run towards `path` left, without locking it: *out has its entries,
  * none where there are none that can be read, or the result is committed; nothing can be written to
  * it. *out is owned: record_close. */

@@ -65,6 +65,30 @@ out:
     return status;
 }
 
+/* Columns [0, tokens * columns) of kept rows, over and over up to `count` tokens. */
+static grail_status repeat_kept(const decoding *d, matrix kept, int64_t count)
+{
+    const matrix rows = matrix_reshape(kept, d->sequences, d->most * kept.columns);
+    for (int64_t done = d->count; done < count;) {
+        const int64_t more = done < count - done ? done : count - done;
+        CHECK(matrix_copy(matrix_columns(rows, 0, more * kept.columns),
+                          matrix_columns(rows, done * kept.columns, more * kept.columns)));
+        done += more;
+    }
+    return GRAIL_OK;
+}
+
+grail_status decoding_pretend(decoding *d, int64_t count)
+{
+    for (int i = 0; i < d->store->model->graph->node_count; i++) {
+        const kept_keys *kept = &d->past.keys[i];
+        CHECK(matrix_exists(kept->k) ? repeat_kept(d, kept->k, count) : GRAIL_OK);
+        CHECK(matrix_exists(kept->v) ? repeat_kept(d, kept->v, count) : GRAIL_OK);
+    }
+    d->count = count > d->count ? count : d->count;
+    return GRAIL_OK;
+}
+
 /* Rotations that are others in a longer text turn the kept keys, too: then all tokens run again. */
 static bool changes_rotation(const decoding *d, int64_t count)
 {

@@ -26,4 +26,8 @@ void decoding_end(decoding *d); /* works on a zeroed one */
 grail_status decoding_append(decoding *d, const int32_t *ids, int64_t count,
                              matrix *logits) GRAIL_MUST_CHECK;
 
+/** For measuring what later tokens take: as if the tokens so far, at least one, had been appended
+ * again and again until there are `count`, wherever they stood. */
+grail_status decoding_pretend(decoding *d, int64_t count) GRAIL_MUST_CHECK;
+
 #endif

@@ -1,5 +1,7 @@
 #include "exec/next_token.h"
 
+#include "backend/cpu/special.h"
+#include "base/clones.h"
 #include "base/memory.h"
 #include "tensor/tensor.h"
 
@@ -55,14 +57,66 @@ static int32_t draw(const candidate *all, int64_t kept, double sum, random_state
     return all[i].id;
 }
 
-/* From all of them, in the order of their ids, where a sort would take longer than the rest. */
-static int32_t draw_from_all(candidate *all, int64_t count, random_state *random)
+/* -- from all, where a sort would take longer than the rest ------------------------------------ */
+
+enum { BLOCK = 128, LANES = 16 };
+
+/* weights[count] <- in proportion to their probabilities; the sum of them. */
+CPU_CLONES static double weigh(int64_t count, const float *logits, float largest, float colder,
+                               float weights[BLOCK])
 {
+    float lanes[LANES] = {0.0F};
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++) {
-        sum += all[i].weight;
+        weights[i] = exp_f32((logits[i] - largest) * colder);
     }
-    return draw(all, count, sum, random);
+    for (int64_t i = count; i < BLOCK; i++) {
+        weights[i] = 0.0F;
+    }
+    for (int64_t first = 0; first < BLOCK; first += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            lanes[lane] += weights[first + lane];
+        }
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        sum += (double)lanes[lane];
+    }
+    return sum;
+}
+
+/* The first at which the weights exceed `left`, or, by rounding, the last that has one. */
+static int64_t find_weight(const float weights[BLOCK], int64_t count, double left)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count && left >= 0.0; i++) {
+        found = weights[i] > 0.0F ? i : found;
+        left -= (double)weights[i];
+    }
+    return found;
+}
+
+/* In the order of their ids. Weights are computed twice, and kept nowhere. */
+static int64_t draw_from_all(const float *logits, int64_t count, int64_t largest,
+                             double temperature, random_state *random)
+{
+    static const double coldest = 1e30;
+    float weights[BLOCK];
+    const float colder = (float)fmin(fmax(1.0 / temperature, 1.0 / coldest), coldest);
+    double sum = 0.0;
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t size = count - first < BLOCK ? count - first : BLOCK;
+        sum += weigh(size, logits + first, logits[largest], colder, weights);
+    }
+    double left = random_uniform(random) * sum;
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t size = count - first < BLOCK ? count - first : BLOCK;
+        const double own = weigh(size, logits + first, logits[largest], colder, weights);
+        if (left < own) {
+            return first + find_weight(weights, size, left);
+        }
+        left -= own;
+    }
+    return largest; /* by rounding alone */
 }
 
 grail_status next_token(const token_choice *o, const float *logits, int64_t count,
@@ -81,14 +135,14 @@ grail_status next_token(const token_choice *o, const float *logits, int64_t coun
         *out = (int32_t)largest;
         return GRAIL_OK;
     }
+    if (o->top_k == 0 && o->top_p <= 0.0) {
+        *out = (int32_t)draw_from_all(logits, count, largest, o->temperature, random);
+        return GRAIL_OK;
+    }
     TRY(memory_new_unset(&all, (size_t)count, sizeof all[0]));
     for (int64_t i = 0; i < count; i++) {
         const double below = ((double)logits[i] - (double)logits[largest]) / o->temperature;
         all[i] = (candidate){exp(below), (int32_t)i};
-    }
-    if (o->top_k == 0 && o->top_p <= 0.0) {
-        *out = draw_from_all(all, count, random);
-        goto out;
     }
     qsort(all, (size_t)count, sizeof all[0], compare_candidates);
     const int64_t kept = cut_off(o, all, count, &sum);

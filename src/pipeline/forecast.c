@@ -369,6 +369,7 @@ grail_status run_work_count(const grail_compression *c, const grail_compress_opt
     TRY(add_samples(&r, g, false, 1.0, out->sample));
     out->blocks = g->block_count;
     out->samples = r.count;
+    out->drawn = c->request->samples->drawn;
     out->tokens_of_sample = r.length;
     out->bytes = BASE_BYTES + weight_bytes(&r);
     if (out->uses_data) {
@@ -388,6 +389,21 @@ double run_work_seconds(const double *work, const grail_rates *rates)
            work[PROFILE_STATISTICS] * rates->statistics +
            work[PROFILE_SELECTION] * rates->selection + work[PROFILE_FITS] * rates->fits +
            work[PROFILE_WEIGHTS] * rates->weights;
+}
+
+/* Without a measurement a place takes what reading all weights does, and a token its part of a
+ * sample. */
+double run_work_drawing(const run_work *w, int64_t drawn, const grail_rates *rates)
+{
+    enum { AT_ONCE = 64 };
+    const bool is_measured = rates->draw_windows > 0;
+    const double sample = run_work_seconds(w->sample, rates);
+    const drawing_times guessed = {.step = w->sample[PROFILE_WEIGHTS] * rates->weights,
+                                   .window = sample / fmax(w->tokens_of_sample, 1.0),
+                                   .at_once = AT_ONCE};
+    const drawing_times measured = {
+        .step = rates->draw_place, .window = rates->draw_token, .at_once = rates->draw_windows};
+    return drawing_seconds(is_measured ? &measured : &guessed, drawn, (int64_t)w->tokens_of_sample);
 }
 
 /* What work that was counted for all samples takes for a share of them. */
@@ -459,7 +475,8 @@ grail_status grail_compression_forecast_at(const grail_compression *c,
     const double healing = rates->healing * run_work_seconds(work.healing, rates);
     *out = (grail_forecast){.bytes = (int64_t)work.bytes,
                             .heal_seconds = fmin(healing, c->request->heal.chosen.time)};
-    out->seconds = closed + out->heal_seconds;
+    out->draw_seconds = run_work_drawing(&work, work.drawn, rates);
+    out->seconds = closed + out->heal_seconds + out->draw_seconds;
     if (work.uses_data || heals(&c->request->heal)) {
         out->samples = work.samples;
     }

@@ -15,6 +15,7 @@ typedef struct run_work {
     bool uses_data;                /* the closed form reads samples */
     int blocks;
     int64_t samples;
+    int64_t drawn; /* of these, that the network draws itself */
     double tokens_of_sample; /* 1: images */
     double bytes;            /* of memory */
 } run_work;
@@ -26,6 +27,9 @@ grail_status run_work_count(const grail_compression *c, const grail_compress_opt
 
 /** What work[PROFILE_KINDS] takes at these rates. */
 double run_work_seconds(const double *work, const grail_rates *rates);
+
+/** What drawing so many samples takes. */
+double run_work_drawing(const run_work *work, int64_t drawn, const grail_rates *rates);
 
 /** What a number of samples takes: `fixed` and `each` seconds. */
 typedef struct sample_cost {

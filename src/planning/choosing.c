@@ -88,7 +88,8 @@ static void set_own_samples(choosing *c, int64_t seen)
     const grail_model *model = grail_session_model(c->run->read.session);
     const int64_t wanted = seen + seen / (HELD_OUT - 1) + HELD_OUT / 2;
     const int64_t most = c->length == 1 ? most_images(model) : INT64_MAX;
-    const int64_t all = wanted < most ? wanted : most;
+    const int64_t fewer = c->most_healed > 0 && c->most_healed < most ? c->most_healed : most;
+    const int64_t all = wanted < fewer ? wanted : fewer;
     const int64_t read =
         c->run->read.samples > 0 ? c->run->read.samples : usual_samples(c->graph, c->length);
     if (!choosing_is_given(c, "heal.own_samples")) {
@@ -149,9 +150,12 @@ grail_status choosing_apply_effort(choosing *c)
     if (c->subject != GRAIL_SCHEDULE_PLAN) {
         set_healing(c, effort == EFFORT_BEST);
     }
-    return effort == EFFORT_QUICK && !choosing_is_given(c, "read.samples")
-               ? samples_at_most(c->run, QUICK_SAMPLES, &c->run->read.samples)
-               : GRAIL_OK;
+    named_samples few = {.count = c->run->read.samples};
+    if (effort == EFFORT_QUICK && !choosing_is_given(c, "read.samples")) {
+        CHECK(samples_at_most(c->run, QUICK_SAMPLES, &few));
+    }
+    c->run->read.samples = few.count;
+    return GRAIL_OK;
 }
 
 void choosing_tell(choosing *c)

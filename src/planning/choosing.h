@@ -9,7 +9,7 @@
 
 typedef enum effort_kind { EFFORT_QUICK, EFFORT_USUAL, EFFORT_BEST, EFFORT_NONE } effort_kind;
 
-enum { MOST_PHASES = 3, CHOICES_SIZE = 400 };
+enum { MOST_PHASES = 4, CHOICES_SIZE = 400 };
 
 struct grail_schedule {
     double began; /* by clock_seconds */
@@ -30,7 +30,8 @@ typedef struct choosing {
     const char *given;
     grail_schedule_subject subject;
     const graph *graph;
-    int64_t length; /* tokens of a window; 1: images */
+    int64_t length;      /* tokens of a window; 1: images */
+    int64_t most_healed; /* windows that healing may read, where some are drawn; 0: any */
 } choosing;
 
 bool choosing_is_given(const choosing *c, const char *field);

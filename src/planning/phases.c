@@ -83,7 +83,7 @@ out:
     return status;
 }
 
-/* -- dividing ---------------------------------------------------------------------------------- */
+/* -- the time, and its parts ------------------------------------------------------------------- */
 
 static const double slower = 1.25; /* what trials may take, of their forecast */
 
@@ -116,12 +116,13 @@ static void add_phase(grail_schedule *s, grail_schedule_phase phase)
 }
 
 /* A machine that becomes faster may take more steps: their rates go by the time. */
+static const double more_steps = 1.25;
+
 static void add_healing(choosing *c, double seconds, double tokens, double would_take)
 {
-    const double more = 1.25;
     const grail_heal_options *h = &c->run->heal;
     if (seconds > 0.0) {
-        choosing_set_tokens(c, more * tokens);
+        choosing_set_tokens(c, more_steps * tokens);
     }
     if (seconds > 0.0 && c->length == 1 && !choosing_is_given(c, "heal.time")) {
         c->run->heal.time = seconds; /* blocks take their share of it on the way */
@@ -136,6 +137,87 @@ static void add_healing(choosing *c, double seconds, double tokens, double would
                                                   .step_samples = seconds > 0.0 ? h->batch : 0});
 }
 
+/* -- samples that the network draws, which comes first ----------------------------------------- */
+
+/* Shares of the time for drawing what the closed form reads, and of healing's for what that reads
+ * besides: more windows gain less than what their time is taken from. */
+static const double share_of_drawing = 0.25;
+static const double share_of_healed = 0.125;
+
+/* Windows that the network draws where a run reads so many. */
+static int64_t drawn_of(const run_work *w, int64_t samples)
+{
+    return w->samples > 0 ? (w->drawn * samples + w->samples - 1) / w->samples : 0;
+}
+
+static double seconds_of_drawing(const run_work *w, int64_t samples, const grail_rates *rates)
+{
+    return run_work_drawing(w, drawn_of(w, samples), rates);
+}
+
+/* The most samples up to `most` whose drawing takes at most so long; not fewer than `least`. */
+static int64_t samples_drawn_in(const run_work *w, double seconds, int64_t least, int64_t most,
+                                const grail_rates *rates)
+{
+    int64_t low = least;
+    int64_t high = most;
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        const bool fits = seconds_of_drawing(w, middle, rates) <= seconds;
+        low = fits ? middle : low;
+        high = fits ? high : middle - 1;
+    }
+    return low;
+}
+
+/* Windows that healing reads, at least the `samples` of the closed form. */
+static grail_status healed_samples(const choosing *c, int64_t samples, int64_t *out)
+{
+    named_samples own = {0};
+    if (choosing_heals(c) && c->run->heal.own_samples > samples) {
+        CHECK(samples_at_most(c->run, c->run->heal.own_samples, &own));
+    }
+    *out = own.count > samples ? own.count : samples;
+    return GRAIL_OK;
+}
+
+/* Healing reads more windows than the closed form as far as they are drawn soon; what that takes is
+ * taken from it. */
+static grail_status draw_healed(choosing *c, const run_work *w, int64_t samples,
+                                const grail_rates *rates, division *d)
+{
+    enum { MOST = 1 << 20 };
+    int64_t read = 0;
+    if (w->drawn == 0 || !(d->healing > 0.0)) {
+        return GRAIL_OK;
+    }
+    const double before = seconds_of_drawing(w, samples, rates);
+    c->most_healed =
+        samples_drawn_in(w, before + share_of_healed * d->healing, samples, MOST, rates);
+    choosing_set_tokens(c, more_steps * d->tokens);
+    CHECK(healed_samples(c, samples, &read));
+    const double takes = seconds_of_drawing(w, read, rates) - before;
+    d->tokens *= 1.0 - takes / d->healing;
+    d->healing -= takes;
+    return GRAIL_OK;
+}
+
+static grail_status add_drawing(choosing *c, const run_work *w, int64_t samples,
+                                const grail_rates *rates)
+{
+    int64_t read = 0;
+    if (w->drawn == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(healed_samples(c, samples, &read));
+    add_phase(c->schedule, (grail_schedule_phase){.name = "drawing text",
+                                                  .seconds = seconds_of_drawing(w, read, rates),
+                                                  .samples = drawn_of(w, read)});
+    return GRAIL_OK;
+}
+
+/* -- dividing ---------------------------------------------------------------------------------- */
+
 /* Healing alone, which has all of the time. */
 static grail_status divide_healing(choosing *c, const grail_rates *rates, double time)
 {
@@ -144,13 +226,18 @@ static grail_status divide_healing(choosing *c, const grail_rates *rates, double
     const double tokens = 1e5;
     choosing_set_tokens(c, tokens);
     CHECK(cost_of_recipe(c, rates, &cost));
+    const run_work *w = &cost.work;
     const grail_heal_options *h = &c->run->heal;
     const double token = cost.healing / (double)(h->steps * h->batch * c->length);
     const double least = LEAST_STEPS * token * (double)(h->batch * c->length);
-    if (!(time >= least)) {
-        return too_short(c->schedule, c->schedule->facts.measured + least);
+    const double left = time - seconds_of_drawing(w, w->samples, rates);
+    if (!(left >= least)) {
+        return too_short(c->schedule, c->schedule->facts.measured + time - left + least);
     }
-    add_healing(c, time, time / token, 0.0);
+    division d = {.healing = left, .tokens = left / token};
+    CHECK(draw_healed(c, w, w->samples, rates, &d));
+    CHECK(add_drawing(c, w, w->samples, rates));
+    add_healing(c, d.healing, d.tokens, 0.0);
     return GRAIL_OK;
 }
 
@@ -160,14 +247,17 @@ static grail_status divide_plan(choosing *c, const grail_rates *rates, double ti
 {
     recipe_cost cost;
     CHECK(cost_of_recipe(c, rates, &cost));
-    const double once = cost.closed.fixed + cost.closed.each * (double)cost.work.samples;
-    if (!(time >= once)) {
-        return too_short(c->schedule, c->schedule->facts.measured + once);
+    const run_work *w = &cost.work;
+    const double once = cost.closed.fixed + cost.closed.each * (double)w->samples;
+    const double left = time - seconds_of_drawing(w, w->samples, rates);
+    if (!(left >= once)) {
+        return too_short(c->schedule, c->schedule->facts.measured + time - left + once);
     }
-    c->options->seconds = time;
+    c->options->seconds = left;
+    CHECK(add_drawing(c, w, w->samples, rates));
     add_phase(c->schedule, (grail_schedule_phase){.name = "measured widths",
-                                                  .seconds = fmin(cost.choosing, time),
-                                                  .samples = cost.work.samples});
+                                                  .seconds = fmin(cost.choosing, left),
+                                                  .samples = w->samples});
     return GRAIL_OK;
 }
 
@@ -237,24 +327,28 @@ static void add_widths(choosing *c, const division *d, const division_costs *cos
                                      .trials = measures ? trials : 0});
 }
 
-static void take_division(choosing *c, const division *d, const division_costs *costs,
-                          const int64_t *tokens, int trials)
+static grail_status take_division(choosing *c, const run_work *work, const grail_rates *rates,
+                                  const division_costs *costs, const int64_t *tokens, int trials,
+                                  division *d)
 {
     grail_schedule *s = c->schedule;
     choosing_set_recipe(c, d->is_quick || s->effort == EFFORT_QUICK);
-    if (!choosing_is_given(c, "read.samples") && d->samples < costs->most) {
+    if (!choosing_is_given(c, "read.samples") && d->samples < work->samples) {
         c->run->read.samples = d->samples;
     }
+    if (d->healing <= 0.0 && !choosing_is_given(c, "heal.what")) {
+        c->run->heal.what = "none";
+    }
+    CHECK(draw_healed(c, work, d->samples, rates, d));
+    CHECK(add_drawing(c, work, d->samples, rates));
     if (c->subject == GRAIL_SCHEDULE_LIMITED) {
         add_widths(c, d, costs, tokens, trials);
     }
     add_phase(s, (grail_schedule_phase){
                      .name = "statistics and fits", .seconds = d->closed, .samples = d->samples});
-    if (d->healing <= 0.0 && !choosing_is_given(c, "heal.what")) {
-        c->run->heal.what = "none";
-    }
     const double least = costs->heals ? costs->least_tokens * costs->token : 0.0;
     add_healing(c, d->healing, d->tokens, d->healing > 0.0 ? 0.0 : least);
+    return GRAIL_OK;
 }
 
 static grail_status divide_run(choosing *c, const grail_rates *rates, double time)
@@ -272,16 +366,18 @@ static grail_status divide_run(choosing *c, const grail_rates *rates, double tim
     const double steps = h->steps > 0 ? (double)h->steps : 160.0;
     const double batch = h->batch > 0 ? (double)h->batch : 64.0;
     const int64_t all = cost.work.samples;
-    division_costs costs = {
-        .time = time,
-        .closed = cost.closed,
-        .width_count = trial_sizes(c, tokens),
-        .heals = choosing_heals(c),
-        .may_be_quick = choosing_leaves_recipe(c) && s->effort != EFFORT_QUICK,
-        .token = cost.healing / (steps * batch * (double)c->length),
-        .least_tokens = c->length == 1 ? least_images : least_tokens,
-        .least = choosing_is_given(c, "read.samples") || all < LEAST_SAMPLES ? all : LEAST_SAMPLES,
-        .most = all};
+    const bool is_given = choosing_is_given(c, "read.samples");
+    const int64_t fewest = is_given || all < LEAST_SAMPLES ? all : LEAST_SAMPLES;
+    const int64_t most = samples_drawn_in(&cost.work, share_of_drawing * time, fewest, all, rates);
+    division_costs costs = {.time = time - seconds_of_drawing(&cost.work, most, rates),
+                            .closed = cost.closed,
+                            .width_count = trial_sizes(c, tokens),
+                            .heals = choosing_heals(c),
+                            .may_be_quick = choosing_leaves_recipe(c) && s->effort != EFFORT_QUICK,
+                            .token = cost.healing / (steps * batch * (double)c->length),
+                            .least_tokens = c->length == 1 ? least_images : least_tokens,
+                            .least = fewest,
+                            .most = most};
     cost_widths(c, rates, &cost, tokens, &costs);
     if (costs.may_be_quick) {
         choosing_set_recipe(c, true);
@@ -290,10 +386,11 @@ static grail_status divide_run(choosing *c, const grail_rates *rates, double tim
         costs.quick = quick.closed;
     }
     if (division_make(&costs, &d, &least) != GRAIL_OK) {
-        return too_short(s, s->facts.measured + least);
+        return too_short(s,
+                         s->facts.measured + least + seconds_of_drawing(&cost.work, fewest, rates));
     }
-    take_division(c, &d, &costs, tokens, cost.trials.alone + cost.trials.together);
-    return GRAIL_OK;
+    const int trials = cost.trials.alone + cost.trials.together;
+    return take_division(c, &cost.work, rates, &costs, tokens, trials, &d);
 }
 
 grail_status phases_divide(choosing *c)

@@ -9,6 +9,7 @@
 #include "pipeline/ranks.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/plan_options.h"
+#include "planning/measured.h"
 #include "planning/plan_forecast.h"
 #include "planning/search.h"
 #include "planning/shared.h"
@@ -373,6 +374,7 @@ static grail_status take_fewer_samples(making *m, request_purpose purpose)
         return GRAIL_OK;
     }
     m->compress.read.samples = fewer;
+    m->compress.read.drawn_first = samples->drawn;
     request_close(m->request);
     m->request = NULL;
     return request_open(&m->compress, purpose, &m->request);
@@ -728,6 +730,19 @@ static grail_status finish(making *m, double began, grail_plan *p)
     return GRAIL_OK;
 }
 
+/* The session takes what an interrupted run has measured, and hands on what is measured now. */
+static grail_status use_schedule(making *m)
+{
+    grail_schedule *schedule = m->options->schedule;
+    grail_session *session = m->compress.read.session;
+    if (schedule == NULL || m->options->compress.output.dry_run != 0) {
+        return GRAIL_OK;
+    }
+    session->keeper = schedule_keep_measured;
+    session->keeper_user = schedule;
+    return schedule_give_measured(schedule, &session->kept);
+}
+
 grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out)
 {
     grail_status status = GRAIL_OK;
@@ -741,6 +756,7 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     buffer_init(&p->text, SIZE_MAX / 4);
     TRY(comm_settle(comm, open_request(&m)));
     TRY(agree(&m));
+    TRY(use_schedule(&m));
     TRY(find_limit(&m, &limit));
     if (measures(m.budget)) {
         TRY(shared_curves(m.request, &m.compress, &m.times, &m.curves));
@@ -756,6 +772,9 @@ grail_status grail_plan_make(const grail_plan_options *options, grail_plan **out
     TRY(choose_widths(&m));
     TRY(finish(&m, began, p));
 out:
+    if (m.compress.read.session != NULL) {
+        m.compress.read.session->keeper = NULL;
+    }
     making_fini(&m);
     status = comm_end(comm, status);
     if (status == GRAIL_OK) {

@@ -3,6 +3,7 @@
 #include "arch/model_text.h"
 #include "backend/cpu/probe.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "format/images/image_set.h"
 #include "pipeline/forecast.h"
 #include "pipeline/network/part_input.h"
@@ -58,16 +59,19 @@ static bool names_samples(const grail_read_options *o)
     return text_source_is_given(&o->text) || o->part_count > 0 || image_source_is_given(o->images);
 }
 
-grail_status samples_at_most(const grail_compress_options *options, int64_t most, int64_t *out)
+grail_status samples_at_most(const grail_compress_options *options, int64_t most,
+                             named_samples *out)
 {
     grail_compress_options o = *options;
     calibration *samples = NULL;
-    o.read.samples = -most;
+    o.read.samples = most > 0 ? -most : o.read.samples;
     o.output.dry_run = 1;
+    *out = (named_samples){.count = most};
     if (names_samples(&o.read)) {
         CHECK(session_calibration(o.read.session, &o, NULL, &samples));
+        *out = (named_samples){
+            .count = samples->count, .drawn = samples->drawn, .length = samples->windows.length};
     }
-    *out = samples == NULL ? most : samples->count;
     calibration_release(samples);
     return GRAIL_OK;
 }
@@ -190,7 +194,7 @@ static grail_status measure_forward(const pilot *p, const grail_compress_options
 /* A large network gets fewer images, so that the pilot goes beyond its first blocks, whose maps are
  * the largest and have the fewest channels. */
 static grail_status pilot_samples(const grail_compress_options *asked, const grail_rates *machine,
-                                  int64_t *out)
+                                  named_samples *out)
 {
     static const double share = 0.25; /* of the pilot's seconds, for all products */
     grail_model_facts facts = {0};
@@ -200,17 +204,61 @@ static grail_status pilot_samples(const grail_compress_options *asked, const gra
     const int64_t most = model->graph->input_kind != INPUT_IMAGES      ? PILOT_WINDOWS
                          : each * PILOT_IMAGES > share * pilot_seconds ? FEWER_IMAGES
                                                                        : PILOT_IMAGES;
-    *out = asked->read.samples;
-    return *out == 0 || *out > most ? samples_at_most(asked, most, out) : GRAIL_OK;
+    const int64_t wanted = asked->read.samples;
+    return samples_at_most(asked, wanted == 0 || wanted > most ? most : 0, out);
+}
+
+/* -- samples that the network draws ------------------------------------------------------------ */
+
+/* What stands for samples in a pilot where drawing them would take longer than it does: tokens at
+ * random, which take as long as others. */
+typedef struct stand_in {
+    int32_t *ids; /* owned */
+    grail_tokens tokens;
+} stand_in;
+
+static grail_status stand_in_for(const named_samples *named, grail_compress_options *o, stand_in *s)
+{
+    random_state random;
+    const int64_t ids = named->count * named->length;
+    const int64_t vocabulary = o->read.session->model->graph->vocabulary;
+    random_seed(&random, o->read.seed, 0);
+    CHECK(memory_new_unset(&s->ids, (size_t)ids, sizeof s->ids[0]));
+    for (int64_t i = 0; i < ids; i++) {
+        s->ids[i] = (int32_t)random_below(&random, vocabulary);
+    }
+    s->tokens = (grail_tokens){.ids = s->ids, .windows = named->count, .length = named->length};
+    o->read.text = (grail_text_source){.tokens = &s->tokens};
+    o->read.parts = NULL;
+    o->read.part_count = 0;
+    return GRAIL_OK;
+}
+
+/* For as many windows as the run may draw. */
+static grail_status measure_drawing(const grail_compress_options *asked, grail_rates *out)
+{
+    named_samples all = {0};
+    drawing_times times = {0};
+    CHECK(samples_at_most(asked, 0, &all));
+    if (all.drawn == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(drawn_text_measure(asked->read.session->model, asked, all.drawn, all.length, &times));
+    out->draw_place = times.step;
+    out->draw_token = times.window;
+    out->draw_windows = times.at_once;
+    return GRAIL_OK;
 }
 
 static grail_status run_pilot(const grail_compress_options *asked, grail_rates *out)
 {
     grail_status status = GRAIL_OK;
     pilot p = {.asked = asked, .end = GRAPH_NONE};
-    int64_t samples = 0;
-    CHECK(pilot_samples(asked, out, &samples));
-    const grail_compress_options options = pilot_options(asked, samples, &p);
+    named_samples named = {0};
+    stand_in drawn = {0};
+    CHECK(pilot_samples(asked, out, &named));
+    grail_compress_options options = pilot_options(asked, named.count, &p);
+    TRY(named.drawn > 0 ? stand_in_for(&named, &options, &drawn) : GRAIL_OK);
     TRY(compression_open(&options, (request_purpose){.kept = NULL}, &p.run));
     if (asked->heal.teacher != NULL) {
         TRY(measure_forward(&p, &options, out));
@@ -227,7 +275,14 @@ static grail_status run_pilot(const grail_compress_options *asked, grail_rates *
     }
 out:
     grail_compression_close(p.run);
+    memory_free(drawn.ids);
     return status;
+}
+
+static grail_status measure(const grail_compress_options *asked, grail_rates *out)
+{
+    CHECK(run_pilot(asked, out));
+    return measure_drawing(asked, out);
 }
 
 grail_status grail_rates_measure(const grail_compress_options *options, grail_rates *out)
@@ -250,8 +305,7 @@ grail_status grail_rates_measure(const grail_compress_options *options, grail_ra
         CHECK(grail_session_open(with.read.model, with.read.reading, &own));
         with.read.session = own;
     }
-    const grail_status status =
-        error_in(run_pilot(&with, out), "measuring how fast this machine is");
+    const grail_status status = error_in(measure(&with, out), "measuring how fast this machine is");
     grail_session_close(own);
     return status;
 }

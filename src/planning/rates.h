@@ -6,9 +6,16 @@
 
 #include <grail/compress.h>
 
-/** *out = `most` samples of those that the options name, or all where there are fewer; `most` where
- * they name none. The options have a session. */
+/** What samples the options name. */
+typedef struct named_samples {
+    int64_t count;
+    int64_t drawn;  /* of these, that the network draws itself */
+    int64_t length; /* tokens of a window */
+} named_samples;
+
+/** `most` samples of those that the options name, or all where there are fewer; with 0 as many as a
+ * run takes; `most` where they name none. The options have a session. */
 grail_status samples_at_most(const grail_compress_options *options, int64_t most,
-                             int64_t *out) GRAIL_MUST_CHECK;
+                             named_samples *out) GRAIL_MUST_CHECK;
 
 #endif

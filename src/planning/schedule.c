@@ -4,8 +4,9 @@
 #include "base/file.h"
 #include "base/option_values.h"
 #include "base/options.h"
-#include "base/output_file.h"
 #include "comm/comm.h"
+#include "pipeline/output/output_place.h"
+#include "planning/measured.h"
 #include "planning/phases.h"
 
 #include <errno.h>
@@ -73,22 +74,6 @@ void grail_schedule_free(grail_schedule *s)
 
 /* -- what is kept ------------------------------------------------------------------------------ */
 
-static grail_status write_kept(const grail_schedule *s)
-{
-    grail_status status = GRAIL_OK;
-    output_file file = {.descriptor = -1};
-    buffer text = {0};
-    buffer_init(&text, SIZE_MAX / 4);
-    TRY(json_append_indented(s->kept, &text));
-    TRY(output_file_open(s->path, true, &file));
-    TRY(file_write_at(file.descriptor, s->path, text.bytes, text.size, 0));
-    TRY(output_file_commit(&file));
-out:
-    output_file_fini(&file);
-    buffer_fini(&text);
-    return status;
-}
-
 static grail_status put_text(json_t *object, const char *key, const char *text)
 {
     return json_put(object, key, text == NULL ? json_null() : json_text(text));
@@ -105,6 +90,8 @@ static grail_status describe_subject(const choosing *c, json_t *of)
     return json_put(of, "subject", json_integer((json_int_t)c->subject));
 }
 
+static const char of_key[] = "of"; /* where it holds choices */
+
 static grail_status keep_choices(choosing *c)
 {
     grail_schedule *s = c->schedule;
@@ -112,10 +99,12 @@ static grail_status keep_choices(choosing *c)
     if (s->path == NULL || s->facts.time == 0.0 || o->output.dry_run != 0) {
         return GRAIL_OK;
     }
-    s->kept = json_object();
-    CHECK(json_put(s->kept, "grail_schedule", json_integer(1)));
+    if (s->kept == NULL) { /* it may hold what was measured */
+        s->kept = json_object();
+        CHECK(json_put(s->kept, "grail_schedule", json_integer(1)));
+    }
     json_t *of = json_object();
-    CHECK(json_put(s->kept, "of", of));
+    CHECK(json_put(s->kept, of_key, of));
     CHECK(describe_subject(c, of));
     CHECK(put_text(s->kept, "effort", s->facts.effort));
     CHECK(put_text(s->kept, "selector", o->cut.selector));
@@ -128,7 +117,7 @@ static grail_status keep_choices(choosing *c)
     CHECK(json_put(s->kept, "heal_batch", json_integer(o->heal.batch)));
     CHECK(json_put(s->kept, "heal_samples", json_integer(o->heal.own_samples)));
     CHECK(json_put(s->kept, "heal_time", json_real(o->heal.time)));
-    return write_kept(s);
+    return schedule_write(s);
 }
 
 /* Each unless it is given. */
@@ -147,15 +136,13 @@ static void take_integer(const choosing *c, const char *field, const char *key, 
 
 static grail_status take_kept(choosing *c)
 {
-    enum { MOST_BYTES = 64 << 20 };
     grail_status status = GRAIL_OK;
     grail_schedule *s = c->schedule;
     grail_compress_options *o = c->run;
     json_t *of = json_object();
-    TRY(json_read_file(s->path, MOST_BYTES, &s->kept));
     TRY(describe_subject(c, of));
     if (json_integer_value(json_object_get(s->kept, "grail_schedule")) != 1 ||
-        !json_equal(json_object_get(s->kept, "of"), of)) {
+        !json_equal(json_object_get(s->kept, of_key), of)) {
         FAIL(GRAIL_ERROR_ARGUMENT,
              "%s holds what was chosen for another run: another model, limit or way to widths; "
              "remove it, or give another output",
@@ -195,7 +182,7 @@ grail_status grail_schedule_keep_plan(grail_schedule *s, const char *text)
         return GRAIL_OK;
     }
     CHECK(json_put(s->kept, "plan", json_text(text)));
-    return write_kept(s);
+    return schedule_write(s);
 }
 
 grail_status grail_schedule_finish(grail_schedule *s)
@@ -216,6 +203,14 @@ static grail_status path_beside(const char *path, const char *ending, char **out
     const grail_status status = memory_format(out, "%s.%s", trimmed, ending);
     memory_free(trimmed);
     return status;
+}
+
+/* A place that is taken is refused before anything is measured; a plan is no directory. */
+static grail_status check_place(const choosing *c)
+{
+    const grail_comm *comm = c->run->run.comm;
+    return c->subject == GRAIL_SCHEDULE_PLAN || comm_rank(comm) != 0 ? GRAIL_OK
+                                                                     : output_check_free(c->run);
 }
 
 static grail_status open_schedule(const grail_effort_options *o, choosing *c)
@@ -261,16 +256,35 @@ static grail_status was_begun(const choosing *c, bool *out)
     return GRAIL_OK;
 }
 
+/* Reads what is there. A run that does not resume takes nothing of it, and replaces it where there
+ * are no choices; what cannot be read may be any. */
+static grail_status look_at_kept(grail_schedule *s, bool resumes, bool *has_choices)
+{
+    enum { MOST_BYTES = 256 << 20 };
+    const grail_status status = json_read_file(s->path, MOST_BYTES, &s->kept);
+    *has_choices = status != GRAIL_OK || json_object_get(s->kept, of_key) != NULL;
+    if (!*has_choices && !resumes) {
+        json_decref(s->kept);
+        s->kept = json_object();
+        return json_put(s->kept, "grail_schedule", json_integer(1));
+    }
+    return resumes || status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
+}
+
 static grail_status choose(choosing *c)
 {
     grail_schedule *s = c->schedule;
     const bool resumes = c->run->output.resume != 0 && s->path != NULL;
+    const bool is_dry = c->run->output.dry_run != 0;
     bool begun = false;
-    const bool is_kept = s->path != NULL && file_exists(s->path);
-    if (is_kept && resumes) {
+    bool has_choices = false;
+    if (s->path != NULL && file_exists(s->path) && (resumes || !is_dry)) {
+        CHECK(look_at_kept(s, resumes, &has_choices));
+    }
+    if (has_choices && resumes) {
         return take_kept(c);
     }
-    if (is_kept && c->run->output.dry_run == 0) {
+    if (has_choices) {
         return error_set(GRAIL_ERROR_EXISTS,
                          "'%s' holds what an interrupted run towards '%s' had chosen; resume "
                          "that run, or remove the file",
@@ -302,9 +316,13 @@ grail_status grail_schedule_make(const grail_effort_options *effort, grail_sched
                   .subject = subject};
     TRY(option_given("read.session", "session", options->compress.read.session));
     TRY(open_schedule(effort, &c));
+    TRY(comm_settle(options->compress.run.comm, check_place(&c)));
     TRY(choose(&c));
     if (s->effort != EFFORT_NONE || s->facts.resumed != 0) {
         choosing_tell(&c);
+    }
+    if (subject == GRAIL_SCHEDULE_LIMITED && s->path != NULL && c.run->output.dry_run == 0) {
+        options->schedule = s;
     }
     *out = s;
     s = NULL;

@@ -98,7 +98,12 @@ static const double *find(const compression_request *r, const char *key, size_t 
 static grail_status keep(const compression_request *r, const char *key, const double *numbers,
                          size_t count)
 {
-    return key[0] == 0 ? GRAIL_OK : kept_numbers_add(&r->session->kept, key, numbers, count);
+    grail_session *s = r->session;
+    if (key[0] == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(kept_numbers_add(&s->kept, key, numbers, count));
+    return s->keeper == NULL ? GRAIL_OK : s->keeper(s->keeper_user, key, numbers, count);
 }
 
 grail_status shared_curves(const compression_request *request,

@@ -48,6 +48,9 @@ grail_compress_options slot_trial_options(const graph *g, const calibration *sam
     grail_compress_options trial = options->compress;
     trial.read.samples = slot_weights_samples(g, options->trial_tokens,
                                               windows_mean_size(&samples->windows), samples->count);
+    if (trial.read.drawn_first == 0) {
+        trial.read.drawn_first = samples->drawn;
+    }
     trial.fit.refit = "none";
     return trial;
 }

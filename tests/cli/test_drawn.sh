@@ -43,6 +43,17 @@ runs "$grail" compress "$model" --calib ./self --samples 12 --context 64 --spars
 grep -q "drew" stdout && fail "a folder was taken for drawn text"
 rm -r out
 
+check "a time has a part for drawing, the first one, and a forecast tells it"
+runs "$grail" compress "$model" --calib "$demo/calibration.txt" --calib self --context 64 --target-ratio 0.9 \
+    --time 20s -o out
+says "  drawing text  " stderr
+(($(grep -n "  drawing text  " stderr | cut -d: -f1) < $(grep -n "  statistics and fits  " stderr | cut -d: -f1))) ||
+    fail "drawing is not the first part"
+says "of which the network drew" stdout
+rm -r out
+runs "$grail" compress "${usual[@]}" -o out --dry-run
+says "of which drawing them takes" stdout
+
 check "healing draws from the teacher"
 runs "$grail" heal first --teacher "$model" --calib self --samples 12 --context 64 --heal-steps 2 \
     -o out

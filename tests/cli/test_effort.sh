@@ -127,6 +127,72 @@ runs "$grail" compress "${command[@]}" -o cut --resume --time 5s
 [[ $(value "d['heal']['steps']" cut/report.json) == 4000 ]] || fail "other steps"
 rm -r cut
 
+check "a place that is taken, or holds a run, is refused before anything is read or measured"
+mkdir there
+soon=("$grail" compress "$model" --calib none.npy)
+for choice in "--target-ratio 0.9" "--target-ratio 0.9 --time 20s" "--sparsity 0.5 --effort best"; do
+    refuses 1 "'there' exists already" "${soon[@]}" -o there $choice
+    refuses 1 "cannot find the output's parent directory 'no'" "${soon[@]}" -o no/out $choice
+done
+command=("${options[@]}" --target-ratio 0.9 --quiet)
+killed_when begun
+for choice in "--target-ratio 0.9" "--sparsity 0.5 --effort best"; do
+    refuses 1 "'cut.partial' holds an interrupted run; resume it or delete it (--resume)" "${soon[@]}" -o cut $choice
+done
+rm -r cut.partial
+: >stderr
+"$grail" compress "${options[@]}" --sparsity 0.5 --heal model --heal-steps 4000 --quiet -o cut >stdout 2>stderr &
+pid=$!
+until begun || ! kill -0 $pid 2>/dev/null; do
+    sleep 0.005
+done
+kill -STOP $pid
+refuses 1 "another run is writing to 'cut.partial'" "${soon[@]}" -o cut --target-ratio 0.9
+refuses 1 "another run is writing to 'cut.partial'" "${soon[@]}" -o cut --target-ratio 0.9 --resume
+kill -KILL $pid
+wait $pid 2>/dev/null || true
+rm -r cut.partial
+
+check "killed in the middle of its trials, and resumed: the same widths by the rest of the trials"
+demo_limit=("$demo/model" --calib "$demo/calibration.txt" --samples 32 --context 64 --target-ratio 0.8 --quiet)
+command=("${demo_limit[@]}" --budget divergence)
+runs "$grail" compress "${command[@]}" -o whole
+measured() { [[ -s cut.schedule ]] && (($(grep -c '^ *"[0-9a-f]\{64\}": \[' cut.schedule) >= 4)); }
+killed_when measured
+[[ ! -e cut.partial ]] || fail "it was killed behind its trials"
+runs "$grail" compress "${command[@]}" -o cut --resume
+same_result whole cut
+[[ ! -e cut.schedule ]] || fail "something is left"
+rm -r cut
+start
+until measured || ! kill -0 $pid 2>/dev/null; do
+    sleep 0.005
+done
+kill -TERM $pid
+wait $pid 2>/dev/null && fail "it went on behind the signal"
+says "grail: interrupted; what was measured is in 'cut.schedule'; continue it with:" stderr
+[[ ! -e cut.partial ]] || fail "it began with widths of a part of the trials"
+runs "$grail" compress "${command[@]}" -o cut --resume
+same_result whole cut
+rm -r cut
+killed_when measured
+runs "$grail" compress "${command[@]}" -o cut
+same_result whole cut
+[[ ! -e cut.schedule ]] || fail "something is left"
+rm -r cut whole
+
+check "the same with a time, whether its trials are kept or not"
+command=("${demo_limit[@]}" --effort usual --time 60s)
+killed_when measured
+cp cut.schedule before
+runs "$grail" compress "${command[@]}" -o cut --resume
+mv cut whole
+python3 -c "import json; d = json.load(open('before')); del d['measured']; json.dump(d, open('cut.schedule', 'w'))"
+runs "$grail" compress "${command[@]}" -o cut --resume
+cmp cut/plan.json whole/plan.json || fail "other widths"
+cmp cut/model.safetensors whole/model.safetensors || fail "other bytes"
+rm -r cut whole
+
 check "a schedule of another run, and one that is broken"
 command=("${options[@]}" --target-ratio 0.9 --time 30s --quiet)
 killed_when scheduled

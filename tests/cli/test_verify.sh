@@ -92,3 +92,33 @@ cmp logits-larger logits-llama3 || fail "another result"
 grep -q '"model_type": *"llama"' config-larger || fail "$(cat config-larger)"
 ! grep -q "language_model\|vision_tower" of-larger || fail "names of the larger network are left"
 runs "$grail" verify larger of
+
+check "eval --against: the difference of two networks on the same windows has an error of its own"
+cut_model llama3 --compensate none --sparsity 0.5
+runs "$grail" eval out --data ids.npy --against "$golden/llama3" --json
+says '"difference_error": ' stdout
+mv stdout both
+value() { python3 -c "import json, sys; d = json.load(open('$1')); print($2)"; }
+holds "$(value both "d['against']['difference'] - (d['mean_nll'] - d['against']['mean_nll'])") ^ 2 < 1e-18"
+holds "0 < $(value both "d['against']['difference_error']")"
+runs "$grail" eval out --data ids.npy --against "$golden/llama3" --windows 1 --json
+[[ $(value stdout "d['against']['difference_error']") == None ]] || fail "one window has an error"
+one=$(value stdout "d['against']['difference']")
+runs "$grail" eval out --data ids.npy --against "$golden/llama3" --windows 2 --json
+two=$(value stdout "abs($one - d['against']['difference']) - d['against']['difference_error']") # half of what two differ by
+holds "$two ^ 2 < 1e-18"
+runs "$grail" eval out --data ids.npy --against "$golden/llama3"
+says "difference   of the mean NLL " stdout
+says ", the standard error over 16 windows of both" stdout
+runs "$grail" eval "$golden/llama3" --data ids.npy --against "$golden/llama3"
+says "of the mean NLL +0.000000 +- 0.000000" stdout
+says "1.0000 times the perplexity" stdout
+runs "$grail" eval out --data ids.npy --json
+[[ $(value stdout "d['against']") == None ]] || fail "something is compared that nobody named"
+rm -r out both
+refuses 1 "no-model" "$grail" eval "$golden/llama3" --data ids.npy --against no-model
+copy_model "$demo/model" other-words
+echo >>other-words/tokenizer.json
+refuses 1 "tokenizers of the two models differ" "$grail" eval "$demo/model" --data "$demo/held-out.txt" --context 32 \
+    --windows 2 --against other-words
+refuses 2 "--against" "$grail" eval "$demo/vision/cnn.pth" --data "$demo/vision/test" --against "$demo/vision/cnn.pth"

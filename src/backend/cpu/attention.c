@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { LANES = 32, FEW_QUERIES = 4 };
+enum { LANES = 32, KEY_LANES = 16, FEW_KEYS = 128 };
 
 typedef struct attention_job {
     const operation *operation;
@@ -90,29 +90,67 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, b
     b->largest[query] = largest;
 }
 
-static void attend_block(query_block *b)
+static void begin_block(query_block *b)
 {
-    const int64_t step = b->products->keys;
-    const int64_t alignment = b->products->alignment;
-    const int64_t start = first_visible(b->shape, b->first) / alignment * alignment;
-    const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
     for (int64_t query = 0; query < b->queries; query++) {
         b->largest[query] = b->sink;
         b->total[query] = isfinite(b->sink) ? 1.0F : 0.0F;
     }
     b->products->begin(b);
-    for (int64_t k0 = start; k0 < end; k0 += step) {
-        const int64_t keys = end - k0 < step ? end - k0 : step;
-        const bool accumulate = k0 > start;
-        b->products->score(b, k0, keys);
-        for (int64_t query = 0; query < b->queries; query++) {
-            weigh_row(b, query, k0, keys, accumulate);
-        }
-        b->products->mix(b, k0, keys, accumulate);
+}
+
+static void attend_keys(query_block *b, int64_t k0, int64_t keys, bool accumulate)
+{
+    b->products->score(b, k0, keys);
+    for (int64_t query = 0; query < b->queries; query++) {
+        weigh_row(b, query, k0, keys, accumulate);
     }
+    b->products->mix(b, k0, keys, accumulate);
+}
+
+static void end_block(query_block *b)
+{
     for (int64_t query = 0; query < b->queries; query++) {
         scale_row(attention_value_dim(b->shape), 1.0F / b->total[query],
                   b->out + (b->first + query) * b->out_stride);
+    }
+}
+
+/* Rows of keys or values that are read next, of all heads. */
+static void fetch_rows(const float *from, int64_t stride, int64_t first, int64_t count)
+{
+    enum { LINE = 64 / sizeof(float) };
+    const float *end = from + (first + count) * stride;
+    for (const float *line = from + first * stride; line < end; line += LINE) {
+        __builtin_prefetch(line, 0, 2);
+    }
+}
+
+/* Blocks of several heads of one sequence, with the same queries: they go through its keys
+ * together, which come into the cache once. */
+static void attend_blocks(query_block *blocks, int64_t count)
+{
+    const query_block *b = &blocks[0];
+    const int64_t step = b->products->keys;
+    const int64_t alignment = b->products->alignment;
+    const int64_t start = first_visible(b->shape, b->first) / alignment * alignment;
+    const int64_t end = end_visible(b->shape, b->first + b->queries - 1);
+    for (int64_t i = 0; i < count; i++) {
+        begin_block(&blocks[i]);
+    }
+    for (int64_t k0 = start; k0 < end; k0 += step) {
+        const int64_t keys = end - k0 < step ? end - k0 : step;
+        const int64_t next = end - k0 - keys < step ? end - k0 - keys : step;
+        if (count == b->shape->query_heads) {
+            fetch_rows(b->k, b->k_stride, k0 + keys, next);
+            fetch_rows(b->v, b->v_stride, k0 + keys, next);
+        }
+        for (int64_t i = 0; i < count; i++) {
+            attend_keys(&blocks[i], k0, keys, k0 > start);
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        end_block(&blocks[i]);
     }
 }
 
@@ -122,22 +160,17 @@ static int64_t query_blocks(const attention_job *job)
            job->products->queries;
 }
 
-/* Late blocks see the most keys and come first, which evens out the threads' finish. */
-static void attend_task(int64_t task, int64_t worker, float *scratch, void *context)
+static query_block block_of(const attention_job *job, int64_t sequence, int64_t head, int64_t first,
+                            int64_t worker, float *scratch)
 {
-    const attention_job *job = context;
     const matrix *m = job->operation->m;
     const attention_shape *s = job->operation->with.attention;
     const int64_t at_once = job->products->queries;
-    const int64_t lanes = s->sequences * s->query_heads;
-    const int64_t head = task % lanes % s->query_heads;
-    const int64_t sequence = task % lanes / s->query_heads;
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
-    const int64_t first = (query_blocks(job) - 1 - task / lanes) * at_once;
     const int64_t query_head = sequence * s->length * s->query_heads + head;
     const int64_t key_head = sequence * attention_room(s) * s->kv_heads + kv_head;
     const int64_t value_dim = attention_value_dim(s);
-    query_block b = {
+    return (query_block){
         .shape = s,
         .products = job->products,
         .worker = worker,
@@ -156,7 +189,19 @@ static void attend_task(int64_t task, int64_t worker, float *scratch, void *cont
         .scores = scratch,
         .scratch = scratch + at_once * job->products->keys,
     };
-    attend_block(&b);
+}
+
+/* Late blocks see the most keys and come first, which evens out the threads' finish. */
+static void attend_task(int64_t task, int64_t worker, float *scratch, void *context)
+{
+    const attention_job *job = context;
+    const attention_shape *s = job->operation->with.attention;
+    const int64_t lanes = s->sequences * s->query_heads;
+    const int64_t head = task % lanes % s->query_heads;
+    const int64_t sequence = task % lanes / s->query_heads;
+    const int64_t first = (query_blocks(job) - 1 - task / lanes) * job->products->queries;
+    query_block b = block_of(job, sequence, head, first, worker, scratch);
+    attend_blocks(&b, 1);
 }
 
 grail_status attention_run(const operation *o, const attention_products *products)
@@ -192,30 +237,47 @@ static void mix_f32(query_block *b, int64_t k0, int64_t count, bool accumulate)
 CPU_CLONES static void score_row(int64_t count, int64_t width, float scale, const float *q,
                                  const float *keys, int64_t stride, float *scores)
 {
+    const int64_t vectors_end = width / KEY_LANES * KEY_LANES;
     for (int64_t j = 0; j < count; j++) {
         const float *key = keys + j * stride;
-        float lanes[LANES] = {0.0F};
-        const int64_t vectors_end = width / LANES * LANES;
-        for (int64_t d = 0; d < vectors_end; d += LANES) {
-            for (int lane = 0; lane < LANES; lane++) {
+        float lanes[KEY_LANES] = {0.0F};
+        float halves[KEY_LANES / 2];
+        float quarters[KEY_LANES / 4];
+        for (int64_t d = 0; d < vectors_end; d += KEY_LANES) {
+            for (int lane = 0; lane < KEY_LANES; lane++) {
                 lanes[lane] += q[d + lane] * key[d + lane];
             }
         }
         for (int64_t d = vectors_end; d < width; d++) {
             lanes[d - vectors_end] += q[d] * key[d];
         }
-        float sum = 0.0F;
-        for (int lane = 0; lane < LANES; lane++) {
-            sum += lanes[lane];
+        for (int lane = 0; lane < KEY_LANES / 2; lane++) {
+            halves[lane] = lanes[lane] + lanes[lane + KEY_LANES / 2];
         }
-        scores[j] = scale * sum;
+        for (int lane = 0; lane < KEY_LANES / 4; lane++) {
+            quarters[lane] = halves[lane] + halves[lane + KEY_LANES / 4];
+        }
+        scores[j] = scale * ((quarters[0] + quarters[2]) + (quarters[1] + quarters[3]));
     }
 }
 
+/* The rows of several keys are added in one pass over `out`, which would wait for itself else. */
 CPU_CLONES static void mix_row(int64_t count, int64_t width, const float *weights, const float *v,
-                               int64_t stride, float *out)
+                               int64_t stride, float *restrict out)
 {
-    for (int64_t j = 0; j < count; j++) {
+    enum { AT_ONCE = 4 };
+    const int64_t blocks_end = count / AT_ONCE * AT_ONCE;
+    for (int64_t j = 0; j < blocks_end; j += AT_ONCE) {
+        const float *w = weights + j;
+        const float *a = v + j * stride;
+        const float *b = a + stride;
+        const float *c = b + stride;
+        const float *e = c + stride;
+        for (int64_t d = 0; d < width; d++) {
+            out[d] = (((out[d] + w[0] * a[d]) + w[1] * b[d]) + w[2] * c[d]) + w[3] * e[d];
+        }
+    }
+    for (int64_t j = blocks_end; j < count; j++) {
         for (int64_t d = 0; d < width; d++) {
             out[d] += weights[j] * v[j * stride + d];
         }
@@ -227,7 +289,7 @@ static void score_few(query_block *b, int64_t k0, int64_t count)
     for (int64_t query = 0; query < b->queries; query++) {
         score_row(count, b->shape->head_dim, (float)b->shape->scale,
                   b->q + (b->first + query) * b->q_stride, b->k + k0 * b->k_stride, b->k_stride,
-                  b->scores + query * KEYS);
+                  b->scores + query * FEW_KEYS);
     }
 }
 
@@ -239,8 +301,41 @@ static void mix_few(query_block *b, int64_t k0, int64_t count, bool accumulate)
         if (!accumulate) {
             memset(out, 0, (size_t)width * sizeof *out);
         }
-        mix_row(count, width, b->scores + query * KEYS, b->v + k0 * b->v_stride, b->v_stride, out);
+        mix_row(count, width, b->scores + query * FEW_KEYS, b->v + k0 * b->v_stride, b->v_stride,
+                out);
     }
+}
+
+/* Heads that go through the keys of a sequence together; of few sequences, which all threads are to
+ * share, those that read the same ones. */
+static int64_t heads_together(const attention_shape *s)
+{
+    enum { MANY = 16 };
+    return s->sequences >= MANY ? s->query_heads : s->query_heads / s->kv_heads;
+}
+
+/* A multiple that leaves the scratch memory of the next thread aligned, too. */
+static size_t floats_of_blocks(int64_t heads)
+{
+    enum { ALIGNED = 64 };
+    return ((size_t)heads * sizeof(query_block) / ALIGNED + 1) * ALIGNED / sizeof(float);
+}
+
+/* Few queries of one sequence. The blocks of its heads lie in the scratch memory, in front of what
+ * they need. */
+static void attend_few(int64_t task, int64_t worker, float *scratch, void *context)
+{
+    const attention_job *job = context;
+    const attention_shape *s = job->operation->with.attention;
+    const int64_t heads = heads_together(s);
+    const int64_t parts = s->query_heads / heads;
+    query_block *blocks = (query_block *)(void *)scratch;
+    float *scores = scratch + floats_of_blocks(heads);
+    for (int64_t i = 0; i < heads; i++) {
+        const int64_t head = task % parts * heads + i;
+        blocks[i] = block_of(job, task / parts, head, 0, worker, scores);
+    }
+    attend_blocks(blocks, heads);
 }
 
 grail_status cpu_attention(const operation *o)
@@ -252,10 +347,17 @@ grail_status cpu_attention(const operation *o)
                                                 .score = score_f32,
                                                 .mix = mix_f32};
     static const attention_products few = {.queries = FEW_QUERIES,
-                                           .keys = KEYS,
+                                           .keys = FEW_KEYS,
                                            .alignment = 1,
                                            .begin = begin_f32,
                                            .score = score_few,
                                            .mix = mix_few};
-    return attention_run(o, o->with.attention->length <= FEW_QUERIES ? &few : &products);
+    const attention_shape *s = o->with.attention;
+    if (s->length > FEW_QUERIES || s->kv_heads == 0) {
+        return attention_run(o, &products);
+    }
+    attention_job job = {o, &few};
+    const int64_t heads = heads_together(s);
+    return tasks_run(s->sequences * (s->query_heads / heads),
+                     floats_of_blocks(heads) + FEW_QUERIES * FEW_KEYS, attend_few, &job);
 }

@@ -9,6 +9,8 @@
 
 /* Queries and keys whose scores are computed at once in f32, and most queries ever. */
 enum { QUERIES = 192, KEYS = 384, MOST_QUERIES = 256 };
+/* So few queries of a sequence read its keys and values as they are, in f32. */
+enum { FEW_QUERIES = 4 };
 
 /** First key that a query sees, row `query` of its sequence. */
 static inline int64_t first_visible(const attention_shape *s, int64_t query)

@@ -1,7 +1,7 @@
 /* Attention with products of bf16 and f32 sums; scores, their softmax and what is added up over
  * blocks of keys are f32. Keys and values are rounded and ordered once, in tiles of zero-padded
  * blocks, which takes half of their memory in f32 until the end of the call; queries with their
- * scale and the weights of the softmax for every tile. */
+ * scale and the weights of the softmax for every tile. Few queries go through f32. */
 #include "backend/cpu/attention.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
@@ -164,6 +164,9 @@ grail_status cpu_bf16_attention(const operation *o)
     bf16_attention a = {0};
     if (matrix_count(o->m[0]) == 0) { /* the library knows no empty tiles */
         return GRAIL_OK;
+    }
+    if (o->with.attention->length <= FEW_QUERIES) { /* to order the keys would take longer */
+        return cpu_attention(o);
     }
     if (pairs_has(PAIR_TILES)) {
         return attention_in_pairs(o);

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/name_list.h"
+#include "base/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,4 +67,14 @@ out:
     memory_free(parent);
     memory_free(path);
     return status;
+}
+
+grail_status output_check_free(const grail_compress_options *options)
+{
+    const grail_output_options *o = &options->output;
+    if (o->path == NULL) {
+        return GRAIL_OK;
+    }
+    CHECK(output_check_place(options, false));
+    return o->dry_run != 0 ? GRAIL_OK : record_check(o->path, o->resume != 0);
 }

@@ -11,4 +11,8 @@
 grail_status output_check_place(const grail_compress_options *options,
                                 bool is_file) GRAIL_MUST_CHECK;
 
+/** The same of a directory, and of what an earlier run left there, for work that comes before the
+ * run is opened. */
+grail_status output_check_free(const grail_compress_options *options) GRAIL_MUST_CHECK;
+
 #endif

@@ -12,7 +12,6 @@
 #include "format/text/token_array.h"
 #include "pipeline/request/calibration_record.h"
 #include "pipeline/request/calibration_text.h"
-#include "pipeline/request/drawn_text.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <string.h>
@@ -198,6 +197,8 @@ grail_status calibration_key(const grail_compress_options *o, const network_stat
     CHECK(text_key(&o->read.text, key));
     CHECK(text_parts_key(&o->read, key));
     CHECK(json_push(key, text_or_null(o->heal.teacher))); /* which may draw them */
+    CHECK(json_push(key, json_integer(o->read.drawn_first)));
+    CHECK(json_push(key, json_boolean(text_parts_draw(&o->read) && o->output.dry_run != 0)));
     if (o->read.images == NULL) {
         return GRAIL_OK;
     }
@@ -224,9 +225,9 @@ static grail_status plan_batches(calibration *c, int64_t most_rows)
 }
 
 static grail_status read_text(const grail_model *model, const grail_compress_options *o,
-                              calibration *c)
+                              drawn_windows *kept, calibration *c)
 {
-    CHECK(text_parts_read(model, o, &c->windows, &c->drawn, &c->hashes, c->tokenizer_hash,
+    CHECK(text_parts_read(model, o, kept, &c->windows, &c->drawn, &c->hashes, c->tokenizer_hash,
                           &c->description));
     CHECK(text_parts_notice(model, &o->read, &c->windows, c->description));
     c->count = c->windows.count;
@@ -384,7 +385,8 @@ out:
 }
 
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
-                              const network_statistics *statistics, calibration **out)
+                              const network_statistics *statistics, drawn_windows *kept,
+                              calibration **out)
 {
     grail_status status = GRAIL_OK;
     calibration *c = NULL;
@@ -412,7 +414,7 @@ grail_status calibration_read(const grail_model *model, const grail_compress_opt
                        "selector '%s' with this compensation needs calibration text",
                        options->cut.selector);
         }
-        TRY(read_text(model, options, c));
+        TRY(read_text(model, options, kept, c));
     }
     TRY(complete(model, statistics, c));
     *out = c;

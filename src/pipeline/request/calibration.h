@@ -4,7 +4,7 @@
 
 #include "arch/model.h"
 #include "exec/execution.h"
-#include "format/text/windows.h"
+#include "pipeline/request/drawn_text.h"
 #include "stats/network_statistics.h"
 
 #include <grail/compress.h>
@@ -25,10 +25,10 @@ typedef struct calibration {
 } calibration;
 
 /** Reads the samples that the options name, for this model: a number below 0 is at most as many.
- * What is recorded of them includes the samples of these statistics, which may be NULL. *out is
- * held once: calibration_release. */
+ * What is recorded of them includes the samples of these statistics, which may be NULL; `kept` is
+ * that of drawn_text_read. *out is held once: calibration_release. */
 grail_status calibration_read(const grail_model *model, const grail_compress_options *options,
-                              const network_statistics *statistics,
+                              const network_statistics *statistics, drawn_windows *kept,
                               calibration **out) GRAIL_MUST_CHECK;
 /** Makes a calibration without samples, only with their description, for a run that needs no data.
  * *out is held once, even after a failure: calibration_release. */

@@ -2,8 +2,8 @@
 
 #include "arch/model_text.h"
 #include "base/option_values.h"
+#include "base/random.h"
 #include "pipeline/request/calibration_record.h"
-#include "pipeline/request/drawn_text.h"
 #include "pipeline/request/usual_samples.h"
 
 #include <math.h>
@@ -22,6 +22,7 @@ typedef struct text_part {
 typedef struct text_parts {
     text_part *items; /* [count], owned */
     int count;
+    token_windows prompts; /* how windows begin that are drawn; none where no text is read */
 } text_parts;
 
 static void text_parts_fini(text_parts *p)
@@ -30,6 +31,7 @@ static void text_parts_fini(text_parts *p)
         token_windows_fini(&p->items[i].windows);
         memory_free(p->items[i].notice);
     }
+    token_windows_fini(&p->prompts);
     memory_free(p->items);
 }
 
@@ -94,6 +96,15 @@ static grail_status begin_parts(const grail_read_options *o, text_parts *p)
         p->items[i].share = p->items[i].share == 0.0 ? left / (double)open : p->items[i].share;
     }
     return GRAIL_OK;
+}
+
+bool text_parts_draw(const grail_read_options *o)
+{
+    bool draws = o->part_count == 0 && o->text.tokens == NULL && text_is_drawn(o->text.path);
+    for (int i = 0; i < o->part_count; i++) {
+        draws = draws || text_is_drawn(o->parts[i].path);
+    }
+    return draws;
 }
 
 grail_status text_parts_key(const grail_read_options *o, json_t *key)
@@ -175,27 +186,61 @@ static grail_status too_small(const text_part *part, int64_t total)
 
 /* -- drawing and mixing ------------------------------------------------------------------------ */
 
-static grail_status sample(const grail_model *model, const grail_compress_options *o, text_parts *p)
+static int64_t count_drawn(const text_parts *p)
+{
+    int64_t drawn = 0;
+    for (int i = 0; i < p->count; i++) {
+        drawn += p->items[i].is_drawn ? p->items[i].taken : 0;
+    }
+    return drawn;
+}
+
+/* A prompt for each window that is drawn, from anywhere in the first text that is read, so that
+ * window i begins in the same way however many there are. */
+static grail_status choose_prompts(const token_windows *w, int64_t count, uint64_t seed,
+                                   token_windows *out)
+{
+    enum { STREAM = 2 }; /* not one that draws or mixes a sample */
+    random_state random;
+    random_seed(&random, seed, STREAM);
+    out->count = count;
+    out->length = DRAWN_PROMPT;
+    CHECK(memory_new(&out->ids, (size_t)(count * DRAWN_PROMPT), sizeof out->ids[0]));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t of = random_below(&random, w->count);
+        for (int64_t k = 0; k < DRAWN_PROMPT; k++) {
+            out->ids[i * DRAWN_PROMPT + k] = w->ids[window_start(w, of) + k % window_size(w, of)];
+        }
+    }
+    return GRAIL_OK;
+}
+
+static grail_status sample(const grail_model *model, const grail_compress_options *o,
+                           drawn_windows *kept, text_parts *p)
 {
     const int64_t total = total_of(model, &o->read, p);
-    const token_windows *prompts = NULL; /* of the first text that is read */
     share_out(total, p);
+    const int64_t drawn = count_drawn(p);
+    const int64_t begun = drawn > o->read.drawn_first ? drawn : o->read.drawn_first;
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
         if (part->taken == 0 && p->count > 1) {
             return too_small(part, total);
         }
         if (!part->is_drawn) {
+            CHECK(drawn == 0 || p->prompts.count > 0
+                      ? GRAIL_OK
+                      : choose_prompts(&part->windows, begun, o->read.seed, &p->prompts));
             const grail_status status = windows_sample(&part->windows, part->taken, o->read.seed);
             CHECK(p->count > 1 ? error_in(status, "%s", part->path) : status);
-            prompts = prompts == NULL ? &part->windows : prompts;
         }
     }
     for (int i = 0; i < p->count; i++) {
         text_part *part = &p->items[i];
-        CHECK(part->is_drawn ? drawn_text_read(model, o, prompts, part->taken, part->windows.length,
-                                               &part->windows, &part->notice)
-                             : GRAIL_OK);
+        CHECK(part->is_drawn
+                  ? drawn_text_read(model, o, &p->prompts, part->taken, part->windows.length, kept,
+                                    &part->windows, &part->notice)
+                  : GRAIL_OK);
     }
     return GRAIL_OK;
 }
@@ -382,42 +427,35 @@ static grail_status read_windows(const grail_model *model, const grail_compress_
     return check_lengths(p);
 }
 
-/* What a network draws is in no text that could be measured. */
+static grail_status add_hashes(const token_windows *w, hash_set *hashes)
+{
+    hash_set own = {0};
+    grail_status status = shingles_of_windows(w, &own);
+    status = status == GRAIL_OK ? hash_set_add(hashes, &own) : status;
+    hash_set_fini(&own);
+    return status;
+}
+
+/* What a network draws is in no text that could be measured, but for what it goes on with. */
 static grail_status hash_read_parts(const text_parts *p, hash_set *hashes)
 {
     CHECK(hash_set_init(hashes));
     for (int i = 0; i < p->count; i++) {
-        hash_set own = {0};
-        grail_status status = GRAIL_OK;
-        if (!p->items[i].is_drawn) {
-            status = shingles_of_windows(&p->items[i].windows, &own);
-            status = status == GRAIL_OK ? hash_set_add(hashes, &own) : status;
-        }
-        hash_set_fini(&own);
-        CHECK(status);
+        CHECK(p->items[i].is_drawn ? GRAIL_OK : add_hashes(&p->items[i].windows, hashes));
     }
-    return GRAIL_OK;
-}
-
-static int64_t count_drawn(const text_parts *p)
-{
-    int64_t drawn = 0;
-    for (int i = 0; i < p->count; i++) {
-        drawn += p->items[i].is_drawn ? p->items[i].taken : 0;
-    }
-    return drawn;
+    return p->prompts.count > 0 ? add_hashes(&p->prompts, hashes) : GRAIL_OK;
 }
 
 grail_status text_parts_read(const grail_model *model, const grail_compress_options *options,
-                             token_windows *out, int64_t *drawn, hash_set *hashes,
-                             char tokenizer_hash[65], json_t **description)
+                             drawn_windows *kept, token_windows *out, int64_t *drawn,
+                             hash_set *hashes, char tokenizer_hash[65], json_t **description)
 {
     const grail_read_options *o = &options->read;
     grail_status status = GRAIL_OK;
     text_parts p = {0};
     TRY(begin_parts(o, &p));
     TRY(read_windows(model, options, tokenizer_hash, &p));
-    TRY(sample(model, options, &p));
+    TRY(sample(model, options, kept, &p));
     *drawn = count_drawn(&p);
     TRY(*drawn > 0 ? hash_read_parts(&p, hashes) : GRAIL_OK);
     if (p.count == 1) {

@@ -121,6 +121,7 @@ static grail_status read_healed(const grail_compress_options *options, compressi
 {
     grail_compress_options healed = *options;
     healed.read.samples = -options->heal.own_samples;
+    healed.read.drawn_first = request->samples->drawn;
     return options->heal.own_samples > 0 && request->samples->count > 0 && request->heal.network &&
                    will_heal(request) && options->output.dry_run == 0
                ? session_calibration(request->session, &healed, NULL, &request->healed)

@@ -80,6 +80,7 @@ void grail_session_close(grail_session *s)
     if (s != NULL) {
         forget_statistics(s);
         forget_samples(s);
+        drawn_windows_fini(&s->drawn);
         memory_free(s->of_nodes);
         memory_free(s->metrics);
         memory_free(s->notice);
@@ -116,7 +117,7 @@ grail_status session_calibration(grail_session *s, const grail_compress_options 
     TRY(calibration_key(options, statistics, key));
     if (s->samples == NULL || !json_equal(s->samples_key, key)) {
         forget_samples(s);
-        TRY(calibration_read(s->model, options, statistics, &s->samples));
+        TRY(calibration_read(s->model, options, statistics, &s->drawn, &s->samples));
         s->samples_key = key;
         key = NULL;
     }

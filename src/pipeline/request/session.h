@@ -20,10 +20,15 @@ typedef struct dense_statistics {
     matrix squares;  /* [1, width] sums of squares of the input's features; owned */
 } dense_statistics;
 
+/** Keeps numbers that were measured beyond the session. */
+typedef grail_status number_keeper(void *user, const char *key, const double *numbers,
+                                   size_t count);
+
 struct grail_session {
     grail_model *model;
     calibration *samples;  /* of the last run that needed samples; held, NULL = none yet */
     json_t *samples_key;   /* calibration_key of `samples`, owned */
+    drawn_windows drawn;   /* the most that the network has drawn for samples */
     calibration *counted;  /* samples of the statistics; held, NULL = none yet */
     judging counted_apart; /* the statistics are without those that judge */
     const backend *counted_by;
@@ -32,9 +37,11 @@ struct grail_session {
     int backend_count;
     char *notice;               /* on the samples of the last run, or NULL; owned */
     dense_statistics *of_nodes; /* [node_count], filled by open_loop.c when a run needs them */
-    matrix *metrics;   /* [node_count] of the outputs of the dense network's nodes, filled by
-                          fisher.c;   owned, no matrix where none was measured */
-    kept_numbers kept; /* losses and divergences of plans (planning/shared.h) */
+    matrix *metrics;       /* [node_count] of the outputs of the dense network's nodes, filled by
+                              fisher.c;   owned, no matrix where none was measured */
+    kept_numbers kept;     /* losses and divergences of plans (planning/shared.h) */
+    number_keeper *keeper; /* told of each that is added, while a plan is made; NULL: nobody */
+    void *keeper_user;
 };
 
 /** Gets the samples that the options name; reads them unless the session has them. *out is held for

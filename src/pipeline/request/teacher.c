@@ -172,7 +172,7 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     json_t *description = NULL;
     token_windows theirs = {0};
     hash_set hashes = {0};
-    int64_t drawn_windows = 0;
+    int64_t drawn_count = 0;
     if (length > teacher->context) {
         FAIL_ABOUT("context", GRAIL_ERROR_ARGUMENT,
                    "a window has %lld tokens; the model reads %lld, the teacher %lld; give a "
@@ -189,7 +189,7 @@ static grail_status check_windows(const grail_model *teacher, const grail_compre
     own.read.samples = samples->windows.count;
     /* a text that is too short for the samples has other tokens */
     const grail_status drawn =
-        text_parts_read(teacher, &own, &theirs, &drawn_windows, &hashes, hash, &description);
+        text_parts_read(teacher, &own, NULL, &theirs, &drawn_count, &hashes, hash, &description);
     if (drawn != GRAIL_OK && drawn != GRAIL_ERROR_ARGUMENT) {
         TRY(drawn);
     }

@@ -269,6 +269,19 @@ PLACE_TEST(test_the_entries_of_an_interrupted_run_can_be_seen)
     assert_false(sees_entries(p));
 }
 
+PLACE_TEST(test_what_lies_at_a_place_is_told_before_a_run_begins)
+{
+    assert_ok(record_check(p->path, false));
+    assert_false(file_exists(in(p, "out.partial")));
+    assert_ok(run_steps(p->path, false, 4));
+    assert_fails(record_check(p->path, false), GRAIL_ERROR_EXISTS, "interrupted run");
+    assert_ok(record_check(p->path, true));
+    assert_ok(run_steps(p->path, true, STEPS));
+    assert_finished(p);
+    assert_fails(record_check(p->path, false), GRAIL_ERROR_EXISTS, "exists already");
+    assert_fails(record_check(p->path, true), GRAIL_ERROR_EXISTS, "exists already");
+}
+
 /* Leaves a result whose rename failed. */
 PLACE_TEST(test_the_entries_of_a_result_without_its_name_can_be_seen)
 {

@@ -55,7 +55,7 @@ static calibration *read_texts(texts *t, int count, const double *shares, int64_
     for (int k = 0; k < count; k++) {
         t->parts[k].share = shares[k];
     }
-    assert_ok(calibration_read(t->model, &t->options, NULL, &c));
+    assert_ok(calibration_read(t->model, &t->options, NULL, NULL, &c));
     return c;
 }
 
@@ -103,7 +103,7 @@ TEXTS_TEST(each_text_is_drawn_from_as_if_alone)
     t->options.read.part_count = 0;
     t->options.read.samples = 4;
     t->options.read.text.path = t->parts[0].path;
-    OPENED(calibration, alone, calibration_read(t->model, &t->options, NULL, &alone));
+    OPENED(calibration, alone, calibration_read(t->model, &t->options, NULL, NULL, &alone));
     for (size_t i = 0; i < 4; i++) {
         assert_memory_equal(both->windows.ids + 2 * i * LAB_LENGTH,
                             alone->windows.ids + i * LAB_LENGTH, bytes);
@@ -170,7 +170,7 @@ static grail_status read_once(void *context)
 {
     texts *t = context;
     OWNED(calibration) *c = NULL;
-    return calibration_read(t->model, &t->options, NULL, &c);
+    return calibration_read(t->model, &t->options, NULL, NULL, &c);
 }
 
 TEXTS_TEST(every_failing_allocation_is_survived)

@@ -38,6 +38,7 @@ static void close_asked(asked *a)
 }
 
 OWNS(asked, close_asked)
+OWNS(drawn_windows, drawn_windows_fini)
 #define ASKED_TEST(name) TEST_OF(asked, a, open_asked, close_asked, name)
 
 static grail_status draw(void *context)
@@ -47,13 +48,14 @@ static grail_status draw(void *context)
     a->drawn = (token_windows){0};
     memory_free(a->notice);
     a->notice = NULL;
-    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &a->drawn, &a->notice);
+    return drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, NULL, &a->drawn,
+                           &a->notice);
 }
 
 static calibration *calibrate(const asked *a)
 {
     calibration *c = NULL;
-    assert_ok(calibration_read(a->model, &a->options, NULL, &c));
+    assert_ok(calibration_read(a->model, &a->options, NULL, NULL, &c));
     return c;
 }
 
@@ -103,10 +105,11 @@ ASKED_TEST(windows_go_on_with_the_first_tokens_of_others)
     int32_t ids[2 * PROMPT] = {7, 8, 9, 10, 11, 17, 18, 19, 20, 21};
     const token_windows prompts = {.ids = ids, .count = 2, .length = PROMPT};
     OWNED(token_windows) w = {0};
-    assert_ok(drawn_text_read(a->model, &a->options, &prompts, 4, LAB_LENGTH, &w, &a->notice));
+    assert_ok(
+        drawn_text_read(a->model, &a->options, &prompts, 4, LAB_LENGTH, NULL, &w, &a->notice));
     for (int64_t i = 0; i < 4; i++) {
-        assert_int_equal(w.ids[i * LAB_LENGTH], i < 2 ? 7 : 17);
-        assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i / 2 * PROMPT, sizeof ids / 2);
+        assert_int_equal(w.ids[i * LAB_LENGTH], i % 2 == 0 ? 7 : 17);
+        assert_memory_equal(w.ids + i * LAB_LENGTH, ids + i % 2 * PROMPT, sizeof ids / 2);
     }
 }
 
@@ -125,7 +128,7 @@ LAB_TEST(a_text_and_a_drawn_one_share_the_windows)
     calibration_release(c);
     const grail_text_part twice[] = {{.path = DRAWN_PLACE}, {.path = DRAWN_PLACE}};
     a.options.read.parts = twice;
-    assert_fails(calibration_read(a.model, &a.options, NULL, &c), GRAIL_ERROR_ARGUMENT,
+    assert_fails(calibration_read(a.model, &a.options, NULL, NULL, &c), GRAIL_ERROR_ARGUMENT,
                  "more than once");
 }
 
@@ -137,6 +140,70 @@ ASKED_TEST(a_dry_run_draws_nothing)
     OWNED(calibration) *dry = calibrate(a);
     assert_true(json_equal(drawn->description, dry->description));
     assert_int_equal(dry->windows.ids[1], 0);
+}
+
+static int count_places(void *user, int block, int blocks, double done)
+{
+    (void)blocks;
+    (void)done;
+    *(int *)user += block == GRAIL_STEP_DRAWING ? 1 : 0;
+    return 0;
+}
+
+/* Fewer windows are the first of those that were drawn together, and are not drawn again; more have
+ * them, and only the others are. */
+ASKED_TEST(windows_are_drawn_once)
+{
+    enum { FEW = 2, MORE = WINDOWS + 3 };
+    const size_t bytes = FEW * LAB_LENGTH * sizeof(int32_t);
+    OWNED(drawn_windows) kept = {0};
+    OWNED(token_windows) few = {0};
+    OWNED(token_windows) more = {0};
+    int places = 0;
+    a->options.run.step_observer = count_places;
+    a->options.run.observer_user = &places;
+    assert_ok(drawn_text_read(a->model, &a->options, NULL, WINDOWS, LAB_LENGTH, &kept, &a->drawn,
+                              &a->notice));
+    const int once = places;
+    assert_true(once > 0);
+    a->options.read.drawn_first = WINDOWS;
+    assert_ok(
+        drawn_text_read(a->model, &a->options, NULL, FEW, LAB_LENGTH, &kept, &few, &a->notice));
+    assert_int_equal(places, once);
+    assert_int_equal(few.count, FEW);
+    assert_memory_equal(few.ids, a->drawn.ids, bytes);
+    assert_ok(
+        drawn_text_read(a->model, &a->options, NULL, MORE, LAB_LENGTH, &kept, &more, &a->notice));
+    assert_int_equal(places, 2 * once);
+    assert_int_equal(more.count, MORE);
+    assert_memory_equal(more.ids, a->drawn.ids, WINDOWS * LAB_LENGTH * sizeof(int32_t));
+    a->options.read.seed = 1;
+    token_windows_fini(&few);
+    assert_ok(
+        drawn_text_read(a->model, &a->options, NULL, FEW, LAB_LENGTH, &kept, &few, &a->notice));
+    assert_int_equal(places, 3 * once);
+    assert_true(memcmp(few.ids, a->drawn.ids, bytes) != 0);
+}
+
+/* Nothing that was kept changes what is drawn. */
+ASKED_TEST(the_first_windows_need_not_be_kept)
+{
+    OWNED(token_windows) few = {0};
+    assert_ok(draw(a));
+    a->options.read.drawn_first = WINDOWS;
+    assert_ok(drawn_text_read(a->model, &a->options, NULL, 2, LAB_LENGTH, NULL, &few, &a->notice));
+    assert_memory_equal(few.ids, a->drawn.ids, 2 * LAB_LENGTH * sizeof(int32_t));
+}
+
+ASKED_TEST(drawing_is_measured)
+{
+    drawing_times t = {0};
+    assert_ok(drawn_text_measure(a->model, &a->options, 24, LAB_LENGTH, &t));
+    assert_int_equal(t.at_once, 24);
+    assert_true(t.step >= 0.0 && t.window >= 0.0 && t.step + t.window > 0.0);
+    t = (drawing_times){.step = 2.0, .window = 0.25, .at_once = 10};
+    assert_near(drawing_seconds(&t, 21, 100), 100.0 * (3.0 * 2.0 + 21.0 * 0.25), 1e-9);
+    assert_true(drawing_seconds(&t, 0, 100) == 0.0);
 }
 
 static int watch(void *user, int block, int blocks, double done)
@@ -216,11 +283,11 @@ TEST(wrong_requests_are_refused)
 {
     asked a;
     open_asked(&a);
-    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, &a.drawn, &a.notice),
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, 1, NULL, &a.drawn, &a.notice),
                  GRAIL_ERROR_ARGUMENT, "windows of 2 to");
-    assert_fails(
-        drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, &a.drawn, &a.notice),
-        GRAIL_ERROR_ARGUMENT, "windows of 2 to");
+    assert_fails(drawn_text_read(a.model, &a.options, NULL, 1, a.model->context + 1, NULL, &a.drawn,
+                                 &a.notice),
+                 GRAIL_ERROR_ARGUMENT, "windows of 2 to");
     a.options.heal.teacher = "/no/such/model";
     assert_true(draw(&a) != GRAIL_OK);
     close_asked(&a);
@@ -234,4 +301,27 @@ TEST(wrong_requests_are_refused)
 ASKED_TEST(each_allocation_may_fail)
 {
     support_fail_each_allocation(draw, a);
+}
+
+static grail_status draw_and_keep(void *context)
+{
+    asked *a = context;
+    OWNED(drawn_windows) kept = {0};
+    token_windows_fini(&a->drawn);
+    a->drawn = (token_windows){0};
+    return drawn_text_read(a->model, &a->options, NULL, 2, LAB_LENGTH, &kept, &a->drawn,
+                           &a->notice);
+}
+
+static grail_status measure_drawing(void *context)
+{
+    const asked *a = context;
+    drawing_times times;
+    return drawn_text_measure(a->model, &a->options, WINDOWS, LAB_LENGTH, &times);
+}
+
+ASKED_TEST(allocations_may_fail_where_windows_are_kept_or_measured)
+{
+    support_fail_each_allocation(draw_and_keep, a);
+    support_fail_each_allocation(measure_drawing, a);
 }

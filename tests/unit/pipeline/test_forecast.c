@@ -108,6 +108,27 @@ LAB_TEST(more_samples_and_more_repair_take_longer)
     assert_true(forecast_of(&o).seconds > twice.seconds);
 }
 
+/* Two batches of three windows and one, of which nothing else takes time. */
+LAB_TEST(drawing_takes_time_of_its_own)
+{
+    const grail_rates rates = {.draw_place = 1e-3, .draw_token = 1e-4, .draw_windows = 3};
+    const grail_text_part parts[] = {{.path = "self"}, {.path = l->calibration}};
+    grail_compress_options o = options_of(l, "obs", "full");
+    grail_compression *c = NULL;
+    grail_forecast f = {0};
+    o.output.dry_run = 1;
+    o.read.parts = parts;
+    o.read.part_count = 2;
+    o.read.text.context = LAB_LENGTH;
+    assert_ok(grail_compression_open(&o, &c));
+    assert_ok(grail_compression_forecast_at(c, &o, &rates, &f));
+    assert_near(f.draw_seconds, LAB_LENGTH * (2.0 * 1e-3 + 4.0 * 1e-4), 1e-9);
+    assert_near(f.seconds, f.draw_seconds, 1e-12);
+    assert_ok(grail_compression_forecast_at(c, &o, &slow, &f)); /* nothing is measured */
+    assert_true(f.draw_seconds > 0.0 && f.seconds > f.draw_seconds);
+    grail_compression_close(c);
+}
+
 /* Trainings come on top, those of blocks and of the network add up, and a limit is one. */
 LAB_TEST(healing_takes_time_of_its_own)
 {

@@ -211,7 +211,7 @@ VISION_TEST(the_samples_are_mixed)
     const char *model = vision_network(v, VISION_BASIC, "model");
     OWNED(grail_model) *m = vision_model_open(model);
     const grail_compress_options options = vision_options(v, model, NULL);
-    OPENED(calibration, c, calibration_read(m, &options, NULL, &c));
+    OPENED(calibration, c, calibration_read(m, &options, NULL, NULL, &c));
     assert_ok(image_set_open(&v->images, &set));
     assert_ok(image_set_sample(set, VISION_IMAGES, 0, indices));
     assert_ok(memory_new(&images, (size_t)VISION_IMAGES * IMAGE, sizeof images[0]));

@@ -110,6 +110,8 @@ ASKING_TEST(nothing_is_chosen_without_either)
 {
     const grail_plan_options before = a->options;
     grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_true(a->options.schedule == s); /* for what is measured */
+    a->options.schedule = NULL;
     assert_memory_equal(&a->options, &before, sizeof before);
     assert_string_equal(grail_schedule_facts_get(s).effort, "");
     assert_int_equal(grail_schedule_phase_at(s, 0, &(grail_schedule_phase){0}), 0);
@@ -137,6 +139,37 @@ ASKING_TEST(a_time_is_divided)
     now += 2000.0;
     assert_true(grail_schedule_left(s) > 0.0 && grail_schedule_left(s) < 0.1);
     grail_schedule_free(s);
+}
+
+/* Drawing comes first, and the rest is divided as without it. Healing reads no more windows than
+ * are drawn in its time. */
+ASKING_TEST(drawing_has_a_part_of_the_time)
+{
+    grail_schedule_phase p = {0};
+    double sum = 0.0;
+    grail_compress_options *o = &a->options.compress;
+    const grail_text_part parts[] = {{.path = "self"}, {.path = a->l.calibration}};
+    o->read.samples = 0;
+    o->read.parts = parts;
+    o->read.part_count = 2;
+    o->output.path = NULL;
+    a->effort.time_limit = 1000.0;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    assert_int_equal(grail_schedule_phase_at(s, 0, &p), 1);
+    assert_string_equal(p.name, "drawing text");
+    assert_true(p.seconds > 0.0 && p.seconds < 300.0);
+    assert_int_equal(p.samples, LAB_SAMPLES);
+    for (int i = 0; grail_schedule_phase_at(s, i, &p) != 0; i++) {
+        assert_true(p.seconds > 0.0);
+        sum += p.seconds;
+    }
+    assert_string_equal(p.name, "healing");
+    const grail_schedule_facts f = grail_schedule_facts_get(s);
+    assert_true(sum + f.measured <= 1000.0 && f.expected <= 1000.0 && f.expected > 900.0);
+    grail_schedule_free(s);
+    a->effort.time_limit = 0.01;
+    assert_fails(grail_schedule_make(&a->effort, GRAIL_SCHEDULE_PLAN, NULL, &a->options, &s),
+                 GRAIL_ERROR_ARGUMENT, "the least is about");
 }
 
 /* Less and less time: healing goes, then widths, each with what it would take. */
@@ -329,6 +362,65 @@ ASKING_TEST(a_run_that_resumes_keeps_what_was_chosen)
     assert_ok(grail_schedule_finish(s));
     assert_true(!file_exists(lab_path(&a->l, "out.schedule")));
     grail_schedule_free(s);
+}
+
+/* Passes of the network, of which the last one that may be is interrupted. */
+typedef struct passes {
+    int made, most;
+} passes;
+
+static int count_passes(void *user, int block, int blocks, double done)
+{
+    passes *p = user;
+    (void)block;
+    (void)blocks;
+    (void)done;
+    p->made++;
+    return p->made >= p->most ? 1 : 0;
+}
+
+static grail_status plan_towards(asking *a, passes *p, bool resumes, grail_plan **out)
+{
+    grail_compress_options *o = &a->options.compress;
+    grail_session_close(o->read.session); /* which knows what it has measured */
+    assert_ok(grail_session_open(lab_golden("llama3"), NULL, &o->read.session));
+    o->output.resume = resumes ? 1 : 0;
+    o->run.step_observer = count_passes;
+    o->run.observer_user = p;
+    grail_schedule *s = scheduled(a, GRAIL_SCHEDULE_LIMITED, NULL);
+    const grail_status status = grail_plan_make(&a->options, out);
+    assert_ok(status == GRAIL_OK ? grail_schedule_finish(s) : GRAIL_OK);
+    grail_schedule_free(s);
+    return status;
+}
+
+/* A run that was interrupted in the middle of its trials goes on with the next one, to the same
+ * widths; one that begins anew makes all of them. */
+ASKING_TEST(trials_are_not_made_again_by_a_run_that_resumes)
+{
+    const char *kept = lab_path(&a->l, "out.schedule");
+    passes all = {.most = 1000000};
+    passes anew = all;
+    passes rest = all;
+    grail_plan *whole = NULL;
+    grail_plan *resumed = NULL;
+    a->options.budget = "divergence";
+    assert_ok(plan_towards(a, &all, false, &whole));
+    assert_true(!file_exists(kept));
+    grail_plan_free(whole);
+    passes half = {.most = all.made / 2};
+    assert_fails(plan_towards(a, &half, false, &whole), GRAIL_ERROR_CANCELLED, "cancelled");
+    assert_true(file_exists(kept));
+    assert_ok(plan_towards(a, &anew, false, &whole));
+    assert_int_equal(anew.made, all.made);
+    half.made = 0;
+    assert_fails(plan_towards(a, &half, false, &resumed), GRAIL_ERROR_CANCELLED, "cancelled");
+    assert_ok(plan_towards(a, &rest, true, &resumed));
+    assert_true(rest.made > 0 && rest.made < all.made * 2 / 3);
+    assert_string_equal(grail_plan_text(resumed), grail_plan_text(whole));
+    assert_true(!file_exists(kept));
+    grail_plan_free(whole);
+    grail_plan_free(resumed);
 }
 
 ASKING_TEST(what_another_run_has_chosen_is_refused)
