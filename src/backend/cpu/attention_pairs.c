@@ -18,8 +18,13 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_VECTORS 1
+#include <immintrin.h>
+#endif
+
 /* Keys whose scores are formed at once, and words of a row of a half. */
-enum { MOST_KEYS = 1024, ROW_WORDS = PAIR_SIDE / 2 };
+enum { MOST_KEYS = 1024, SCORES = MOST_KEYS + 16, ROW_WORDS = PAIR_SIDE / 2 };
 
 typedef struct attention_job {
     const operation *operation;
@@ -76,6 +81,65 @@ CPU_CLONES static float weigh(int64_t squares, const float *scores, float larges
     return sum;
 }
 
+#ifdef HAS_VECTORS
+/* exp(x) for x <= 0, relative error at most 3e-7; 0 below -104, NaN of NaN. As exp_f32, with fused
+ * operations. */
+__attribute__((target("avx512f"), always_inline)) static inline __m512 exponentials(__m512 x)
+{
+    const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-200.0F), x);
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, _mm512_set1_ps(1.44269504F)),
+                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 near = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), bounded);
+    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), near);
+    __m512 e = _mm512_set1_ps(1.0F / 720.0F);
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 120.0F));
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 24.0F));
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 6.0F));
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(0.5F));
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
+    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
+    return _mm512_scalef_ps(e, n);
+}
+
+/* The same in the processor's own instructions: a third of the time. */
+__attribute__((target("avx512f,avx512bf16"))) static float
+weigh_by_unit(int64_t squares, const float *scores, float largest, uint32_t *words)
+{
+    const __m512 shift = _mm512_set1_ps(largest);
+    __m512 sums = _mm512_setzero_ps();
+    for (int64_t k = 0; k < squares; k++, scores += PAIR_SIDE) {
+        const __m512 a = exponentials(_mm512_sub_ps(_mm512_loadu_ps(scores), shift));
+        const __m512 b = exponentials(_mm512_sub_ps(_mm512_loadu_ps(scores + ROW_WORDS), shift));
+        sums = _mm512_add_ps(sums, _mm512_add_ps(a, b));
+        _mm512_storeu_si512(words + k * PAIR_SQUARE, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+    }
+    return _mm512_reduce_add_ps(sums);
+}
+
+/* max(start, scores of whole squares) */
+__attribute__((target("avx512f"))) static float largest_by_unit(int64_t squares,
+                                                                const float *scores, float start)
+{
+    __m512 a = _mm512_set1_ps(start);
+    __m512 b = a;
+    for (int64_t k = 0; k < squares; k++, scores += PAIR_SIDE) {
+        a = _mm512_max_ps(_mm512_loadu_ps(scores), a);
+        b = _mm512_max_ps(_mm512_loadu_ps(scores + ROW_WORDS), b);
+    }
+    return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
+}
+#else
+static float largest_by_unit(int64_t squares, const float *scores, float start)
+{
+    return row_maximum(PAIR_SIDE * squares, scores, start);
+}
+
+static float weigh_by_unit(int64_t squares, const float *scores, float largest, uint32_t *words)
+{
+    return weigh(squares, scores, largest, words);
+}
+#endif
+
 /* to <- factor from; whether all is finite. */
 CPU_CLONES static bool scale_row(int64_t count, float factor, const float *from, float *to)
 {
@@ -96,9 +160,10 @@ static void weigh_strip(strip *s, int64_t k0, int64_t keys, bool accumulate)
 {
     const int64_t squares = squares_to(keys);
     const int64_t width = PAIR_SIDE * pair_squares(attention_value_dim(s->shape));
+    const bool by_unit = pairs_has(PAIR_VECTORS);
     for (int64_t i = 0; i < s->queries; i++) {
         const key_range seen = visible_keys(s->shape, s->first + i, k0, keys);
-        float *scores = s->scratch->scores + i * MOST_KEYS;
+        float *scores = s->scratch->scores + i * SCORES;
         uint32_t *words = s->scratch->weights + i * ROW_WORDS;
         const int64_t count = seen.end - seen.begin;
         if (count > 0 && s->shape->cap > 0.0) {
@@ -111,9 +176,12 @@ static void weigh_strip(strip *s, int64_t k0, int64_t keys, bool accumulate)
             scores[j] = -INFINITY;
         }
         const float before = s->largest[i];
-        const float largest = row_maximum(count, scores + seen.begin, before);
+        const float largest = by_unit ? largest_by_unit(squares, scores, before)
+                                      : row_maximum(count, scores + seen.begin, before);
         const float correction = count > 0 ? exp_f32(before - largest) : 1.0F;
-        const float sum = weigh(squares, scores, count > 0 ? largest : 0.0F, words);
+        const float shift = count > 0 ? largest : 0.0F;
+        const float sum = by_unit ? weigh_by_unit(squares, scores, shift, words)
+                                  : weigh(squares, scores, shift, words);
         if (accumulate && s->total[i] > 0.0F && correction != 1.0F) {
             float *sums = s->scratch->sums + i * width;
             (void)scale_row(width, correction, sums, sums);
@@ -141,7 +209,7 @@ static void attend_strip(const attention_job *job, strip *s)
                                        .height = 1,
                                        .width = squares_to(keys),
                                        .sets = true},
-                       room->scores, MOST_KEYS);
+                       room->scores, SCORES);
         weigh_strip(s, k0, keys, k0 > start);
         pairs_multiply(&(pair_product){.count = 1,
                                        .left = {room->weights},
@@ -215,7 +283,7 @@ static int64_t room_floats(const attention_job *job, attention_scratch *room, fl
                              job->width * PAIR_SQUARE,
                              MOST_KEYS / PAIR_SIDE * PAIR_SQUARE,
                              PAIR_SIDE * job->shape->head_dim,
-                             PAIR_SIDE * MOST_KEYS,
+                             PAIR_SIDE * SCORES,
                              PAIR_SIDE * PAIR_SIDE * job->value_width};
     uint32_t **ordered[] = {&room->keys, &room->values, &room->queries, &room->weights};
     float **plain[] = {&room->scaled, &room->scores, &room->sums};

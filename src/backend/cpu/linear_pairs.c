@@ -86,7 +86,7 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, v
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* A task rounds a panel of rows of X and multiplies it by some strips of W, 32 columns of Y at a
- * time, which stay in cache until they are searched and stored. */
+ * time. */
 typedef struct linear_job {
     matrix x, y;
     const uint32_t *weight;
@@ -177,19 +177,17 @@ CPU_CLONES static bool rows_are_finite(int64_t rows, const float *y, int64_t str
     return largest < 0x7f800000U;
 }
 
-/* Y[rows, 32 or fewer columns] of strip j; whether it is finite. Whole squares are stored as they
- * are summed, others by way of C. */
-static bool multiply_strip(const linear_job *job, const uint32_t *left, int64_t j, matrix y,
-                           float *c)
+/* Rows of Y that are summed before they are searched, while they are in the first-level cache. */
+enum { PIECE = 128 };
+
+/* Some rows of strip j, of 32 or fewer columns of Y; whether they are finite. Whole squares are
+ * stored as they are summed, others by way of C[PIECE, 32]. */
+static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t j,
+                           const float *start, matrix y, float *c)
 {
     const int64_t step = job->down * PAIR_SQUARE;
-    const int64_t stride = job->y.columns;
     const bool is_whole = y.columns == PAIR_SIDE && y.rows % PAIR_SIDE == 0;
     const bool in_place = is_whole && !job->streams;
-    float start[PAIR_SIDE] = {0.0F};
-    if (job->bias != NULL) {
-        memcpy(start, job->bias + j * PAIR_SIDE, (size_t)y.columns * sizeof start[0]);
-    }
     pairs_multiply(&(pair_product){.count = 1,
                                    .left = {left},
                                    .right = {job->weight + j * step},
@@ -198,11 +196,27 @@ static bool multiply_strip(const linear_job *job, const uint32_t *left, int64_t 
                                    .height = pair_squares(y.rows),
                                    .width = 1,
                                    .sets = true,
-                                   .start = job->bias == NULL ? NULL : start},
-                   in_place ? y.memory : c, in_place ? stride : PAIR_SIDE);
-    return in_place   ? rows_are_finite(y.rows, y.memory, stride)
-           : is_whole ? stream_rows(y.rows, c, y.memory, stride)
-                      : store_rows(y.rows, y.columns, c, y.memory, stride);
+                                   .start = start},
+                   in_place ? y.memory : c, in_place ? y.stride : PAIR_SIDE);
+    return in_place   ? rows_are_finite(y.rows, y.memory, y.stride)
+           : is_whole ? stream_rows(y.rows, c, y.memory, y.stride)
+                      : store_rows(y.rows, y.columns, c, y.memory, y.stride);
+}
+
+static bool multiply_strip(const linear_job *job, const uint32_t *left, int64_t j, matrix y,
+                           float *c)
+{
+    float start[PAIR_SIDE] = {0.0F};
+    bool finite = true;
+    if (job->bias != NULL) {
+        memcpy(start, job->bias + j * PAIR_SIDE, (size_t)y.columns * sizeof start[0]);
+    }
+    for (int64_t r = 0; r < y.rows; r += PIECE) {
+        finite &= multiply_piece(job, left + r / PAIR_SIDE * job->down * PAIR_SQUARE, j,
+                                 job->bias == NULL ? NULL : start,
+                                 matrix_rows(y, r, smaller(PIECE, y.rows - r)), c);
+    }
+    return finite;
 }
 
 static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *context)
@@ -213,7 +227,7 @@ static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *c
     const int64_t rows = smaller(job->panel, job->x.rows - first);
     const int64_t begin = task % job->parts * job->strips;
     const int64_t end = smaller(begin + job->strips, pair_squares(job->y.columns));
-    uint32_t *left = (uint32_t *)(scratch + job->panel * PAIR_SIDE);
+    uint32_t *left = (uint32_t *)(scratch + PIECE * PAIR_SIDE);
     bool finite = true;
     for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
         pairs_order_rows(host_row(job->x, first + r), job->x.columns, smaller(PAIR_SIDE, rows - r),
@@ -260,7 +274,7 @@ grail_status pairs_linear(matrix x, const void *weight, const float *bias, matri
     const int64_t wanted = panels < threads ? threads / panels : 1;
     job.strips = (strips + wanted - 1) / wanted;
     job.parts = (strips + job.strips - 1) / job.strips;
-    const size_t floats = (size_t)(job.panel * (PAIR_SIDE + job.down * ROW_WORDS));
+    const size_t floats = (size_t)(PIECE * PAIR_SIDE + job.panel * job.down * ROW_WORDS);
     CHECK(tasks_run(panels * job.parts, floats, multiply_panel, &job));
     *finite = !infinite;
     return GRAIL_OK;

@@ -149,17 +149,21 @@ void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t colu
 {
     void (*const round)(int64_t, const float *, uint32_t *) =
         pairs_has(PAIR_VECTORS) ? round_by_unit : round_row;
+    enum {
+        AT_ONCE = 8
+    }; /* squares whose words stay in the first-level cache until they are whole */
     const int64_t whole = columns / PAIR_SIDE;
     const int64_t rest = columns % PAIR_SIDE;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *row = x + r * stride;
-        uint32_t *to = left + r * HALF;
-        round(whole, row, to);
-        if (rest > 0) {
-            float end[PAIR_SIDE] = {0.0F};
-            memcpy(end, row + whole * PAIR_SIDE, (size_t)rest * sizeof end[0]);
-            round(1, end, to + whole * PAIR_SQUARE);
+    for (int64_t k = 0; k < whole; k += AT_ONCE) {
+        const int64_t count = whole - k < AT_ONCE ? whole - k : AT_ONCE;
+        for (int64_t r = 0; r < rows; r++) {
+            round(count, x + r * stride + k * PAIR_SIDE, left + k * PAIR_SQUARE + r * HALF);
         }
+    }
+    for (int64_t r = 0; r < rows && rest > 0; r++) {
+        float end[PAIR_SIDE] = {0.0F};
+        memcpy(end, x + r * stride + whole * PAIR_SIDE, (size_t)rest * sizeof end[0]);
+        round(1, end, left + whole * PAIR_SQUARE + r * HALF);
     }
     for (int64_t k = 0; k < pair_squares(columns); k++) {
         memset(left + k * PAIR_SQUARE + rows * HALF, 0,
