@@ -120,11 +120,12 @@ typedef struct onnx_known {
 
 /* Nodes of the file that are one of the graph: what they make of `input`. */
 typedef struct onnx_pattern {
-    int64_t last, input;           /* node and value of the file */
-    int64_t weight_node;           /* that reads the weight; the last one reads the bias */
-    int64_t weight, bias, epsilon; /* values of the file, -1 without; epsilon -1: GELU */
-    int64_t axis;                  /* of a norm */
-    bool is_rms;                   /* without the mean */
+    int64_t last, input;            /* node and value of the file */
+    int64_t weight_node, bias_node; /* that read the weight and the bias */
+    int64_t weight, bias, epsilon;  /* values of the file, -1 without; epsilon -1: GELU */
+    int64_t axis;                   /* of a norm */
+    bool is_rms;                    /* without the mean */
+    int64_t lengths;                /* node that takes lengths of channels; -1: none does */
 } onnx_pattern;
 
 typedef struct onnx_barriers onnx_barriers;

@@ -102,6 +102,36 @@ x = add("Add", [x, linear(gated, "down2", 20, 16)], "x3")
 add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("parted", (3, 32, 32), {"y": (5,)})
 
+# Norms of responses, as ConvNeXt V2 has them: of maps and of positions in front of channels, with and without a product
+# with 1. Half of the channels that are normed are always 0.
+def response(x, name, width, positions, channels, axis):
+    shape = [1] * 4
+    shape[channels] = width
+    length = add("ReduceL2", [x], f"{name}.length", axes=positions, keepdims=1)
+    mean = add("ReduceMean", [length], f"{name}.mean", axes=[axis], keepdims=1)
+    mean = add("Add", [mean, constant(f"{name}.epsilon", numpy.float32(1e-6))], f"{name}.sum")
+    n = add("Mul", [x, add("Div", [length, mean], f"{name}.share")], f"{name}.normed")
+    n = add("Mul", [weight(f"{name}.gamma", *shape, scale=1), n], f"{name}.scaled")
+    if axis > 0:
+        n = add("Mul", [n, constant(f"{name}.one", numpy.ones(1, numpy.float32))], f"{name}.same")
+    return add("Add", [x, add("Add", [weight(f"{name}.beta", *shape, scale=0.1), n], f"{name}.shifted")], name)
+
+
+x = conv("pixels", "a", 3, 16, strides=[4, 4])
+n = add("Relu", [conv(x, "b", 16, 24, (1, 1))], "br")
+x = add("Add", [x, conv(response(n, "r", 24, [2, 3], 1, 1), "c", 24, 16, (1, 1))], "x1")
+t = add("Transpose", [x], "last", perm=[0, 2, 3, 1])
+n = add("Relu", [linear(t, "f", 16, 24)], "fr")
+t = add("Add", [t, linear(response(n, "s", 24, [1, 2], 3, -1), "p", 24, 16)], "x2")
+add("Gemm", [add("ReduceMean", [t], "means", axes=[1, 2], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+zeros = {"b.w": 0, "b.b": 0, "r.beta": 1, "f.w": 1, "f.b": 0, "s.beta": 3}
+for i, c in enumerate(net.constants):
+    values = numpy_helper.to_array(c).copy()
+    if c.name in zeros:
+        numpy.moveaxis(values, zeros[c.name], 0)[8:20] = 0
+    net.constants[i] = numpy_helper.from_array(values, c.name)
+save("responses", (3, 32, 32), {"y": (5,)})
+
 # The channels of one value are stated by the sizes of another, which narrows otherwise.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
 width = add("Gather", [add("Shape", [x], "shape"), constant("second", [1])], "width")
@@ -173,6 +203,22 @@ narrow computed conv,ffn 2993
 narrow padded conv,ffn 2017
 runs "$grail" inspect padded.onnx
 grep -q region stdout && fail "a region is left"
+
+check "norms of responses"
+same_outputs responses.onnx responses.safetensors
+mv own.safetensors dense.safetensors
+for repair in "full --alpha 1e-9" none; do
+    rm -rf out
+    runs "$grail" compress responses.onnx -o out --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.5 --selector magnitude-l1 \
+        --compensate $repair --quiet
+    same_outputs out/responses.onnx responses.safetensors
+    "$python" "$source_dir/tests/cli/compare_onnx.py" out/responses.onnx responses.safetensors dense.safetensors ||
+        fail "channels of zeros do not go without loss ($repair)"
+done
+runs "$grail" verify responses.onnx out/responses.onnx
+says "a norm runs over a width that was cut" stdout
+runs "$grail" compress responses.onnx -o out3 --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.7 --heal model --heal-steps 4 --quiet
+same_outputs out3/responses.onnx responses.safetensors
 
 narrow lines conv,ffn 2302
 runs "$grail" inspect lines.onnx

@@ -526,6 +526,27 @@ static int repeated(hand_network *n, node_kind kind, int left, int right)
     return made;
 }
 
+/* A channel of zeros has a length of 0. */
+HAND_TEST(norms_of_responses_have_the_gradients_of_finite_differences)
+{
+    static const float bias[6] = {0.2F, -0.1F, 0.3F, -1e3F, 0.1F, -0.2F};
+    const extent image = {5, 4};
+    OWNED(float) *pixels = hand_pixels(2, image, 5);
+    int64_t width = 6;
+    int h = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    h = hand_activation(n, ACTIVATION_RELU, h);
+    node response = node_of(NODE_RESPONSE_NORM, 0, h, GRAPH_NONE);
+    int shares = 0;
+    response.norm.epsilon = 0.1;
+    assert_ok(graph_add_parameter(n->g, "gamma", 1, &width, &response.weight));
+    assert_ok(graph_add_node(n->g, &response, &shares));
+    h = hand_plain(n, NODE_MEAN, repeated(n, NODE_MULTIPLY, h, shares), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, h));
+    hand_set(n, "c.bias", bias);
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "norms of responses");
+}
+
 HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};
