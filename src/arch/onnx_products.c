@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static grail_status add_linear_of(onnx_reading *r, const onnx_linear *linear, int *out)
+grail_status onnx_add_linear(onnx_reading *r, const onnx_linear *linear, int *out)
 {
     const int least = r->linear_count > 0 ? r->linear_count : 1; /* the first one is none */
     CHECK(memory_reserve(&r->linears, (size_t)least + 1, sizeof r->linears[0]));
@@ -49,7 +49,7 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
     }
     y.value = GRAPH_NONE;
     y.readers = 0;
-    CHECK(add_linear_of(r, &linear, &y.linear));
+    CHECK(onnx_add_linear(r, &linear, &y.linear));
     return onnx_give(r, 0, y);
 }
 
@@ -65,8 +65,9 @@ grail_status onnx_read_gemm(onnx_reading *r)
 grail_status onnx_read_mat_mul(onnx_reading *r)
 {
     const onnx_known *y = onnx_has_input(r, 1) ? onnx_known_input(r, 1) : NULL;
-    return y != NULL && (y->value != GRAPH_NONE || y->linear != 0) ? onnx_multiply_heads(r)
-                                                                   : add_linear(r, true, false);
+    const bool are_heads =
+        y != NULL && (y->value != GRAPH_NONE || y->linear != 0 || y->form == ONNX_SHARES);
+    return are_heads ? onnx_multiply_heads(r) : add_linear(r, true, false);
 }
 
 grail_status onnx_take_bias(onnx_reading *r, bool *taken)
@@ -94,7 +95,7 @@ grail_status onnx_take_bias(onnx_reading *r, bool *taken)
 grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
 {
     onnx_linear part = linear == 0 ? (onnx_linear){0} : r->linears[linear]; /* of a list, or none */
-    if (linear == 0 || part.value != GRAPH_NONE || part.window.height > 0) {
+    if (linear == 0 || part.value != GRAPH_NONE || part.window.height > 0 || part.run > 0) {
         return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
     }
     part.parent = linear;
@@ -108,5 +109,14 @@ grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_
             return GRAIL_OK;
         }
     }
-    return add_linear_of(r, &part, out);
+    return onnx_add_linear(r, &part, out);
+}
+
+grail_status onnx_part_heads(onnx_reading *r, int linear, int64_t heads, int64_t stride,
+                             int64_t first, int64_t run, int *out)
+{
+    CHECK(onnx_part_linear(r, linear, first, heads * run, out));
+    r->linears[*out].run = run;
+    r->linears[*out].stride = stride;
+    return GRAIL_OK;
 }

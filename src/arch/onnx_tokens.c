@@ -369,6 +369,28 @@ static grail_status part_channels(onnx_reading *r, const onnx_known *x, bool is_
     return first == x->width ? GRAIL_OK : onnx_misfit("leaves channels out");
 }
 
+/* The features of each head in runs of any length, which stay. */
+static grail_status part_heads(onnx_reading *r, const onnx_known *x, int count,
+                               const int64_t sizes[])
+{
+    int64_t first = 0;
+    for (int i = 0; i < count; i++) {
+        onnx_known y = *x;
+        if (sizes[i] < 1 || sizes[i] > x->pieces[2] - first) {
+            return onnx_misfit("takes more features than the %lld of a head",
+                               (long long)x->pieces[2]);
+        }
+        y.width = x->pieces[1] * sizes[i];
+        y.pieces[2] = sizes[i];
+        y.value = GRAPH_NONE;
+        CHECK(
+            onnx_part_heads(r, x->linear, x->pieces[1], x->pieces[2], first, sizes[i], &y.linear));
+        CHECK(onnx_give(r, i, y));
+        first += sizes[i];
+    }
+    return first == x->pieces[2] ? GRAIL_OK : onnx_misfit("leaves features of heads out");
+}
+
 grail_status onnx_part_all(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -389,7 +411,10 @@ grail_status onnx_part_all(onnx_reading *r)
     }
     const bool is_stated = count == outputs;
     for (int i = 0; i < outputs && outputs <= ONNX_MOST_AXES && !is_stated; i++) {
-        sizes[i] = whole.width / outputs;
+        sizes[i] = (strcmp(part, "D") == 0 ? whole.pieces[2] : whole.width) / outputs;
+    }
+    if (strcmp(part, "D") == 0 && outputs <= ONNX_MOST_AXES && whole.pieces[0] == 0) {
+        return part_heads(r, &whole, outputs, sizes);
     }
     if (strcmp(part, "C") == 0 && outputs <= ONNX_MOST_AXES) {
         return part_channels(r, &whole, is_stated, outputs, sizes);

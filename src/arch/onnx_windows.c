@@ -2,6 +2,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_products.h"
 #include "arch/onnx_tokens.h"
 
 #include <float.h>
@@ -122,6 +123,50 @@ static grail_status window_of(onnx_reading *r, const onnx_known *x, int64_t heig
     return GRAIL_OK;
 }
 
+/* Whether all that reads a value reshapes it, until a node parts it. */
+static bool is_parted(const onnx_reading *r, int64_t value, bool is_reshaped)
+{
+    static const char *const shapes[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"};
+    static const char *const parts[] = {"Split", "Slice", "Gather"};
+    bool found = false;
+    for (int64_t i = 0; i < r->file->node_count; i++) {
+        const onnx_file_node *n = &r->file->nodes[i];
+        bool shapes_it = false;
+        bool parts_it = false;
+        if (n->node.input_count == 0 || n->inputs[0] != value) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
+            shapes_it = shapes_it || onnx_node_is(n, shapes[k]);
+        }
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            parts_it = parts_it || onnx_node_is(n, parts[k]);
+        }
+        if (!(shapes_it && is_parted(r, n->outputs[0], true)) && !(parts_it && is_reshaped)) {
+            return false;
+        }
+        found = true;
+    }
+    return found;
+}
+
+/* A convolution of single positions whose channels are parted is a map like a Linear. */
+static grail_status give_map(onnx_reading *r, const onnx_known *x, const tensor_view *t,
+                             onnx_known y)
+{
+    onnx_linear map = {.input = x->value,
+                       .weight = t,
+                       .is_convolution = true,
+                       .value = GRAPH_NONE,
+                       .node = r->node - r->file->nodes};
+    CHECK(onnx_check_free(r, t));
+    CHECK(onnx_has_input(r, 2) ? onnx_vector_input(r, 2, t->shape[0], &map.bias) : GRAIL_OK);
+    y.value = GRAPH_NONE;
+    y.readers = 0;
+    CHECK(onnx_add_linear(r, &map, &y.linear));
+    return onnx_give(r, 0, y);
+}
+
 grail_status onnx_read_conv(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -147,13 +192,19 @@ grail_status onnx_read_conv(onnx_reading *r)
     n.groups = is_depthwise ? 0 : groups;
     CHECK(window_of(r, x, shape[2], shape[3], &n.window));
     memset(y.pads, 0, sizeof y.pads);
-    CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
-    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
     const window2d *w = &n.window;
-    y.one = x->one && window_taps(w) == 1 &&
-            w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    const bool is_point =
+        window_taps(w) == 1 &&
+        w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    y.one = x->one && is_point;
     lay_map(dimensions, &y);
+    if (is_point && groups == 1 && w->height.stride * w->width.stride == 1 &&
+        is_parted(r, r->node->outputs[0], false)) {
+        return give_map(r, x, t, y);
+    }
+    CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
+    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     CHECK(onnx_give_node(r, &n, y));
     return groups > 1 ? onnx_note_groups(r, "group", x->value, n.weight) : GRAIL_OK;
 }

@@ -132,6 +132,28 @@ for i, c in enumerate(net.constants):
     net.constants[i] = numpy_helper.from_array(values, c.name)
 save("responses", (3, 32, 32), {"y": (5,)})
 
+# Attention on maps: queries, keys and values are one convolution, side by side, or inside each head, where values are wider,
+# multiply the shares the other way round, and are seen as a map, too.
+x = conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4])
+t = add("Reshape", [conv(x, "qkv", 16, 48, (1, 1)), constant("parted", [0, 3, 2, 8, -1])], "three")
+t = add("Transpose", [t], "outermost", perm=[1, 0, 2, 4, 3])
+q, k, v = (add("Gather", [t, constant(f"at{i}", i)], f"part{i}", axis=0) for i in range(3))
+shares = add("Softmax", [add("Mul", [add("MatMul", [q, add("Transpose", [k], "kt", perm=[0, 1, 3, 2])], "qk"),
+                                     constant("scale", numpy.float32(8 ** -0.5))], "scores")], "shares", axis=-1)
+t = add("Transpose", [add("MatMul", [shares, v], "mixed")], "mixedt", perm=[0, 1, 3, 2])
+t = add("Reshape", [t, constant("map", [0, -1, 8, 8])], "back")
+x = add("Add", [x, conv(t, "o", 16, 16, (1, 1))], "x1")
+t = add("Reshape", [conv(x, "each", 16, 64, (1, 1)), constant("heads", [0, 4, 16, 64])], "four")
+q, k, v = add("Split", [t, constant("sizes", [4, 4, 8])], "q", "k", "v", axis=2)
+scores = add("MatMul", [add("Transpose", [q], "qt", perm=[0, 1, 3, 2]), k], "qk2")
+shares = add("Softmax", [add("Mul", [scores, constant("half", numpy.float32(0.5))], "scores2")], "shares2", axis=-1)
+t = add("MatMul", [v, add("Transpose", [shares], "turned", perm=[0, 1, 3, 2])], "mixed2")
+maps = [add("Reshape", [value, constant(f"map{i}", [0, 32, 8, 8])], f"seen{i}") for i, value in enumerate((t, v))]
+near = add("Conv", [maps[1], weight("near.w", 32, 1, 3, 3), weight("near.b", 32)], "near", group=32, pads=[1] * 4)
+x = add("Add", [x, conv(add("Add", [maps[0], near], "both"), "p", 32, 16, (1, 1))], "x2")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[2, 3], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("attended", (3, 32, 32), {"y": (5,)})
+
 # The channels of one value are stated by the sizes of another, which narrows otherwise.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
 width = add("Gather", [add("Shape", [x], "shape"), constant("second", [1])], "width")
@@ -219,6 +241,10 @@ runs "$grail" verify responses.onnx out/responses.onnx
 says "a norm runs over a width that was cut" stdout
 runs "$grail" compress responses.onnx -o out3 --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.7 --heal model --heal-steps 4 --quiet
 same_outputs out3/responses.onnx responses.safetensors
+
+narrow attended heads 2397
+runs "$grail" inspect attended.onnx
+grep -q region stdout && fail "a region is left"
 
 narrow lines conv,ffn 2302
 runs "$grail" inspect lines.onnx
