@@ -101,12 +101,19 @@ static grail_status add_whole(const onnx_reading *r, const onnx_linear *l, node 
     return graph_add_stored(r->g, t->name, t->name, &map, IMAGE_RANK, shape, &n->weight);
 }
 
+int64_t onnx_linear_rows(const onnx_linear *linear)
+{
+    return linear->count > 0 ? linear->count : linear->weight->shape[linear->transposed ? 1 : 0];
+}
+
 grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
 {
     onnx_linear *l = x->linear == 0 ? NULL : &r->linears[x->linear];
     if (l != NULL && l->value == GRAPH_NONE) {
-        node n = node_of(l->is_convolution ? NODE_CONV2D : NODE_LINEAR, GRAPH_NONE, l->input,
-                         GRAPH_NONE);
+        node n = node_of(l->is_convolution ? NODE_CONV2D
+                         : l->mixes        ? NODE_MIX
+                                           : NODE_LINEAR,
+                         GRAPH_NONE, l->input, GRAPH_NONE);
         n.window = l->is_convolution ? (window2d)WINDOW2D(1, 1, 1, 0, 1) : n.window;
         for (int i = 1; i < r->linear_count; i++) {
             if (r->linears[i].parent == x->linear) {

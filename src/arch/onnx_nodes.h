@@ -48,14 +48,14 @@ typedef struct onnx_linear {
     int input; /* value of the graph */
     const tensor_view *weight, *bias;
     bool transposed;
-    extent window; /* positions that lie beside each channel of the input; 0: one */
-    bool is_convolution;
-    int64_t first, count; /* rows; count 0: all */
-    int64_t run, stride;  /* of a part of each head: rows that follow each other, and from those of
-                             one head to the next; 0: all do */
-    int parent;           /* of a run: the Linear it is a part of; 0: none */
-    int value;            /* its output; GRAPH_NONE before */
-    int64_t node;         /* of the file: that makes it, or parts it */
+    extent window;              /* positions that lie beside each channel of the input; 0: one */
+    bool is_convolution, mixes; /* it mixes positions, not channels */
+    int64_t first, count;       /* rows; count 0: all */
+    int64_t run, stride; /* of a part of each head: rows that follow each other, and from those of
+                            one head to the next; 0: all do */
+    int parent;          /* of a run: the Linear it is a part of; 0: none */
+    int value;           /* its output; GRAPH_NONE before */
+    int64_t node;        /* of the file: that makes it, or parts it */
 } onnx_linear;
 
 /* What a value is that is no value of the graph. */

@@ -317,6 +317,19 @@ static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, i
     return onnx_give(r, 0, y);
 }
 
+/* A run of the positions that a sum of positions makes. */
+static grail_status take_mixed(onnx_reading *r, const onnx_known *x, int64_t begin, int64_t end)
+{
+    onnx_known y = *x;
+    const int64_t all = onnx_linear_rows(&r->linears[x->linear]);
+    const int64_t first = bound_of(begin, all);
+    const int64_t count = bound_of(end, all) - first;
+    y.value = GRAPH_NONE;
+    CHECK(count > 0 ? GRAIL_OK : no_run(begin, end));
+    CHECK(onnx_part_linear(r, x->linear, first, count, &y.linear));
+    return onnx_give(r, 0, y);
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -339,6 +352,10 @@ grail_status onnx_read_slice(onnx_reading *r)
     }
     if (list[3][0] != 1) {
         return no_run(list[0][0], list[1][0]);
+    }
+    if (x != NULL && x->linear != 0 && r->linears[x->linear].mixes &&
+        onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
+        return take_mixed(r, x, list[0][0], list[1][0]);
     }
     return list[0][0] >= 0 && list[1][0] == list[0][0] + 1
                ? take(r, list[2][0], list[0][0], true)
@@ -367,6 +384,24 @@ static grail_status part_channels(onnx_reading *r, const onnx_known *x, bool is_
         first += sizes[i];
     }
     return first == x->width ? GRAIL_OK : onnx_misfit("leaves channels out");
+}
+
+/* What mixes positions, in runs of the positions that it makes. */
+static grail_status part_positions(onnx_reading *r, const onnx_known *x, int64_t all, int count,
+                                   const int64_t sizes[])
+{
+    int64_t first = 0;
+    for (int i = 0; i < count; i++) {
+        onnx_known y = *x;
+        y.value = GRAPH_NONE;
+        if (sizes[i] < 1 || sizes[i] > all - first) {
+            return onnx_misfit("takes more positions than the %lld there are", (long long)all);
+        }
+        CHECK(onnx_part_linear(r, x->linear, first, sizes[i], &y.linear));
+        CHECK(onnx_give(r, i, y));
+        first += sizes[i];
+    }
+    return first == all ? GRAIL_OK : onnx_misfit("leaves positions out");
 }
 
 /* The features of each head in runs of any length, which stay. */
@@ -410,8 +445,17 @@ grail_status onnx_part_all(onnx_reading *r)
         return onnx_misfit("parts what grail has no row for");
     }
     const bool is_stated = count == outputs;
+    const bool mixes = whole.linear != 0 && r->linears[whole.linear].mixes;
+    const int64_t all = mixes                    ? onnx_linear_rows(&r->linears[whole.linear])
+                        : strcmp(part, "D") == 0 ? whole.pieces[2]
+                                                 : whole.width;
     for (int i = 0; i < outputs && outputs <= ONNX_MOST_AXES && !is_stated; i++) {
-        sizes[i] = (strcmp(part, "D") == 0 ? whole.pieces[2] : whole.width) / outputs;
+        sizes[i] = all / outputs;
+    }
+    if (mixes) {
+        return strcmp(part, "T") == 0 && outputs <= ONNX_MOST_AXES
+                   ? part_positions(r, &whole, all, outputs, sizes)
+                   : onnx_misfit("parts channels behind a sum of positions");
     }
     if (strcmp(part, "D") == 0 && outputs <= ONNX_MOST_AXES && whole.pieces[0] == 0) {
         return part_heads(r, &whole, outputs, sizes);

@@ -116,6 +116,11 @@ OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channel
 OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fit,
          .extent = stored_positions, .in_place = IN_PLACE_ANY)
 
+/* weight[positions made, positions] times those of a sample, and bias[positions made]: each channel
+ * by itself */
+OPERATOR(MIX, mix, .inputs = 1, .extent = positions_mixed, .may_overflow = true,
+         .looks_at_inputs = true)
+
 /* position 0 of every sample */
 OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
 

@@ -154,6 +154,25 @@ x = add("Add", [x, conv(add("Add", [maps[0], near], "both"), "p", 32, 16, (1, 1)
 add("Gemm", [add("ReduceMean", [x], "means", axes=[2, 3], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("attended", (3, 32, 32), {"y": (5,)})
 
+# A mixer of positions: a gated FFN of them, its halves parted by a Split or by Slices, and one of channels; nothing norms
+# the residual stream, which is cut, too.
+x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", [0, 16, -1])], "flat")
+x = add("Transpose", [x], "tokens", perm=[0, 2, 1])
+for i in range(2):
+    t = add("Add", [add("Mul", [x, weight(f"n{i}.w", 1, 1, 16, scale=1)], f"n{i}.scaled"), weight(f"n{i}.b", 1, 1, 16)], f"n{i}")
+    t = linear(add("Transpose", [t], f"turned{i}", perm=[0, 2, 1]), f"m{i}", 64, 24)
+    if i == 0:
+        halves = add("Split", [t, constant("twelve", [12, 12])], "half0", "half1", axis=2)
+    else:
+        halves = [add("Slice", [t, *(constant(f"{n}{k}", [v]) for n, v in (("begin", 12 * k), ("end", 12 * k + 12), ("last", -1)))],
+                      f"half{2 + k}") for k in range(2)]
+    t = add("Mul", [halves[0], add("Sigmoid", [halves[1]], f"gate{i}")], f"gated{i}")
+    t = add("Transpose", [linear(t, f"o{i}", 12, 64)], f"back{i}", perm=[0, 2, 1])
+    x = add("Add", [x, t], f"x{i}")
+    x = add("Add", [x, linear(add("Relu", [linear(x, f"f{i}", 16, 40)], f"r{i}"), f"p{i}", 40, 16)], f"y{i}")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("mixer", (3, 32, 32), {"y": (5,)})
+
 # The channels of one value are stated by the sizes of another, which narrows otherwise.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
 width = add("Gather", [add("Shape", [x], "shape"), constant("second", [1])], "width")
@@ -245,6 +264,12 @@ same_outputs out3/responses.onnx responses.safetensors
 narrow attended heads 2397
 runs "$grail" inspect attended.onnx
 grep -q region stdout && fail "a region is left"
+
+narrow mixer stream,ffn 5949
+runs "$grail" inspect mixer.onnx
+grep -q region stdout && fail "a region is left"
+runs "$grail" compress mixer.onnx -o healed_mixer --calib mixer.npy --sites ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
+same_outputs healed_mixer/mixer.onnx mixer.safetensors
 
 narrow lines conv,ffn 2302
 runs "$grail" inspect lines.onnx
