@@ -247,8 +247,8 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
     return p->weight >= 0; /* without one no channel could go */
 }
 
-/* -- response norm: x + weight x l / (mean of l + epsilon) + bias, l the lengths of channels
- * ------- */
+/* -- response norm: x + weight x l / (mean(l) + epsilon) + bias, l the lengths of channels ------
+ */
 
 /* What follows the quotient: the product with x, with a weight, perhaps with 1, the sums with a
  * bias and with x. */
@@ -444,7 +444,7 @@ static grail_status check_lengths(onnx_reading *r, const onnx_pattern *p, const 
     const grail_status status = onnx_list_of(r, "axes", 1, &count, axes);
     r->node = own;
     CHECK(status);
-    bool over[IMAGE_RANK] = {true}; /* the samples are apart */
+    bool over[ONNX_MAX_RANK] = {true}; /* the samples are apart */
     bool fits = count == x->rank - 2 && channels > 0 && onnx_axis_of(p->axis, x->rank) == channels;
     for (int k = 0; fits && k < count; k++) {
         const int axis = onnx_axis_of(axes[k], x->rank);

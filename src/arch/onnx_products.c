@@ -108,31 +108,46 @@ grail_status onnx_take_bias(onnx_reading *r, bool *taken)
 
 /* -- parts ------------------------------------------------------------------------------------- */
 
-grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
+/* *out <- the rows of `part`, as it has them, of a Linear that mixes positions, or channels. */
+static grail_status part_rows(onnx_reading *r, int linear, bool mixes, onnx_linear part, int *out)
 {
-    onnx_linear part = linear == 0 ? (onnx_linear){0} : r->linears[linear]; /* of a list, or none */
-    if (linear == 0 || part.value != GRAPH_NONE || part.window.height > 0 || part.run > 0) {
+    const onnx_linear whole = linear == 0 ? (onnx_linear){0} : r->linears[linear]; /* of a list */
+    if (linear == 0 || whole.value != GRAPH_NONE || whole.window.height > 0 || whole.run > 0 ||
+        whole.mixes != mixes) {
         return onnx_misfit("parts channels of what is no Linear, or is read as a whole, too");
     }
-    part.parent = linear;
-    part.node = r->node - r->file->nodes;
-    part.first += first;
-    part.count = count;
+    onnx_linear own = whole;
+    own.parent = linear;
+    own.node = r->node - r->file->nodes;
+    own.first += part.first;
+    own.count = part.count;
+    own.run = part.run;
+    own.stride = part.stride;
     for (int i = 1; i < r->linear_count; i++) {
         const onnx_linear *other = &r->linears[i];
-        if (other->parent == linear && other->first == part.first && other->count == count) {
+        if (other->parent == linear && other->first == own.first && other->count == own.count &&
+            other->run == own.run) {
             *out = i;
             return GRAIL_OK;
         }
     }
-    return onnx_add_linear(r, &part, out);
+    return onnx_add_linear(r, &own, out);
+}
+
+grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count, int *out)
+{
+    return part_rows(r, linear, false, (onnx_linear){.first = first, .count = count}, out);
+}
+
+grail_status onnx_part_positions(onnx_reading *r, int linear, int64_t first, int64_t count,
+                                 int *out)
+{
+    return part_rows(r, linear, true, (onnx_linear){.first = first, .count = count}, out);
 }
 
 grail_status onnx_part_heads(onnx_reading *r, int linear, int64_t heads, int64_t stride,
                              int64_t first, int64_t run, int *out)
 {
-    CHECK(onnx_part_linear(r, linear, first, heads * run, out));
-    r->linears[*out].run = run;
-    r->linears[*out].stride = stride;
-    return GRAIL_OK;
+    const onnx_linear part = {.first = first, .count = heads * run, .run = run, .stride = stride};
+    return part_rows(r, linear, false, part, out);
 }

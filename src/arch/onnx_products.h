@@ -12,6 +12,9 @@ grail_status onnx_add_linear(onnx_reading *r, const onnx_linear *linear, int *ou
 /** *out <- rows [first, first + count) of a Linear, as one of their own. */
 grail_status onnx_part_linear(onnx_reading *r, int linear, int64_t first, int64_t count,
                               int *out) GRAIL_MUST_CHECK;
+/** The same of what mixes positions: those that it makes. */
+grail_status onnx_part_positions(onnx_reading *r, int linear, int64_t first, int64_t count,
+                                 int *out) GRAIL_MUST_CHECK;
 /** *out <- rows [first, first + run) of each of a Linear's heads, `stride` rows apart. */
 grail_status onnx_part_heads(onnx_reading *r, int linear, int64_t heads, int64_t stride,
                              int64_t first, int64_t run, int *out) GRAIL_MUST_CHECK;

@@ -326,7 +326,7 @@ static grail_status take_mixed(onnx_reading *r, const onnx_known *x, int64_t beg
     const int64_t count = bound_of(end, all) - first;
     y.value = GRAPH_NONE;
     CHECK(count > 0 ? GRAIL_OK : no_run(begin, end));
-    CHECK(onnx_part_linear(r, x->linear, first, count, &y.linear));
+    CHECK(onnx_part_positions(r, x->linear, first, count, &y.linear));
     return onnx_give(r, 0, y);
 }
 
@@ -345,16 +345,17 @@ grail_status onnx_read_slice(onnx_reading *r)
     const bool of_channels = x != NULL && is_value(x) && list[3][0] == 1 &&
                              onnx_channel_dimension(x) > 0 &&
                              onnx_axis_of(list[2][0], x->rank) == onnx_channel_dimension(x);
+    const onnx_linear *linear = x == NULL || x->linear == 0 ? NULL : &r->linears[x->linear];
+    const bool parts = linear != NULL && linear->value == GRAPH_NONE;
     if (of_channels) {
-        return x->linear != 0 && r->linears[x->linear].value == GRAPH_NONE
+        return parts && !linear->mixes
                    ? part_in_two(r, onnx_known_input(r, 0), list[0][0], list[1][0])
                    : take_channels(r, list[0][0], list[1][0]);
     }
     if (list[3][0] != 1) {
         return no_run(list[0][0], list[1][0]);
     }
-    if (x != NULL && x->linear != 0 && r->linears[x->linear].mixes &&
-        onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
+    if (parts && linear->mixes && onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
         return take_mixed(r, x, list[0][0], list[1][0]);
     }
     return list[0][0] >= 0 && list[1][0] == list[0][0] + 1
@@ -397,7 +398,7 @@ static grail_status part_positions(onnx_reading *r, const onnx_known *x, int64_t
         if (sizes[i] < 1 || sizes[i] > all - first) {
             return onnx_misfit("takes more positions than the %lld there are", (long long)all);
         }
-        CHECK(onnx_part_linear(r, x->linear, first, sizes[i], &y.linear));
+        CHECK(onnx_part_positions(r, x->linear, first, sizes[i], &y.linear));
         CHECK(onnx_give(r, i, y));
         first += sizes[i];
     }

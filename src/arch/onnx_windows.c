@@ -8,6 +8,9 @@
 #include <float.h>
 #include <string.h>
 
+/* Nodes that reshape what a convolution makes before its channels are parted. */
+enum { MOST_SHAPES = 8 };
+
 /* out[count] <- an attribute's integers, or the usual one for all. */
 static grail_status numbers_of(const onnx_reading *r, const char *name, int count, int64_t usual,
                                int64_t out[ONNX_MOST_AXES])
@@ -123,31 +126,31 @@ static grail_status window_of(onnx_reading *r, const onnx_known *x, int64_t heig
     return GRAIL_OK;
 }
 
-/* Whether all that reads a value reshapes it, until a node parts it. */
-static bool is_parted(const onnx_reading *r, int64_t value, bool is_reshaped)
+static bool is_one_of(const onnx_file_node *n, size_t count, const char *const names[])
+{
+    bool is = false;
+    for (size_t k = 0; k < count; k++) {
+        is = is || onnx_node_is(n, names[k]);
+    }
+    return is;
+}
+
+/* Whether all that reads a value reshapes it, by at most so many nodes, until one parts it. */
+static bool is_parted(const onnx_reading *r, int64_t value, int most, bool is_reshaped)
 {
     static const char *const shapes[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"};
     static const char *const parts[] = {"Split", "Slice", "Gather"};
-    bool found = false;
-    for (int64_t i = 0; i < r->file->node_count; i++) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < r->file->node_count && value >= 0 && most > 0; i++) {
         const onnx_file_node *n = &r->file->nodes[i];
-        bool shapes_it = false;
-        bool parts_it = false;
-        if (n->node.input_count == 0 || n->inputs[0] != value) {
+        if (n->node.input_count == 0 || n->inputs[0] != value || n->node.output_count == 0) {
             continue;
         }
-        for (size_t k = 0; k < sizeof shapes / sizeof shapes[0]; k++) {
-            shapes_it = shapes_it || onnx_node_is(n, shapes[k]);
-        }
-        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
-            parts_it = parts_it || onnx_node_is(n, parts[k]);
-        }
-        if (!(shapes_it && is_parted(r, n->outputs[0], true)) && !(parts_it && is_reshaped)) {
-            return false;
-        }
-        found = true;
+        found += is_one_of(n, 4, shapes)  ? is_parted(r, n->outputs[0], most - 1, true)
+                 : is_one_of(n, 3, parts) ? is_reshaped
+                                          : 0;
     }
-    return found;
+    return found > 0 && found == r->values[value].readers;
 }
 
 /* A convolution of single positions whose channels are parted is a map like a Linear. */
@@ -200,7 +203,7 @@ grail_status onnx_read_conv(onnx_reading *r)
     y.one = x->one && is_point;
     lay_map(dimensions, &y);
     if (is_point && groups == 1 && w->height.stride * w->width.stride == 1 &&
-        is_parted(r, r->node->outputs[0], false)) {
+        is_parted(r, r->node->outputs[0], MOST_SHAPES, false)) {
         return give_map(r, x, t, y);
     }
     CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
