@@ -64,21 +64,24 @@ static grail_status add_rows(const onnx_reading *r, const onnx_linear *l, const 
                              int *out)
 {
     char name[512];
-    const bool is_matrix = t->rank == 2;
+    const bool is_matrix = t->rank > 1;
     storage_map map = storage_rows(l->first, l->count);
-    int64_t shape[2] = {l->count, 1};
+    int64_t shape[PARAMETER_MAX_RANK] = {l->count, 1, 1, 1};
     map.transposed = is_matrix && l->transposed;
     if (l->count == 0) {
         map.rows = (storage_axis){0};
         shape[0] = t->shape[map.transposed ? 1 : 0];
+    } else if (l->run > 0) {
+        map.rows = (storage_axis){l->first, {{l->run, 1}, {l->count / l->run, l->stride}}};
     }
     shape[1] = is_matrix ? t->shape[map.transposed ? 0 : 1] : 1;
     const int length = l->count == 0
                            ? snprintf(name, sizeof name, "%s", t->name)
                            : snprintf(name, sizeof name, "%s[%lld]", t->name, (long long)l->first);
+    const int rank = is_matrix && l->is_convolution ? IMAGE_RANK : t->rank;
     return length >= (int)sizeof name
                ? onnx_misfit("the name of its tensor is longer than %zu bytes", sizeof name)
-               : graph_add_stored(r->g, name, t->name, &map, t->rank, shape, out);
+               : graph_add_stored(r->g, name, t->name, &map, rank, shape, out);
 }
 
 /* A map of all positions at once: the columns of W are those of a convolution as large as the
@@ -98,11 +101,20 @@ static grail_status add_whole(const onnx_reading *r, const onnx_linear *l, node 
     return graph_add_stored(r->g, t->name, t->name, &map, IMAGE_RANK, shape, &n->weight);
 }
 
+int64_t onnx_linear_rows(const onnx_linear *linear)
+{
+    return linear->count > 0 ? linear->count : linear->weight->shape[linear->transposed ? 1 : 0];
+}
+
 grail_status onnx_settle(const onnx_reading *r, onnx_known *x)
 {
     onnx_linear *l = x->linear == 0 ? NULL : &r->linears[x->linear];
     if (l != NULL && l->value == GRAPH_NONE) {
-        node n = node_of(NODE_LINEAR, GRAPH_NONE, l->input, GRAPH_NONE);
+        node n = node_of(l->is_convolution ? NODE_CONV2D
+                         : l->mixes        ? NODE_MIX
+                                           : NODE_LINEAR,
+                         GRAPH_NONE, l->input, GRAPH_NONE);
+        n.window = l->is_convolution ? (window2d)WINDOW2D(1, 1, 1, 0, 1) : n.window;
         for (int i = 1; i < r->linear_count; i++) {
             if (r->linears[i].parent == x->linear) {
                 return onnx_misfit("reads what another node parts");

@@ -113,6 +113,19 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
     return onnx_give_node(r, &n, *v);
 }
 
+/* Values times shares, both the other way round. */
+static grail_status give_turned(onnx_reading *r, const onnx_known *shares, onnx_known *v,
+                                const sides *left, const sides *right)
+{
+    const int64_t query_width = head_width(shares);
+    if (strcmp(right->rows, "S") != 0 || strcmp(left->columns, right->columns) != 0 ||
+        !is_head(left->rows) || v->factor != 0.0 ||
+        v->width / head_width(v) != shares->width / query_width) {
+        return misfit_of_products();
+    }
+    return add_attention(r, shares->query, shares->key, v, query_width, factor_of(shares));
+}
+
 static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_known *v,
                                    const sides *left, const sides *right)
 {
@@ -134,8 +147,12 @@ grail_status onnx_multiply_heads(onnx_reading *r)
     const sides left = sides_of(x);
     const sides right = sides_of(y);
     if (!left.fits || !right.fits || strcmp(left.prefix, right.prefix) != 0 ||
-        y->form != ONNX_VALUE || x->form == ONNX_SCORES) {
+        (y->form != ONNX_VALUE && (y->form != ONNX_SHARES || x->form != ONNX_VALUE)) ||
+        x->form == ONNX_SCORES) {
         return misfit_of_products();
+    }
+    if (y->form == ONNX_SHARES) {
+        return give_turned(r, y, x, &left, &right);
     }
     return x->form == ONNX_SHARES ? give_attention(r, x, y, &left, &right)
                                   : give_scores(r, x, y, &left, &right);

@@ -88,11 +88,13 @@ static bool are_equal(share a, share b)
     return a.left * b.all == b.left * a.all;
 }
 
-/* The share of a Linear is that of what is made of it. Its parts must keep the same share. */
+/* The share of a Linear is that of what is made of it. Its parts must keep the same share. Parts of
+ * each head leave the heads what the numbers count. */
 static grail_status share_of_linear(const onnx_reading *r, const int64_t *dense,
                                     const int64_t *narrow, int linear, bool *has_parts, share *out)
 {
     const int value = r->linears[linear].value;
+    bool found = false;
     *has_parts = false;
     *out = value == GRAPH_NONE ? (share){1, 1} : (share){narrow[value], dense[value]};
     for (int i = linear + 1; i < r->linear_count; i++) {
@@ -100,11 +102,12 @@ static grail_status share_of_linear(const onnx_reading *r, const int64_t *dense,
         share part = {1, 1};
         if (r->linears[i].parent == linear) {
             CHECK(share_of_linear(r, dense, narrow, i, &inner, &part));
-            if (*has_parts && !are_equal(*out, part)) {
+            if (found && !are_equal(*out, part)) {
                 return onnx_misfit("counts channels of parts, which keep other numbers");
             }
             *out = part;
-            *has_parts = true;
+            found = true;
+            *has_parts = r->linears[i].run == 0;
         }
     }
     return GRAIL_OK;
@@ -300,7 +303,8 @@ static grail_status pin(onnx_reading *r, const onnx_channels *c)
     for (int i = c->linear + 1; c->linear != 0 && i < r->linear_count; i++) {
         if (r->linears[i].parent == c->linear) {
             has_parts = true;
-            const onnx_channels part = {.value = GRAPH_NONE, .linear = i, .outer = c->second};
+            const bool outer = r->linears[i].run == 0 ? c->second : c->outer;
+            const onnx_channels part = {.value = GRAPH_NONE, .linear = i, .outer = outer};
             CHECK(pin(r, &part));
         }
     }

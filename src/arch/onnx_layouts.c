@@ -147,6 +147,10 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
     const int value = x->linear != 0          ? r->linears[x->linear].input
                       : x->form == ONNX_VALUE ? x->value
                                               : x->query;
+    if (x->linear != 0 && r->linears[x->linear].mixes) {
+        *out = (extent){onnx_linear_rows(&r->linears[x->linear]), 1};
+        return GRAIL_OK;
+    }
     *out = x->one ? (extent){1, 1} : (extent){r->length, r->length > 0 ? 1 : 0};
     if (x->form == ONNX_IDS && g->input_kind == INPUT_IMAGES) { /* beside other inputs */
         *out = (extent){g->inputs[x->input].channels, 1};

@@ -41,17 +41,21 @@ typedef struct onnx_numbers {
     onnx_number *items;
 } onnx_numbers;
 
-/* A Linear, or a run of its rows, which is added to the graph where its output is read as a value:
+/* A Linear, a convolution of single positions whose channels other nodes part, or some of its rows,
+ * which is added to the graph where its output is read as a value:
  * until then it may get a bias, or be parted. */
 typedef struct onnx_linear {
     int input; /* value of the graph */
     const tensor_view *weight, *bias;
     bool transposed;
-    extent window;        /* positions that lie beside each channel of the input; 0: one */
-    int64_t first, count; /* rows; count 0: all */
-    int parent;           /* of a run: the Linear it is a part of; 0: none */
-    int value;            /* its output; GRAPH_NONE before */
-    int64_t node;         /* of the file: that makes it, or parts it */
+    extent window;              /* positions that lie beside each channel of the input; 0: one */
+    bool is_convolution, mixes; /* it mixes positions, not channels */
+    int64_t first, count;       /* rows; count 0: all */
+    int64_t run, stride; /* of a part of each head: rows that follow each other, and from those of
+                            one head to the next; 0: all do */
+    int parent;          /* of a run: the Linear it is a part of; 0: none */
+    int value;           /* its output; GRAPH_NONE before */
+    int64_t node;        /* of the file: that makes it, or parts it */
 } onnx_linear;
 
 /* What a value is that is no value of the graph. */
@@ -120,11 +124,12 @@ typedef struct onnx_known {
 
 /* Nodes of the file that are one of the graph: what they make of `input`. */
 typedef struct onnx_pattern {
-    int64_t last, input;           /* node and value of the file */
-    int64_t weight_node;           /* that reads the weight; the last one reads the bias */
-    int64_t weight, bias, epsilon; /* values of the file, -1 without; epsilon -1: GELU */
-    int64_t axis;                  /* of a norm */
-    bool is_rms;                   /* without the mean */
+    int64_t last, input;            /* node and value of the file */
+    int64_t weight_node, bias_node; /* that read the weight and the bias */
+    int64_t weight, bias, epsilon;  /* values of the file, -1 without; epsilon -1: GELU */
+    int64_t axis;                   /* of a norm */
+    bool is_rms;                    /* without the mean */
+    int64_t lengths;                /* node that takes lengths of channels; -1: none does */
 } onnx_pattern;
 
 typedef struct onnx_barriers onnx_barriers;

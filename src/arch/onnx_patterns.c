@@ -118,8 +118,12 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
     swallow(s, first);
     swallow(s, erf);
     swallow(s, gate);
-    *p = (onnx_pattern){
-        .last = halve(s, gate, x), .input = x, .weight = -1, .bias = -1, .epsilon = -1};
+    *p = (onnx_pattern){.last = halve(s, gate, x),
+                        .input = x,
+                        .weight = -1,
+                        .bias = -1,
+                        .epsilon = -1,
+                        .lengths = -1};
     return p->last >= 0;
 }
 
@@ -190,11 +194,14 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
     swallow(s, variance);
     swallow(s, sum);
     swallow(s, root);
-    *p = (onnx_pattern){
-        .input = input_of(s, difference, 0), .epsilon = input_of(s, sum, at), .axis = axes[0]};
+    *p = (onnx_pattern){.input = input_of(s, difference, 0),
+                        .epsilon = input_of(s, sum, at),
+                        .axis = axes[0],
+                        .lengths = -1};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
     p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
+    p->bias_node = last;
     p->last = last;
     return true;
 }
@@ -228,12 +235,69 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
     if (inverse >= 0) {
         swallow(s, inverse);
     }
-    *p = (onnx_pattern){
-        .input = x, .epsilon = input_of(s, sum, at), .bias = -1, .axis = axis, .is_rms = true};
+    *p = (onnx_pattern){.input = x,
+                        .epsilon = input_of(s, sum, at),
+                        .bias = -1,
+                        .axis = axis,
+                        .is_rms = true,
+                        .lengths = -1};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
     p->last = last;
     return p->weight >= 0; /* without one no channel could go */
+}
+
+/* -- response norm: x + weight x l / (mean(l) + epsilon) + bias, l the lengths of channels ------
+ */
+
+/* What follows the quotient: the product with x, with a weight, perhaps with 1, the sums with a
+ * bias and with x. */
+static bool find_response(search *s, int64_t quotient, int64_t x, onnx_pattern *p)
+{
+    int64_t last = sole_reader(s, quotient, "Mul");
+    if (last < 0 || other_input(s, last, node_at(s, quotient)->outputs[0]) != x) {
+        return false;
+    }
+    swallow(s, quotient);
+    p->weight = take_constant(s, &last, "Mul");
+    p->weight_node = last;
+    const int64_t same = p->weight < 0 ? -1 : sole_reader(s, last, "Mul");
+    if (same >= 0 && times(s, same, 1.0) == node_at(s, last)->outputs[0]) {
+        swallow(s, last);
+        last = same;
+    }
+    p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
+    p->bias_node = last;
+    p->last = p->bias < 0 ? -1 : sole_reader(s, last, "Add");
+    if (p->last < 0 || other_input(s, p->last, node_at(s, last)->outputs[0]) != x) {
+        return false;
+    }
+    swallow(s, last);
+    return true;
+}
+
+static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
+{
+    const int64_t value = node_at(s, lengths)->outputs[0];
+    const int64_t x = input_of(s, lengths, 0);
+    const int64_t quotient = check(s, s->reader[value], "Div");
+    const int64_t sum = maker(s, input_of(s, quotient, 1), "Add");
+    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
+    const onnx_attribute *keeps = onnx_node_attribute(node_at(s, lengths), "keepdims");
+    int64_t axis = 0;
+    const int64_t mean = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axis);
+    if (mean < 0 || x < 0 || input_of(s, mean, 0) != value || input_of(s, quotient, 0) != value ||
+        s->r->values[value].readers != 2 || !is_constant(s, input_of(s, sum, at)) ||
+        sole_reader(s, mean, "Add") != sum || sole_reader(s, sum, "Div") != quotient ||
+        (keeps != NULL && keeps->integer != 1)) {
+        return false;
+    }
+    swallow(s, lengths);
+    swallow(s, mean);
+    swallow(s, sum);
+    *p = (onnx_pattern){
+        .input = x, .epsilon = input_of(s, sum, at), .axis = axis, .lengths = lengths};
+    return find_response(s, quotient, x, p);
 }
 
 /* -- the list ---------------------------------------------------------------------------------- */
@@ -261,7 +325,8 @@ static grail_status find_in(search *s)
         onnx_pattern p = {0};
         s->count = 0;
         const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
-                           (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p));
+                           (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
+                           (check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
         if (found && !onnx_is_opaque(s->r, p.last)) {
             onnx_reading *r = s->r;
             CHECK(memory_reserve(&r->patterns, (size_t)r->pattern_count + 1, sizeof p));
@@ -356,11 +421,67 @@ grail_status onnx_read_rms_norm(onnx_reading *r)
                : onnx_misfit("has no scale, or more than that");
 }
 
+/* A vector of channels that another node reads as that value. */
+static grail_status add_channels_at(onnx_reading *r, int64_t at, int64_t value, const onnx_known *x,
+                                    int *out)
+{
+    const onnx_file_node *own = r->node;
+    r->node = &r->file->nodes[at];
+    const int input = r->node->inputs[0] == value ? 0 : 1;
+    const grail_status status = onnx_add_channels(r, input, x, (storage_map){0}, out);
+    r->node = own;
+    return status;
+}
+
+/* Whether the lengths are taken over all positions, and their mean over the channels. */
+static grail_status check_lengths(onnx_reading *r, const onnx_pattern *p, const onnx_known *x)
+{
+    const onnx_file_node *own = r->node;
+    int count = 0;
+    int64_t axes[ONNX_MOST_AXES];
+    const int channels = onnx_channel_dimension(x);
+    r->node = &r->file->nodes[p->lengths];
+    const grail_status status = onnx_list_of(r, "axes", 1, &count, axes);
+    r->node = own;
+    CHECK(status);
+    bool over[ONNX_MAX_RANK] = {true}; /* the samples are apart */
+    bool fits = count == x->rank - 2 && channels > 0 && onnx_axis_of(p->axis, x->rank) == channels;
+    for (int k = 0; fits && k < count; k++) {
+        const int axis = onnx_axis_of(axes[k], x->rank);
+        fits = axis >= 0 && axis != channels && !over[axis];
+        over[fits ? axis : 0] = true;
+    }
+    return fits ? GRAIL_OK
+                : onnx_misfit("norms other than the lengths of channels over all positions");
+}
+
+/* x (1 + f) + bias, f the weight times the lengths by their mean */
+static grail_status add_response_norm(onnx_reading *r, const onnx_pattern *p, onnx_known *x,
+                                      double epsilon)
+{
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_RESPONSE_NORM, x, NULL);
+    n.norm.epsilon = epsilon;
+    CHECK(check_lengths(r, p, x));
+    CHECK(add_channels_at(r, p->weight_node, p->weight, x, &n.weight));
+    CHECK(graph_add_node(r->g, &n, &y.value));
+    n = onnx_plain(NODE_AFFINE, &y, NULL);
+    n.affine = (affine_attributes){1.0, 1.0};
+    CHECK(graph_add_node(r->g, &n, &y.value));
+    n = onnx_plain(NODE_MULTIPLY, x, &y);
+    n.repeats_second = true;
+    CHECK(graph_add_node(r->g, &n, &y.value));
+    n = onnx_plain(NODE_AFFINE, &y, NULL);
+    n.affine.scale = 1.0;
+    CHECK(add_channels_at(r, p->bias_node, p->bias, x, &n.bias));
+    return onnx_give_node(r, &n, *x);
+}
+
 grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
 {
     onnx_known *x = &r->values[p->input];
     const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
-                                     constant_at(r, p->last, p->bias)};
+                                     constant_at(r, p->bias_node, p->bias)};
     if (x->form != ONNX_VALUE || x->factor != 0.0 || (x->value == GRAPH_NONE && x->linear == 0)) {
         return onnx_misfit("'%.100s' does not follow from the images",
                            r->file->values[p->input].name);
@@ -371,7 +492,7 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
         n.activation = ACTIVATION_GELU;
         return onnx_give_node(r, &n, *x);
     }
-    if (onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
+    if (p->lengths < 0 && onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
         return onnx_misfit("is a norm over other dimensions than the last one");
     }
     float epsilon = 0.0F;
@@ -381,5 +502,8 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
         return onnx_misfit("its epsilon is no number");
     }
     CHECK(onnx_tensor_f32(t, &epsilon));
+    if (p->lengths >= 0) {
+        return add_response_norm(r, p, x, (double)epsilon);
+    }
     return add_norm(r, p->is_rms ? NODE_RMS_NORM : NODE_LAYER_NORM, x, (double)epsilon, w);
 }

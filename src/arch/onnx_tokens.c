@@ -317,6 +317,19 @@ static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, i
     return onnx_give(r, 0, y);
 }
 
+/* A run of the positions that a sum of positions makes. */
+static grail_status take_mixed(onnx_reading *r, const onnx_known *x, int64_t begin, int64_t end)
+{
+    onnx_known y = *x;
+    const int64_t all = onnx_linear_rows(&r->linears[x->linear]);
+    const int64_t first = bound_of(begin, all);
+    const int64_t count = bound_of(end, all) - first;
+    y.value = GRAPH_NONE;
+    CHECK(count > 0 ? GRAIL_OK : no_run(begin, end));
+    CHECK(onnx_part_positions(r, x->linear, first, count, &y.linear));
+    return onnx_give(r, 0, y);
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -332,13 +345,18 @@ grail_status onnx_read_slice(onnx_reading *r)
     const bool of_channels = x != NULL && is_value(x) && list[3][0] == 1 &&
                              onnx_channel_dimension(x) > 0 &&
                              onnx_axis_of(list[2][0], x->rank) == onnx_channel_dimension(x);
+    const onnx_linear *linear = x == NULL || x->linear == 0 ? NULL : &r->linears[x->linear];
+    const bool parts = linear != NULL && linear->value == GRAPH_NONE;
     if (of_channels) {
-        return x->linear != 0 && r->linears[x->linear].value == GRAPH_NONE
+        return parts && !linear->mixes
                    ? part_in_two(r, onnx_known_input(r, 0), list[0][0], list[1][0])
                    : take_channels(r, list[0][0], list[1][0]);
     }
     if (list[3][0] != 1) {
         return no_run(list[0][0], list[1][0]);
+    }
+    if (parts && linear->mixes && onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
+        return take_mixed(r, x, list[0][0], list[1][0]);
     }
     return list[0][0] >= 0 && list[1][0] == list[0][0] + 1
                ? take(r, list[2][0], list[0][0], true)
@@ -369,6 +387,46 @@ static grail_status part_channels(onnx_reading *r, const onnx_known *x, bool is_
     return first == x->width ? GRAIL_OK : onnx_misfit("leaves channels out");
 }
 
+/* What mixes positions, in runs of the positions that it makes. */
+static grail_status part_positions(onnx_reading *r, const onnx_known *x, int64_t all, int count,
+                                   const int64_t sizes[])
+{
+    int64_t first = 0;
+    for (int i = 0; i < count; i++) {
+        onnx_known y = *x;
+        y.value = GRAPH_NONE;
+        if (sizes[i] < 1 || sizes[i] > all - first) {
+            return onnx_misfit("takes more positions than the %lld there are", (long long)all);
+        }
+        CHECK(onnx_part_positions(r, x->linear, first, sizes[i], &y.linear));
+        CHECK(onnx_give(r, i, y));
+        first += sizes[i];
+    }
+    return first == all ? GRAIL_OK : onnx_misfit("leaves positions out");
+}
+
+/* The features of each head in runs of any length, which stay. */
+static grail_status part_heads(onnx_reading *r, const onnx_known *x, int count,
+                               const int64_t sizes[])
+{
+    int64_t first = 0;
+    for (int i = 0; i < count; i++) {
+        onnx_known y = *x;
+        if (sizes[i] < 1 || sizes[i] > x->pieces[2] - first) {
+            return onnx_misfit("takes more features than the %lld of a head",
+                               (long long)x->pieces[2]);
+        }
+        y.width = x->pieces[1] * sizes[i];
+        y.pieces[2] = sizes[i];
+        y.value = GRAPH_NONE;
+        CHECK(
+            onnx_part_heads(r, x->linear, x->pieces[1], x->pieces[2], first, sizes[i], &y.linear));
+        CHECK(onnx_give(r, i, y));
+        first += sizes[i];
+    }
+    return first == x->pieces[2] ? GRAIL_OK : onnx_misfit("leaves features of heads out");
+}
+
 grail_status onnx_part_all(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -388,8 +446,20 @@ grail_status onnx_part_all(onnx_reading *r)
         return onnx_misfit("parts what grail has no row for");
     }
     const bool is_stated = count == outputs;
+    const bool mixes = whole.linear != 0 && r->linears[whole.linear].mixes;
+    const int64_t all = mixes                    ? onnx_linear_rows(&r->linears[whole.linear])
+                        : strcmp(part, "D") == 0 ? whole.pieces[2]
+                                                 : whole.width;
     for (int i = 0; i < outputs && outputs <= ONNX_MOST_AXES && !is_stated; i++) {
-        sizes[i] = whole.width / outputs;
+        sizes[i] = all / outputs;
+    }
+    if (mixes) {
+        return strcmp(part, "T") == 0 && outputs <= ONNX_MOST_AXES
+                   ? part_positions(r, &whole, all, outputs, sizes)
+                   : onnx_misfit("parts channels behind a sum of positions");
+    }
+    if (strcmp(part, "D") == 0 && outputs <= ONNX_MOST_AXES && whole.pieces[0] == 0) {
+        return part_heads(r, &whole, outputs, sizes);
     }
     if (strcmp(part, "C") == 0 && outputs <= ONNX_MOST_AXES) {
         return part_channels(r, &whole, is_stated, outputs, sizes);

@@ -2,10 +2,14 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_products.h"
 #include "arch/onnx_tokens.h"
 
 #include <float.h>
 #include <string.h>
+
+/* Nodes that reshape what a convolution makes before its channels are parted. */
+enum { MOST_SHAPES = 8 };
 
 /* out[count] <- an attribute's integers, or the usual one for all. */
 static grail_status numbers_of(const onnx_reading *r, const char *name, int count, int64_t usual,
@@ -122,6 +126,50 @@ static grail_status window_of(onnx_reading *r, const onnx_known *x, int64_t heig
     return GRAIL_OK;
 }
 
+static bool is_one_of(const onnx_file_node *n, size_t count, const char *const names[])
+{
+    bool is = false;
+    for (size_t k = 0; k < count; k++) {
+        is = is || onnx_node_is(n, names[k]);
+    }
+    return is;
+}
+
+/* Whether all that reads a value reshapes it, by at most so many nodes, until one parts it. */
+static bool is_parted(const onnx_reading *r, int64_t value, int most, bool is_reshaped)
+{
+    static const char *const shapes[] = {"Reshape", "Transpose", "Squeeze", "Unsqueeze"};
+    static const char *const parts[] = {"Split", "Slice", "Gather"};
+    int64_t found = 0;
+    for (int64_t i = 0; i < r->file->node_count && value >= 0 && most > 0; i++) {
+        const onnx_file_node *n = &r->file->nodes[i];
+        if (n->node.input_count == 0 || n->inputs[0] != value || n->node.output_count == 0) {
+            continue;
+        }
+        found += is_one_of(n, 4, shapes)  ? is_parted(r, n->outputs[0], most - 1, true)
+                 : is_one_of(n, 3, parts) ? is_reshaped
+                                          : 0;
+    }
+    return found > 0 && found == r->values[value].readers;
+}
+
+/* A convolution of single positions whose channels are parted is a map like a Linear. */
+static grail_status give_map(onnx_reading *r, const onnx_known *x, const tensor_view *t,
+                             onnx_known y)
+{
+    onnx_linear map = {.input = x->value,
+                       .weight = t,
+                       .is_convolution = true,
+                       .value = GRAPH_NONE,
+                       .node = r->node - r->file->nodes};
+    CHECK(onnx_check_free(r, t));
+    CHECK(onnx_has_input(r, 2) ? onnx_vector_input(r, 2, t->shape[0], &map.bias) : GRAIL_OK);
+    y.value = GRAPH_NONE;
+    y.readers = 0;
+    CHECK(onnx_add_linear(r, &map, &y.linear));
+    return onnx_give(r, 0, y);
+}
+
 grail_status onnx_read_conv(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -147,13 +195,19 @@ grail_status onnx_read_conv(onnx_reading *r)
     n.groups = is_depthwise ? 0 : groups;
     CHECK(window_of(r, x, shape[2], shape[3], &n.window));
     memset(y.pads, 0, sizeof y.pads);
-    CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
-    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     y.width = t->shape[0];
     const window2d *w = &n.window;
-    y.one = x->one && window_taps(w) == 1 &&
-            w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    const bool is_point =
+        window_taps(w) == 1 &&
+        w->height.before + w->height.behind + w->width.before + w->width.behind == 0;
+    y.one = x->one && is_point;
     lay_map(dimensions, &y);
+    if (is_point && groups == 1 && w->height.stride * w->width.stride == 1 &&
+        is_parted(r, r->node->outputs[0], MOST_SHAPES, false)) {
+        return give_map(r, x, t, y);
+    }
+    CHECK(onnx_add_shaped(r, t, false, IMAGE_RANK, shape, &n.weight));
+    CHECK(onnx_add_vector(r, 2, t->shape[0], true, &n.bias));
     CHECK(onnx_give_node(r, &n, y));
     return groups > 1 ? onnx_note_groups(r, "group", x->value, n.weight) : GRAIL_OK;
 }

@@ -176,6 +176,7 @@ static void segments_join(axes *a, int left, int right)
         pin_class(to, from->pinned, from->pinned_at);
         to->summed = to->summed || from->summed;
         to->normed = to->normed || from->normed;
+        to->latent = to->latent || from->latent;
         to->is_part = to->is_part || from->is_part;
         to->hop = to->hop == GRAPH_NONE || (from->hop != GRAPH_NONE && from->hop < to->hop)
                       ? from->hop
@@ -319,6 +320,7 @@ static void mark_output(axes *a, const node *n)
     for (int s = a->of[n->output]; s < a->of[n->output + 1]; s++) {
         axes_class_of(a, s)->summed |= sums;
         axes_class_of(a, s)->normed |= node_norms_width(n);
+        axes_class_of(a, s)->latent |= node_norms_width(n) && rules->rows == ROWS_ALONE;
     }
     if ((rules->pins != NULL && rules->pins(n)) ||
         (node_norms_width(n) && axes_class_of_value(a, n->output) == NULL)) {

@@ -16,6 +16,7 @@ typedef struct segment {
     int pinned_at;            /* the node that pins it; GRAPH_NONE: no single one */
     bool summed;              /* an Add joins values of this class */
     bool normed;              /* a norm over all channels makes one of them */
+    bool latent;              /* one of each row by itself */
     bool is_part;             /* of a value that has others */
     bool of_channels;         /* what requires the number of units takes each channel for one: it
                                  puts patches, or convolves in groups */

@@ -73,6 +73,11 @@ OPERATOR(LAYER_NORM, layer_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = always
 OPERATOR(GROUP_NORM, group_norm, .inputs = 1, .pins = mixes_channels, .check = channel_groups_fit,
          .per_channel = true, .looks_at_inputs = true)
 
+/* over all positions of a sample: weight[channels] times the length of each channel by the mean of
+ * these lengths + epsilon */
+OPERATOR(RESPONSE_NORM, response_norm, .inputs = 1, .norms_width = always, .check = rows_fit,
+         .extent = one_position, .looks_at_inputs = true)
+
 /* over `window` */
 OPERATOR(MAX_POOL, max_pool, .inputs = 1, .extent = windows, .moves_window = true,
          .looks_at_inputs = true)
@@ -110,6 +115,11 @@ OPERATOR(CLASS_TOKEN, class_token, .inputs = 1, .pins = always, .check = channel
  * may have fewer positions and has; or its first row at every position */
 OPERATOR(POSITIONS, positions, .inputs = 1, .pins = always, .check = channels_fit,
          .extent = stored_positions, .in_place = IN_PLACE_ANY)
+
+/* weight[positions made, positions] times those of a sample, and bias[positions made]: each channel
+ * by itself */
+OPERATOR(MIX, mix, .inputs = 1, .extent = positions_mixed, .may_overflow = true,
+         .looks_at_inputs = true)
 
 /* position 0 of every sample */
 OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)

@@ -306,6 +306,22 @@ static grail_status one_position_more(const graph *g, const node *n, const exten
     return GRAIL_OK;
 }
 
+static grail_status positions_mixed(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const int64_t *weight = shape_of(g, n->weight);
+    const int64_t positions = in->height * in->width;
+    *out = (extent){.height = weight[0], .width = 1};
+    if (n->bias != GRAPH_NONE && shape_of(g, n->bias)[0] != weight[0]) {
+        return width_mismatch(g, n, NULL, shape_of(g, n->bias)[0], weight[0]);
+    }
+    return positions == weight[1]
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: %s mixes %lld positions, but there are %lld; use images of "
+                           "the size that the network was made for",
+                           n->block, node_name(g, n), (long long)weight[1], (long long)positions);
+}
+
 static grail_status positions_taken(const graph *g, const node *n, const extent *in, extent *out)
 {
     const token_attributes *t = &n->tokens;

@@ -61,8 +61,8 @@ typedef struct operator_rules {
     row_rule rows;
     /** Whether the axis that it carries cannot be cut; NULL: it can. */
     bool (*pins)(const node *n);
-    /** Whether it divides by the mean square of all channels, so that those that are left change
-     * when others go; it has a weight for each. NULL: it does not. */
+    /** Whether it divides by a mean over all channels, of their squares or lengths, so that those
+     * that are left change when others go; it has a weight for each. NULL: it does not. */
     bool (*norms_width)(const node *n);
     width_rule width;
     /** Whether the inputs' widths fit the parameters and each other; NULL: they do. */

@@ -142,7 +142,7 @@ static site_kind kind_of(const segment *class, const node *consumer)
     if (class->summed) {
         return SITE_STREAM;
     }
-    if (class->normed) {
+    if (class->latent) {
         return SITE_LATENT;
     }
     return node_is_convolution(consumer) || class->groups > 1 ? SITE_CONV : SITE_FFN;

@@ -102,6 +102,77 @@ x = add("Add", [x, linear(gated, "down2", 20, 16)], "x3")
 add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 save("parted", (3, 32, 32), {"y": (5,)})
 
+# Norms of responses, as ConvNeXt V2 has them: of maps and of positions in front of channels, with and without a product
+# with 1. Half of the channels that are normed are always 0.
+def response(x, name, width, positions, channels, axis):
+    shape = [1] * 4
+    shape[channels] = width
+    length = add("ReduceL2", [x], f"{name}.length", axes=positions, keepdims=1)
+    mean = add("ReduceMean", [length], f"{name}.mean", axes=[axis], keepdims=1)
+    mean = add("Add", [mean, constant(f"{name}.epsilon", numpy.float32(1e-6))], f"{name}.sum")
+    n = add("Mul", [x, add("Div", [length, mean], f"{name}.share")], f"{name}.normed")
+    n = add("Mul", [weight(f"{name}.gamma", *shape, scale=1), n], f"{name}.scaled")
+    if axis > 0:
+        n = add("Mul", [n, constant(f"{name}.one", numpy.ones(1, numpy.float32))], f"{name}.same")
+    return add("Add", [x, add("Add", [weight(f"{name}.beta", *shape, scale=0.1), n], f"{name}.shifted")], name)
+
+
+x = conv("pixels", "a", 3, 16, strides=[4, 4])
+n = add("Relu", [conv(x, "b", 16, 24, (1, 1))], "br")
+x = add("Add", [x, conv(response(n, "r", 24, [2, 3], 1, 1), "c", 24, 16, (1, 1))], "x1")
+t = add("Transpose", [x], "last", perm=[0, 2, 3, 1])
+n = add("Relu", [linear(t, "f", 16, 24)], "fr")
+t = add("Add", [t, linear(response(n, "s", 24, [1, 2], 3, -1), "p", 24, 16)], "x2")
+add("Gemm", [add("ReduceMean", [t], "means", axes=[1, 2], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+zeros = {"b.w": 0, "b.b": 0, "r.beta": 1, "f.w": 1, "f.b": 0, "s.beta": 3}
+for i, c in enumerate(net.constants):
+    values = numpy_helper.to_array(c).copy()
+    if c.name in zeros:
+        numpy.moveaxis(values, zeros[c.name], 0)[8:20] = 0
+    net.constants[i] = numpy_helper.from_array(values, c.name)
+save("responses", (3, 32, 32), {"y": (5,)})
+
+# Attention on maps: queries, keys and values are one convolution, side by side, or inside each head, where values are wider,
+# multiply the shares the other way round, and are seen as a map, too.
+x = conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4])
+t = add("Reshape", [conv(x, "qkv", 16, 48, (1, 1)), constant("parted", [0, 3, 2, 8, -1])], "three")
+t = add("Transpose", [t], "outermost", perm=[1, 0, 2, 4, 3])
+q, k, v = (add("Gather", [t, constant(f"at{i}", i)], f"part{i}", axis=0) for i in range(3))
+shares = add("Softmax", [add("Mul", [add("MatMul", [q, add("Transpose", [k], "kt", perm=[0, 1, 3, 2])], "qk"),
+                                     constant("scale", numpy.float32(8 ** -0.5))], "scores")], "shares", axis=-1)
+t = add("Transpose", [add("MatMul", [shares, v], "mixed")], "mixedt", perm=[0, 1, 3, 2])
+t = add("Reshape", [t, constant("map", [0, -1, 8, 8])], "back")
+x = add("Add", [x, conv(t, "o", 16, 16, (1, 1))], "x1")
+t = add("Reshape", [conv(x, "each", 16, 64, (1, 1)), constant("heads", [0, 4, 16, 64])], "four")
+q, k, v = add("Split", [t, constant("sizes", [4, 4, 8])], "q", "k", "v", axis=2)
+scores = add("MatMul", [add("Transpose", [q], "qt", perm=[0, 1, 3, 2]), k], "qk2")
+shares = add("Softmax", [add("Mul", [scores, constant("half", numpy.float32(0.5))], "scores2")], "shares2", axis=-1)
+t = add("MatMul", [v, add("Transpose", [shares], "turned", perm=[0, 1, 3, 2])], "mixed2")
+maps = [add("Reshape", [value, constant(f"map{i}", [0, 32, 8, 8])], f"seen{i}") for i, value in enumerate((t, v))]
+near = add("Conv", [maps[1], weight("near.w", 32, 1, 3, 3), weight("near.b", 32)], "near", group=32, pads=[1] * 4)
+x = add("Add", [x, conv(add("Add", [maps[0], near], "both"), "p", 32, 16, (1, 1))], "x2")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[2, 3], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("attended", (3, 32, 32), {"y": (5,)})
+
+# A mixer of positions: a gated FFN of them, its halves parted by a Split or by Slices, and one of channels; nothing norms
+# the residual stream, which is cut, too.
+x = add("Reshape", [conv("pixels", "a", 3, 16, (4, 4), strides=[4, 4]), constant("row", [0, 16, -1])], "flat")
+x = add("Transpose", [x], "tokens", perm=[0, 2, 1])
+for i in range(2):
+    t = add("Add", [add("Mul", [x, weight(f"n{i}.w", 1, 1, 16, scale=1)], f"n{i}.scaled"), weight(f"n{i}.b", 1, 1, 16)], f"n{i}")
+    t = linear(add("Transpose", [t], f"turned{i}", perm=[0, 2, 1]), f"m{i}", 64, 24)
+    if i == 0:
+        halves = add("Split", [t, constant("twelve", [12, 12])], "half0", "half1", axis=2)
+    else:
+        halves = [add("Slice", [t, *(constant(f"{n}{k}", [v]) for n, v in (("begin", 12 * k), ("end", 12 * k + 12), ("last", -1)))],
+                      f"half{2 + k}") for k in range(2)]
+    t = add("Mul", [halves[0], add("Sigmoid", [halves[1]], f"gate{i}")], f"gated{i}")
+    t = add("Transpose", [linear(t, f"o{i}", 12, 64)], f"back{i}", perm=[0, 2, 1])
+    x = add("Add", [x, t], f"x{i}")
+    x = add("Add", [x, linear(add("Relu", [linear(x, f"f{i}", 16, 40)], f"r{i}"), f"p{i}", 40, 16)], f"y{i}")
+add("Gemm", [add("ReduceMean", [x], "means", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
+save("mixer", (3, 32, 32), {"y": (5,)})
+
 # The channels of one value are stated by the sizes of another, which narrows otherwise.
 x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
 width = add("Gather", [add("Shape", [x], "shape"), constant("second", [1])], "width")
@@ -173,6 +244,32 @@ narrow computed conv,ffn 2993
 narrow padded conv,ffn 2017
 runs "$grail" inspect padded.onnx
 grep -q region stdout && fail "a region is left"
+
+check "norms of responses"
+same_outputs responses.onnx responses.safetensors
+mv own.safetensors dense.safetensors
+for repair in "full --alpha 1e-9" none; do
+    rm -rf out
+    runs "$grail" compress responses.onnx -o out --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.5 --selector magnitude-l1 \
+        --compensate $repair --quiet
+    same_outputs out/responses.onnx responses.safetensors
+    "$python" "$source_dir/tests/cli/compare_onnx.py" out/responses.onnx responses.safetensors dense.safetensors ||
+        fail "channels of zeros do not go without loss ($repair)"
+done
+runs "$grail" verify responses.onnx out/responses.onnx
+says "a norm runs over a width that was cut" stdout
+runs "$grail" compress responses.onnx -o out3 --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.7 --heal model --heal-steps 4 --quiet
+same_outputs out3/responses.onnx responses.safetensors
+
+narrow attended heads 2397
+runs "$grail" inspect attended.onnx
+grep -q region stdout && fail "a region is left"
+
+narrow mixer stream,ffn 5949
+runs "$grail" inspect mixer.onnx
+grep -q region stdout && fail "a region is left"
+runs "$grail" compress mixer.onnx -o healed_mixer --calib mixer.npy --sites ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
+same_outputs healed_mixer/mixer.onnx mixer.safetensors
 
 narrow lines conv,ffn 2302
 runs "$grail" inspect lines.onnx

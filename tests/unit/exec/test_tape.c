@@ -526,6 +526,46 @@ static int repeated(hand_network *n, node_kind kind, int left, int right)
     return made;
 }
 
+HAND_TEST(sums_of_positions_have_the_gradients_of_finite_differences)
+{
+    static const char *const names[] = {"m0", "m0.bias", "m1", "m1.bias"};
+    static const int64_t shapes[2][2] = {{7, 20}, {3, 7}};
+    const extent image = {5, 4};
+    OWNED(float) *pixels = hand_pixels(2, image, 6);
+    int h = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    for (int i = 0; i < 2; i++) {
+        node mix = node_of(NODE_MIX, 0, hand_activation(n, ACTIVATION_SILU, h), GRAPH_NONE);
+        assert_ok(graph_add_parameter(n->g, names[2 * i], 2, shapes[i], &mix.weight));
+        assert_ok(graph_add_parameter(n->g, names[2 * i + 1], 1, shapes[i], &mix.bias));
+        assert_ok(graph_add_node(n->g, &mix, &h));
+    }
+    h = hand_plain(n, NODE_MEAN, hand_activation(n, ACTIVATION_GELU, h), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, h));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "sums of positions");
+}
+
+/* A channel of zeros has a length of 0. */
+HAND_TEST(norms_of_responses_have_the_gradients_of_finite_differences)
+{
+    static const float bias[6] = {0.2F, -0.1F, 0.3F, -1e3F, 0.1F, -0.2F};
+    const extent image = {5, 4};
+    OWNED(float) *pixels = hand_pixels(2, image, 5);
+    int64_t width = 6;
+    int h = hand_conv(n, "c", 3, 6, (window2d)WINDOW2D(3, 3, 1, 1, 1), true, n->g->input);
+    h = hand_activation(n, ACTIVATION_RELU, h);
+    node response = node_of(NODE_RESPONSE_NORM, 0, h, GRAPH_NONE);
+    int shares = 0;
+    response.norm.epsilon = 0.1;
+    assert_ok(graph_add_parameter(n->g, "gamma", 1, &width, &response.weight));
+    assert_ok(graph_add_node(n->g, &response, &shares));
+    h = hand_plain(n, NODE_MEAN, repeated(n, NODE_MULTIPLY, h, shares), GRAPH_NONE);
+    hand_end(n, backend_reference(), hand_linear(n, "head", 6, 4, h));
+    hand_set(n, "c.bias", bias);
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "norms of responses");
+}
+
 HAND_TEST(repeated_operands_have_the_gradients_of_finite_differences)
 {
     const extent image = {5, 4};

@@ -230,6 +230,32 @@ TEST(a_norm_without_a_weight_pins_its_width)
     graph_free(g);
 }
 
+/* It norms channels of images, not a latent. */
+TEST(the_lengths_of_channels_are_those_of_a_convolution)
+{
+    const int64_t width = 8;
+    int h = 0;
+    int shares = 0;
+    graph *g = begin_graph(&h, &shares);
+    const int x = add_linear(g, 0, "up", WIDTH, width, false, h);
+    node n = node_of(NODE_RESPONSE_NORM, 0, x, GRAPH_NONE);
+    assert_ok(graph_add_parameter(g, "gamma", 1, &width, &n.weight));
+    assert_ok(graph_add_node(g, &n, &shares));
+    n = node_of(NODE_MULTIPLY, 0, x, shares);
+    n.repeats_second = true;
+    assert_ok(graph_add_node(g, &n, &shares));
+    end_graph(g, h, add_linear(g, 0, "down", width, WIDTH, false, shares));
+    OWNED(site_list) list = {0};
+    assert_ok(sites_derive(g, GQA_KV_GROUPS, &list));
+    bool found = false;
+    for (int i = 0; i < list.count; i++) {
+        found = found || (list.sites[i].kind == SITE_FFN && list.sites[i].normed &&
+                          list.sites[i].units == width);
+    }
+    assert_true(found);
+    graph_free(g);
+}
+
 enum { RANK = 10, VALUE = 3 };
 
 /* Keys and values of all heads, made of one vector behind a norm. */
