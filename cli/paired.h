@@ -22,7 +22,7 @@ typedef struct paired_difference {
     double error; /* its standard error over the windows; NaN with one */
 } paired_difference;
 
-/** Of as many windows of both, at least one. */
+/** Both have as many windows, at least one. */
 paired_difference paired_difference_of(const window_losses *of, const window_losses *from);
 
 #endif
