@@ -7,6 +7,7 @@
 #include "format/images/image_set.h"
 #include "pipeline/forecast.h"
 #include "pipeline/network/part_input.h"
+#include "pipeline/request/calibration_text.h"
 #include "pipeline/request/options.h"
 
 #include <grail/machine.h>
@@ -205,7 +206,10 @@ static grail_status pilot_samples(const grail_compress_options *asked, const gra
                          : each * PILOT_IMAGES > share * pilot_seconds ? FEWER_IMAGES
                                                                        : PILOT_IMAGES;
     const int64_t wanted = asked->read.samples;
-    return samples_at_most(asked, wanted == 0 || wanted > most ? most : 0, out);
+    const bool fewer = wanted == 0 || wanted > most;
+    *out = (named_samples){.count = wanted};
+    return fewer || text_parts_draw(&asked->read) ? samples_at_most(asked, fewer ? most : 0, out)
+                                                  : GRAIL_OK;
 }
 
 /* -- samples that the network draws ------------------------------------------------------------ */
@@ -239,10 +243,10 @@ static grail_status measure_drawing(const grail_compress_options *asked, grail_r
 {
     named_samples all = {0};
     drawing_times times = {0};
-    CHECK(samples_at_most(asked, 0, &all));
-    if (all.drawn == 0) {
+    if (!text_parts_draw(&asked->read)) {
         return GRAIL_OK;
     }
+    CHECK(samples_at_most(asked, 0, &all));
     CHECK(drawn_text_measure(asked->read.session->model, asked, all.drawn, all.length, &times));
     out->draw_place = times.step;
     out->draw_token = times.window;
