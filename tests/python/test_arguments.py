@@ -18,10 +18,10 @@ def cut(calib: object, **given: Any) -> grail.Report:
 
 
 def test_the_options_of_the_program(program: Callable[..., str]) -> None:
-    """Each is a keyword of the function, but for those of the terminal and of ranks. PyTorch is
-    that of Python."""
+    """Each is a keyword of the function, but for those of the terminal and of ranks, and that which
+    measures a second network. PyTorch is that of Python."""
     left_out = {"help", "help_all", "quiet", "json", "ranks", "comm", "tolerance", "output"}
-    left_out |= {"torch", "data", "tasks", "task_data", "limit", "per_document"}
+    left_out |= {"torch", "data", "tasks", "task_data", "limit", "per_document", "against"}
     needed: dict[str, dict[str, Any]] = {
         "compress": {"sparsity": 0.5},
         "heal": {"calib": TEXT, "teacher": DEMO},
