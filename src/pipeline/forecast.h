@@ -15,7 +15,7 @@ typedef struct run_work {
     bool uses_data;                /* the closed form reads samples */
     int blocks;
     int64_t samples;
-    int64_t drawn; /* of these, that the network draws itself */
+    int64_t drawn;           /* of these, that the network draws itself */
     double tokens_of_sample; /* 1: images */
     double bytes;            /* of memory */
 } run_work;
