@@ -190,14 +190,18 @@ CPU_CLONES static void add_plain(const uint32_t *left, const uint32_t *right, fl
                                  int64_t stride)
 {
     for (int i = 0; i < HALF; i++) {
+        float sums[HALF] = {0.0F}; /* of a square alone, which keeps few terms apart from many */
         for (int q = 0; q < HALF; q++) {
             const float even = bf16_widened((uint16_t)left[i * HALF + q]);
             const float odd = bf16_widened((uint16_t)(left[i * HALF + q] >> 16));
             for (int j = 0; j < HALF; j++) {
                 const uint32_t word = right[q * HALF + j];
-                c[i * stride + j] += even * bf16_widened((uint16_t)word) +
-                                     odd * bf16_widened((uint16_t)(word >> 16));
+                sums[j] += even * bf16_widened((uint16_t)word) +
+                           odd * bf16_widened((uint16_t)(word >> 16));
             }
+        }
+        for (int j = 0; j < HALF; j++) {
+            c[i * stride + j] += sums[j];
         }
     }
 }
@@ -207,9 +211,9 @@ CPU_CLONES static void add_plain(const uint32_t *left, const uint32_t *right, fl
 __attribute__((target("avx512f,avx512bf16"))) static void
 add_vectors(const uint32_t *left, const uint32_t *right, float *c, int64_t stride)
 {
-    __m512 sums[HALF];
+    __m512 sums[HALF]; /* of a square alone, which keeps few terms apart from many */
     for (int i = 0; i < HALF; i++) {
-        sums[i] = _mm512_loadu_ps(c + i * stride);
+        sums[i] = _mm512_setzero_ps();
     }
     for (int q = 0; q < HALF; q++) {
         const __m512bh row = (__m512bh)_mm512_loadu_si512(right + q * HALF);
@@ -219,7 +223,7 @@ add_vectors(const uint32_t *left, const uint32_t *right, float *c, int64_t strid
         }
     }
     for (int i = 0; i < HALF; i++) {
-        _mm512_storeu_ps(c + i * stride, sums[i]);
+        _mm512_storeu_ps(c + i * stride, _mm512_add_ps(_mm512_loadu_ps(c + i * stride), sums[i]));
     }
 }
 
