@@ -55,11 +55,6 @@ typedef struct strip {
     float largest[PAIR_SIDE], total[PAIR_SIDE]; /* running maximum, and sum of exp(score - it) */
 } strip;
 
-static int64_t squares_to(int64_t key)
-{
-    return pair_squares(key);
-}
-
 /* Weights of one query: words[squares of 32] <- exp(scores - largest), rounded. The sum of those
  * that are not. */
 CPU_CLONES static float weigh(int64_t squares, const float *scores, float largest, uint32_t *words)
@@ -158,7 +153,7 @@ CPU_CLONES static bool scale_row(int64_t count, float factor, const float *from,
 /* Makes weights of the scores of all queries over so many keys from k0, hidden ones 0. */
 static void weigh_strip(strip *s, int64_t k0, int64_t keys, bool accumulate)
 {
-    const int64_t squares = squares_to(keys);
+    const int64_t squares = pair_squares(keys);
     const int64_t width = PAIR_SIDE * pair_squares(attention_value_dim(s->shape));
     const bool by_unit = pairs_has(PAIR_VECTORS);
     for (int64_t i = 0; i < s->queries; i++) {
@@ -207,7 +202,7 @@ static void attend_strip(const attention_job *job, strip *s)
                                        .step = width,
                                        .rows = job->width,
                                        .height = 1,
-                                       .width = squares_to(keys),
+                                       .width = pair_squares(keys),
                                        .sets = true},
                        room->scores, SCORES);
         weigh_strip(s, k0, keys, k0 > start);
@@ -215,7 +210,7 @@ static void attend_strip(const attention_job *job, strip *s)
                                        .left = {room->weights},
                                        .right = {room->values + first * PAIR_SQUARE},
                                        .step = job->key_squares * PAIR_SQUARE,
-                                       .rows = squares_to(keys),
+                                       .rows = pair_squares(keys),
                                        .height = 1,
                                        .width = job->value_width,
                                        .sets = k0 == start},

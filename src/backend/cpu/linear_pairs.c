@@ -98,22 +98,28 @@ typedef struct linear_job {
     _Atomic bool *infinite; /* set where Y is not finite */
 } linear_job;
 
-/* Y[rows, count] = C; whether all is finite. */
-CPU_CLONES static bool store_rows(int64_t rows, int64_t count, const float *c, float *y,
-                                  int64_t stride)
+/* Whether so many rows of 32 columns are finite. */
+CPU_CLONES static bool rows_are_finite(int64_t rows, const float *y, int64_t stride)
 {
-    uint32_t largest = 0; /* of the bits without a sign */
+    uint32_t largest = 0;
     for (int64_t r = 0; r < rows; r++) {
-        for (int64_t i = 0; i < count; i++) {
-            const float value = c[r * PAIR_SIDE + i];
+        for (int64_t i = 0; i < PAIR_SIDE; i++) {
             uint32_t bits = 0;
-            memcpy(&bits, &value, sizeof bits);
+            memcpy(&bits, y + r * stride + i, sizeof bits);
             bits &= 0x7fffffffU;
             largest = bits > largest ? bits : largest;
-            y[r * stride + i] = value;
         }
     }
     return largest < 0x7f800000U;
+}
+
+/* Y[rows, count] = C; whether that is finite. */
+static bool store_rows(int64_t rows, int64_t count, const float *c, float *y, int64_t stride)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        memcpy(y + r * stride, c + r * PAIR_SIDE, (size_t)count * sizeof y[0]);
+    }
+    return rows_are_finite(rows, c, PAIR_SIDE);
 }
 
 #ifdef HAS_STREAMS
@@ -161,21 +167,6 @@ static bool may_stream(matrix y)
     return false;
 }
 #endif
-
-/* Whether so many rows of 32 columns of Y are finite. */
-CPU_CLONES static bool rows_are_finite(int64_t rows, const float *y, int64_t stride)
-{
-    uint32_t largest = 0;
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t i = 0; i < PAIR_SIDE; i++) {
-            uint32_t bits = 0;
-            memcpy(&bits, y + r * stride + i, sizeof bits);
-            bits &= 0x7fffffffU;
-            largest = bits > largest ? bits : largest;
-        }
-    }
-    return largest < 0x7f800000U;
-}
 
 /* Rows of Y that are summed before they are searched, while they are in the first-level cache. */
 enum { PIECE = 128 };
