@@ -113,19 +113,6 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
     return onnx_give_node(r, &n, *v);
 }
 
-/* Values times shares, both the other way round. */
-static grail_status give_turned(onnx_reading *r, const onnx_known *shares, onnx_known *v,
-                                const sides *left, const sides *right)
-{
-    const int64_t query_width = head_width(shares);
-    if (strcmp(right->rows, "S") != 0 || strcmp(left->columns, right->columns) != 0 ||
-        !is_head(left->rows) || v->factor != 0.0 ||
-        v->width / head_width(v) != shares->width / query_width) {
-        return misfit_of_products();
-    }
-    return add_attention(r, shares->query, shares->key, v, query_width, factor_of(shares));
-}
-
 static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_known *v,
                                    const sides *left, const sides *right)
 {
@@ -136,6 +123,15 @@ static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_kn
         return misfit_of_products();
     }
     return add_attention(r, x->query, x->key, v, query_width, factor_of(x));
+}
+
+/* What the transposed matrices have. */
+static sides turned(const sides *s)
+{
+    sides out = *s;
+    memcpy(out.rows, s->columns, sizeof out.rows);
+    memcpy(out.columns, s->rows, sizeof out.columns);
+    return out;
 }
 
 grail_status onnx_multiply_heads(onnx_reading *r)
@@ -151,8 +147,10 @@ grail_status onnx_multiply_heads(onnx_reading *r)
         x->form == ONNX_SCORES) {
         return misfit_of_products();
     }
-    if (y->form == ONNX_SHARES) {
-        return give_turned(r, y, x, &left, &right);
+    if (y->form == ONNX_SHARES) { /* values times shares, both the other way round */
+        const sides of_shares = turned(&right);
+        const sides of_values = turned(&left);
+        return give_attention(r, y, x, &of_shares, &of_values);
     }
     return x->form == ONNX_SHARES ? give_attention(r, x, y, &left, &right)
                                   : give_scores(r, x, y, &left, &right);
