@@ -197,8 +197,11 @@ class Evaluation:
             + ("measure" if cut is None else "of_cut"),
         )
         arguments = (data, self._most(is_image), compute, lib.grail_eval_observed, watch.handle)
+        watch.results = []
         watch.check(call(*networks, *arguments, out), path="data")
-        return record(Accuracy, out) if is_image else record(Perplexity, out)
+        if is_image:
+            return record(Accuracy, out)
+        return record(Perplexity, out, window_nll=tuple(watch.results))
 
     def compare(
         self, dense: Model, narrow: Model, compute: Any, watch: Watch, *, of_cut: bool

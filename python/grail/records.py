@@ -7,13 +7,25 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any, TypeVar
 
 from ._native import ffi
+from .errors import ArgumentError
 from .options import text_of
 
-__all__ = ["Accuracy", "Answer", "Comparison", "CutSite", "Facts", "Fit", "Forecast", "GgufFile"]
-__all__ += ["GramFile", "Healing", "Loader", "OnnxFile", "OutputComparison", "Perplexity", "Plan"]
+__all__ = ["Accuracy", "Answer", "Comparison", "CutSite", "Difference", "Facts", "Fit"]
+__all__ += [
+    "Forecast",
+    "GgufFile",
+    "GramFile",
+    "Healing",
+    "Loader",
+    "OnnxFile",
+    "OutputComparison",
+    "Perplexity",
+    "Plan",
+]
 __all__ += ["Preparation", "Region"]
 __all__ += ["Site", "Step", "Totals", "Trial"]
 
@@ -331,6 +343,26 @@ class Perplexity:
     overlap_runs: int
     calibration_runs: int
     is_calibration: bool
+    window_nll: tuple[float, ...] = dataclasses.field(repr=False)
+
+    def against(self, other: Perplexity) -> Difference:
+        """The difference from another model on the same windows of the same tokens."""
+        for name in ("text_sha256", "tokenizer_sha256", "windows", "context", "protocol"):
+            own, others = getattr(self, name), getattr(other, name)
+            if own != others:
+                text = f"measures of the same windows can be compared; {name} is {own} and {others}"
+                raise ArgumentError(text, (name,))
+        apart = [a - b for a, b in zip(self.window_nll, other.window_nll)]
+        error = stdev(apart) / math.sqrt(len(apart)) if len(apart) > 1 else None
+        return Difference(fmean(apart), error)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of the mean NLL of windows, with its standard error, which is smaller than that of each."""
+
+    mean_nll: float
+    error: float | None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class Watch:
             raise TypeError(f"progress takes a function, not {type(progress).__name__}")
         self.handle = ffi.new_handle(self)
         self.network = ""
+        self.results: list[float] = []  # of each window or image that is measured
         self.failure: BaseException | None = None
         self.bar = None if callable(progress) or progress is False else _new_bar()
         self._tell = progress if callable(progress) else self._draw
@@ -139,6 +140,8 @@ def grail_plan_observed(user: Any, now: Any) -> int:
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator,unused-ignore]
 def grail_eval_observed(user: Any, now: Any) -> int:
     done = now.passed / now.total if now.total > 0 else 1.0
+    if now.results != ffi.NULL and now.count > 0:
+        ffi.from_handle(user).results.extend(ffi.unpack(now.results, now.count))
     return _tell(user, Step("measure", done=done, network=ffi.from_handle(user).network))
 
 

@@ -27,6 +27,21 @@ def test_logits_and_losses() -> None:
     perplexity = grail.eval(TINY, grail.Samples.tokens(IDS))
     assert isinstance(perplexity, grail.Perplexity)
     assert perplexity.mean_nll == pytest.approx(losses.mean(), abs=1e-6)
+    assert perplexity.window_nll == pytest.approx(losses.mean(-1), abs=1e-6)
+
+
+def test_two_networks_on_the_same_windows(ids: Path, tmp_path: Path) -> None:
+    grail.compress(TINY, tmp_path / "narrow", calib=ids, sparsity=0.5)
+    dense, cut = (grail.eval(m, grail.Samples.tokens(IDS)) for m in (TINY, tmp_path / "narrow"))
+    assert isinstance(dense, grail.Perplexity) and isinstance(cut, grail.Perplexity)
+    by = cut.against(dense)
+    apart = np.subtract(cut.window_nll, dense.window_nll)
+    assert by.mean_nll == pytest.approx(cut.mean_nll - dense.mean_nll, abs=1e-9)
+    assert by.error == pytest.approx(apart.std(ddof=1) / len(apart) ** 0.5)
+    one = grail.eval(TINY, grail.Samples.tokens(IDS), windows=1)
+    assert isinstance(one, grail.Perplexity) and one.against(one).error is None
+    with pytest.raises(grail.errors.ArgumentError, match="windows is 5 and 1"):
+        cut.against(one)
 
 
 def test_auto_chooses_a_backend_and_says_so(ids: Path, tmp_path: Path) -> None:
