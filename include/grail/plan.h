@@ -59,7 +59,7 @@ typedef struct grail_plan_options {
     double seconds;               /* a search begins no trial after this time; 0 = no limit */
     grail_plan_observer observer; /* may be NULL */
     void *observer_user;
-    int64_t trial_tokens; /* at least so many are read to weigh a site alone; 0 = 8192. Images: all
+    int64_t trial_tokens; /* at least so many are read to weigh a site alone; 0 = 32768. Images: all
                              are */
     grail_schedule *schedule; /* keeps what is measured beside the output, so that a plan that is
                                  made again after an interruption takes it from there;

@@ -14,6 +14,7 @@ static const double share_for_enough = 0.5;
 /* A share of what the closed form leaves, for widths that healing follows: they gain more for their
  * time than it does. */
 static const double share_of_widths = 0.75;
+static const double share_of_long_trials = 0.25;
 
 static double cost_of(sample_cost c, int64_t samples)
 {
@@ -55,15 +56,17 @@ static grail_status choose_samples(const division_costs *costs, division *out, d
     return GRAIL_OK;
 }
 
-/* The longest trials that may be taken. */
-static void choose_trials(const division_costs *costs, double may_take, division *out)
+/* The longest trials that may be taken; long ones, `most_of_long` seconds at most. */
+static void choose_trials(const division_costs *costs, double may_take, double most_of_long,
+                          division *out)
 {
     for (int i = 0; i < costs->width_count && out->widths == 0.0; i++) {
         const width_cost *w = &costs->widths[i];
         const double takes = cost_of(w->seconds, out->samples < w->most ? out->samples : w->most);
         out->way = i;
         out->shortest_widths = takes;
-        out->widths = takes <= may_take ? takes : 0.0;
+        const double limit = w->is_long ? fmin(may_take, most_of_long) : may_take;
+        out->widths = takes <= limit ? takes : 0.0;
     }
 }
 
@@ -72,11 +75,12 @@ static void choose_widths(const division_costs *costs, double left, double least
 {
     const double end = share_at_end * costs->time - out->closed;
     const double may_take = costs->heals ? share_of_widths * left : end;
+    const double most_of_long = costs->heals ? share_of_long_trials * left : end;
     if (!out->is_quick) {
-        choose_trials(costs, fmin(may_take, left - least), out);
+        choose_trials(costs, fmin(may_take, left - least), most_of_long, out);
     }
     if (out->widths == 0.0) {
-        choose_trials(costs, out->is_quick ? 0.0 : may_take, out);
+        choose_trials(costs, out->is_quick ? 0.0 : may_take, most_of_long, out);
     }
 }
 

@@ -4,12 +4,13 @@
 
 #include "pipeline/forecast.h"
 
-enum { TRIAL_SIZES = 3 };
+enum { TRIAL_SIZES = 5 };
 
 /** A way to measure widths, by trials of so many samples at most. */
 typedef struct width_cost {
     sample_cost seconds;
     int64_t most;
+    bool is_long; /* more than is needed */
 } width_cost;
 
 /** What there is to choose from. */
@@ -40,11 +41,11 @@ typedef struct division {
  * Gives the closed form a quarter of the time where healing follows it, but up to half for a third
  * of the samples; half where widths are measured before it, else what leaves a sixth for what a
  * forecast misses; and as many samples as that suffices for, but the least number where it does
- * not. Then widths are measured, in the first way that leaves a quarter of the rest to healing, or
- * a sixth of the time without one, and in the first that leaves healing its least if there is such
- * a way. Healing has what is left; where that is less than its least, the
- * time is divided without it, and without widths where no way fits then. A time that does not
- * suffice for the least is GRAIL_ERROR_ARGUMENT; *least_time is what does.
+ * not. Then widths are measured, in the first way that leaves a quarter of the rest to healing (a
+ * long one three quarters), or a sixth of the time without one, and in the first that leaves
+ * healing its least if there is such a way. Healing has what is left; where that is less than its
+ * least, the time is divided without it, and without widths where no way fits then. A time that
+ * does not suffice for the least is GRAIL_ERROR_ARGUMENT; *least_time is what does.
  */
 grail_status division_make(const division_costs *costs, division *out,
                            double *least_time) GRAIL_MUST_CHECK;

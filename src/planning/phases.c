@@ -266,11 +266,14 @@ static bool measures_alone(const choosing *c)
     return strcmp(c->options->budget, "divergence") == 0;
 }
 
+/* Tokens of a trial beyond which healing gains more in the time that longer trials take. */
+enum { ENOUGH_TOKENS = 8192 };
+
 /* Tokens of the trials that widths may be measured by, the most first: such as make at least four
  * windows, one of which judges. 0: the usual number. */
 static int trial_sizes(const choosing *c, int64_t *tokens)
 {
-    static const int64_t fewer[TRIAL_SIZES] = {0, 4096, 2048};
+    static const int64_t fewer[TRIAL_SIZES] = {0, 16384, ENOUGH_TOKENS, 4096, 2048};
     int count = 0;
     if (c->subject != GRAIL_SCHEDULE_LIMITED || strcmp(c->options->budget, "uniform") == 0) {
         return 0;
@@ -295,6 +298,8 @@ static void cost_widths(const choosing *c, const grail_rates *rates, const recip
         t.samples = slot_weights_samples(c->graph, tokens[i], c->length, all);
         const double most = run_work_of_trials(&cost->work, t, rates);
         out->widths[i].most = t.samples;
+        out->widths[i].is_long = !choosing_is_given(c, "trial_tokens") && c->length > 1 &&
+                                 t.samples * c->length > ENOUGH_TOKENS;
         t.samples = 0;
         out->widths[i].seconds.fixed = run_work_of_trials(&cost->work, t, rates);
         out->widths[i].seconds.each =

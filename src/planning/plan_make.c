@@ -84,7 +84,7 @@ static const grail_option fields[] = {
      .zero_is_usual = 1, .name = "trial-tokens", .argument = "N", .only_with = LIMITS_GIVEN,
      .never_with = WEIGHS_NOTHING,
      .help = "tokens that the trial of a site alone reads, for the budgets divergence and search: "
-             "fewer take less time and tell sites apart less well; images are all read (8192)"},
+             "fewer take less time and tell sites apart less well; images are all read (32768)"},
     OPTION_ROOM(grail_plan_options, room, grail_plan_options),
     {0},
 };

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Part of the usual number of windows that a trial takes, and how many tokens at least: enough to
- * tell blocks apart, so that all trials together take less than a compression. */
-enum { TRIAL_PART = 16, TRIAL_TOKENS = 8192 };
+/* Part of the usual number of windows that a trial takes, and how many tokens at least: with fewer
+ * the fits tell less of what a run's will repair (docs/results/llm.md). */
+enum { TRIAL_PART = 16, TRIAL_TOKENS = 32768 };
 
 int64_t slot_weights_samples(const graph *g, int64_t tokens, int64_t length, int64_t count)
 {
@@ -52,6 +52,7 @@ grail_compress_options slot_trial_options(const graph *g, const calibration *sam
         trial.read.drawn_first = samples->drawn;
     }
     trial.fit.refit = "none";
+    trial.cut.metric = "plain"; /* ranks slots alike, and needs no gradients */
     return trial;
 }
 

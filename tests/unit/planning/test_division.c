@@ -80,9 +80,9 @@ TEST(where_long_trials_do_not_fit_shorter_ones_are_taken)
 {
     division_costs costs = costs_for(100.0);
     costs.least_tokens = 1e3; /* a second */
-    costs.widths[0] = (width_cost){{20.0, 0.5}, 128};
-    costs.widths[1] = (width_cost){{20.0, 0.5}, 32};
-    costs.widths[2] = (width_cost){{20.0, 0.5}, 16};
+    costs.widths[0] = (width_cost){{20.0, 0.5}, 128, false};
+    costs.widths[1] = (width_cost){{20.0, 0.5}, 32, false};
+    costs.widths[2] = (width_cost){{20.0, 0.5}, 16, false};
     costs.width_count = 3;
     const division d = divided(&costs);
     assert_int_equal(d.way, 1);
@@ -100,6 +100,21 @@ TEST(where_long_trials_do_not_fit_shorter_ones_are_taken)
     const division without = divided(&costs);
     assert_true(without.widths == 0.0);
     assert_near(without.shortest_widths, 28.0, 1e-12);
+}
+
+/* 50 s are left for both: a long trial has 12.5 s at most, others 37.5 s; all that is left
+ * where nothing is healed. */
+TEST(long_trials_leave_more_to_healing)
+{
+    division_costs costs = costs_for(100.0);
+    costs.widths[0] = (width_cost){{20.0, 0.0}, 128, false};
+    costs.widths[1] = (width_cost){{10.0, 0.0}, 32, true};
+    costs.width_count = 2;
+    assert_int_equal(divided(&costs).way, 0);
+    costs.widths[0].is_long = true;
+    assert_int_equal(divided(&costs).way, 1);
+    costs.heals = false;
+    assert_int_equal(divided(&costs).way, 0);
 }
 
 /* What would go to a healing too short to be worth it goes to samples and widths. */
