@@ -161,7 +161,8 @@ typedef struct grail_cut_options {
                       = any width */
     grail_gqa_mode gqa;
     const char *metric; /* "plain" or "fisher": what obs, ziplm and slimgpt measure errors by at the
-                           output that reads a site; NULL: "plain" */
+                           output that reads a site; NULL or "auto": "fisher" for FFNs of language
+                           models */
     GRAIL_ROOM(7);
 } grail_cut_options;
 

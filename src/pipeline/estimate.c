@@ -3,6 +3,7 @@
 #include "graph/operators.h"
 #include "heal/heal_options.h"
 #include "pipeline/request/consumer_tail.h"
+#include "pipeline/request/cuts.h"
 #include "pipeline/request/options.h"
 #include "pipeline/request/usual_samples.h"
 
@@ -34,7 +35,8 @@ typedef struct request {
     double sparsity[SITE_KINDS];
     double samples;
     double context; /* tokens of a sample of text; 0: images */
-    bool repair, open_loop, selects_openly, by_metric;
+    bool repair, open_loop, selects_openly;
+    metric_kind metric;
     heal_options heal;
 } request;
 
@@ -53,8 +55,7 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                  .context = model->graph->input_kind == INPUT_IMAGES ? 0.0 : (double)context,
                  .repair = o->fit.repair != 0,
                  .open_loop = o->fit.open_loop != 0,
-                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0,
-                 .by_metric = o->cut.metric != NULL && strcmp(o->cut.metric, "fisher") == 0};
+                 .selects_openly = o->cut.select != NULL && strcmp(o->cut.select, "open") == 0};
     r.samples = (double)(o->read.samples > 0 ? o->read.samples
                                              : usual_samples(model->graph, (int64_t)r.context));
     if (o->amount.plan != NULL || o->amount.plan_text != NULL ||
@@ -64,6 +65,12 @@ static grail_status read_options(const grail_model *model, const grail_compress_
                          "single sites; give one sparsity per kind of site");
     }
     CHECK(selector_from_name(o->cut.selector, &r.selector));
+    r.metric = METRIC_AUTO;
+    if (o->cut.metric != NULL) {
+        int metric = 0;
+        CHECK(option_find_word("metric", o->cut.metric, metric_words, &metric));
+        r.metric = (metric_kind)metric;
+    }
     CHECK(compensation_from_options(o, r.selector, &r.how));
     CHECK(heal_options_read(&o->heal, model->graph, &r.heal));
     for (int k = 0; k < SITE_KINDS; k++) {
@@ -227,12 +234,9 @@ static double metric_bytes(const request *r, const grail_model *model, double va
 {
     const graph *g = r->graph;
     double sums = 0.0;
-    if (!r->by_metric || !r->selector->takes_metric) {
-        return 0.0;
-    }
     for (int i = 0; i < r->sites.count; i++) {
         const site *s = &r->sites.sites[i];
-        if (!site_kind_is_shared(s->kind) && s->kind != SITE_EXPERTS) {
+        if (metric_measures(r->metric, gradients_choose_better(g), r->selector, s->kind)) {
             const int weight = g->nodes[s->consumers[0].node].weight;
             const double outputs = (double)g->parameters[weight].shape[0];
             sums += outputs * outputs;
@@ -241,8 +245,8 @@ static double metric_bytes(const request *r, const grail_model *model, double va
     const double part = r->context > 0.0 ? 1.0 : 2.0 * TAPE_IMAGES;
     const double blocks = fmax(1.0, (double)g->block_count);
     const double values = part * value * ((double)g->node_count / blocks + blocks);
-    return sizeof(double) * sums +
-           sizeof(float) * (elements_of_nodes(r, model, 0, g->node_count) + values);
+    const double back = elements_of_nodes(r, model, 0, g->node_count) + values;
+    return sums > 0.0 ? sizeof(double) * sums + sizeof(float) * back : 0.0;
 }
 
 /* `value`: elements of the largest value between nodes, for one sample that has `input` elements.

@@ -42,6 +42,7 @@ typedef enum stream_score {
 
 /** What errors at a consumer's output are measured by when units are chosen. */
 typedef enum metric_kind {
+    METRIC_AUTO,  /* of FFNs as auto_is_fisher says, else plain */
     METRIC_PLAIN, /* all outputs count alike */
     METRIC_FISHER /* the Fisher information of the output */
 } metric_kind;
@@ -87,6 +88,7 @@ typedef struct plan {
     loop_kind select; /* of the statistics that decide; in an open loop the dense network's */
     stream_score stream_score;
     metric_kind metric;
+    bool auto_is_fisher; /* of this network and these samples */
     bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */

@@ -44,9 +44,11 @@ def test_a_metric_of_errors(tmp_path: Path, ids: Path) -> None:
     measured = [step.done for step in steps if step.block == -2]  # before the first block
     assert measured == sorted(measured) and measured[-1] == 1.0
     assert [step.block for step in steps[: len(measured)]] == [-2] * len(measured)
-    cut(ids, output=tmp_path / "plain")
+    cut(ids, output=tmp_path / "plain", metric="plain")
+    cut(ids, output=tmp_path / "auto")
     weights = "model.safetensors"  # the rest says which metric it was
     assert contents(tmp_path / "fisher")[weights] != contents(tmp_path / "plain")[weights]
+    assert contents(tmp_path / "auto")[weights] != contents(tmp_path / "plain")[weights]
     with pytest.raises(ZeroDivisionError):
         cut(ids, metric="fisher", progress=fail)
     with pytest.raises(grail.ArgumentError, match="selector obs, ziplm or slimgpt"):

@@ -14,9 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_WINDOWS = 16, MOST_IMAGES = 128, IMAGES_AT_ONCE = 32 };
-
-static const double shrinkage = 0.01; /* the share of the identity, of the mean diagonal */
+enum { MOST_WINDOWS = 16, WINDOWS_ONE_IN = 4, MOST_IMAGES = 128, IMAGES_AT_ONCE = 32 };
 
 typedef struct fisher_task {
     const calibration_network *network;
@@ -85,8 +83,10 @@ static grail_status find_consumers(fisher_task *t)
 
 int64_t fisher_samples(const graph *g, int64_t count)
 {
-    const int64_t most = g->input_kind == INPUT_IMAGES ? MOST_IMAGES : MOST_WINDOWS;
-    return count < most ? count : most;
+    const bool images = g->input_kind == INPUT_IMAGES;
+    const int64_t most = images ? MOST_IMAGES : MOST_WINDOWS;
+    const int64_t some = images ? count : (count + WINDOWS_ONE_IN - 1) / WINDOWS_ONE_IN;
+    return some < most ? some : most;
 }
 
 /* Evenly among those that do not judge. */
@@ -310,7 +310,7 @@ static grail_status add_parts(fisher_task *t)
     return GRAIL_OK;
 }
 
-/* Where nothing depends on the output, all alike. */
+/* F + mean(diag F) I: errors of a cut are larger than what gradients tell of. */
 static grail_status finish(fisher_task *t, int reader)
 {
     grail_status status = GRAIL_OK;
@@ -332,7 +332,7 @@ static grail_status finish(fisher_task *t, int reader)
              "for NaN or infinity in the weights, or choose without them",
              g->parameters[g->nodes[reader].weight].name);
     }
-    TRY(matrix_shift_diagonal(mean == 0.0 ? 1.0 : shrinkage * mean, *sum));
+    TRY(matrix_shift_diagonal(mean == 0.0 ? 1.0 : mean, *sum));
     TRY(matrix_fill_upper(*sum));
 out:
     memory_free(diagonal);

@@ -29,10 +29,21 @@ unsigned site_decision_needs(const plan *p, int index, const site *s)
     return p->sites[index].kept_units == NULL ? needs : needs & trains;
 }
 
+bool gradients_choose_better(const graph *g)
+{
+    return g->vocabulary > 0 && !graph_gives_features(g);
+}
+
+bool metric_measures(metric_kind metric, bool auto_is_fisher, const selector *rule, site_kind kind)
+{
+    const bool is_fisher =
+        metric == METRIC_AUTO ? auto_is_fisher && kind == SITE_FFN : metric == METRIC_FISHER;
+    return is_fisher && rule->takes_metric && !site_kind_is_shared(kind) && kind != SITE_EXPERTS;
+}
+
 bool site_has_metric(const plan *p, int index, const site *s)
 {
-    return p->metric == METRIC_FISHER && p->sites[index].selector->takes_metric &&
-           !site_kind_is_shared(s->kind) && s->kind != SITE_EXPERTS;
+    return metric_measures(p->metric, p->auto_is_fisher, p->sites[index].selector, s->kind);
 }
 
 bool site_takes_metric(const plan *p, int index, const site *s)

@@ -14,6 +14,11 @@ bool anything_is_cut(const plan *p);
 /** The statistics that a site's decision needs, a set of selector_need. Where the plan names the
  * units that stay, these are only the gradients of a regional training. */
 unsigned site_decision_needs(const plan *p, int index, const site *s);
+/** Whether gradients of the loss choose units of FFNs better than plain errors do: of language
+ * models (docs/results/llm.md), not of networks of images (docs/results/vision.md). */
+bool gradients_choose_better(const graph *g);
+/** Whether a metric is measured for decisions about sites of this kind. */
+bool metric_measures(metric_kind metric, bool auto_is_fisher, const selector *rule, site_kind kind);
 /** Whether a decision would measure errors by a metric at the first consumer's output; that of a
  * residual stream, which many read, never does. */
 bool site_has_metric(const plan *p, int index, const site *s);

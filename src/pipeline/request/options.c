@@ -53,8 +53,8 @@ static const grail_option fields[] = {
     {FIELD(cut.metric), .type = GRAIL_OPTION_WORD, .subject = GRAIL_SUBJECT_CUT, .what = "metric",
      .words = metric_words, .decides = 1, .key = "metric", .name = "metric", .argument = "NAME",
      .help = "what obs, ziplm and slimgpt measure errors by at the output that reads a site: plain "
-             "(all outputs alike) or fisher (by gradients of the loss at labels that the network "
-             "draws itself) (plain)"},
+             "(all outputs alike), fisher (by gradients of the loss at labels that the network draws "
+             "itself) or auto, fisher for FFNs of language models (auto)"},
     {FIELD(cut.align), .type = GRAIL_OPTION_INTEGER, .subject = GRAIL_SUBJECT_CUT,
      .what = "the alignment", .zero_is_usual = 1, .words = OPTION_WORDS("auto", "1", "8", "32", "64", "128", "256"), .decides = 1,
      .key = "align", .name = "align", .argument = "N", .never_with = "plan",

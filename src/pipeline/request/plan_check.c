@@ -237,7 +237,7 @@ static grail_status check_training(const site *s, const selector *rule, const co
 /* A metric that no decision looks at would have no effect. */
 static grail_status check_metric(const site_list *sites, const plan *p)
 {
-    bool looks = p->metric == METRIC_PLAIN || !anything_is_cut(p);
+    bool looks = p->metric != METRIC_FISHER || !anything_is_cut(p);
     for (int i = 0; i < p->count; i++) {
         looks = looks || (site_is_cut(p, i) && site_has_metric(p, i, &sites->sites[i]));
     }

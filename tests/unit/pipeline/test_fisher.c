@@ -53,7 +53,7 @@ LAB_TEST(the_metric_is_the_curvature_of_the_divergence)
     double sum = 0.0;
     double mean = 0.0;
     for (int64_t i = 0; i < width; i++) {
-        mean += f[i * width + i] / 1.01 / (double)width; /* without the share of the identity */
+        mean += 0.5 * f[i * width + i] / (double)width; /* without the identity */
     }
     for (int trial = 0; trial < 4; trial++) {
         lab_model m;
@@ -66,13 +66,13 @@ LAB_TEST(the_metric_is_the_curvature_of_the_divergence)
         for (int64_t i = 0; i < width; i++) {
             lab_find(&m, 1, "mlp.down_proj.bias")->values[i] += (float)step * direction[i];
             for (int64_t j = 0; j < width; j++) {
-                const double own = f[i * width + j] - (i == j ? 0.01 * mean : 0.0);
+                const double own = f[i * width + j] - (i == j ? mean : 0.0);
                 form += own * (double)direction[i] * (double)direction[j];
             }
         }
         lab_write(&m, moved, GRAIL_DTYPE_F32);
         lab_fini(&m);
-        const double expected = 0.5 * step * step * form / (LAB_SAMPLES * LAB_LENGTH);
+        const double expected = 0.5 * step * step * form / ((LAB_SAMPLES + 3) / 4 * LAB_LENGTH);
         const double ratio = lab_divergence(dense, moved) / expected;
         print_message("divergence %g of what the metric says\n", ratio);
         assert_true(ratio > 0.7 && ratio < 1.4);
