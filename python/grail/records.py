@@ -359,7 +359,8 @@ class Perplexity:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the mean NLL of windows, with its standard error, which is smaller than that of each."""
+    """How far the mean NLL of windows is apart, with its standard error, which is smaller than each
+    one's."""
 
     mean_nll: float
     error: float | None
