@@ -522,6 +522,7 @@ LAB_TEST(every_selector_chooses_as_in_a_run_on_text)
             options.amount.sparsity_experts = 0.5;
         }
         options.cut.selector = name;
+        options.cut.metric = "plain"; /* grail_select has no other */
         run(&options);
         assert_true(seen.choices > before);
     }
@@ -575,6 +576,7 @@ LAB_TEST(every_choice_of_the_fit_gives_the_weights_of_a_run)
             const bool own = strcmp(cases[i].compensate, "own") == 0;
             grail_compress_options options = lab_options(l, models[i % 2], NULL);
             options.cut.selector = own && k == 1 ? "flap" : selectors[k];
+            options.cut.metric = "plain";
             options.fit.compensate = cases[i].compensate;
             if (!own) {
                 options.fit.target = cases[i].target;
