@@ -31,7 +31,11 @@ unsigned site_decision_needs(const plan *p, int index, const site *s)
 
 bool gradients_choose_better(const graph *g)
 {
-    return g->vocabulary > 0 && !graph_gives_features(g);
+    bool routes = false;
+    for (int i = 0; i < g->node_count; i++) {
+        routes = routes || node_is_route(&g->nodes[i]);
+    }
+    return g->vocabulary > 0 && !graph_gives_features(g) && !routes;
 }
 
 bool metric_measures(metric_kind metric, bool auto_is_fisher, const selector *rule, site_kind kind)

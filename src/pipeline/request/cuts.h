@@ -15,7 +15,8 @@ bool anything_is_cut(const plan *p);
  * units that stay, these are only the gradients of a regional training. */
 unsigned site_decision_needs(const plan *p, int index, const site *s);
 /** Whether gradients of the loss choose units of FFNs better than plain errors do: of language
- * models (docs/results/llm.md), not of networks of images (docs/results/vision.md). */
+ * models (docs/results/llm.md), not of networks of images (docs/results/vision.md). Not of experts,
+ * where a metric for each would take more memory than they do. */
 bool gradients_choose_better(const graph *g);
 /** Whether a metric is measured for decisions about sites of this kind. */
 bool metric_measures(metric_kind metric, bool auto_is_fisher, const selector *rule, site_kind kind);
