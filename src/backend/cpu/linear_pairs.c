@@ -83,6 +83,66 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, v
     return GRAIL_OK;
 }
 
+/* -- the weight of the gradient of X: W^T in the same order ------------------------------------ */
+
+typedef uint16_t value_row __attribute__((vector_size(PAIR_SIDE * sizeof(uint16_t))));
+
+/* A square of W on the right as one of W^T, by way of rows, whose neighbours become pairs. */
+CPU_CLONES static void transpose_square(const uint32_t *from, uint32_t *to)
+{
+    uint32_t left[PAIR_SQUARE];
+    value_row rows[PAIR_SIDE];
+    pairs_turn(from, left);
+    memcpy(rows, left, sizeof rows);
+    for (int64_t q = 0; q < ROW_WORDS; q++) {
+        const value_row a = rows[2 * q];
+        const value_row b = rows[2 * q + 1];
+        const value_row low =
+            __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8,
+                                    40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+        const value_row high = __builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52,
+                                                       21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26,
+                                                       58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+        memcpy(to + q * ROW_WORDS, &low, sizeof low);
+        memcpy(to + PAIR_SQUARE / 2 + q * ROW_WORDS, &high, sizeof high);
+    }
+}
+
+typedef struct transposition {
+    matrix weight;
+    int64_t first, down; /* of the rows of W that are taken, in squares; and how many */
+    uint32_t *squares;
+} transposition;
+
+/* 32 columns of W. */
+static void transpose_strips(int64_t begin, int64_t end, void *context)
+{
+    const transposition *t = context;
+    const matrix w = t->weight;
+    const int64_t across = pair_squares(w.columns);
+    for (int64_t at = begin * t->down; at < end * t->down; at++) {
+        const int64_t row = t->first + at % t->down;
+        const int64_t column = at / t->down;
+        uint32_t *to = t->squares + at * PAIR_SQUARE;
+        if (matrix_is_ordered(w)) {
+            const uint32_t *squares = w.memory;
+            transpose_square(squares + (row * across + column) * PAIR_SQUARE, to);
+        } else {
+            pairs_order(host_element(w, row * PAIR_SIDE, column * PAIR_SIDE), w.stride,
+                        smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE),
+                        smaller(PAIR_SIDE, w.columns - column * PAIR_SIDE),
+                        &(pair_places){.right = {to}});
+        }
+    }
+}
+
+void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed)
+{
+    enum { GRAIN = 64 };
+    transposition t = {weight, first / PAIR_SIDE, pair_squares(rows), transposed};
+    parallel_for(pair_squares(weight.columns), GRAIN / t.down + 1, transpose_strips, &t);
+}
+
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* A task rounds a panel of rows of X and multiplies it by some strips of W, 32 columns of Y at a
@@ -94,6 +154,7 @@ typedef struct linear_job {
     int64_t down;           /* squares along a row of X */
     int64_t panel;          /* rows, a multiple of 32 */
     int64_t parts, strips;  /* of a panel, and strips of each part */
+    bool adds;              /* to Y */
     bool streams;           /* Y is not read back soon, and is written past the caches */
     _Atomic bool *infinite; /* set where Y is not finite */
 } linear_job;
@@ -179,6 +240,9 @@ static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t 
     const int64_t step = job->down * PAIR_SQUARE;
     const bool is_whole = y.columns == PAIR_SIDE && y.rows % PAIR_SIDE == 0;
     const bool in_place = is_whole && !job->streams;
+    for (int64_t r = 0; job->adds && !in_place && r < y.rows; r++) {
+        memcpy(c + r * PAIR_SIDE, host_row(y, r), (size_t)y.columns * sizeof c[0]);
+    }
     pairs_multiply(&(pair_product){.count = 1,
                                    .left = {left},
                                    .right = {job->weight + j * step},
@@ -186,7 +250,7 @@ static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t 
                                    .rows = job->down,
                                    .height = pair_squares(y.rows),
                                    .width = 1,
-                                   .sets = true,
+                                   .sets = !job->adds,
                                    .start = start},
                    in_place ? y.memory : c, in_place ? y.stride : PAIR_SIDE);
     return in_place   ? rows_are_finite(y.rows, y.memory, y.stride)
@@ -221,7 +285,7 @@ static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *c
     uint32_t *left = (uint32_t *)(scratch + PIECE * PAIR_SIDE);
     bool finite = true;
     for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
-        pairs_order_rows(host_row(job->x, first + r), job->x.columns, smaller(PAIR_SIDE, rows - r),
+        pairs_order_rows(host_row(job->x, first + r), job->x.stride, smaller(PAIR_SIDE, rows - r),
                          job->x.columns, left + r / PAIR_SIDE * job->down * PAIR_SQUARE);
     }
     for (int64_t j = begin; j < end; j++) {
@@ -243,7 +307,8 @@ static int64_t whole_squares(int64_t rows)
     return pair_squares(rows) * PAIR_SIDE;
 }
 
-grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y, bool *finite)
+grail_status pairs_linear(matrix x, const void *weight, const float *bias, bool adds, matrix y,
+                          bool *finite)
 {
     /* a rounded panel stays in the second-level cache beside strips of W */
     enum { PANEL_BYTES = 800 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
@@ -258,7 +323,8 @@ grail_status pairs_linear(matrix x, const void *weight, const float *bias, matri
                       .bias = bias,
                       .down = pair_squares(x.columns),
                       .panel = most > PAIR_SIDE ? most : PAIR_SIDE,
-                      .streams = may_stream(y),
+                      .adds = adds,
+                      .streams = !adds && may_stream(y),
                       .infinite = &infinite};
     const int64_t panels = (x.rows + job.panel - 1) / job.panel;
     const int64_t strips = pair_squares(y.columns);
