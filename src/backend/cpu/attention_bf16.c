@@ -49,13 +49,9 @@ CPU_CLONES static void round_tile(int64_t rows, int64_t columns, const float *va
                                   int64_t stride, float scale, int64_t height, int64_t width,
                                   uint16_t *tile)
 {
-    enum { AHEAD = 8, LINE = 16 }; /* rows of a head lie too far apart for the processor to guess */
     for (int64_t r = 0; r < rows; r++) {
         const float *from = values + r * stride;
         uint16_t *to = tile + r * width;
-        for (int64_t c = 0; r + AHEAD < rows && c < columns; c += LINE) {
-            __builtin_prefetch(from + AHEAD * stride + c);
-        }
         for (int64_t c = 0; c < columns; c++) {
             to[c] = bf16_rounded(scale * from[c]);
         }

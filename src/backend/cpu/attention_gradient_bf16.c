@@ -6,6 +6,7 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/reductions.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/special.h"
@@ -424,7 +425,7 @@ grail_status cpu_bf16_attention_gradient(const operation *o)
     if (matrix_exists(o->m[9])) {
         TRY(memory_new(&t.dsinks, (size_t)(s->sequences * s->query_heads), sizeof(double)));
     }
-    TRY(run(&t));
+    TRY(pairs_has(PAIR_TILES) ? attention_gradient_in_pairs(o, t.dsinks) : run(&t));
     if (matrix_exists(o->m[9])) {
         attention_add_sinks(s, t.dsinks, o->m[9].memory);
     }

@@ -85,29 +85,6 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, v
 
 /* -- the weight of the gradient of X: W^T in the same order ------------------------------------ */
 
-typedef uint16_t value_row __attribute__((vector_size(PAIR_SIDE * sizeof(uint16_t))));
-
-/* A square of W on the right as one of W^T, by way of rows, whose neighbours become pairs. */
-CPU_CLONES static void transpose_square(const uint32_t *from, uint32_t *to)
-{
-    uint32_t left[PAIR_SQUARE];
-    value_row rows[PAIR_SIDE];
-    pairs_turn(from, left);
-    memcpy(rows, left, sizeof rows);
-    for (int64_t q = 0; q < ROW_WORDS; q++) {
-        const value_row a = rows[2 * q];
-        const value_row b = rows[2 * q + 1];
-        const value_row low =
-            __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8,
-                                    40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
-        const value_row high = __builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52,
-                                                       21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26,
-                                                       58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
-        memcpy(to + q * ROW_WORDS, &low, sizeof low);
-        memcpy(to + PAIR_SQUARE / 2 + q * ROW_WORDS, &high, sizeof high);
-    }
-}
-
 typedef struct transposition {
     matrix weight;
     int64_t first, down; /* of the rows of W that are taken, in squares; and how many */
@@ -126,7 +103,9 @@ static void transpose_strips(int64_t begin, int64_t end, void *context)
         uint32_t *to = t->squares + at * PAIR_SQUARE;
         if (matrix_is_ordered(w)) {
             const uint32_t *squares = w.memory;
-            transpose_square(squares + (row * across + column) * PAIR_SQUARE, to);
+            uint32_t rows[PAIR_SQUARE];
+            pairs_turn(squares + (row * across + column) * PAIR_SQUARE, rows);
+            pairs_join_rows(rows, to);
         } else {
             pairs_order(host_element(w, row * PAIR_SIDE, column * PAIR_SIDE), w.stride,
                         smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE),

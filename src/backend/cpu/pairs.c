@@ -177,6 +177,31 @@ void pairs_turn(const uint32_t *from, uint32_t *to)
     turn(from + HALF_WORDS, to + HALF_WORDS);
 }
 
+typedef uint16_t value_row __attribute__((vector_size(PAIR_SIDE * sizeof(uint16_t))));
+
+CPU_CLONES static void join_rows(const uint32_t *left, uint32_t *right)
+{
+    for (int64_t q = 0; q < HALF; q++) {
+        value_row a;
+        value_row b;
+        memcpy(&a, left + 2 * q * HALF, sizeof a);
+        memcpy(&b, left + (2 * q + 1) * HALF, sizeof b);
+        const value_row low =
+            __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8,
+                                    40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+        const value_row high = __builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52,
+                                                       21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26,
+                                                       58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+        memcpy(right + q * HALF, &low, sizeof low);
+        memcpy(right + HALF_WORDS + q * HALF, &high, sizeof high);
+    }
+}
+
+void pairs_join_rows(const uint32_t *left, uint32_t *right)
+{
+    join_rows(left, right);
+}
+
 /* Squares of a row of them. */
 static int64_t row_width(const pair_product *p, int64_t i)
 {

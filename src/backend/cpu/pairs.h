@@ -31,6 +31,9 @@ void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t colu
 /** A square of the left as one of the right, and back. */
 void pairs_turn(const uint32_t *from, uint32_t *to);
 
+/** The rows of a square of the left, by pairs of rows in one of the right: sums run down them. */
+void pairs_join_rows(const uint32_t *left, uint32_t *right);
+
 /** A product of parts: squares of the left and of the right. */
 enum { PAIR_PRODUCTS = 4 };
 typedef struct pair_product {
