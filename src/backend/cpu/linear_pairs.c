@@ -91,35 +91,33 @@ typedef struct transposition {
     uint32_t *squares;
 } transposition;
 
-/* 32 columns of W. */
-static void transpose_strips(int64_t begin, int64_t end, void *context)
+/* 32 rows of W. */
+static void transpose_rows(int64_t begin, int64_t end, void *context)
 {
     const transposition *t = context;
     const matrix w = t->weight;
     const int64_t across = pair_squares(w.columns);
-    for (int64_t at = begin * t->down; at < end * t->down; at++) {
-        const int64_t row = t->first + at % t->down;
-        const int64_t column = at / t->down;
-        uint32_t *to = t->squares + at * PAIR_SQUARE;
-        if (matrix_is_ordered(w)) {
-            const uint32_t *squares = w.memory;
+    const int64_t step = t->down * PAIR_SQUARE;
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t row = t->first + r;
+        uint32_t *to = t->squares + r * PAIR_SQUARE;
+        if (!matrix_is_ordered(w)) {
+            pairs_order_columns(host_row(w, row * PAIR_SIDE), w.stride,
+                                smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE), w.columns, step, to);
+            continue;
+        }
+        for (int64_t j = 0; j < across; j++) {
             uint32_t rows[PAIR_SQUARE];
-            pairs_turn(squares + (row * across + column) * PAIR_SQUARE, rows);
-            pairs_join_rows(rows, to);
-        } else {
-            pairs_order(host_element(w, row * PAIR_SIDE, column * PAIR_SIDE), w.stride,
-                        smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE),
-                        smaller(PAIR_SIDE, w.columns - column * PAIR_SIDE),
-                        &(pair_places){.right = {to}});
+            pairs_turn((const uint32_t *)w.memory + (row * across + j) * PAIR_SQUARE, rows);
+            pairs_join_rows(rows, to + j * step);
         }
     }
 }
 
 void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed)
 {
-    enum { GRAIN = 64 };
     transposition t = {weight, first / PAIR_SIDE, pair_squares(rows), transposed};
-    parallel_for(pair_squares(weight.columns), GRAIN / t.down + 1, transpose_strips, &t);
+    parallel_for(t.down, 1, transpose_rows, &t);
 }
 
 /* -- products ---------------------------------------------------------------------------------- */

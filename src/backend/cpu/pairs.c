@@ -28,14 +28,19 @@ static inline float part_low(float x)
     return x - bf16_widened(bf16_rounded(x));
 }
 
-/* Two rows of one half, as words. */
-CPU_CLONES static void join_high(const float *even, const float *odd, uint32_t *words)
+/* Two rows, as words of squares that are `step` words apart. */
+CPU_CLONES static void join_high(int64_t squares, const float *even, const float *odd, int64_t step,
+                                 uint32_t *words)
 {
-    for (int c = 0; c < HALF; c++) {
-        words[c] = bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
+    for (int64_t k = 0; k < squares; k++, even += PAIR_SIDE, odd += PAIR_SIDE, words += step) {
+        for (int c = 0; c < PAIR_SIDE; c++) {
+            words[c / HALF * HALF_WORDS + c % HALF] =
+                bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
+        }
     }
 }
 
+/* Two rows of one half. */
 CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *words)
 {
     for (int c = 0; c < HALF; c++) {
@@ -59,13 +64,18 @@ CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
 /* The same by the processor's own instruction, which takes what is too small for a normal number
  * as 0, as its products do. */
 __attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
-join_by_unit(const float *even, const float *odd, uint32_t *words)
+join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step, uint32_t *words)
 {
     const __m512i by_turns =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
-    _mm512_storeu_si512(words, _mm512_permutexvar_epi16(by_turns, (__m512i)both));
+    for (int64_t k = 0; k < squares; k++, words += step) {
+        for (int half = 0; half < 2; half++, even += HALF, odd += HALF) {
+            const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
+            _mm512_storeu_si512(words + half * HALF_WORDS,
+                                _mm512_permutexvar_epi16(by_turns, (__m512i)both));
+        }
+    }
 }
 
 __attribute__((target("avx512f,avx512bf16"))) static void
@@ -77,9 +87,10 @@ round_by_unit(int64_t count, const float *x, uint32_t *words)
     }
 }
 #else
-static void join_by_unit(const float *even, const float *odd, uint32_t *words)
+static void join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step,
+                         uint32_t *words)
 {
-    join_high(even, odd, words);
+    join_high(squares, even, odd, step, words);
 }
 
 static void round_by_unit(int64_t count, const float *x, uint32_t *words)
@@ -117,11 +128,18 @@ CPU_CLONES static void turn(const uint32_t *right, uint32_t *left)
     memcpy(left, a, sizeof a);
 }
 
+typedef void (*joining)(int64_t squares, const float *even, const float *odd, int64_t step,
+                        uint32_t *words);
+
+static joining best_joining(void)
+{
+    return pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
+}
+
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to)
 {
-    void (*const join)(const float *, const float *, uint32_t *) =
-        pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
+    const joining join = best_joining();
     float whole[PAIR_SIDE][PAIR_SIDE] = {{0.0F}};
     if (rows < PAIR_SIDE || columns < PAIR_SIDE) {
         for (int64_t r = 0; r < rows; r++) {
@@ -130,18 +148,31 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
         x = whole[0];
         stride = PAIR_SIDE;
     }
-    for (int half = 0; half < 2; half++) {
-        const int64_t at = half * HALF_WORDS;
-        for (int64_t q = 0; q < HALF; q++) {
-            const float *even = x + 2 * q * stride + half * HALF;
-            join(even, even + stride, to->right[0] + at + q * HALF);
-            if (to->right[1] != NULL) {
-                join_low(even, even + stride, to->right[1] + at + q * HALF);
-            }
+    for (int64_t q = 0; q < HALF; q++, x += 2 * stride) {
+        join(1, x, x + stride, 0, to->right[0] + q * HALF);
+        for (int half = 0; half < 2 && to->right[1] != NULL; half++) {
+            const float *even = x + half * HALF;
+            join_low(even, even + stride, to->right[1] + half * HALF_WORDS + q * HALF);
         }
-        for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
-            turn(to->right[i] + at, to->left[i] + at);
-        }
+    }
+    for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
+        pairs_turn(to->right[i], to->left[i]);
+    }
+}
+
+void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                         int64_t step, uint32_t *right)
+{
+    const joining join = best_joining();
+    const int64_t whole = rows < PAIR_SIDE ? 0 : columns / PAIR_SIDE;
+    for (int64_t q = 0; whole > 0 && q < HALF; q++) {
+        const float *even = x + 2 * q * stride;
+        join(whole, even, even + stride, step, right + q * HALF);
+    }
+    for (int64_t j = whole; j < pair_squares(columns); j++) {
+        const int64_t left = columns - j * PAIR_SIDE;
+        pairs_order(x + j * PAIR_SIDE, stride, rows, left < PAIR_SIDE ? left : PAIR_SIDE,
+                    &(pair_places){.right = {right + j * step}});
     }
 }
 

@@ -38,9 +38,8 @@ out:
 /* -- C (+)= A^T B: panels of rows, of which B is ordered first -----------------------------------
  */
 
-/* Rows of a panel, and strips of 32 columns of A that a task orders at once, whose rows are whole
- * lines then. */
-enum { PANEL = 512, STRIPS = 4 };
+/* Rows of a panel, and strips of 32 columns of A that a task orders at once. */
+enum { PANEL = 512, STRIPS = 16 };
 
 typedef struct transposed_job {
     matrix a, c; /* rows of the panel, and C */
@@ -52,15 +51,14 @@ typedef struct transposed_job {
 /* Some strips of A, whose squares follow each other by strip. */
 static void order_left(const transposed_job *job, matrix a, uint32_t *left)
 {
-    uint32_t right[PAIR_SQUARE];
+    const int64_t step = job->down * PAIR_SQUARE;
     for (int64_t r = 0; r < job->down; r++) {
-        const int64_t rows = smaller(PAIR_SIDE, a.rows - r * PAIR_SIDE);
-        for (int64_t column = 0; column < a.columns; column += PAIR_SIDE) {
-            const int64_t at = column / PAIR_SIDE * job->down + r;
-            pairs_order(host_element(a, r * PAIR_SIDE, column), a.stride, rows,
-                        smaller(PAIR_SIDE, a.columns - column),
-                        &(pair_places){.right = {right}, .left = {left + at * PAIR_SQUARE}});
-        }
+        pairs_order_columns(host_row(a, r * PAIR_SIDE), a.stride,
+                            smaller(PAIR_SIDE, a.rows - r * PAIR_SIDE), a.columns, step,
+                            left + r * PAIR_SQUARE);
+    }
+    for (int64_t at = 0; at < pair_squares(a.columns) * step; at += PAIR_SQUARE) {
+        pairs_turn(left + at, left + at);
     }
 }
 
