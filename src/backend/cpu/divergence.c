@@ -1,4 +1,5 @@
 /* The divergence between rows of logits and its gradient: f32 exponentials, f64 sums. */
+#include "backend/cpu/exponentials.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/lanes.h"
 #include "backend/cpu/reductions.h"
@@ -10,12 +11,41 @@
 
 enum { BLOCK = 512 };
 
-CPU_CLONES static void weigh(int64_t count, const float *x, float largest, float *out)
+CPU_CLONES static void weigh_plainly(int64_t count, const float *x, float largest, float *out)
 {
     for (int64_t i = 0; i < count; i++) {
         out[i] = exp_f32(x[i] - largest);
     }
 }
+
+#ifdef HAS_EXPONENTIALS
+__attribute__((target("avx512f"))) static void weigh_by_unit(int64_t count, const float *x,
+                                                             float largest, float *out)
+{
+    enum { VECTOR = 16 };
+    const __m512 shift = _mm512_set1_ps(largest);
+    for (int64_t i = 0; i < count; i += VECTOR) {
+        const int64_t left = smaller(VECTOR, count - i);
+        const __mmask16 some = (__mmask16)((1U << (unsigned int)left) - 1U);
+        const __m512 below = _mm512_sub_ps(_mm512_maskz_loadu_ps(some, x + i), shift);
+        _mm512_mask_storeu_ps(out + i, some, exponentials(below));
+    }
+}
+
+static void weigh(int64_t count, const float *x, float largest, float *out)
+{
+    if (__builtin_cpu_supports("avx512f")) {
+        weigh_by_unit(count, x, largest, out);
+    } else {
+        weigh_plainly(count, x, largest, out);
+    }
+}
+#else
+static void weigh(int64_t count, const float *x, float largest, float *out)
+{
+    weigh_plainly(count, x, largest, out);
+}
+#endif
 
 static inline double kept_finite(float x)
 {
