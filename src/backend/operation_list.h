@@ -192,8 +192,8 @@ HOST_OPERATION(windows, "vV", (const position_shape *shape, matrix x, matrix y),
  * those of the operation are. */
 
 /** C[m, n] = op(A) op(B) + beta C, op is transposition when the flag is set. For Y = X W^T + 1 b:
- * dX = dY W, dW += dY^T X. */
-OPERATION(product, "vmM",
+ * dX = dY W, dW += dY^T X. B is an ordered weight in the first of these alone. */
+OPERATION(product, "vwM",
           (bool transpose_a, bool transpose_b, matrix a, matrix b, double beta, matrix c),
           product_fits(transpose_a, transpose_b, a, b, c), .m = {a, b, c},
           .with = {.transpose_a = transpose_a, .transpose_b = transpose_b, .beta = beta})

@@ -5,7 +5,7 @@ static const int64_t shapes[][3] = {/* rows, in, out */
                                     {0, 3, 4},      {3, 0, 5},     {3, 5, 0},      {1, 1, 1},
                                     {1, 7, 5},      {3, 64, 1},    {17, 31, 13},   {129, 257, 67},
                                     {1, 33, 2100},  {2100, 5, 37}, {300, 16, 700}, {64, 48, 48},
-                                    {5, 4096, 130}, {40, 130, 64}};
+                                    {5, 4096, 130}, {40, 130, 64}, {40, 64, 3300}};
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -101,6 +101,31 @@ TEST(a_product_is_that_with_the_same_values)
     }
 }
 
+/* So are gradients of what is multiplied, in parts of the sum where that is long. */
+TEST(a_product_with_a_weight_on_the_right_is_that_with_the_same_values)
+{
+    OWNED(backend) *b = open_bf16();
+    for (int i = 0; i < SHAPES; i++) {
+        const int64_t rows = shapes[i][0];
+        const int64_t in = shapes[i][1];
+        const int64_t out = shapes[i][2];
+        float *dy = normals(rows * out, 1, 1.0);
+        float *w = normals(out * in, 2, 1.0);
+        matrix bdy = values_of(b, rows, out, dy);
+        matrix values = values_of(b, out, in, w);
+        matrix ordered = ordered_of(b, out, in, w);
+        matrix dx = blank_values(b, rows, in);
+        matrix of_ordered = blank_values(b, rows, in);
+        assert_ok(matrix_product(false, false, bdy, values, 0.0, dx));
+        assert_ok(matrix_product(false, false, bdy, ordered, 0.0, of_ordered));
+        double *expected = results_of(dx);
+        double *actual = results_of(of_ordered);
+        assert_memory_equal(actual, expected, (size_t)(rows * in) * sizeof actual[0]);
+        free_blocks(dy, w, expected, actual);
+        free_matrices(&bdy, &values, &ordered, &dx, &of_ordered);
+    }
+}
+
 TEST(products_say_what_bf16_cannot_hold)
 {
     OWNED(backend) *b = open_bf16();
@@ -148,6 +173,8 @@ static grail_status use_a_weight(void *context)
     CHECK(matrix_new(b, GRAIL_DTYPE_F32, SIZE, SIZE, &y));
     CHECK(matrix_linear(x, weight, no_matrix, y));
     CHECK(matrix_linear(x, x, no_matrix, y));
+    CHECK(matrix_product(false, false, x, weight, 0.0, y));
+    CHECK(matrix_product(true, false, x, x, 1.0, y));
     return matrix_copy(weight, x);
 }
 

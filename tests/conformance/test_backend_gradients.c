@@ -78,8 +78,8 @@ static void check_product(backend *b, bool transpose_a, bool transpose_b, produc
 BACKEND_TEST(test_a_product_takes_either_factor_transposed)
 {
     static const product_shape shapes[] = {
-        {0, 3, 2},   {3, 0, 2},     {1, 1, 1},     {5, 7, 0},     {3, 5, 7},    {67, 33, 19},
-        {300, 1, 5}, {1, 300, 130}, {261, 70, 50}, {2100, 3, 67}, {67, 3, 2100}};
+        {0, 3, 2},   {3, 0, 2},     {1, 1, 1},     {5, 7, 0},     {3, 5, 7},     {67, 33, 19},
+        {300, 1, 5}, {1, 300, 130}, {261, 70, 50}, {2100, 3, 67}, {67, 3, 2100}, {160, 96, 700}};
     static const double betas[] = {0.0, 1.0, -0.5};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         for (int way = 0; way < 12; way++) {

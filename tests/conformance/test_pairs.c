@@ -189,7 +189,7 @@ TEST(a_product_by_a_weight_in_squares_is_that_by_rows)
         const float *x = w.x.memory;
         const float *y = w.y.memory;
         bool finite = false;
-        assert_ok(pairs_linear(w.x, w.squares, at % 2 == 0 ? w.bias : NULL, w.y, &finite));
+        assert_ok(pairs_linear(w.x, w.squares, at % 2 == 0 ? w.bias : NULL, false, w.y, &finite));
         assert_true(finite);
         for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
             for (int64_t j = 0; j < w.out; j++) {
@@ -219,10 +219,10 @@ TEST(a_row_has_the_same_bits_whatever_is_beside_it)
     OWNED(float) *alone = normals(48, 1, 1.0);
     matrix one = {0};
     bool finite = false;
-    assert_ok(pairs_linear(w.x, w.squares, w.bias, w.y, &finite));
+    assert_ok(pairs_linear(w.x, w.squares, w.bias, false, w.y, &finite));
     for (int64_t i = 0; i < w.rows; i += 99) {
         one = blank_values(backend_host(), 1, w.out);
-        assert_ok(pairs_linear(matrix_rows(w.x, i, 1), w.squares, w.bias, one, &finite));
+        assert_ok(pairs_linear(matrix_rows(w.x, i, 1), w.squares, w.bias, false, one, &finite));
         assert_ok(matrix_download_f32(one, alone));
         assert_memory_equal(alone, (const float *)w.y.memory + i * w.out,
                             (size_t)w.out * sizeof alone[0]);
@@ -255,11 +255,11 @@ TEST(what_is_not_finite_is_found)
             float *last = (float *)w.x.memory + w.rows * w.in - 1;
             const float before = *last;
             *last = bad[i];
-            assert_ok(pairs_linear(w.x, w.squares, NULL, w.y, &finite));
+            assert_ok(pairs_linear(w.x, w.squares, NULL, false, w.y, &finite));
             assert_false(finite);
             *last = before;
             w.bias[w.out - 1] = bad[i];
-            assert_ok(pairs_linear(w.x, w.squares, w.bias, w.y, &finite));
+            assert_ok(pairs_linear(w.x, w.squares, w.bias, false, w.y, &finite));
             assert_false(finite);
         }
         weighted_fini(&w);

@@ -91,8 +91,10 @@ void attention_cap(int64_t count, float cap, float *scores);
 /** Attention of an operation, with these products. */
 grail_status attention_run(const operation *o, const attention_products *products) GRAIL_MUST_CHECK;
 
-/** The same of bf16 in squares of pairs. */
+/** The same of bf16 in squares of pairs, and its gradient, where no matrix is empty. The sinks'
+ * sums go to dsinks[sequences, query_heads], which may be NULL. */
 grail_status attention_in_pairs(const operation *o) GRAIL_MUST_CHECK;
+grail_status attention_gradient_in_pairs(const operation *o, double *dsinks) GRAIL_MUST_CHECK;
 
 /** Rows of each tile of bf16 where `length` rows are spread evenly over the fewest tiles, and its
  * columns for so many features. */

@@ -6,7 +6,9 @@
 #include "backend/cpu/attention.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/pairs.h"
 #include "backend/cpu/reductions.h"
+#include "backend/cpu/rounding.h"
 #include "backend/cpu/special.h"
 #include "backend/cpu/tasks.h"
 #include "base/clones.h"
@@ -85,17 +87,19 @@ CPU_CLONES static void shrink_totals(int64_t count, const float *before, const f
     }
 }
 
-/* scores <- P, slopes <- P (slopes - projected), with the slope of a cap */
+/* weights <- P, rounded_slopes <- P (slopes - projected), with the slope of a cap; rounded */
 CPU_CLONES static void make_row(int64_t count, float cap, const float *largest,
                                 const float *total_inverse, const float *projected,
-                                float *restrict scores, float *restrict slopes)
+                                const float *scores, const float *slopes,
+                                uint16_t *restrict weights, uint16_t *restrict rounded_slopes)
 {
     const float inverse = cap > 0.0F ? 1.0F / cap : 0.0F;
     for (int64_t i = 0; i < count; i++) {
         const float share = scores[i] * inverse;
         const float weight = exp_f32(scores[i] - largest[i]) * total_inverse[i];
-        slopes[i] = weight * (slopes[i] - projected[i]) * (1.0F - share * share);
-        scores[i] = weight;
+        const float slope = weight * (slopes[i] - projected[i]) * (1.0F - share * share);
+        weights[i] = bf16_rounded(weight);
+        rounded_slopes[i] = bf16_rounded(slope);
     }
 }
 
@@ -173,14 +177,11 @@ static void make_slopes(const gradient_block *b, int64_t k0)
     for (int64_t j = 0; j < t->rows; j++) {
         const int64_t count = j < keys ? find_queries(b, j, &q) : 0;
         const int64_t at = j * t->rows;
-        make_row(count, (float)t->shape->cap, s->largest + q.begin, s->inverse + q.begin,
-                 s->projected + q.begin, s->scores + at + q.begin, s->slopes + at + q.begin);
         memset(s->rounded_weights + at, 0, (size_t)t->rows * sizeof(uint16_t));
         memset(s->rounded_slopes + at, 0, (size_t)t->rows * sizeof(uint16_t));
-        attention_round_tile(1, count, s->scores + at + q.begin, 0, 1.0F, 1, count,
-                             s->rounded_weights + at + q.begin);
-        attention_round_tile(1, count, s->slopes + at + q.begin, 0, 1.0F, 1, count,
-                             s->rounded_slopes + at + q.begin);
+        make_row(count, (float)t->shape->cap, s->largest + q.begin, s->inverse + q.begin,
+                 s->projected + q.begin, s->scores + at + q.begin, s->slopes + at + q.begin,
+                 s->rounded_weights + at + q.begin, s->rounded_slopes + at + q.begin);
     }
 }
 
@@ -239,12 +240,17 @@ static void finish_sums(const gradient_block *b)
     }
 }
 
+/* By lines of 16 queries, which stay in the first-level cache. */
 static void write_queries(const gradient_block *b)
 {
+    enum { LINE = 16 };
     const float scale = (float)b->tiles->shape->scale;
-    for (int64_t i = 0; i < b->queries; i++) {
+    for (int64_t first = 0; first < b->queries; first += LINE) {
+        const int64_t end = smaller(first + LINE, b->queries);
         for (int64_t d = 0; d < b->tiles->shape->head_dim; d++) {
-            b->dq[i * b->q_stride + d] = scale * b->s->dq[d * b->tiles->rows + i];
+            for (int64_t i = first; i < end; i++) {
+                b->dq[i * b->q_stride + d] = scale * b->s->dq[d * b->tiles->rows + i];
+            }
         }
     }
 }
@@ -419,7 +425,7 @@ grail_status cpu_bf16_attention_gradient(const operation *o)
     if (matrix_exists(o->m[9])) {
         TRY(memory_new(&t.dsinks, (size_t)(s->sequences * s->query_heads), sizeof(double)));
     }
-    TRY(run(&t));
+    TRY(pairs_has(PAIR_TILES) ? attention_gradient_in_pairs(o, t.dsinks) : run(&t));
     if (matrix_exists(o->m[9])) {
         attention_add_sinks(s, t.dsinks, o->m[9].memory);
     }

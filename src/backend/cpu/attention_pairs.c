@@ -5,6 +5,7 @@
  * are rounded as they are formed, and the sums of values. Squares that no query of a strip sees are
  * skipped. */
 #include "backend/cpu/attention.h"
+#include "backend/cpu/exponentials.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/pairs.h"
 #include "backend/cpu/reductions.h"
@@ -17,11 +18,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HAS_VECTORS 1
-#include <immintrin.h>
-#endif
 
 /* Keys whose scores are formed at once, and words of a row of a half. */
 enum { MOST_KEYS = 1024, SCORES = MOST_KEYS + 16, ROW_WORDS = PAIR_SIDE / 2 };
@@ -76,26 +72,7 @@ CPU_CLONES static float weigh(int64_t squares, const float *scores, float larges
     return sum;
 }
 
-#ifdef HAS_VECTORS
-/* exp(x) for x <= 0, relative error at most 3e-7; 0 below -104, NaN of NaN. As exp_f32, with fused
- * operations. */
-__attribute__((target("avx512f"), always_inline)) static inline __m512 exponentials(__m512 x)
-{
-    const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-200.0F), x);
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, _mm512_set1_ps(1.44269504F)),
-                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m512 near = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), bounded);
-    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), near);
-    __m512 e = _mm512_set1_ps(1.0F / 720.0F);
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 120.0F));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 24.0F));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F / 6.0F));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(0.5F));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
-    e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(e, n);
-}
-
+#ifdef HAS_EXPONENTIALS
 /* The same in the processor's own instructions: a third of the time. */
 __attribute__((target("avx512f,avx512bf16"))) static float
 weigh_by_unit(int64_t squares, const float *scores, float largest, uint32_t *words)

@@ -49,7 +49,7 @@ const weight_order cpu_bf16_weights = {weight_bytes, weight_order_values, weight
 static grail_status linear_in_pairs(const operation *o, const void *weight)
 {
     bool finite = false;
-    CHECK(pairs_linear(o->m[0], weight, o->m[2].memory, o->m[3], &finite));
+    CHECK(pairs_linear(o->m[0], weight, o->m[2].memory, false, o->m[3], &finite));
     if (finite) {
         finite_found(o->m[3]);
     }

@@ -83,6 +83,43 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, v
     return GRAIL_OK;
 }
 
+/* -- the weight of the gradient of X: W^T in the same order ------------------------------------ */
+
+typedef struct transposition {
+    matrix weight;
+    int64_t first, down; /* of the rows of W that are taken, in squares; and how many */
+    uint32_t *squares;
+} transposition;
+
+/* 32 rows of W. */
+static void transpose_rows(int64_t begin, int64_t end, void *context)
+{
+    const transposition *t = context;
+    const matrix w = t->weight;
+    const int64_t across = pair_squares(w.columns);
+    const int64_t step = t->down * PAIR_SQUARE;
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t row = t->first + r;
+        uint32_t *to = t->squares + r * PAIR_SQUARE;
+        if (!matrix_is_ordered(w)) {
+            pairs_order_columns(host_row(w, row * PAIR_SIDE), w.stride,
+                                smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE), w.columns, step, to);
+            continue;
+        }
+        for (int64_t j = 0; j < across; j++) {
+            uint32_t rows[PAIR_SQUARE];
+            pairs_turn((const uint32_t *)w.memory + (row * across + j) * PAIR_SQUARE, rows);
+            pairs_join_rows(rows, to + j * step);
+        }
+    }
+}
+
+void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed)
+{
+    transposition t = {weight, first / PAIR_SIDE, pair_squares(rows), transposed};
+    parallel_for(t.down, 1, transpose_rows, &t);
+}
+
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* A task rounds a panel of rows of X and multiplies it by some strips of W, 32 columns of Y at a
@@ -94,6 +131,7 @@ typedef struct linear_job {
     int64_t down;           /* squares along a row of X */
     int64_t panel;          /* rows, a multiple of 32 */
     int64_t parts, strips;  /* of a panel, and strips of each part */
+    bool adds;              /* to Y */
     bool streams;           /* Y is not read back soon, and is written past the caches */
     _Atomic bool *infinite; /* set where Y is not finite */
 } linear_job;
@@ -179,6 +217,9 @@ static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t 
     const int64_t step = job->down * PAIR_SQUARE;
     const bool is_whole = y.columns == PAIR_SIDE && y.rows % PAIR_SIDE == 0;
     const bool in_place = is_whole && !job->streams;
+    for (int64_t r = 0; job->adds && !in_place && r < y.rows; r++) {
+        memcpy(c + r * PAIR_SIDE, host_row(y, r), (size_t)y.columns * sizeof c[0]);
+    }
     pairs_multiply(&(pair_product){.count = 1,
                                    .left = {left},
                                    .right = {job->weight + j * step},
@@ -186,7 +227,7 @@ static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t 
                                    .rows = job->down,
                                    .height = pair_squares(y.rows),
                                    .width = 1,
-                                   .sets = true,
+                                   .sets = !job->adds,
                                    .start = start},
                    in_place ? y.memory : c, in_place ? y.stride : PAIR_SIDE);
     return in_place   ? rows_are_finite(y.rows, y.memory, y.stride)
@@ -221,7 +262,7 @@ static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *c
     uint32_t *left = (uint32_t *)(scratch + PIECE * PAIR_SIDE);
     bool finite = true;
     for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
-        pairs_order_rows(host_row(job->x, first + r), job->x.columns, smaller(PAIR_SIDE, rows - r),
+        pairs_order_rows(host_row(job->x, first + r), job->x.stride, smaller(PAIR_SIDE, rows - r),
                          job->x.columns, left + r / PAIR_SIDE * job->down * PAIR_SQUARE);
     }
     for (int64_t j = begin; j < end; j++) {
@@ -243,7 +284,8 @@ static int64_t whole_squares(int64_t rows)
     return pair_squares(rows) * PAIR_SIDE;
 }
 
-grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y, bool *finite)
+grail_status pairs_linear(matrix x, const void *weight, const float *bias, bool adds, matrix y,
+                          bool *finite)
 {
     /* a rounded panel stays in the second-level cache beside strips of W */
     enum { PANEL_BYTES = 800 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
@@ -258,7 +300,8 @@ grail_status pairs_linear(matrix x, const void *weight, const float *bias, matri
                       .bias = bias,
                       .down = pair_squares(x.columns),
                       .panel = most > PAIR_SIDE ? most : PAIR_SIDE,
-                      .streams = may_stream(y),
+                      .adds = adds,
+                      .streams = !adds && may_stream(y),
                       .infinite = &infinite};
     const int64_t panels = (x.rows + job.panel - 1) / job.panel;
     const int64_t strips = pair_squares(y.columns);

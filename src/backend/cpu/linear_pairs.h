@@ -13,9 +13,13 @@ grail_status pairs_weight_order(int64_t out, int64_t in, const void *values,
 grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight,
                                   void *values) GRAIL_MUST_CHECK;
 
-/** Y[rows, out] = X[rows, in] W^T + 1 bias; bias may be NULL. A row has the same bits whatever rows
- * are beside it. *finite: whether all of Y is. */
-grail_status pairs_linear(matrix x, const void *weight, const float *bias, matrix y,
+/** W^T in squares, of so many rows of W from `first` on, a multiple of 32; W is of values or in
+ * squares. */
+void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed);
+
+/** Y[rows, out] = X[rows, in] W^T + 1 bias; bias may be NULL, and is where the product is added to
+ * Y. A row has the same bits whatever rows are beside it. *finite: whether all of Y is. */
+grail_status pairs_linear(matrix x, const void *weight, const float *bias, bool adds, matrix y,
                           bool *finite) GRAIL_MUST_CHECK;
 
 #endif

@@ -28,14 +28,19 @@ static inline float part_low(float x)
     return x - bf16_widened(bf16_rounded(x));
 }
 
-/* Two rows of one half, as words. */
-CPU_CLONES static void join_high(const float *even, const float *odd, uint32_t *words)
+/* Two rows, as words of squares that are `step` words apart. */
+CPU_CLONES static void join_high(int64_t squares, const float *even, const float *odd, int64_t step,
+                                 uint32_t *words)
 {
-    for (int c = 0; c < HALF; c++) {
-        words[c] = bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
+    for (int64_t k = 0; k < squares; k++, even += PAIR_SIDE, odd += PAIR_SIDE, words += step) {
+        for (int c = 0; c < PAIR_SIDE; c++) {
+            words[c / HALF * HALF_WORDS + c % HALF] =
+                bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
+        }
     }
 }
 
+/* Two rows of one half. */
 CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *words)
 {
     for (int c = 0; c < HALF; c++) {
@@ -59,13 +64,18 @@ CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
 /* The same by the processor's own instruction, which takes what is too small for a normal number
  * as 0, as its products do. */
 __attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
-join_by_unit(const float *even, const float *odd, uint32_t *words)
+join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step, uint32_t *words)
 {
     const __m512i by_turns =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
-    _mm512_storeu_si512(words, _mm512_permutexvar_epi16(by_turns, (__m512i)both));
+    for (int64_t k = 0; k < squares; k++, words += step) {
+        for (int half = 0; half < 2; half++, even += HALF, odd += HALF) {
+            const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
+            _mm512_storeu_si512(words + half * HALF_WORDS,
+                                _mm512_permutexvar_epi16(by_turns, (__m512i)both));
+        }
+    }
 }
 
 __attribute__((target("avx512f,avx512bf16"))) static void
@@ -77,9 +87,10 @@ round_by_unit(int64_t count, const float *x, uint32_t *words)
     }
 }
 #else
-static void join_by_unit(const float *even, const float *odd, uint32_t *words)
+static void join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step,
+                         uint32_t *words)
 {
-    join_high(even, odd, words);
+    join_high(squares, even, odd, step, words);
 }
 
 static void round_by_unit(int64_t count, const float *x, uint32_t *words)
@@ -117,11 +128,18 @@ CPU_CLONES static void turn(const uint32_t *right, uint32_t *left)
     memcpy(left, a, sizeof a);
 }
 
+typedef void (*joining)(int64_t squares, const float *even, const float *odd, int64_t step,
+                        uint32_t *words);
+
+static joining best_joining(void)
+{
+    return pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
+}
+
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to)
 {
-    void (*const join)(const float *, const float *, uint32_t *) =
-        pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
+    const joining join = best_joining();
     float whole[PAIR_SIDE][PAIR_SIDE] = {{0.0F}};
     if (rows < PAIR_SIDE || columns < PAIR_SIDE) {
         for (int64_t r = 0; r < rows; r++) {
@@ -130,18 +148,31 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
         x = whole[0];
         stride = PAIR_SIDE;
     }
-    for (int half = 0; half < 2; half++) {
-        const int64_t at = half * HALF_WORDS;
-        for (int64_t q = 0; q < HALF; q++) {
-            const float *even = x + 2 * q * stride + half * HALF;
-            join(even, even + stride, to->right[0] + at + q * HALF);
-            if (to->right[1] != NULL) {
-                join_low(even, even + stride, to->right[1] + at + q * HALF);
-            }
+    for (int64_t q = 0; q < HALF; q++, x += 2 * stride) {
+        join(1, x, x + stride, 0, to->right[0] + q * HALF);
+        for (int half = 0; half < 2 && to->right[1] != NULL; half++) {
+            const float *even = x + half * HALF;
+            join_low(even, even + stride, to->right[1] + half * HALF_WORDS + q * HALF);
         }
-        for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
-            turn(to->right[i] + at, to->left[i] + at);
-        }
+    }
+    for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
+        pairs_turn(to->right[i], to->left[i]);
+    }
+}
+
+void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                         int64_t step, uint32_t *right)
+{
+    const joining join = best_joining();
+    const int64_t whole = rows < PAIR_SIDE ? 0 : columns / PAIR_SIDE;
+    for (int64_t q = 0; whole > 0 && q < HALF; q++) {
+        const float *even = x + 2 * q * stride;
+        join(whole, even, even + stride, step, right + q * HALF);
+    }
+    for (int64_t j = whole; j < pair_squares(columns); j++) {
+        const int64_t left = columns - j * PAIR_SIDE;
+        pairs_order(x + j * PAIR_SIDE, stride, rows, left < PAIR_SIDE ? left : PAIR_SIDE,
+                    &(pair_places){.right = {right + j * step}});
     }
 }
 
@@ -175,6 +206,31 @@ void pairs_turn(const uint32_t *from, uint32_t *to)
 {
     turn(from, to);
     turn(from + HALF_WORDS, to + HALF_WORDS);
+}
+
+typedef uint16_t value_row __attribute__((vector_size(PAIR_SIDE * sizeof(uint16_t))));
+
+CPU_CLONES static void join_rows(const uint32_t *left, uint32_t *right)
+{
+    for (int64_t q = 0; q < HALF; q++) {
+        value_row a;
+        value_row b;
+        memcpy(&a, left + 2 * q * HALF, sizeof a);
+        memcpy(&b, left + (2 * q + 1) * HALF, sizeof b);
+        const value_row low =
+            __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8,
+                                    40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+        const value_row high = __builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52,
+                                                       21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26,
+                                                       58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+        memcpy(right + q * HALF, &low, sizeof low);
+        memcpy(right + HALF_WORDS + q * HALF, &high, sizeof high);
+    }
+}
+
+void pairs_join_rows(const uint32_t *left, uint32_t *right)
+{
+    join_rows(left, right);
 }
 
 /* Squares of a row of them. */
@@ -245,22 +301,35 @@ __attribute__((target("amx-tile"))) static void configure_tiles(void)
     _tile_loadconfig(&all);
 }
 
-/* A square of C in four tiles, whose sums stay there for all rows and products. The side that the
- * next square of C has as well stays in the first-level cache, past which the other one streams:
- * 1,180 and 1,460 GFLOP/s for 576 rows that are summed over. */
+/* Squares that are summed over while C stays in tiles: so few that those of one side stay in the
+ * first-level cache until the next square of C. */
+static int64_t squares_at_once(const pair_product *p)
+{
+    enum { MOST = 20 }; /* 40 KiB */
+    const int64_t parts = (p->rows + MOST - 1) / MOST;
+    return parts > 1 ? (p->rows + parts - 1) / parts : MOST;
+}
+
+/* A square of C in four tiles, whose sums stay there for so many rows of squares from `first` on,
+ * and all products. The side that the next square of C has as well stays in the first-level cache,
+ * past which the other one streams: 1,180 and 1,460 GFLOP/s for 576 rows that are summed over. */
 __attribute__((target("amx-tile,amx-bf16"), always_inline)) static inline void
-add_square(const pair_product *p, bool keeps_left, int64_t i, int64_t j, float *c, int64_t stride)
+add_square(const pair_product *p, int64_t first, int64_t count, int64_t i, int64_t j, float *c,
+           int64_t stride)
 {
     enum { ROW = HALF * sizeof(uint32_t) };
     const size_t between = (size_t)stride * sizeof c[0];
+    const bool sets = p->sets && first == 0;
+    const bool keeps_left = p->width > 1;
+    const int64_t end = first + count < p->rows ? first + count : p->rows;
     float *below = c + HALF * stride;
-    if (p->sets && p->start != NULL) { /* each row of a tile is the same */
+    if (sets && p->start != NULL) { /* each row of a tile is the same */
         const float *start = p->start + j * PAIR_SIDE;
         _tile_loadd(0, start, 0);
         _tile_loadd(1, start + HALF, 0);
         _tile_loadd(2, start, 0);
         _tile_loadd(3, start + HALF, 0);
-    } else if (p->sets) {
+    } else if (sets) {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
@@ -272,9 +341,9 @@ add_square(const pair_product *p, bool keeps_left, int64_t i, int64_t j, float *
         _tile_loadd(3, below + HALF, between);
     }
     for (int k = 0; k < p->count; k++) {
-        const uint32_t *left = p->left[k] + i * p->step;
-        const uint32_t *right = p->right[k] + j * p->step;
-        for (int64_t r = 0; r < p->rows; r++, left += PAIR_SQUARE, right += PAIR_SQUARE) {
+        const uint32_t *left = p->left[k] + i * p->step + first * PAIR_SQUARE;
+        const uint32_t *right = p->right[k] + j * p->step + first * PAIR_SQUARE;
+        for (int64_t r = first; r < end; r++, left += PAIR_SQUARE, right += PAIR_SQUARE) {
             if (keeps_left) {
                 _tile_loadd(4, left, ROW);
                 _tile_stream_loadd(6, right, ROW);
@@ -301,13 +370,18 @@ add_square(const pair_product *p, bool keeps_left, int64_t i, int64_t j, float *
 __attribute__((target("amx-tile,amx-bf16"))) static void multiply_in_tiles(const pair_product *p,
                                                                            float *c, int64_t stride)
 {
+    const int64_t step = squares_at_once(p);
     configure_tiles();
-    for (int64_t i = 0; p->width == 1 && i < p->height; i++) {
-        add_square(p, false, i, 0, c + i * PAIR_SIDE * stride, stride);
+    for (int64_t r = 0; p->width == 1 && (r == 0 || r < p->rows); r += step) {
+        for (int64_t i = 0; i < p->height; i++) {
+            add_square(p, r, step, i, 0, c + i * PAIR_SIDE * stride, stride);
+        }
     }
     for (int64_t i = 0; p->width > 1 && i < p->height; i++) {
-        for (int64_t j = 0; j < row_width(p, i); j++) {
-            add_square(p, true, i, j, c + i * PAIR_SIDE * stride + j * PAIR_SIDE, stride);
+        for (int64_t r = 0; r == 0 || r < p->rows; r += step) {
+            for (int64_t j = 0; j < row_width(p, i); j++) {
+                add_square(p, r, step, i, j, c + i * PAIR_SIDE * stride + j * PAIR_SIDE, stride);
+            }
         }
     }
     _tile_release();

@@ -23,6 +23,11 @@ typedef struct pair_places {
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to);
 
+/** Squares on the right of x[rows, columns], rows <= SIDE, whose sums run down its rows, `step`
+ * words apart along its columns; rows are read by twos, one after the other. */
+void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
+                         int64_t step, uint32_t *right);
+
 /** Squares on the left whose sums run along the rows of x[rows, columns], rows <= SIDE, one after
  * the other along its columns: then a word holds two neighbours of a row. */
 void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns,
@@ -30,6 +35,9 @@ void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t colu
 
 /** A square of the left as one of the right, and back. */
 void pairs_turn(const uint32_t *from, uint32_t *to);
+
+/** The rows of a square of the left, by pairs of rows in one of the right: sums run down them. */
+void pairs_join_rows(const uint32_t *left, uint32_t *right);
 
 /** A product of parts: squares of the left and of the right. */
 enum { PAIR_PRODUCTS = 4 };

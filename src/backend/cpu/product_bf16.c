@@ -2,6 +2,8 @@
  * f32 sums. */
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/pairs.h"
+#include "backend/cpu/product_pairs.h"
 #include "backend/cpu/rounding.h"
 #include "base/clones.h"
 
@@ -72,7 +74,8 @@ static void transpose_columns(int64_t begin, int64_t end, void *context)
     }
 }
 
-/* C = A B, by parts of the sum and then by rows of A; `right` holds a part of B. */
+/* C = A B, by parts of the sum and then by rows of A; `right` holds a part of B, or all of a weight
+ * that was in order. */
 static grail_status multiply(const operation *o, int64_t panel, int64_t depth, uint16_t *left,
                              uint16_t *right)
 {
@@ -80,11 +83,14 @@ static grail_status multiply(const operation *o, int64_t panel, int64_t depth, u
     const matrix b = o->m[1];
     for (int64_t k = 0; k < a.columns; k += depth) {
         const int64_t part = smaller(depth, a.columns - k);
-        round_values((rounding_job){part, b.columns, b.columns, host_row(b, k), right});
+        const uint16_t *rows = matrix_is_ordered(b) ? right + k * b.columns : right;
+        if (!matrix_is_ordered(b)) {
+            round_values((rounding_job){part, b.columns, b.columns, host_row(b, k), right});
+        }
         for (int64_t first = 0; first < a.rows; first += panel) {
             const int64_t count = smaller(panel, a.rows - first);
             round_values((rounding_job){count, part, a.columns, host_element(a, first, k), left});
-            CHECK(onednn_multiply(count, b.columns, part, left, right, k > 0,
+            CHECK(onednn_multiply(count, b.columns, part, left, rows, k > 0,
                                   host_row(o->m[2], first)));
         }
     }
@@ -119,10 +125,12 @@ static grail_status multiply_rounded(const operation *o)
     const bool adds = o->with.transpose_a;
     const int64_t panel = smaller(PANEL, a.rows);
     const int64_t depth = smaller(DEPTH, a.columns);
+    const int64_t at_once = matrix_is_ordered(b) ? b.rows : adds ? panel : depth;
     uint16_t *left = NULL;
     uint16_t *right = NULL;
     TRY(memory_new_unset(&left, (size_t)(panel * depth), sizeof left[0]));
-    TRY(memory_new_unset(&right, (size_t)((adds ? panel : depth) * b.columns), sizeof right[0]));
+    TRY(memory_new_unset(&right, (size_t)(at_once * b.columns), sizeof right[0]));
+    TRY(matrix_is_ordered(b) ? matrix_download(b, right) : GRAIL_OK);
     status = adds ? add_transposed(o, panel, depth, left, right)
                   : multiply(o, panel, depth, left, right);
 out:
@@ -139,5 +147,7 @@ grail_status cpu_bf16_product(const operation *o)
     const bool is_of_gradients =
         !o->with.transpose_b &&
         (o->with.beta == 0.0 || (o->with.transpose_a && o->with.beta == 1.0));
-    return is_empty || !is_of_gradients ? cpu_product(o) : multiply_rounded(o);
+    return is_empty || !is_of_gradients ? cpu_product(o)
+           : pairs_has(PAIR_TILES)      ? pairs_product(o)
+                                        : multiply_rounded(o);
 }

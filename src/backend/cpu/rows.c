@@ -33,25 +33,62 @@ static void rotate_position(const rope_shape *s, matrix x, int64_t position, int
     }
 }
 
-/* Positions are the outer loop: a sine is computed once for all sequences and heads, and needs no
- * table that could fail to be allocated. Angles are f64, since position * frequency loses the
- * fraction of a turn in f32. */
+/* Pairs whose angles are kept at once, and positions that are turned to from one of which cosines
+ * and sines are computed: by rotations in f64, whose rounding is far below that of f32, and from a
+ * multiple of TURNS, so that a position has the same bits wherever a pass begins. Angles are f64,
+ * since position * frequency loses the fraction of a turn in f32. */
+enum { AT_ONCE = 64, TURNS = 32 };
+
+typedef struct turning {
+    double cosine[AT_ONCE], sine[AT_ONCE];
+    double step_cosine[AT_ONCE], step_sine[AT_ONCE]; /* of one position */
+} turning;
+
+CPU_CLONES static void turn_on(int64_t count, turning *t)
+{
+    for (int64_t k = 0; k < count; k++) {
+        const double cosine = t->cosine[k];
+        t->cosine[k] = cosine * t->step_cosine[k] - t->sine[k] * t->step_sine[k];
+        t->sine[k] = t->sine[k] * t->step_cosine[k] + cosine * t->step_sine[k];
+    }
+}
+
+static void turn_to(const double *frequency, int64_t count, int64_t position, turning *t)
+{
+    const int64_t start = position / TURNS * TURNS;
+    for (int64_t k = 0; k < count; k++) {
+        t->cosine[k] = cos((double)start * frequency[k]);
+        t->sine[k] = sin((double)start * frequency[k]);
+        t->step_cosine[k] = cos(frequency[k]);
+        t->step_sine[k] = sin(frequency[k]);
+    }
+    for (int64_t at = start; at < position; at++) {
+        turn_on(count, t);
+    }
+}
+
+/* Positions are an outer loop: a sine is there once for all sequences and heads, and needs no table
+ * that could fail to be allocated. */
 static void rotate_positions(int64_t begin, int64_t end, void *context)
 {
-    enum { AT_ONCE = 64 };
     const operation *o = context;
     const rope_shape *s = o->with.rope;
     const int64_t half = s->turned / 2;
-    const double turn = s->backward ? -1.0 : 1.0;
-    float cosine[AT_ONCE];
-    float sine[AT_ONCE];
-    for (int64_t position = begin; position < end; position++) {
-        for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
-            const int64_t count = smaller(half - k0, AT_ONCE);
+    const double turn = s->backward ? -s->factor : s->factor;
+    for (int64_t k0 = 0; k0 < half; k0 += AT_ONCE) {
+        const int64_t count = smaller(half - k0, AT_ONCE);
+        turning t;
+        for (int64_t position = begin; position < end; position++) {
+            float cosine[AT_ONCE];
+            float sine[AT_ONCE];
+            if (position == begin || (s->first + position) % TURNS == 0) {
+                turn_to(s->frequency + k0, count, s->first + position, &t);
+            } else {
+                turn_on(count, &t);
+            }
             for (int64_t k = 0; k < count; k++) {
-                const double angle = turn * (double)(s->first + position) * s->frequency[k0 + k];
-                cosine[k] = (float)(s->factor * cos(angle));
-                sine[k] = (float)(s->factor * sin(angle));
+                cosine[k] = (float)(s->factor * t.cosine[k]);
+                sine[k] = (float)(turn * t.sine[k]);
             }
             rotate_position(s, o->m[0], position, k0, count, cosine, sine);
         }
