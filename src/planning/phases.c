@@ -115,8 +115,9 @@ static void add_phase(grail_schedule *s, grail_schedule_phase phase)
     s->facts.expected += phase.seconds;
 }
 
-/* A machine that becomes faster may take more steps: their rates go by the time. */
-static const double more_steps = 1.25;
+/* A machine that becomes faster, or parts that took less than their forecast, leave room for more
+ * steps: their rates go by the time. */
+static const double more_steps = 1.6;
 
 static void add_healing(choosing *c, double seconds, double tokens, double would_take)
 {

@@ -88,8 +88,8 @@ typedef struct plan {
     loop_kind select; /* of the statistics that decide; in an open loop the dense network's */
     stream_score stream_score;
     metric_kind metric;
-    bool auto_is_fisher; /* of this network and these samples */
-    bool repair; /* BatchNorm statistics are recomputed on the narrowed network */
+    bool auto_is_fisher; /* of this network; statistics of the dense one may come from a file */
+    bool repair;         /* BatchNorm statistics are recomputed on the narrowed network */
     compensation compensation;
     plan_site *sites; /* [count], in the order of the model's sites */
     int count;

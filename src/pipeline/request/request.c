@@ -291,7 +291,7 @@ grail_status request_open(const grail_compress_options *options, request_purpose
     CHECK(open_backend(options, r));
     CHECK(option_about("cut.statistics", open_statistics(options, r)));
     CHECK(plan_from_options(r->model, options, &r->sites, &r->plan));
-    r->plan.auto_is_fisher = gradients_choose_better(r->graph) && r->statistics == NULL &&
+    r->plan.auto_is_fisher = gradients_choose_better(r->graph) && !plan_selects_openly(&r->plan) &&
                              grail_model_region_at(r->model, 0).node == NULL;
     set_widths(purpose.kept, &r->plan);
     CHECK(experts_settle(r->graph, &r->sites->list, &r->plan));

@@ -45,7 +45,6 @@ LAB_TEST(an_open_loop_takes_the_fits_of_a_pass)
     grail_compress_options o = lab_options(l, lab_f32(l, "llama3", "model"), NULL);
     const char *file = count(l, o, 1, "stats.gguf");
     o.fit.open_loop = 1;
-    o.cut.metric = "plain"; /* gradients need samples */
     for (size_t i = 0; i < sizeof selectors / sizeof selectors[0]; i++) {
         char name[32];
         o.cut.selector = selectors[i];
