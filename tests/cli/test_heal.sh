@@ -8,7 +8,7 @@
 write_ids ids.npy 16 32 96
 write_ids other.npy 16 32 96 2
 tiny=$golden/llama3
-compress=("$grail" compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1)
+compress=("$grail" compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1 --metric plain)
 heal=("$grail" heal narrow --teacher "$tiny" --calib ids.npy --heal-steps 16)
 runs "${compress[@]}" -o narrow --quiet
 
@@ -149,7 +149,7 @@ runs "$grail" compress "$tiny" --calib ids.npy --sparsity 0 -o whole --heal bloc
 ! grep -q heal stdout stderr || { show; fail "speaks of healing"; }
 
 check "what no step made better is said to be kept, on a terminal in one line that is updated"
-runs "$grail" compress "$tiny" --calib ids.npy --sparsity 0.5 --align 1 -o kept --heal block,model --heal-steps 4 \
+runs "${compress[@]}" -o kept --heal block,model --heal-steps 4 \
     --heal-rate 0.99
 cmp narrow/model.safetensors kept/model.safetensors || fail "the weights differ"
 grep -qE '^  healed block 1/2: kept as it was, loss 0\.[0-9]{5}' stderr || fail "progress"

@@ -115,7 +115,7 @@ plain=("${command[@]}")
 command+=(--metric fisher)
 uninterrupted
 killed_when has_said '^block 2/4 .*written'
-refuses 1 "was started with other options or files: cut.metric was \"fisher\" and is now \"plain\"" \
+refuses 1 "was started with other options or files: cut.metric was \"fisher\" and is now \"auto\"" \
     "$grail" compress "${plain[@]}" -o out --resume
 assert_continues
 command=("${plain[@]}")

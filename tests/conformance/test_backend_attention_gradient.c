@@ -310,9 +310,13 @@ TEST(test_attention_gradients_are_the_slopes)
 TEST(test_gradients_of_causal_attention)
 {
     static const attention_shape shapes[] = {
-        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},   {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},
-        {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0, 0, 0},   {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0, 0, 0},
-        {1, 193, 2, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, {1, 800, 2, 2, 6, 0, false, 0, 0.0, 0, 0, 0},
+        {0, 5, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},
+        {1, 0, 2, 2, 4, 0, false, 0, 0.0, 0, 0, 0},
+        {3, 7, 2, 2, 5, 0, false, 0, 0.0, 0, 0, 0},
+        {2, 129, 3, 3, 17, 0, false, 0, 0.0, 0, 0, 0},
+        {1, 193, 2, 2, 8, 0, false, 0, 0.0, 0, 0, 0},
+        {1, 800, 2, 2, 6, 0, false, 0, 0.0, 0, 0, 0},
+        {1, 300, 2, 1, 72, 0, false, 0, 0.0, 0, 0, 0},
     };
     check_all(sizeof shapes / sizeof shapes[0], shapes);
 }
@@ -382,6 +386,7 @@ TEST(test_sinks_have_the_gradient_of_what_they_take)
 TEST(test_gradients_of_values_of_another_width)
 {
     check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3, 0, 0}, 1.0);
+    check((attention_shape){1, 300, 2, 1, 40, 0, false, 0, 0.0, 70, 0, 0}, 1.0);
     check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9, 0, 0}, true, 1.0);
 }
 

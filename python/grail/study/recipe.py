@@ -24,7 +24,7 @@ SOURCE = {
     "text": ["field", "protocol", "context", "window_bos"],
     "images": ["preset", "split", "size", "mean", "std"],
 }
-_USUAL = {"align": 1, "precision": "f32"}  # those of the command are others
+_USUAL = {"align": 1, "metric": "plain", "precision": "f32"}  # those of the command are others
 _AXES = ["selectors", "sparsities", "compensate", "heal", "samples", "seeds"]
 _FALLBACK: Json = {"heal": ["none"], "samples": [128], "seeds": [0]}
 
