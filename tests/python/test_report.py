@@ -51,8 +51,8 @@ GOLDEN = json.loads(gzip.decompress((HERE / "pages.json.gz").read_bytes()))
 
 
 def assert_same(now: Any, before: Any, place: str) -> None:
-    """Numbers to 13 digits: the last ones are of the C library's functions. Commands name the metric
-    since `auto` is the usual one."""
+    """Numbers to 13 digits: the last ones are of the C library's functions. Commands name the
+    metric, since `auto` is the usual one."""
     if isinstance(now, str):
         now = now.replace(" --metric plain", "")
     if isinstance(before, dict):
