@@ -13,7 +13,7 @@ static division_costs costs_for(double time)
                             .closed = {10.0, 1.0},
                             .quick = {2.0, 0.25},
                             .may_be_quick = true,
-                            .widths = {{{5.0, 0.5}, 128}},
+                            .widths = {{{5.0, 0.5}, 128, false}},
                             .width_count = 1,
                             .token = 1e-3,
                             .least_tokens = 20000.0,
