@@ -14,20 +14,9 @@ from ._native import ffi
 from .errors import ArgumentError
 from .options import text_of
 
-__all__ = ["Accuracy", "Answer", "Comparison", "CutSite", "Difference", "Facts", "Fit"]
-__all__ += [
-    "Forecast",
-    "GgufFile",
-    "GramFile",
-    "Healing",
-    "Loader",
-    "OnnxFile",
-    "OutputComparison",
-    "Perplexity",
-    "Plan",
-]
-__all__ += ["Preparation", "Region"]
-__all__ += ["Site", "Step", "Totals", "Trial"]
+__all__ = ["Accuracy", "Answer", "Comparison", "CutSite", "Difference", "Facts", "Fit", "Forecast"]
+__all__ += ["GgufFile", "GramFile", "Healing", "Loader", "OnnxFile", "OutputComparison"]
+__all__ += ["Perplexity", "Plan", "Preparation", "Region", "Site", "Step", "Totals", "Trial"]
 
 T = TypeVar("T")
 
