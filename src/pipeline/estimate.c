@@ -233,10 +233,12 @@ static double healing_bytes(const request *r, const grail_model *model, double v
 static double metric_bytes(const request *r, const grail_model *model, double value)
 {
     const graph *g = r->graph;
+    const bool is_open = r->open_loop || r->selects_openly;
+    const bool auto_is_fisher = !is_open && gradients_choose_better(g);
     double sums = 0.0;
     for (int i = 0; i < r->sites.count; i++) {
         const site *s = &r->sites.sites[i];
-        if (metric_measures(r->metric, gradients_choose_better(g), r->selector, s->kind)) {
+        if (metric_measures(r->metric, auto_is_fisher, r->selector, s->kind)) {
             const int weight = g->nodes[s->consumers[0].node].weight;
             const double outputs = (double)g->parameters[weight].shape[0];
             sums += outputs * outputs;
