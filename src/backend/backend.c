@@ -229,6 +229,11 @@ int64_t backend_panel(const backend *b, int64_t usual)
     return b->kind->batch_rows > usual ? b->kind->batch_rows : usual;
 }
 
+int64_t backend_near_bytes(const backend *b)
+{
+    return b->kind->near_bytes;
+}
+
 int64_t backend_batch_rows(const char *name)
 {
     enum { USUAL_ROWS = 2048 };

@@ -88,6 +88,8 @@ bool backend_prefers(const char *name, const char *precision);
 int64_t backend_panel(const backend *b, int64_t usual);
 /** Rows of values that a backend of this name wants at a time. */
 int64_t backend_batch_rows(const char *name);
+/** Bytes that values should not exceed where fewer samples at once can hold them there; 0: any. */
+int64_t backend_near_bytes(const backend *b);
 /** Adds a backend to those that backend_open finds, before any thread looks for one. The kind must
  * stay valid. GRAIL_ERROR_ARGUMENT when there are too many, or one of this name and precision. One
  * with the name of another follows it. */

@@ -80,6 +80,7 @@ struct backend_kind {
      * May try it once. */
     bool (*pays)(void);
     int64_t batch_rows; /* rows of values that are worth a call; 0: a few thousand */
+    int64_t near_bytes; /* values of more wait for memory and for new pages; 0: any are well */
     /** The kind of which an instance is; NULL: this one. */
     const backend_kind *(*choose)(void);
     int devices;

@@ -23,7 +23,8 @@ grail_status image_pass_begin(image_pass *p, parameter_store *store, extent posi
 {
     int64_t widest = 0;
     *p = (image_pass){.positions = positions};
-    CHECK(graph_largest_value(store->model->graph, positions, &widest));
+    const graph *g = store->model->graph;
+    CHECK(graph_largest_value(g, positions, 0, g->node_count, &widest));
     const int64_t fit = BATCH_BYTES / (int64_t)backend_value_size(store->backend) / widest;
     p->batch = fit < 1 ? 1 : fit > MOST_IN_BATCH ? MOST_IN_BATCH : fit;
     CHECK(matrix_pool_create(store->backend, &p->pool));

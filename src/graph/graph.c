@@ -434,21 +434,30 @@ grail_status graph_extents(const graph *g, extent input, extent *extents)
     return GRAIL_OK;
 }
 
-grail_status graph_largest_value(const graph *g, extent input, int64_t *elements)
+static int64_t larger_of(int64_t elements, int64_t width, extent positions)
+{
+    const int64_t own = width * positions.height * positions.width;
+    return own > elements ? own : elements;
+}
+
+grail_status graph_largest_value(const graph *g, extent input, int begin, int end,
+                                 int64_t *elements)
 {
     grail_status status = GRAIL_OK;
     int64_t *widths = NULL;
     extent *extents = NULL;
-    int64_t largest = 1;
+    *elements = 1;
     TRY(memory_new(&widths, (size_t)g->value_count, sizeof widths[0]));
     TRY(memory_new(&extents, (size_t)g->value_count, sizeof extents[0]));
     TRY(graph_widths(g, widths));
     TRY(graph_extents(g, input, extents));
-    for (int v = 0; v < g->value_count; v++) {
-        const int64_t size = extents[v].height * extents[v].width * widths[v];
-        largest = size > largest ? size : largest;
+    if (begin == 0) {
+        *elements = larger_of(*elements, widths[g->input], input);
     }
-    *elements = largest;
+    for (int i = begin; i < end; i++) {
+        const int v = g->nodes[i].output;
+        *elements = larger_of(*elements, widths[v], extents[v]);
+    }
 out:
     memory_free(widths);
     memory_free(extents);

@@ -192,8 +192,10 @@ grail_status graph_output_width(const graph *g, int64_t *out) GRAIL_MUST_CHECK;
  * does not fit, or which expects another number of positions. */
 grail_status graph_extents(const graph *g, extent input, extent *extents) GRAIL_MUST_CHECK;
 
-/** Elements of the largest value of one sample, for an input of these positions. */
-grail_status graph_largest_value(const graph *g, extent input, int64_t *elements) GRAIL_MUST_CHECK;
+/** Elements of the largest value of one sample that nodes [begin, end) make, and for node 0 of the
+ * input, which has these positions; 1 where there are none. */
+grail_status graph_largest_value(const graph *g, extent input, int begin, int end,
+                                 int64_t *elements) GRAIL_MUST_CHECK;
 
 /** Takes nodes [begin, end) out: what read the value of the last of them reads `instead`, a value
  * that is made before them, and no other node may read the values of the others. Values and

@@ -279,7 +279,7 @@ static grail_status largest_value(const request *r, extent image, double *out)
     int64_t *widths = NULL;
     int64_t largest = 0;
     if (r->context == 0.0) {
-        TRY(graph_largest_value(r->graph, image, &largest));
+        TRY(graph_largest_value(r->graph, image, 0, r->graph->node_count, &largest));
         *out = (double)largest;
         return GRAIL_OK;
     }

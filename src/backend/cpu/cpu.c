@@ -7,6 +7,8 @@
 #define F32_ROUNDING 0x1p-16
 #define PARTS_ROUNDING (0x1p-15 + F32_ROUNDING) /* two of bf16 have 16 bits */
 
+enum { NEAR_BYTES = 32 << 20 };
+
 static grail_status enter(backend *b)
 {
     (void)b;
@@ -20,6 +22,7 @@ const backend_kind backend_cpu = {
     .type = GRAIL_DTYPE_F32,
     .gram_rounding = F32_ROUNDING,
     .enter = enter,
+    .near_bytes = NEAR_BYTES,
     HOST_MEMORY,
     .slots =
         {
@@ -44,6 +47,7 @@ const backend_kind backend_cpu_bf16 = {
     .weights = &cpu_bf16_weights,
     .enter = enter_bf16,
     .pays = cpu_bf16_pays,
+    .near_bytes = NEAR_BYTES,
     HOST_MEMORY,
     .like = &backend_cpu,
     .slots = {[SLOT_linear] = cpu_bf16_linear,
@@ -71,6 +75,7 @@ const backend_kind backend_cpu_bf16_gram = {
     .weights = &cpu_bf16_weights,
     .enter = enter_bf16,
     .pays = has_tiles,
+    .near_bytes = NEAR_BYTES,
     HOST_MEMORY,
     .like = &backend_cpu_bf16,
     .slots = {[SLOT_gram] = cpu_rounded_gram,

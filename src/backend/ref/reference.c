@@ -161,6 +161,7 @@ const backend_kind backend_ref = {
     .precision = "f64",
     .summary = "plain loops in f64, slow, for checking",
     .type = GRAIL_DTYPE_F64,
+    .near_bytes = 1 << 14, /* so that few images run at once, as large ones do elsewhere */
     HOST_MEMORY,
     .slots =
         {

@@ -152,7 +152,8 @@ typedef struct passing {
     sample_passes *passes;
     leg own, dense;
     bool runs_dense;
-    bool begun;                    /* the visitors' begin was called */
+    bool begun;   /* the visitors' begin was called */
+    int64_t near; /* so many images at once, whose values are small enough; 0: all of a batch */
     grail_statistics **statistics; /* [statistics_count] that were summed, owned */
     int statistics_count;
     int64_t done; /* batches */
@@ -297,14 +298,38 @@ static bool takes_batches(const passing *k)
     return takes;
 }
 
+/* How many of a batch's samples run at once. */
+static int64_t samples_of_portion(const passing *k, int64_t all)
+{
+    const int64_t limits[] = {k->passes->samples_at_once, k->near};
+    int64_t most = all;
+    for (int i = 0; i < 2 && !takes_batches(k); i++) {
+        most = limits[i] > 0 ? smaller(most, limits[i]) : most;
+    }
+    return most;
+}
+
+/* The sample streams have moved: what they held of a batch before goes. */
+static void drop_batch(const passing *k, int64_t batch)
+{
+    if (k->own.moves) {
+        sample_stream_drop(&k->own.run->stream, batch);
+    }
+    if (k->dense.moves) {
+        sample_stream_drop(&k->dense.run->stream, batch);
+    }
+}
+
 static grail_status pass_batch(passing *k, int64_t batch)
 {
     const int64_t all = calibration_shape(k->passes->samples, batch).samples;
-    const int64_t most = takes_batches(k) ? 0 : k->passes->samples_at_once;
-    const int64_t step = most == 0 ? all : smaller(most, all);
+    const int64_t step = samples_of_portion(k, all);
     for (int64_t first = 0; first < all; first += step) {
         const batch_slice slice = {first, smaller(step, all - first), all};
         CHECK(pass_portion(k, (portion){batch, slice}));
+    }
+    if (backend_is_host(k->own.run->execution->backend)) { /* no part is taken again */
+        drop_batch(k, batch);
     }
     return k->p->judges ? GRAIL_OK : tell_progress(k);
 }
@@ -342,16 +367,11 @@ static grail_status pass_batches(passing *k, turn t, bool held_out)
     return GRAIL_OK;
 }
 
-/* The sample streams have moved: what they held before goes. */
 static void drop_batches(const passing *k, turn t, bool held_out)
 {
     for (int64_t batch = t.own.first; batch < t.own.end; batch++) {
-        const bool is_own = is_in_part(k, batch, held_out);
-        if (is_own && k->own.moves) {
-            sample_stream_drop(&k->own.run->stream, batch);
-        }
-        if (is_own && k->dense.moves) {
-            sample_stream_drop(&k->dense.run->stream, batch);
+        if (is_in_part(k, batch, held_out)) {
+            drop_batch(k, batch);
         }
     }
 }
@@ -490,6 +510,22 @@ static passing plan_passing(sample_passes *passes, const pass *p)
     return k;
 }
 
+/* Samples of text are few rows. What is narrow already counts as in the dense network. */
+static grail_status find_near(passing *k)
+{
+    const backend *b = k->own.run->execution->backend;
+    const graph *g = k->passes->progress.graph;
+    int64_t largest = 0;
+    if (g->input_kind != INPUT_IMAGES || backend_near_bytes(b) == 0) {
+        return GRAIL_OK;
+    }
+    CHECK(
+        graph_largest_value(g, k->passes->samples->positions, k->own.begin, k->own.end, &largest));
+    const int64_t fit = backend_near_bytes(b) / (int64_t)backend_value_size(b) / largest;
+    k->near = fit > 1 ? fit : 1;
+    return GRAIL_OK;
+}
+
 static grail_status begin_move(const leg *l)
 {
     return l->moves ? sample_stream_move_begin(&l->run->stream, l->end) : GRAIL_OK;
@@ -509,6 +545,7 @@ static grail_status run_legs(passing *k)
 {
     const sample_passes *s = k->passes;
     const int64_t count = calibration_chunk_count(s->samples);
+    CHECK(find_near(k));
     CHECK(begin_move(&k->own));
     CHECK(begin_move(&k->dense));
     for (int64_t first = 0; first < count; first += comm_size(s->comm)) {
