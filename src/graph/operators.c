@@ -530,6 +530,11 @@ bool node_norms_width(const node *n)
     return rules->norms_width != NULL && rules->norms_width(n);
 }
 
+bool node_norms_rows(const node *n)
+{
+    return n->kind == NODE_RMS_NORM || n->kind == NODE_LAYER_NORM;
+}
+
 bool node_has_channels(const node *n)
 {
     return operator_of(n)->per_channel || node_norms_width(n);

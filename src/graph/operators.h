@@ -94,6 +94,8 @@ bool node_fits_taps(const node *n);
 /** Whether it divides rows by what all of their channels are, so that each changes with the others.
  */
 bool node_norms_width(const node *n);
+/** Whether it is a norm of each row by itself, or of its groups. */
+bool node_norms_rows(const node *n);
 /** Whether its parameters have as many rows for each channel or head. */
 bool node_has_channels(const node *n);
 /** Whether it multiplies what a window reads by kernels. */

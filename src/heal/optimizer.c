@@ -2,8 +2,10 @@
 
 #include "backend/operations.h"
 #include "exec/matrix_passing.h"
+#include "graph/operators.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const double first_decay = 0.9;
 static const double second_decay = 0.95;
@@ -27,35 +29,68 @@ void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained)
 
 /* -- sizes ------------------------------------------------------------------------------------- */
 
+/* *out[m.rows]: |row|^2, owned even after a failure. */
+static grail_status row_squares(matrix m, double **out)
+{
+    grail_status status = GRAIL_OK;
+    matrix sums = {0};
+    TRY(memory_new_unset(out, (size_t)m.rows, sizeof **out));
+    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, 1, m.rows, &sums));
+    TRY(matrix_row_dots(m, m, sums));
+    TRY(matrix_download(sums, *out));
+out:
+    matrix_free(&sums);
+    return status;
+}
+
 static grail_status root_mean_square(parameter_store *store, int parameter, double *out)
 {
     grail_status status = GRAIL_OK;
     const parameter_entry *entry = NULL;
     double *squares = NULL;
     double sum = 0.0;
-    matrix sums = {0};
     *out = 0.0;
     if (parameter == GRAPH_NONE) {
         return GRAIL_OK;
     }
     TRY(parameter_store_get(store, parameter, &entry));
     const matrix m = entry->values;
-    TRY(memory_new_unset(&squares, (size_t)m.rows, sizeof squares[0]));
-    TRY(matrix_new(m.owner, GRAIL_DTYPE_F64, 1, m.rows, &sums));
-    TRY(matrix_row_dots(m, m, sums));
-    TRY(matrix_download(sums, squares));
+    TRY(row_squares(m, &squares));
     for (int64_t r = 0; r < m.rows; r++) {
         sum += squares[r];
     }
     *out = matrix_count(m) > 0 ? sqrt(sum / (double)matrix_count(m)) : 0.0;
 out:
     memory_free(squares);
-    matrix_free(&sums);
+    return status;
+}
+
+static int compare_squares(const void *left, const void *right)
+{
+    const double *a = left;
+    const double *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* What nine tenths of the values exceed, without their signs. */
+static grail_status lower_tenth(parameter_store *store, int parameter, double *out)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *entry = NULL;
+    double *squares = NULL;
+    TRY(parameter_store_get(store, parameter, &entry));
+    const int64_t count = matrix_count(entry->values);
+    TRY(row_squares(matrix_reshape(entry->values, count, 1), &squares));
+    qsort(squares, (size_t)count, sizeof squares[0], compare_squares);
+    *out = count > 0 ? sqrt(squares[count / 10]) : 0.0;
+out:
+    memory_free(squares);
     return status;
 }
 
 /* The size of a bias is at least a tenth of that of the weight which it stands by: many begin at
- * zero. */
+ * zero. The gains of a norm of rows can be uneven, so that steps by their root mean square
+ * would be many times what most of it is. */
 static grail_status size_of(const graph *g, parameter_store *store, int parameter, double *out)
 {
     const double least_share = 0.1;
@@ -65,6 +100,9 @@ static grail_status size_of(const graph *g, parameter_store *store, int paramete
         if (g->nodes[i].bias == parameter) {
             CHECK(root_mean_square(store, g->nodes[i].weight, &weight));
             *out = fmax(*out, least_share * weight);
+        }
+        if (g->nodes[i].weight == parameter && node_norms_rows(&g->nodes[i])) {
+            CHECK(lower_tenth(store, parameter, out));
         }
     }
     return GRAIL_OK;

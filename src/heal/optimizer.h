@@ -11,7 +11,7 @@
 /** One parameter that is trained. */
 typedef struct trained_parameter {
     int index;
-    double size;          /* root mean square of its values at the start, or of what it stands by */
+    double size;          /* of its values at the start (docs/numerics.md, Steps) */
     matrix first, second; /* moments, owned */
     matrix best;          /* rounded values of the best state so far, owned */
 } trained_parameter;

@@ -74,6 +74,7 @@ TEST(steps_are_those_of_adam)
     }
 }
 
+/* But that of a norm's gains is what nine tenths of them exceed: of a few the least. */
 TEST(sizes_are_root_mean_squares)
 {
     OWNED(hand_training) h;
@@ -81,8 +82,33 @@ TEST(sizes_are_root_mean_squares)
     hand_training_init(&h, backend_reference(), GRAIL_DTYPE_F32);
     for (int p = 0; p < HAND_PARAMETERS; p++) {
         hand_values(&h, p, values);
-        assert_near(h.o->of[p].size, root_mean_square(hand_count(&h, p), values), 1e-12);
+        double size = root_mean_square(hand_count(&h, p), values);
+        for (int64_t i = 0; p == NORM_WEIGHT && i < hand_count(&h, p); i++) {
+            size = fmin(size, fabs(values[i]));
+        }
+        assert_near(h.o->of[p].size, size, 1e-12);
     }
+}
+
+/* A tenth is below it, whatever their order and signs, and outliers change nothing. */
+HAND_TEST(outliers_of_a_norm_do_not_size_its_steps)
+{
+    enum { WIDTH = 40, STEP = 7, EVEN = 36 };
+    float gains[WIDTH];
+    optimizer *o = NULL;
+    bool trained[8] = {false};
+    const int y = hand_linear(n, "linear", 3, WIDTH, n->g->input);
+    hand_end(n, backend_reference(), hand_norm(n, NODE_LAYER_NORM, "norm", WIDTH, y));
+    for (int i = 0; i < WIDTH; i++) {
+        const float gain = i < EVEN ? (float)(i + 1) : 1e4F;
+        gains[i * STEP % WIDTH] = i % 2 == 0 ? gain : -gain;
+    }
+    hand_set(n, "norm.weight", gains);
+    trained[n->g->nodes[1].weight] = true;
+    assert_ok(optimizer_create(n->g, n->store, trained, &o));
+    assert_int_equal(o->count, 1);
+    assert_near(o->of[0].size, WIDTH / 10 + 1.0, 1e-12);
+    optimizer_free(o);
 }
 
 /* A bias that begins at zero has the size of a tenth of the weight that it stands by. */
