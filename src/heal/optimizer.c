@@ -90,7 +90,7 @@ out:
 
 /* The size of a bias is at least a tenth of that of the weight which it stands by: many begin at
  * zero. The gains of a norm of rows can be uneven, so that steps by their root mean square
- * would be many times what most of it is. */
+ * would be many times what most of them are. */
 static grail_status size_of(const graph *g, parameter_store *store, int parameter, double *out)
 {
     const double least_share = 0.1;
