@@ -227,7 +227,12 @@ safetensors.numpy.save_file({"pixels": x}, sys.argv[1])
 END
 for network in "$shared"/resnet-cifar/resnet20*.th "$shared"/resnet18-cifar10/*.pth; do
     [[ -r $network ]] || { echo "SKIPPED $network: not there"; continue; }
+    has torch || { echo "SKIPPED $network: $python has no torch"; continue; }
     name=$(basename "$network")
+    # what torch before 1.6 wrote is not read
+    "$python" -c 'import sys, torch; torch.save(torch.load(sys.argv[1], "cpu", weights_only=True), sys.argv[2])' \
+        "$network" "$work/$name.pth"
+    network=$work/$name.pth
     compare "$name" "$network" "$work/pixels32" -
     narrow "$name-narrow" "$network" conv=0.5,stream=0.25 magnitude-l1 \
         --calib "$shared/cifar-10-batches-bin"
