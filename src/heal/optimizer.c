@@ -1,11 +1,11 @@
 #include "heal/optimizer.h"
 
 #include "backend/operations.h"
+#include "base/quantile.h"
 #include "exec/matrix_passing.h"
 #include "graph/operators.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const double first_decay = 0.9;
 static const double second_decay = 0.95;
@@ -65,13 +65,6 @@ out:
     return status;
 }
 
-static int compare_squares(const void *left, const void *right)
-{
-    const double *a = left;
-    const double *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* What nine tenths of the values exceed, without their signs. */
 static grail_status lower_tenth(parameter_store *store, int parameter, double *out)
 {
@@ -81,8 +74,8 @@ static grail_status lower_tenth(parameter_store *store, int parameter, double *o
     TRY(parameter_store_get(store, parameter, &entry));
     const int64_t count = matrix_count(entry->values);
     TRY(row_squares(matrix_reshape(entry->values, count, 1), &squares));
-    qsort(squares, (size_t)count, sizeof squares[0], compare_squares);
-    *out = count > 0 ? sqrt(squares[count / 10]) : 0.0;
+    TRY(quantile_of(0.1, count, squares, out));
+    *out = sqrt(*out);
 out:
     memory_free(squares);
     return status;

@@ -1,8 +1,8 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
-#include "base/median.h"
 #include "base/memory.h"
+#include "base/quantile.h"
 
 #include <math.h>
 
@@ -252,7 +252,7 @@ grail_status host_gap_share(const operation *o)
 
 grail_status host_median(const operation *o)
 {
-    return median_of(o->m[0].columns, o->m[0].memory, o->m[1].memory);
+    return quantile_of(0.5, o->m[0].columns, o->m[0].memory, o->m[1].memory);
 }
 
 grail_status host_inverses(const operation *o)
@@ -270,7 +270,7 @@ grail_status host_inverse_bounded(const operation *o)
     const double *x = o->m[0].memory;
     double *y = o->m[1].memory;
     double median = 0.0;
-    CHECK(median_of(matrix_count(o->m[0]), x, &median));
+    CHECK(quantile_of(0.5, matrix_count(o->m[0]), x, &median));
     const double most = median > 0.0 ? o->with.beta * median : (double)INFINITY;
     for (int64_t i = 0; i < matrix_count(o->m[0]); i++) {
         const double bounded = fmin(fmax(x[i], o->with.alpha * median), most);

@@ -1,4 +1,4 @@
-#include "base/median.h"
+#include "base/quantile.h"
 
 #include "base/memory.h"
 
@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-grail_status median_of(int64_t count, const double *values, double *out)
+grail_status quantile_of(double share, int64_t count, const double *values, double *out)
 {
     grail_status status = GRAIL_OK;
     double *sorted = NULL;
@@ -23,7 +23,7 @@ grail_status median_of(int64_t count, const double *values, double *out)
     TRY(memory_new_unset(&sorted, (size_t)count, sizeof sorted[0]));
     memcpy(sorted, values, (size_t)count * sizeof sorted[0]);
     qsort(sorted, (size_t)count, sizeof sorted[0], compare);
-    *out = sorted[count / 2];
+    *out = sorted[(int64_t)(share * (double)count)];
 out:
     memory_free(sorted);
     return status;
