@@ -136,19 +136,24 @@ typedef struct linear_job {
     _Atomic bool *infinite; /* set where Y is not finite */
 } linear_job;
 
-/* Whether so many rows of 32 columns are finite. */
+/* Whether so many rows of 32 columns are finite. One maximum for each column: a single one is found
+ * across vectors for every row. */
 CPU_CLONES static bool rows_are_finite(int64_t rows, const float *y, int64_t stride)
 {
-    uint32_t largest = 0;
+    uint32_t largest[PAIR_SIDE] = {0};
+    bool finite = true;
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t i = 0; i < PAIR_SIDE; i++) {
             uint32_t bits = 0;
             memcpy(&bits, y + r * stride + i, sizeof bits);
             bits &= 0x7fffffffU;
-            largest = bits > largest ? bits : largest;
+            largest[i] = bits > largest[i] ? bits : largest[i];
         }
     }
-    return largest < 0x7f800000U;
+    for (int64_t i = 0; i < PAIR_SIDE; i++) {
+        finite &= largest[i] < 0x7f800000U;
+    }
+    return finite;
 }
 
 /* Y[rows, count] = C; whether that is finite. */
@@ -165,16 +170,17 @@ static bool store_rows(int64_t rows, int64_t count, const float *c, float *y, in
 __attribute__((target("avx512f"))) static bool stream_rows(int64_t rows, const float *c, float *y,
                                                            int64_t stride)
 {
-    __m512 differences = _mm512_setzero_ps(); /* NaN of what is infinite */
+    __m512 of_a = _mm512_setzero_ps(); /* differences, NaN of what is infinite */
+    __m512 of_b = _mm512_setzero_ps();
     for (int64_t r = 0; r < rows; r++, c += PAIR_SIDE, y += stride) {
         const __m512 a = _mm512_loadu_ps(c);
         const __m512 b = _mm512_loadu_ps(c + ROW_WORDS);
-        differences = _mm512_add_ps(differences, _mm512_sub_ps(a, a));
-        differences = _mm512_add_ps(differences, _mm512_sub_ps(b, b));
+        of_a = _mm512_add_ps(of_a, _mm512_sub_ps(a, a));
+        of_b = _mm512_add_ps(of_b, _mm512_sub_ps(b, b));
         _mm512_stream_ps(y, a);
         _mm512_stream_ps(y + ROW_WORDS, b);
     }
-    return _mm512_cmp_ps_mask(differences, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
+    return _mm512_cmp_ps_mask(_mm512_add_ps(of_a, of_b), _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
 }
 
 static void end_streams(void)
