@@ -30,7 +30,7 @@ Conversation = list[dict[str, str]]
 
 
 def load(directory: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, trust_remote_code=True).eval()
 
 
 def ids_of(tokenizer: Any, messages: Conversation, answers: bool = False) -> list[int]:
