@@ -170,17 +170,16 @@ static bool store_rows(int64_t rows, int64_t count, const float *c, float *y, in
 __attribute__((target("avx512f"))) static bool stream_rows(int64_t rows, const float *c, float *y,
                                                            int64_t stride)
 {
-    __m512 of_a = _mm512_setzero_ps(); /* differences, NaN of what is infinite */
-    __m512 of_b = _mm512_setzero_ps();
+    __m512 differences = _mm512_setzero_ps(); /* NaN of what is infinite */
     for (int64_t r = 0; r < rows; r++, c += PAIR_SIDE, y += stride) {
         const __m512 a = _mm512_loadu_ps(c);
         const __m512 b = _mm512_loadu_ps(c + ROW_WORDS);
-        of_a = _mm512_add_ps(of_a, _mm512_sub_ps(a, a));
-        of_b = _mm512_add_ps(of_b, _mm512_sub_ps(b, b));
+        differences = _mm512_add_ps(differences, _mm512_sub_ps(a, a));
+        differences = _mm512_add_ps(differences, _mm512_sub_ps(b, b));
         _mm512_stream_ps(y, a);
         _mm512_stream_ps(y + ROW_WORDS, b);
     }
-    return _mm512_cmp_ps_mask(_mm512_add_ps(of_a, of_b), _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
+    return _mm512_cmp_ps_mask(differences, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
 }
 
 static void end_streams(void)
