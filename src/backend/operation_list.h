@@ -330,9 +330,12 @@ OPERATION(gram, "eP", (matrix x, matrix g), g.rows == x.columns && g.columns == 
 OPERATION(cross, "eeP", (matrix y, matrix x, matrix c), product_fits(true, false, y, x, c),
           .m = {y, x, c})
 
-/** sum[1, n] += column sums; square[1, n] += column sums of squares (either may be missing). */
-OPERATION(column_sums, "e?P?P", (matrix x, matrix sum, matrix square),
-          has_columns(sum, x.columns) && has_columns(square, x.columns), .m = {x, sum, square})
+/** sum[1, n] += column sums of X, square[1, n] += those of its squares (either may be missing); row
+ * i counts weight[0, i] times in both, once without weights. */
+OPERATION(column_sums, "e?p?P?P", (matrix x, matrix weight, matrix sum, matrix square),
+          has_columns(weight, x.rows) && has_columns(sum, x.columns) &&
+              has_columns(square, x.columns),
+          .m = {x, weight, sum, square})
 
 /** sum[1, 1] += A[i, j] B[i, j] of all elements, as row_dots gives those of a row, one row after
  * the other; A and B of one type, any strides. Without B the elements of A in f64 are added. */

@@ -174,9 +174,9 @@ static grail_status add_columns(grail_statistics *s, matrix z, matrix y)
         TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, 1, sums[i].columns, &before[i]));
         TRY(matrix_copy(sums[i], before[i]));
     }
-    TRY(matrix_column_sums(z, s->sum, no_matrix));
+    TRY(matrix_column_sums(z, no_matrix, s->sum, no_matrix));
     if (matrix_exists(y)) {
-        TRY(matrix_column_sums(y, s->target_sum, s->target_square));
+        TRY(matrix_column_sums(y, no_matrix, s->target_sum, s->target_square));
     }
     for (int i = 0; i < count && found < 0; i++) {
         TRY(matrix_find_non_finite(false, sums[i], &found));
@@ -217,8 +217,9 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
         CHECK(add_columns(s, z, y));
     } else { /* which searches behind the host's back */
         CHECK(watch_batch(z, y));
-        CHECK(matrix_column_sums(z, s->sum, no_matrix));
-        CHECK(matrix_exists(y) ? matrix_column_sums(y, s->target_sum, s->target_square) : GRAIL_OK);
+        CHECK(matrix_column_sums(z, no_matrix, s->sum, no_matrix));
+        CHECK(matrix_exists(y) ? matrix_column_sums(y, no_matrix, s->target_sum, s->target_square)
+                               : GRAIL_OK);
     }
     CHECK(matrix_exists(y) ? add_cross(s, z, y) : GRAIL_OK);
     CHECK(add_gram(s, z));
@@ -227,23 +228,22 @@ grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
     return GRAIL_OK;
 }
 
-grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z, matrix y)
+grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z, matrix y,
+                                            matrix room)
 {
     CHECK(check_target(s, z.rows, matrix_exists(y)));
     CHECK(watch_batch(z, y));
-    /* The products of rows that are scaled by the roots of their weights, and then, since the
-     * constant 1 has a weight too, the sums of rows that are scaled by the weights themselves. */
-    CHECK(matrix_scale_rows(root, z, z));
-    CHECK(add_gram(s, z));
+    /* The products of rows that are scaled by the roots of their weights; since the constant 1 is
+     * scaled too, rows count by their roots once more in the sums. */
+    CHECK(matrix_scale_rows(root, z, room));
+    CHECK(matrix_column_sums(room, root, s->sum, no_matrix));
+    CHECK(add_gram(s, room));
     if (matrix_exists(y)) {
         CHECK(matrix_scale_rows(root, y, y));
-        CHECK(add_cross(s, z, y));
-        CHECK(matrix_column_sums(y, no_matrix, s->target_square));
-        CHECK(matrix_scale_rows(root, y, y));
-        CHECK(matrix_column_sums(y, s->target_sum, no_matrix));
+        CHECK(matrix_column_sums(y, no_matrix, no_matrix, s->target_square));
+        CHECK(matrix_column_sums(y, root, s->target_sum, no_matrix));
+        CHECK(add_cross(s, room, y));
     }
-    CHECK(matrix_scale_rows(root, z, z));
-    CHECK(matrix_column_sums(z, s->sum, no_matrix));
     s->count += z.rows;
     const matrix column = matrix_reshape(root, root.columns, 1);
     return matrix_add_products(column, column, s->weights);
@@ -301,7 +301,7 @@ static grail_status add_weighted_rows(grail_statistics *s, const double *roots, 
     const double before = s->weight;
     TRY(matrix_import(s->owner, GRAIL_DTYPE_F64, 1, z.rows, z.rows, roots, &root));
     TRY(matrix_upload(s->weights, &before));
-    TRY(statistics_accumulate_weighted(s, root, z, y));
+    TRY(statistics_accumulate_weighted(s, root, z, y, z));
     s->weight = 0.0;
     TRY(statistics_read_weight(s));
 out:

@@ -61,10 +61,10 @@ void statistics_free_sums(grail_statistics *s);
  * row stride; y is no_matrix without a target. */
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y) GRAIL_MUST_CHECK;
 
-/** The same with weights w_t = root[t]^2, root[1, rows] in f64. Overwrites z and y. The weight of
- * the rows waits in `weights` for statistics_read_weight. */
-grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z,
-                                            matrix y) GRAIL_MUST_CHECK;
+/** The same with weights w_t = root[t]^2, root[1, rows] in f64. Overwrites y, and room[rows, H],
+ * which may be z. The weight of the rows waits in `weights` for statistics_read_weight. */
+grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, matrix z, matrix y,
+                                            matrix room) GRAIL_MUST_CHECK;
 grail_status statistics_read_weight(grail_statistics *s) GRAIL_MUST_CHECK;
 
 /** A copy on the same instance. *out is owned, even after a failure: grail_statistics_free. */

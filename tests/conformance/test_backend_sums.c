@@ -164,36 +164,41 @@ BACKEND_TEST(test_cross_adds_products_of_columns)
 }
 
 static void check_column_sums(backend *b, int64_t rows, int64_t width, int64_t stride, bool sums,
-                              bool squares)
+                              bool squares, bool weighs)
 {
     float *x = normals(rows * stride, 5, 1.0);
+    double *weights = normal_doubles(rows, 6);
     double *before = doubles(width, initial);
     double *expected_sum = doubles(width, initial);
     double *expected_square = doubles(width, initial);
     for (int64_t i = 0; i < rows * width; i++) {
         const double value = (double)as_summed(b, x[i / width * stride + i % width]);
-        expected_sum[i % width] += sums ? value : 0.0;
-        expected_square[i % width] += squares ? value * value : 0.0;
+        const double weight = weighs ? weights[i / width] : 1.0;
+        expected_sum[i % width] += sums ? weight * value : 0.0;
+        expected_square[i % width] += squares ? weight * value * value : 0.0;
     }
     matrix bx = values_of(b, rows, stride, x);
+    matrix weight = matrix_of(b, GRAIL_DTYPE_F64, 1, rows, weights);
     matrix sum = matrix_of(b, GRAIL_DTYPE_F64, 1, width, before);
     matrix square = matrix_of(b, GRAIL_DTYPE_F64, 1, width, before);
-    assert_ok(matrix_column_sums(matrix_columns(bx, 0, width), sums ? sum : no_matrix,
-                                 squares ? square : no_matrix));
+    assert_ok(matrix_column_sums(matrix_columns(bx, 0, width), weighs ? weight : no_matrix,
+                                 sums ? sum : no_matrix, squares ? square : no_matrix));
     assert_matrix_near("column sums", sum, expected_sum, 1e-11);
     assert_matrix_near("column squares", square, expected_square, 1e-10);
-    free_blocks(x, before, expected_sum, expected_square);
-    free_matrices(&bx, &sum, &square);
+    free_blocks(x, weights, before, expected_sum, expected_square);
+    free_matrices(&bx, &weight, &sum, &square);
 }
 
 BACKEND_TEST(test_column_sums_are_f64_and_optional)
 {
-    check_column_sums(b, 0, 3, 3, true, true);
-    check_column_sums(b, 1, 1, 1, true, true);
-    check_column_sums(b, 1009, 31, 37, true, true);
-    check_column_sums(b, 17, 1301, 1301, true, false);
-    check_column_sums(b, 17, 1301, 1301, false, true);
-    check_column_sums(b, 17, 1301, 1301, false, false);
+    for (int weighs = 0; weighs < 2; weighs++) {
+        check_column_sums(b, 0, 3, 3, true, true, weighs);
+        check_column_sums(b, 1, 1, 1, true, true, weighs);
+        check_column_sums(b, 1009, 31, 37, true, true, weighs);
+        check_column_sums(b, 17, 1301, 1301, true, false, weighs);
+        check_column_sums(b, 17, 1301, 1301, false, true, weighs);
+        check_column_sums(b, 17, 1301, 1301, false, false, weighs);
+    }
 }
 
 static void check_repeated_sums(backend *b, matrix x, matrix row)
@@ -210,7 +215,7 @@ static void check_repeated_sums(backend *b, matrix x, matrix row)
         assert_ok(matrix_gram(y, matrix_rows(sums[2 * i], 0, WIDTH)));
         assert_ok(matrix_cross(x, y, matrix_rows(sums[2 * i], WIDTH, WIDTH)));
         assert_ok(matrix_cross(y, x, matrix_rows(sums[2 * i + 1], 0, WIDTH)));
-        assert_ok(matrix_column_sums(y, matrix_rows(sums[2 * i + 1], WIDTH, 1),
+        assert_ok(matrix_column_sums(y, no_matrix, matrix_rows(sums[2 * i + 1], WIDTH, 1),
                                      matrix_rows(sums[2 * i + 1], WIDTH + 1, 1)));
     }
     for (int i = 0; i < 2; i++) {
@@ -259,13 +264,13 @@ static double largest_residue(backend *b, int64_t rows, const double *root)
     OWNED(matrix) sum = matrix_of(b, GRAIL_DTYPE_F64, 1, VALUES, zeros);
     if (root == NULL) {
         assert_ok(matrix_gram(values, gram));
+        assert_ok(matrix_column_sums(values, no_matrix, sum, no_matrix));
     } else {
         OWNED(matrix) factors = matrix_of(b, GRAIL_DTYPE_F64, 1, rows, root);
         assert_ok(matrix_scale_rows(factors, values, values));
         assert_ok(matrix_gram(values, gram));
-        assert_ok(matrix_scale_rows(factors, values, values));
+        assert_ok(matrix_column_sums(values, factors, sum, no_matrix));
     }
-    assert_ok(matrix_column_sums(values, sum, no_matrix));
     for (int64_t i = 0; root != NULL && i < rows; i++) {
         weight += root[i] * root[i];
     }

@@ -222,7 +222,7 @@ static matrix gram_of(backend *b, int64_t rows, int64_t width)
     OWNED(matrix) bx = values_of(b, rows, width, x);
     const matrix g = matrix_of(b, GRAIL_DTYPE_F64, width, width, zeros);
     assert_ok(matrix_gram(bx, g));
-    assert_ok(matrix_column_sums(bx, matrix_rows(g, 0, 1), matrix_rows(g, 1, 1)));
+    assert_ok(matrix_column_sums(bx, no_matrix, matrix_rows(g, 0, 1), matrix_rows(g, 1, 1)));
     free_blocks(x, zeros);
     return g;
 }

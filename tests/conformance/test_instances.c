@@ -348,7 +348,7 @@ static void assert_places_are_checked(matrix v, matrix d)
     SHAPES_DISAGREE(matrix_windows(&windows, matrix_columns(v, 0, 2), v), "windows");
     SHAPES_DISAGREE(matrix_row_dots(d, d, no_row), "row_dots");
     SHAPES_DISAGREE(matrix_scale_rows(no_row, v, v), "scale_rows");
-    SHAPES_DISAGREE(matrix_column_sums(v, row, no_row), "column_sums");
+    SHAPES_DISAGREE(matrix_column_sums(v, no_matrix, row, no_row), "column_sums");
     SHAPES_DISAGREE(matrix_linear(v, v, matrix_rows(v, 0, 0), v), "linear");
 }
 
@@ -398,7 +398,8 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_windows(&positions, v, narrow_v), "windows");
     SHAPES_DISAGREE(matrix_gram(narrow_v, d), "gram");
     SHAPES_DISAGREE(matrix_cross(v, v, narrow_d), "cross");
-    SHAPES_DISAGREE(matrix_column_sums(v, no_matrix, narrow_d), "column_sums");
+    SHAPES_DISAGREE(matrix_column_sums(v, no_matrix, no_matrix, narrow_d), "column_sums");
+    SHAPES_DISAGREE(matrix_column_sums(v, row_of(narrow_d), no_matrix, no_matrix), "column_sums");
     SHAPES_DISAGREE(matrix_copy(v, narrow_v), "copy");
     SHAPES_DISAGREE(matrix_gather(NULL, NULL, narrow_v, v), "gather");
     SHAPES_DISAGREE(matrix_fold_columns(3, labels, share, v, v), "fold_columns");

@@ -133,6 +133,7 @@ enum { SUM_COLUMNS = 512 }; /* that a thread adds up at once */
 
 typedef struct sums {
     matrix x;
+    const double *weights; /* of rows; NULL where each counts once */
     double *sum;
     double *square;
     bool rounded; /* to bf16 */
@@ -145,6 +146,21 @@ CPU_CLONES static void round_values(int64_t count, const float *x, float *out)
     }
 }
 
+CPU_CLONES static void add_weighted(int64_t count, const float *x, double weight, double *sum)
+{
+    for (int64_t j = 0; j < count; j++) {
+        sum[j] += weight * (double)x[j];
+    }
+}
+
+CPU_CLONES static void add_weighted_squares(int64_t count, const float *x, double weight,
+                                            double *square)
+{
+    for (int64_t j = 0; j < count; j++) {
+        square[j] += weight * (double)x[j] * (double)x[j];
+    }
+}
+
 static void sum_columns(int64_t begin, int64_t end, void *context)
 {
     const sums *s = context;
@@ -153,15 +169,16 @@ static void sum_columns(int64_t begin, int64_t end, void *context)
         const int64_t count = smaller(end - first, SUM_COLUMNS);
         for (int64_t r = 0; r < s->x.rows; r++) {
             const float *x = host_element(s->x, r, first);
+            const double weight = s->weights == NULL ? 1.0 : s->weights[r];
             if (s->rounded) {
                 round_values(count, x, rounded);
                 x = rounded;
             }
             if (s->sum != NULL) {
-                accumulate_row(count, x, s->sum + first);
+                add_weighted(count, x, weight, s->sum + first);
             }
             if (s->square != NULL) {
-                accumulate_products(count, x, x, s->square + first);
+                add_weighted_squares(count, x, weight, s->square + first);
             }
         }
     }
@@ -169,7 +186,7 @@ static void sum_columns(int64_t begin, int64_t end, void *context)
 
 static grail_status add_rows(const operation *o, bool rounded)
 {
-    sums s = {o->m[0], o->m[1].memory, o->m[2].memory, rounded};
+    sums s = {o->m[0], o->m[1].memory, o->m[2].memory, o->m[3].memory, rounded};
     parallel_for(s.x.columns, SUM_COLUMNS, sum_columns, &s);
     return GRAIL_OK;
 }

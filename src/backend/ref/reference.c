@@ -142,15 +142,17 @@ grail_status ref_cross(const operation *o)
 grail_status ref_column_sums(const operation *o)
 {
     const matrix x = o->m[0];
-    double *sum = o->m[1].memory;
-    double *square = o->m[2].memory;
+    const double *weights = o->m[1].memory;
+    double *sum = o->m[2].memory;
+    double *square = o->m[3].memory;
     for (int64_t r = 0; r < x.rows; r++) {
         const double *row = host_row(x, r);
+        const double weight = weights == NULL ? 1.0 : weights[r];
         for (int64_t i = 0; sum != NULL && i < x.columns; i++) {
-            sum[i] += row[i];
+            sum[i] += weight * row[i];
         }
         for (int64_t i = 0; square != NULL && i < x.columns; i++) {
-            square[i] += row[i] * row[i];
+            square[i] += weight * row[i] * row[i];
         }
     }
     return GRAIL_OK;

@@ -45,17 +45,23 @@ static torch_tensor panel_in_f64(torch_frame *f, matrix m, int64_t begin, int64_
 KERNEL(column_sums)
 {
     const matrix x = o->m[0];
-    const torch_tensor sum = torch_matrix(f, o->m[1]);
-    const torch_tensor square = torch_matrix(f, o->m[2]);
+    const torch_tensor sum = torch_matrix(f, o->m[2]);
+    const torch_tensor square = torch_matrix(f, o->m[3]);
     const int before = f->count;
     const int64_t step = panel_of(x);
     for (int64_t begin = 0; begin < x.rows && f->status == GRAIL_OK; begin += step) {
-        const torch_tensor panel = panel_in_f64(f, x, begin, smaller(step, x.rows - begin));
+        const int64_t rows = smaller(step, x.rows - begin);
+        const torch_tensor panel = panel_in_f64(f, x, begin, rows);
+        torch_tensor weighted = panel;
+        if (matrix_exists(o->m[1])) {
+            const matrix column = matrix_reshape(o->m[1], x.rows, 1);
+            weighted = torch_times(f, panel, torch_matrix(f, matrix_rows(column, begin, rows)));
+        }
         if (sum != NULL) {
-            torch_add(f, torch_sums(f, panel, MAYBE_INTEGERS(0)), 1.0, sum);
+            torch_add(f, torch_sums(f, weighted, MAYBE_INTEGERS(0)), 1.0, sum);
         }
         if (square != NULL) {
-            torch_add(f, torch_sums(f, torch_times(f, panel, panel), MAYBE_INTEGERS(0)), 1.0,
+            torch_add(f, torch_sums(f, torch_times(f, weighted, panel), MAYBE_INTEGERS(0)), 1.0,
                       square);
         }
         torch_forget(f, before);

@@ -81,7 +81,7 @@ grail_status back_add_column_sums(const node_back *b, matrix x, matrix sum)
         return GRAIL_OK;
     }
     TRY(matrix_new_zero(x.owner, GRAIL_DTYPE_F64, 1, x.columns, &exact));
-    TRY(matrix_column_sums(x, exact, no_matrix));
+    TRY(matrix_column_sums(x, no_matrix, exact, no_matrix));
     TRY(matrix_pool_take(b->run.pool, 1, x.columns, &rounded));
     TRY(matrix_copy(exact, rounded));
     TRY(matrix_add(sum, rounded, sum));

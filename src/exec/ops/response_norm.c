@@ -30,7 +30,7 @@ static grail_status respond(const node_run *r, int64_t first, int64_t channels, 
     TRY(matrix_pool_take(r->pool, r->samples, channels, &of->shares));
     TRY(matrix_pool_take(r->pool, r->samples, 1, &means));
     for (int64_t s = 0; s < r->samples; s++) {
-        TRY(matrix_column_sums(matrix_rows(x, s * positions, positions), no_matrix,
+        TRY(matrix_column_sums(matrix_rows(x, s * positions, positions), no_matrix, no_matrix,
                                matrix_rows(of->lengths, s, 1)));
     }
     TRY(matrix_roots(1.0, 0.0, of->lengths, of->lengths));

@@ -30,7 +30,7 @@ static grail_status add(const execution *e, void *user)
     const matrix sums =
         matrix_exists(s->part_sums) ? matrix_columns(s->part_sums, 0, x.columns) : no_matrix;
     s->part_rows += x.rows;
-    return matrix_column_sums(x, sums, matrix_columns(s->part_squares, 0, x.columns));
+    return matrix_column_sums(x, no_matrix, sums, matrix_columns(s->part_squares, 0, x.columns));
 }
 
 /* Nothing is held out. */

@@ -375,25 +375,20 @@ static bool mixes_rows(const observation *o)
     return o->mixes && o->remade;
 }
 
-/* Adds weighted rows, in a copy of the columns; y is overwritten. */
-static grail_status add_weighted_rows(const execution *e, grail_statistics *into, matrix root,
-                                      matrix in, matrix y)
-{
-    grail_status status = GRAIL_OK;
-    matrix z = {0};
-    TRY(matrix_pool_take(e->pool, in.rows, in.columns, &z));
-    TRY(matrix_copy(in, z));
-    TRY(statistics_accumulate_weighted(into, root, z, y));
-out:
-    matrix_pool_give(e->pool, &z);
-    return status;
-}
-
+/* Adds rows; y is overwritten where they are weighted. */
 static grail_status accumulate(const execution *e, grail_statistics *into, matrix root, matrix z,
                                matrix y)
 {
-    return matrix_exists(root) ? add_weighted_rows(e, into, root, z, y)
-                               : statistics_accumulate(into, z, y);
+    grail_status status = GRAIL_OK;
+    matrix room = {0};
+    if (!matrix_exists(root)) {
+        return statistics_accumulate(into, z, y);
+    }
+    TRY(matrix_pool_take(e->pool, z.rows, z.columns, &room));
+    TRY(statistics_accumulate_weighted(into, root, z, y, room));
+out:
+    matrix_pool_give(e->pool, &room);
+    return status;
 }
 
 /* The roots of some rows. */

@@ -65,15 +65,14 @@ static grail_status add_rows(const execution *e, void *user)
     grail_status status = GRAIL_OK;
     const rounding_group *group = user;
     const matrix x = execution_value(e, e->graph->nodes[group->first].inputs[0]);
-    matrix z = {0};
+    matrix room = {0};
     matrix root = {0};
     TRY(rounding_weight_roots(e, group->first, x, &root));
-    TRY(matrix_pool_take(e->pool, x.rows, x.columns, &z));
-    TRY(matrix_copy(x, z));
-    TRY(statistics_accumulate_weighted(group->part, root, z, (matrix){0}));
+    TRY(matrix_pool_take(e->pool, x.rows, x.columns, &room));
+    TRY(statistics_accumulate_weighted(group->part, root, x, no_matrix, room));
 out:
     matrix_free(&root);
-    matrix_pool_give(e->pool, &z);
+    matrix_pool_give(e->pool, &room);
     return status;
 }
 

@@ -24,15 +24,19 @@ static grail_status square_sums(const execution *dense, const consumer_tail *tai
     }
     TRY(row_factors_find(dense, tail, &factors));
     TRY(matrix_pool_take(dense->pool, skip.rows, skip.columns, &sum));
-    TRY(matrix_copy(skip, sum));
-    TRY(row_factors_gather(&factors, dense->pool, &sum));
-    TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
-    TRY(matrix_copy(output, part));
-    if (tail->scale != GRAPH_NONE) {
-        TRY(matrix_multiply(part, scale->forward, part));
+    if (tail->scale == GRAPH_NONE && !factors.exist) {
+        TRY(matrix_add(output, skip, sum));
+    } else {
+        TRY(matrix_copy(skip, sum));
+        TRY(row_factors_gather(&factors, dense->pool, &sum));
+        TRY(matrix_pool_take(dense->pool, output.rows, output.columns, &part));
+        TRY(matrix_copy(output, part));
+        if (tail->scale != GRAPH_NONE) {
+            TRY(matrix_multiply(part, scale->forward, part));
+        }
+        TRY(row_factors_multiply(&factors, part));
+        TRY(matrix_add(part, sum, sum));
     }
-    TRY(row_factors_multiply(&factors, part));
-    TRY(matrix_add(part, sum, sum));
     TRY(row_squares_make(sum, rows, squares));
 out:
     row_factors_fini(&factors);

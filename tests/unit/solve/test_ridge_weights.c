@@ -51,7 +51,7 @@ static regression weighted_regression(const oracle *o, int64_t begin, int64_t en
     }
     OPENED(grail_statistics, s, statistics_create(on_ref, H, target ? O : 0, &s));
     matrix of = support_matrix(on_ref, 1, rows, root);
-    assert_ok(statistics_accumulate_weighted(s, of, x, target ? y : no_matrix));
+    assert_ok(statistics_accumulate_weighted(s, of, x, target ? y : no_matrix, x));
     assert_ok(statistics_read_weight(s));
     matrix_free(&of);
     assert_ok(oracle_regress(NULL, s, reducer, 1, O, o->consumer, o->prior, &r));

@@ -125,7 +125,7 @@ static grail_statistics *grouped_on(backend *b, bool weighted)
     assert_ok(matrix_import(b, GRAIL_DTYPE_F64, 1, ROWS, ROWS, roots, &root));
     assert_ok(statistics_create_grouped(b, GROUPS * IN_GROUP, OUTPUTS, GROUPS, &s));
     assert_int_equal(s->gram.columns, IN_GROUP);
-    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
+    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y, z)
                        : statistics_accumulate(s, z, y));
     return s;
 }
@@ -143,7 +143,7 @@ static grail_statistics *of_group_on(backend *b, int64_t group, bool weighted)
     }
     assert_ok(matrix_import(b, GRAIL_DTYPE_F64, 1, ROWS, ROWS, roots, &root));
     assert_ok(statistics_create(b, IN_GROUP, 1, &s));
-    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y)
+    assert_ok(weighted ? statistics_accumulate_weighted(s, root, z, y, z)
                        : statistics_accumulate(s, z, y));
     return s;
 }

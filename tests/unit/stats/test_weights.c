@@ -33,7 +33,7 @@ static void add_weighted(grail_statistics *s, int64_t begin, int64_t rows, const
     OWNED(matrix) z = support_rows(s->owner, rows, WIDTH, WIDTH, inputs + begin * WIDTH);
     OWNED(matrix) y = support_rows(s->owner, rows, OUTPUTS, OUTPUTS, targets + begin * OUTPUTS);
     OWNED(matrix) of = support_matrix(s->owner, 1, rows, root);
-    assert_ok(statistics_accumulate_weighted(s, of, z, y));
+    assert_ok(statistics_accumulate_weighted(s, of, z, y, z));
     assert_ok(statistics_read_weight(s));
 }
 
@@ -145,9 +145,9 @@ TEST(without_a_target_only_the_input_is_weighted)
     OWNED(matrix) y = support_rows(on_cpu, ROWS, OUTPUTS, OUTPUTS, targets);
     matrix root = support_matrix(on_cpu, 1, ROWS, roots);
     OPENED(grail_statistics, s, statistics_create(on_cpu, WIDTH, 0, &s));
-    assert_fails(statistics_accumulate_weighted(s, root, z, y), GRAIL_ERROR_ARGUMENT,
+    assert_fails(statistics_accumulate_weighted(s, root, z, y, z), GRAIL_ERROR_ARGUMENT,
                  "give a target exactly when there are outputs");
-    assert_ok(statistics_accumulate_weighted(s, root, z, no_matrix));
+    assert_ok(statistics_accumulate_weighted(s, root, z, no_matrix, z));
     matrix_free(&root);
     assert_near(grail_statistics_gram(s, 1, 0), product(inputs, WIDTH, inputs + 1, WIDTH), 2e-4);
 }
@@ -158,7 +158,7 @@ TEST(a_nan_is_named_before_anything_is_added)
     OWNED(matrix) root = support_matrix(on_ref, 1, 2, (const double[]){0.0, 0.0});
     OWNED(matrix) z = support_rows(on_ref, 2, 2, 2, bad);
     OPENED(grail_statistics, s, statistics_create(on_ref, 2, 0, &s));
-    assert_fails(statistics_accumulate_weighted(s, root, z, no_matrix), GRAIL_ERROR_NUMERIC,
+    assert_fails(statistics_accumulate_weighted(s, root, z, no_matrix, z), GRAIL_ERROR_NUMERIC,
                  "input is not finite at row 1, feature 1");
     assert_true(s->count == 0 && grail_statistics_gram(s, 0, 0) == 0.0);
 }
