@@ -208,9 +208,10 @@ static grail_status path_beside(const char *path, const char *ending, char **out
 /* A place that is taken is refused before anything is measured; a plan is no directory. */
 static grail_status check_place(const choosing *c)
 {
-    const grail_comm *comm = c->run->run.comm;
-    return c->subject == GRAIL_SCHEDULE_PLAN || comm_rank(comm) != 0 ? GRAIL_OK
-                                                                     : output_check_free(c->run);
+    const grail_compress_options *run = c->run;
+    return c->subject == GRAIL_SCHEDULE_PLAN || comm_rank(run->run.comm) != 0
+               ? GRAIL_OK
+               : output_check_free(run, grail_session_model(run->read.session));
 }
 
 static grail_status open_schedule(const grail_effort_options *o, choosing *c)

@@ -134,6 +134,15 @@ for choice in "--target-ratio 0.9" "--target-ratio 0.9 --time 20s" "--sparsity 0
     refuses 1 "'there' exists already" "${soon[@]}" -o there $choice
     refuses 1 "cannot find the output's parent directory 'no'" "${soon[@]}" -o no/out $choice
 done
+check "so is a file that would be copied and lies elsewhere"
+cp -r "$model" linked
+ln -s /etc/hostname linked/merges.txt
+for choice in "--target-ratio 0.9" "--sparsity 0.5 --effort best"; do
+    refuses 1 "'linked/merges.txt' is a symbolic link to '/etc/hostname', which lies outside the model's directory" \
+        "$grail" compress linked --calib none.npy -o cut $choice
+done
+
+check "and an interrupted run"
 command=("${options[@]}" --target-ratio 0.9 --quiet)
 killed_when begun
 for choice in "--target-ratio 0.9" "--sparsity 0.5 --effort best"; do

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/name_list.h"
 #include "base/record.h"
+#include "pipeline/output/source_files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,12 +70,22 @@ out:
     return status;
 }
 
-grail_status output_check_free(const grail_compress_options *options)
+/* The files that will be copied; reading them needs nothing but the model. */
+static grail_status check_sources(const grail_model *model)
+{
+    source_files sources = {0};
+    const grail_status status = source_files_find(model, &sources);
+    source_files_fini(&sources);
+    return status;
+}
+
+grail_status output_check_free(const grail_compress_options *options, const grail_model *model)
 {
     const grail_output_options *o = &options->output;
     if (o->path == NULL) {
         return GRAIL_OK;
     }
     CHECK(output_check_place(options, false));
+    CHECK(check_sources(model));
     return o->dry_run != 0 ? GRAIL_OK : record_check(o->path, o->resume != 0);
 }
