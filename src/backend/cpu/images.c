@@ -359,7 +359,7 @@ static grail_status add_bias_gradient(matrix dy, float *dbias)
     grail_status status = GRAIL_OK;
     double *sum = NULL;
     TRY(memory_new(&sum, (size_t)dy.columns, sizeof sum[0]));
-    TRY(cpu_column_sums(&(operation){.m = {dy, {.memory = sum}}}));
+    TRY(cpu_column_sums(&(operation){.m = {dy, no_matrix, {.memory = sum}}}));
     for (int64_t c = 0; c < dy.columns; c++) {
         dbias[c] += (float)sum[c];
     }
