@@ -134,6 +134,10 @@ static grail_status judge(const training_task *task, optimizer *o, training_stat
     }
     state->judgements_lost = is_best ? 0 : state->judgements_lost + 1;
     state->held_best = is_best ? loss : state->held_best;
+    if (is_best || loss > state->held_worst || !isfinite(loss)) {
+        state->held_worst = loss;
+    }
+    state->held_last = loss;
     state->best_step = is_best ? state->steps : state->best_step;
     return GRAIL_OK;
 }
@@ -148,11 +152,28 @@ static grail_status take_step(const training_options *options, const training_ta
     return optimizer_step(o, rate_of(options, p, state));
 }
 
+/* Whether a loss that rose while the rate was high is on its way back to the best one, and near: by
+ * more than the noise of gradients falls with the rate, which is 0.6 of the largest halfway. */
+static bool comes_back(const training_state *state)
+{
+    static const double share = 0.25; /* of what it rose by, and of the best loss */
+    const double rose = state->held_worst - state->held_best;
+    const double above = state->held_last - state->held_best;
+    return isfinite(rose) && above < share * fmin(rose, state->held_best); /* NaN is not */
+}
+
+static bool has_stopped(const training_options *options, const training_state *state)
+{
+    const int64_t patience = patience_of(options);
+    const int64_t most = comes_back(state) ? patience + patience / 2 : patience;
+    return state->judgements_lost >= most;
+}
+
 static bool is_over(const training_options *options, const pace *p, const training_state *state)
 {
     return state->steps >= options->chosen->steps ||
            state->held_best == 0.0 || /* nothing before it is cut: the block is the dense one */
-           state->judgements_lost >= patience_of(options) || !another_fits(p, state);
+           has_stopped(options, state) || !another_fits(p, state);
 }
 
 /* Waits until a device has taken the steps so far, and tells what was NaN or infinite in them. */
@@ -194,6 +215,7 @@ static grail_status end_if_diverged(grail_status status, const training_options 
         return status;
     }
     state->judgements_lost = patience_of(options);
+    state->held_last = (double)NAN; /* it does not come back */
     *told = true;
     return GRAIL_OK;
 }
@@ -202,11 +224,12 @@ static grail_status end_if_diverged(grail_status status, const training_options 
 static grail_status begin_again(const training_options *options, const pace *p, optimizer *o,
                                 training_state *state)
 {
-    if (state->judgements_lost < patience_of(options) || state->best_step > 0 ||
-        state->began_again || state->steps >= options->chosen->steps || !another_fits(p, state)) {
+    if (!has_stopped(options, state) || state->best_step > 0 || state->began_again ||
+        state->steps >= options->chosen->steps || !another_fits(p, state)) {
         return GRAIL_OK;
     }
     state->judgements_lost = 0;
+    state->held_worst = state->held_best;
     state->began_again = true;
     state->begun_step = state->steps;
     state->begun_progress = progress_of(options, p, state);

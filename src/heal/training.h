@@ -29,6 +29,8 @@ typedef struct training_state {
     int64_t begun_step;      /* at which it did; 0 otherwise */
     double begun_progress;   /* share of the training that was done then */
     double held_before, held_best; /* loss of the samples that no step sees */
+    double held_worst, held_last;  /* the largest since the best one, or what was no number; and
+                                      the last */
     double seen_before;            /* of those that steps see, at the start; the caller's */
     double seconds;                /* since the first judgement */
 } training_state;
@@ -60,9 +62,10 @@ double training_step_expected(double judged, int64_t batch);
 
 /**
  * Trains until the steps are used up, until another step and its judgement would not end within
- * the seconds, until the judged loss has stopped falling, or until a step or a judgement fails with
- * GRAIL_ERROR_NUMERIC. Where nothing was better than the start until then, it begins again there,
- * once, with an eighth of the rate and what is left of the steps. At the end the store holds the
+ * the seconds, until half of the judgements found nothing better (three quarters where the loss
+ * comes back to the best one), or until a step or a judgement fails with GRAIL_ERROR_NUMERIC. Where
+ * nothing was better than the start until then, it begins again there, once, with an eighth of the
+ * rate and what is left of the steps. At the end the store holds the
  * best values that were judged: those of the start when nothing was better. `state` is zeroed (but
  * for seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN
  * or infinite is GRAIL_ERROR_NUMERIC.

@@ -179,6 +179,8 @@ static grail_status describe(const training_state *state, int which, json_t *rec
     CHECK(json_put(record, "begun_progress", json_real(state->begun_progress)));
     CHECK(json_put(record, "held_before", json_real(state->held_before)));
     CHECK(json_put(record, "held_best", json_real(state->held_best)));
+    CHECK(json_put(record, "held_worst", json_real_or_null(state->held_worst)));
+    CHECK(json_put(record, "held_last", json_real_or_null(state->held_last)));
     CHECK(json_put(record, "seen_before", json_real_or_null(state->seen_before)));
     return json_put(record, "seconds", json_real(state->seconds));
 }
@@ -214,6 +216,8 @@ static training_state state_of(const json_t *record)
         .begun_progress = json_number_value(json_object_get(record, "begun_progress")),
         .held_before = json_real_or_nan(record, "held_before"),
         .held_best = json_real_or_nan(record, "held_best"),
+        .held_worst = json_real_or_nan(record, "held_worst"),
+        .held_last = json_real_or_nan(record, "held_last"),
         .seen_before = json_real_or_nan(record, "seen_before"),
         .seconds = json_number_value(json_object_get(record, "seconds")),
     };

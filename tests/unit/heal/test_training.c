@@ -210,6 +210,40 @@ TEST(it_ends_after_eight_judgements_that_are_not_better)
     assert_true(s.held_best == 0.5 && s.held_before == 1.0);
 }
 
+/* The loss rises while the rate is high; on its way back it is waited for. */
+TEST(a_loss_that_comes_back_is_waited_for)
+{
+    static const double risen[] = {1.0, 1.4, 1.5, 1.3, 1.25, 1.2, 1.15, 1.1, 1.09, 1.05, 0.9};
+    static const struct {
+        double last; /* judged when patience ends: a quarter of what it rose by is too much */
+        bool waits;
+    } cases[] = {{1.12, true}, {1.125, false}, {(double)NAN, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        OWNED(game) g;
+        training_state s = {0};
+        game_init(&g, GRAIL_DTYPE_F32);
+        g.answers = true;
+        memcpy(g.losses, risen, sizeof risen);
+        g.losses[8] = cases[i].last;
+        for (int j = 11; j < JUDGEMENTS; j++) {
+            g.losses[j] = 0.95;
+        }
+        assert_ok(play(&g, 0.1, &s));
+        assert_int_equal(s.began_again, !cases[i].waits);
+        assert_int_equal(s.best_step, 20);
+    }
+    OWNED(game) g; /* which is not waited for until the end */
+    training_state s = {0};
+    game_init(&g, GRAIL_DTYPE_F32);
+    g.answers = true;
+    memcpy(g.losses, risen, sizeof risen);
+    for (int j = 9; j < JUDGEMENTS; j++) {
+        g.losses[j] = 1.01;
+    }
+    assert_ok(play(&g, 0.1, &s));
+    assert_int_equal(s.begun_step, 24);
+}
+
 /* A block before the first cut is the dense one. */
 TEST(no_loss_means_no_step)
 {
