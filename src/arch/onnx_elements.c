@@ -288,10 +288,25 @@ static grail_status add_pair(onnx_reading *r, node_kind kind)
     return onnx_give_node(r, &n, turns ? *y : *x);
 }
 
+/* The number 0 is added to anything, as exporters do that state scales with offsets. */
+static grail_status take_nothing(onnx_reading *r, bool *taken)
+{
+    const int c = constant_operand(r);
+    const onnx_known *x = c < 0 ? NULL : onnx_known_input(r, 1 - c);
+    double value = 1.0;
+    *taken = false;
+    if (x != NULL && (x->form == ONNX_VALUE || x->form == ONNX_SCORES)) {
+        CHECK(onnx_one_number(r, c, x, taken, &value));
+    }
+    *taken = *taken && value == 0.0;
+    return *taken ? onnx_give(r, 0, *x) : GRAIL_OK;
+}
+
 grail_status onnx_read_add(onnx_reading *r)
 {
     bool taken = false;
-    CHECK(onnx_take_bias(r, &taken));
+    CHECK(take_nothing(r, &taken));
+    CHECK(taken ? GRAIL_OK : onnx_take_bias(r, &taken));
     return taken                      ? GRAIL_OK
            : onnx_adds_positions(r)   ? onnx_add_positions(r)
            : constant_operand(r) >= 0 ? add_affine(r, PLUS)

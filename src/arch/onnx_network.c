@@ -148,8 +148,17 @@ static grail_status settle_size(const onnx_value *v, int dimension, const char *
     return GRAIL_OK;
 }
 
-/* The images: [N, channels, H, W], where sizes may be left open, [N, channels, T], which is as wide
- * as one position, or one position [N, channels]. */
+/* Colours or a plane behind the positions, which a Transpose brings to the front. */
+static bool is_channels_last(const onnx_reading *r, int64_t input)
+{
+    enum { MOST_PLANES = 4 };
+    const onnx_value *v = &r->file->values[input];
+    return v->rank == IMAGE_RANK && v->shape[3] > 0 && v->shape[3] <= MOST_PLANES &&
+           onnx_place_of(r, input) == ONNX_LAST;
+}
+
+/* The images: [N, channels, H, W], where sizes may be left open, or [N, H, W, channels], [N,
+ * channels, T], which is as wide as one position, or one position [N, channels]. */
 static grail_status read_input(onnx_reading *r)
 {
     const onnx_file *f = r->file;
@@ -164,21 +173,23 @@ static grail_status read_input(onnx_reading *r)
     if (v == NULL) {
         return error_set(GRAIL_ERROR_UNSUPPORTED, "the model has no input but constants");
     }
+    const bool is_last = is_channels_last(r, input);
+    const int channels = is_last ? 3 : 1;
     if (v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
-        v->shape[1] < 1) {
+        v->shape[channels] < 1) {
         char text[64] = "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the input '%.100s' has element type %d and shape %s; grail reads FLOAT "
-                         "(1) [N, channels, height, width], [N, channels, length] or [N, channels] "
-                         "with a stated number of channels, or INT32 or INT64 (6, 7) [N, "
-                         "positions]",
+                         "(1) [N, channels, height, width], [N, height, width, channels] where a "
+                         "Transpose follows, [N, channels, length] or [N, channels] with a stated "
+                         "number of channels, or INT32 or INT64 (6, 7) [N, positions]",
                          v->name, v->element,
                          v->rank < 0 ? "that is not declared"
                                      : shape_text(v->rank, v->shape, text, sizeof text));
     }
     extent *image = &r->g->image;
-    CHECK(settle_size(v, 2, "height", r->asked.height, &image->height));
-    CHECK(settle_size(v, 3, "width", r->asked.width, &image->width));
+    CHECK(settle_size(v, is_last ? 1 : 2, "height", r->asked.height, &image->height));
+    CHECK(settle_size(v, is_last ? 2 : 3, "width", r->asked.width, &image->width));
     image->width = is_row && image->height == 0 ? 0 : image->width;
     if ((image->height == 0) != (image->width == 0)) {
         return error_set(GRAIL_ERROR_UNSUPPORTED,
@@ -187,16 +198,19 @@ static grail_status read_input(onnx_reading *r)
                          v->name, image->height == 0 ? "height" : "width",
                          image->height == 0 ? "height" : "width");
     }
-    r->g->channels = v->shape[1];
+    r->g->channels = v->shape[channels];
+    r->g->channels_last = is_last;
     r->samples = v->shape[0] > 0 ? v->shape[0] : 0;
     r->values[input] = (onnx_known){.value = r->g->input,
                                     .tensor = -1,
                                     .rank = v->rank,
                                     .one = image->height * image->width == 1,
-                                    .width = v->shape[1],
+                                    .width = v->shape[channels],
                                     .readers = r->values[input].readers};
     if (is_row) {
         onnx_set_layout(&r->values[input], image->height == 1 ? "N,C," : "N,C,T");
+    } else if (is_last) {
+        onnx_set_layout(&r->values[input], r->values[input].one ? "N,,,C" : "N,Y,X,C");
     }
     r->g->in_row = is_row;
     onnx_barriers_begin(r, input);

@@ -49,6 +49,7 @@ typedef struct onnx_linear {
     const tensor_view *weight, *bias;
     bool transposed;
     extent window;              /* positions that lie beside each channel of the input; 0: one */
+    bool channels_last;         /* the channels of each of these positions do */
     bool is_convolution, mixes; /* it mixes positions, not channels */
     int64_t first, count;       /* rows; count 0: all */
     int64_t run, stride; /* of a part of each head: rows that follow each other, and from those of

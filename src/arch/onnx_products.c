@@ -17,12 +17,13 @@ grail_status onnx_add_linear(onnx_reading *r, const onnx_linear *linear, int *ou
 }
 
 /* The features that a Linear reads: channels, at all positions where Flatten puts them beside
- * these, or positions in the last dimension. */
+ * these, in front or behind, or positions in the last dimension. */
 static grail_status find_features(onnx_reading *r, const onnx_known *x, onnx_linear *linear,
                                   int64_t *out)
 {
     extent at = {0};
-    const bool is_whole = strcmp(x->layout, "N,CT") == 0;
+    linear->channels_last = strcmp(x->layout, "N,TC") == 0;
+    const bool is_whole = linear->channels_last || strcmp(x->layout, "N,CT") == 0;
     linear->mixes = strcmp(x->layout, "N,C,T") == 0;
     *out = x->width;
     if (!is_whole && !linear->mixes) {

@@ -103,9 +103,10 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
             continue;
         }
         const int rank = f->values[value].rank;
+        const bool is_last = are_several ? r->g->inputs[i].channels_last : r->g->channels_last;
         out->inputs[i] =
             (region_value){value, rank, are_several ? r->g->inputs[i].channels : r->g->channels,
-                           are_several && r->g->inputs[i].channels_last ? rank - 1 : 1};
+                           is_last ? rank - 1 : 1};
         sizes[i] =
             (region_positions){is_open ? USUAL_SIDE : at.height, !is_open       ? at.width
                                                                  : r->g->in_row ? 1

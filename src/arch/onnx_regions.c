@@ -426,7 +426,8 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
     }
     if (c->asks_size) {
         parts.inputs[parts.input_count++] =
-            (region_value){b->input, r->file->values[b->input].rank, r->g->channels, 1};
+            (region_value){b->input, r->file->values[b->input].rank, r->g->channels,
+                           r->g->channels_last ? r->file->values[b->input].rank - 1 : 1};
     }
     for (int64_t i = 0; !b->is_opaque[c->nodes[i]]; i++) {
         parts.first = c->nodes[i + 1]; /* of constants and pads come before */

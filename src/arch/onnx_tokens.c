@@ -474,7 +474,7 @@ grail_status onnx_part_all(onnx_reading *r)
     return GRAIL_OK;
 }
 
-grail_status onnx_mean_over(onnx_reading *r, int count, const int64_t axes[])
+grail_status onnx_reduce_over(onnx_reading *r, node n, int count, const int64_t axes[])
 {
     onnx_known *x = NULL;
     char text[ONNX_LAYOUT_SIZE];
@@ -492,14 +492,14 @@ grail_status onnx_mean_over(onnx_reading *r, int count, const int64_t axes[])
         const bool is_position =
             strcmp(part, "T") == 0 || strcmp(part, "Y") == 0 || strcmp(part, "X") == 0;
         if (strlen(part) > 1 || (part[0] != '\0' && goes != is_position)) {
-            return onnx_misfit("is a mean over other dimensions than the positions, for which "
-                               "grail has no row");
+            return onnx_misfit("is over other dimensions than the positions, for which grail has "
+                               "no row");
         }
         if (goes) {
             onnx_replace_dimension(text, k, keeps ? "" : NULL);
         }
     }
-    node n = onnx_plain(NODE_MEAN, x, NULL);
+    n.inputs[0] = x->value; /* which reading it may have made */
     y.one = true;
     onnx_set_layout(&y, text);
     return onnx_give_node(r, &n, y);

@@ -16,7 +16,8 @@ grail_status onnx_add_positions(onnx_reading *r) GRAIL_MUST_CHECK;
 /** A Split of the channels of a Linear, or of what parts them. */
 grail_status onnx_part_all(onnx_reading *r) GRAIL_MUST_CHECK;
 
-/** A mean over these dimensions, which must be those of the positions. */
-grail_status onnx_mean_over(onnx_reading *r, int count, const int64_t axes[]) GRAIL_MUST_CHECK;
+/** Gives what `n` makes of all positions, which these dimensions must be. */
+grail_status onnx_reduce_over(onnx_reading *r, node n, int count,
+                              const int64_t axes[]) GRAIL_MUST_CHECK;
 
 #endif

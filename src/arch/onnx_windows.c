@@ -308,23 +308,6 @@ grail_status onnx_read_average_pool(onnx_reading *r)
     return add_pool(r, NODE_AVERAGE_POOL);
 }
 
-/* A window as large as the image. */
-grail_status onnx_read_global_max_pool(onnx_reading *r)
-{
-    onnx_known *x = NULL;
-    extent positions;
-    CHECK(map_input(r, NO_PADS, &x));
-    CHECK(onnx_known_positions(r, x, &positions));
-    node n = onnx_plain(NODE_MAX_POOL, x, NULL);
-    n.window.height.kernel = positions.height;
-    n.window.width.kernel = positions.width;
-    n.is_whole = true;
-    onnx_known y = *x;
-    y.one = true;
-    lay_map(dimensions_of(x), &y);
-    return onnx_give_node(r, &n, y);
-}
-
 /* Zeros around an image, which the convolutions behind take for their own padding, or minus
  * infinity, which maxima do. */
 grail_status onnx_read_pad(onnx_reading *r)
@@ -361,11 +344,26 @@ grail_status onnx_read_pad(onnx_reading *r)
     return onnx_give(r, 0, y);
 }
 
-static grail_status add_mean(onnx_reading *r, bool keeps)
+/* The mean of all positions, or the largest: a window as large as the image. */
+static grail_status reduction_of(onnx_reading *r, bool is_mean, const onnx_known *x, node *n)
+{
+    extent positions;
+    *n = onnx_plain(is_mean ? NODE_MEAN : NODE_MAX_POOL, x, NULL);
+    if (!is_mean) {
+        CHECK(onnx_known_positions(r, x, &positions));
+        n->window.height.kernel = positions.height;
+        n->window.width.kernel = positions.width;
+        n->is_whole = true;
+    }
+    return GRAIL_OK;
+}
+
+static grail_status pool_all(onnx_reading *r, bool is_mean, bool keeps)
 {
     onnx_known *x = NULL;
+    node n;
     CHECK(map_input(r, NO_PADS, &x));
-    node n = onnx_plain(NODE_MEAN, x, NULL);
+    CHECK(reduction_of(r, is_mean, x, &n));
     onnx_known y = *x;
     y.one = true;
     lay_map(keeps ? dimensions_of(x) : 0, &y);
@@ -374,20 +372,39 @@ static grail_status add_mean(onnx_reading *r, bool keeps)
 
 grail_status onnx_read_global_pool(onnx_reading *r)
 {
-    return add_mean(r, true);
+    return pool_all(r, true, true);
+}
+
+grail_status onnx_read_global_max_pool(onnx_reading *r)
+{
+    return pool_all(r, false, true);
+}
+
+static grail_status reduce(onnx_reading *r, bool is_mean)
+{
+    int count = 0;
+    int64_t axes[ONNX_MOST_AXES];
+    onnx_known *x = NULL;
+    node n;
+    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
+    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
+        CHECK(onnx_any_input(r, 0, &x));
+        CHECK(reduction_of(r, is_mean, x, &n));
+        return onnx_reduce_over(r, n, count, axes);
+    }
+    return onnx_are_positions(count, axes)
+               ? pool_all(r, is_mean, onnx_integer_of(r, "keepdims", 1) != 0)
+               : onnx_misfit(
+                     "is over other dimensions than height and width, for which grail has no "
+                     "row");
 }
 
 grail_status onnx_read_reduce_mean(onnx_reading *r)
 {
-    int count = 0;
-    int64_t axes[ONNX_MOST_AXES];
-    CHECK(onnx_list_of(r, "axes", 1, &count, axes));
-    if (onnx_has_input(r, 0) && onnx_has_layout(onnx_known_input(r, 0))) {
-        return onnx_mean_over(r, count, axes);
-    }
-    return onnx_are_positions(count, axes)
-               ? add_mean(r, onnx_integer_of(r, "keepdims", 1) != 0)
-               : onnx_misfit(
-                     "is over other dimensions than height and width, for which grail has no "
-                     "row");
+    return reduce(r, true);
+}
+
+grail_status onnx_read_reduce_max(onnx_reading *r)
+{
+    return reduce(r, false);
 }

@@ -79,13 +79,14 @@ typedef struct graph {
     input_kind input_kind;
     graph_input *inputs; /* [input_count], of a file that names them: those that ids are made of */
     int input_count;
-    int64_t context;   /* positions that samples of ids have at most; 0: what describes the network
-                          says it */
-    extent image;      /* positions that the network expects; 0 = any */
-    graph_sizes asked; /* by settings */
-    bool in_row;       /* it reads [samples, channels, positions]: images of width 1 */
-    int64_t channels;  /* of images; usually IMAGE_CHANNELS */
-    double **tables;   /* [table_count] owned: what rope and position nodes borrow */
+    int64_t context;    /* positions that samples of ids have at most; 0: what describes the network
+                           says it */
+    extent image;       /* positions that the network expects; 0 = any */
+    graph_sizes asked;  /* by settings */
+    bool in_row;        /* it reads [samples, channels, positions]: images of width 1 */
+    bool channels_last; /* its file reads [samples, height, width, channels] */
+    int64_t channels;   /* of images; usually IMAGE_CHANNELS */
+    double **tables;    /* [table_count] owned: what rope and position nodes borrow */
     int table_count;
     region **regions; /* [region_count] owned, which nodes of other programs borrow */
     int region_count;

@@ -11,8 +11,11 @@ import onnxruntime
 from onnx_maker import read_tensors
 
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-pixels = numpy.ascontiguousarray(read_tensors(sys.argv[2])["pixels"].transpose(0, 3, 1, 2))
-pixels = pixels[..., 0] if len(session.get_inputs()[0].shape) == 3 else pixels
+pixels = read_tensors(sys.argv[2])["pixels"]
+shape = session.get_inputs()[0].shape
+if shape[-1] != pixels.shape[-1]:  # else the file reads channels last, too
+    pixels = numpy.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+pixels = pixels[..., 0] if len(shape) == 3 else pixels
 written = read_tensors(sys.argv[3])
 for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pixels})):
     ours = next(iter(written.values())) if len(session.get_outputs()) == 1 else written[output.name]

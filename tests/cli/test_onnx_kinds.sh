@@ -47,6 +47,7 @@ n = add("LayerNormalization", [x, weight("n.w", 16), weight("n.b", 16)], "n")
 heads = constant("heads", [0, 0, 2, 8])
 q, k, v = (add("Transpose", [add("Reshape", [linear(n, p, 16, 16), heads], f"{p}h")], f"{p}t", perm=order)
            for p, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])))
+q = add("Add", [add("Mul", [q, constant("scale", numpy.float32(0.5))], "qs"), constant("offset", numpy.zeros(1, numpy.float32))], "q0")
 shares = add("Softmax", [add("MatMul", [q, k], "qk")], "shares", axis=-1)
 mixed = add("Transpose", [add("MatMul", [shares, v], "mixed")], "mixedt", perm=[0, 2, 1, 3])
 mixed = add("Reshape", [mixed, constant("all", [0, 0, -1])], "together")
@@ -216,6 +217,32 @@ x = add("Conv", [add("Concat", both, "both", axis=1), weight("d.w", 16, 8, 3, 3)
 x = add("Relu", [conv(add("Relu", [x], "dr"), "e", 16, 24)], "er")
 add("Gemm", [add("Flatten", [add("GlobalAveragePool", [x], "means")], "flat"), weight("h.w", 5, 24), weight("h.b", 5)], "y", transB=1)
 save("held", (3, 32, 32), {"y": (5,)})
+
+# The largest of all positions, as a gate and, of channels in the last dimension, in front of the head.
+x = add("Relu", [conv("pixels", "a", 3, 16, strides=[4, 4])], "ar")
+gate = add("Sigmoid", [conv(add("ReduceMax", [x], "largest", axes=[2, 3], keepdims=1), "g", 16, 16, (1, 1))], "gate")
+x = add("Relu", [conv(add("Mul", [x, gate], "gated"), "b", 16, 24)], "br")
+x = add("ReduceMax", [add("Transpose", [x], "behind", perm=[0, 2, 3, 1])], "last", axes=[1, -2], keepdims=0)
+add("Gemm", [x, weight("h.w", 5, 24), weight("h.b", 5)], "y", transB=1)
+save("largest", (3, 32, 32), {"y": (5,)})
+
+# As Keras has images, channels last: scaled in front of the first Transpose, and flattened behind the last one in the order (row,
+# column, channel); once with sizes that the file leaves open.
+for name, sizes in (("keras", (24, 20)), ("keras_open", ("height", "width"))):
+    x = add("Sub", [add("Mul", ["pixels", constant("scale", numpy.float32(0.5))], "scaled"), weight("means", 3)], "centred")
+    x = conv(add("Transpose", [x], "front", perm=[0, 3, 1, 2]), "a", 3, 16, strides=[2, 2], auto_pad="SAME_UPPER")
+    x = add("PRelu", [x, weight("slopes", 16, 1, 1)], "ar")
+    x = add("MaxPool", [x], "pool", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
+    x = add("Relu", [conv(x, "b", 16, 24)], "br")
+    x = add("Flatten", [add("Transpose", [x], "behind", perm=[0, 2, 3, 1])], "flat")
+    x = add("Relu", [linear(x, "c", 288, 20)], "cr")
+    linear(x, "y", 20, 5)
+    net.save(name, {"pixels": ["N", *sizes, 3]}, {"y": ["N", 5]})
+    net.nodes, net.constants = [], []
+samples = net.random.standard_normal((8, 24, 20, 3)).astype(numpy.float32)
+numpy.save("keras.npy", samples)
+numpy.save("keras_planes.npy", samples.transpose(0, 3, 1, 2))
+write_pixels("keras.safetensors", samples)
 PYTHON
 
 # NAME SITES PARAMETERS: the network opens, is narrowed by half to so many of its parameters, by a fit that reads arrays of
@@ -281,6 +308,24 @@ grep -q "relative squared error" stdout && fail "logits of positions are compare
 narrow held conv,ffn 6613
 runs "$grail" inspect held.onnx
 says "channels that 3 of 6 maps make stay in every cut: 1 change places with others (a channel shuffle) ('a.w' first); 2 are parted by groups or heads that do not go together ('b.w' first, at d.w)" stderr
+
+narrow largest conv,ffn 1237
+narrow keras conv,ffn 2616
+for model in largest keras; do
+    runs "$grail" inspect $model.onnx
+    grep -q region stdout && fail "a region of $model is left"
+done
+for model in "keras.onnx" "keras_open.onnx --set height=24 --set width=20"; do
+    for arrays in keras keras_planes; do
+        runs "$grail" compress $model -o $arrays.out --calib $arrays.npy --sparsity 0.5 --quiet
+    done
+    cmp keras.out/${model%% *} keras_planes.out/${model%% *} || fail "arrays with the channels in front are others"
+    rm -r keras.out keras_planes.out
+done
+runs "$grail" compress keras.onnx -o healed_keras --calib keras.npy --sparsity 0.5 --heal model --heal-steps 4 --quiet
+same_outputs healed_keras/keras.onnx keras.safetensors
+run "$grail" inspect keras_open.onnx --set width=20
+says "leaves the height of the images open, but not the other size; the setting height=N says it" stderr
 
 check "arrays of other channels than the network reads"
 run "$grail" compress signals.onnx -o out2 --calib encoder.npy --sparsity 0.5 --quiet

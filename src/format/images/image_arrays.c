@@ -212,6 +212,16 @@ grail_status image_arrays_lay_in_row(image_arrays *arrays)
     return GRAIL_OK;
 }
 
+void image_arrays_lay_last(image_arrays *arrays, int64_t channels)
+{
+    if (arrays->width == channels) {
+        arrays->width = arrays->height;
+        arrays->height = arrays->channels;
+        arrays->channels = channels;
+        arrays->layout.channels_last = true;
+    }
+}
+
 void image_arrays_close(image_arrays *arrays)
 {
     for (int64_t i = 0; i < arrays->file_count; i++) {

@@ -17,7 +17,7 @@ typedef struct array_file {
 typedef struct array_layout {
     char name[96];      /* of the input, for messages */
     int rank;           /* dimensions, of which that of the samples comes first */
-    bool channels_last; /* behind positions, in arrays of three dimensions */
+    bool channels_last; /* behind positions */
     bool of_integers;
     int64_t least, most; /* of integers */
 } array_layout;
@@ -48,6 +48,8 @@ grail_status image_arrays_open_part(const char *path, const array_layout *layout
                                     image_arrays *out) GRAIL_MUST_CHECK;
 /** Takes [a, b, c] as a samples [channels, positions], and [b, c] as one: images of width 1. */
 grail_status image_arrays_lay_in_row(image_arrays *arrays) GRAIL_MUST_CHECK;
+/** Takes [a, b, c] as images [height, width, channels], where c is so many. */
+void image_arrays_lay_last(image_arrays *arrays, int64_t channels);
 void image_arrays_close(image_arrays *arrays); /* works on a zeroed one */
 
 /** out[height, width, channels] <- sample i, as f32; those of uint8 are 0 to 255. NaN, infinity and

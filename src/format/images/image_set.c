@@ -37,13 +37,17 @@ static bool of_arrays(const image_set *set)
     return set->arrays.count > 0;
 }
 
-grail_status image_set_settle(image_set *set, const grail_image_source *source, bool in_row)
+grail_status image_set_settle(image_set *set, const grail_image_source *source, bool in_row,
+                              int64_t last)
 {
     const image_arrays *a = &set->arrays;
     if (!of_arrays(set)) {
         return GRAIL_OK;
     }
     CHECK(in_row ? image_arrays_lay_in_row(&set->arrays) : GRAIL_OK);
+    if (last > 0) {
+        image_arrays_lay_last(&set->arrays, last);
+    }
     set->rule.height = a->height;
     set->rule.width = a->width;
     set->rule.channels = (int)a->channels;

@@ -32,9 +32,11 @@ grail_status image_set_open_as(const grail_image_source *source, const image_pre
 grail_status image_set_name_classes(image_set *set, const char *const *names,
                                     int64_t count) GRAIL_MUST_CHECK;
 const char *image_set_class_notice(const image_set *set); /* that of image_folder */
-/** Checks the sizes of arrays; `in_row`: of a network that reads [samples, channels, positions]. */
-grail_status image_set_settle(image_set *set, const grail_image_source *source,
-                              bool in_row) GRAIL_MUST_CHECK;
+/** Checks the sizes of arrays; `in_row`: of a network that reads [samples, channels, positions];
+ * `last` channels where its file reads [samples, height, width, channels], else 0: arrays may be
+ * such, too. */
+grail_status image_set_settle(image_set *set, const grail_image_source *source, bool in_row,
+                              int64_t last) GRAIL_MUST_CHECK;
 
 /** Prepares the images for a network of that input (image_rule_fit); pixels in memory are as they
  * are. */

@@ -260,7 +260,8 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
     assert_fails(
         open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
         "the input 'pixels' has element type 1 and shape [-1, -1, 8, 8]; grail reads FLOAT (1) "
-        "[N, channels, height, width], [N, channels, length] or [N, channels] with a stated number "
+        "[N, channels, height, width], [N, height, width, channels] where a Transpose follows, [N, "
+        "channels, length] or [N, channels] with a stated number "
         "of channels");
     n = usual();
     n.has_more = true;

@@ -171,7 +171,7 @@ DIRECTORY_TEST(what_is_no_number_is_an_error_of_its_sample)
                  GRAIL_ERROR_ARGUMENT, "arrays are the network's input as they are");
     const grail_image_source small = {.path = path, .size = 3};
     assert_ok(image_set_open(&small, &set));
-    assert_fails(image_set_settle(set, &small, false), GRAIL_ERROR_SHAPE, "expected 3 x 3");
+    assert_fails(image_set_settle(set, &small, false, 0), GRAIL_ERROR_SHAPE, "expected 3 x 3");
     image_set_close(set);
 }
 
