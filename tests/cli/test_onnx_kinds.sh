@@ -226,6 +226,32 @@ x = add("ReduceMax", [add("Transpose", [x], "behind", perm=[0, 2, 3, 1])], "last
 add("Gemm", [x, weight("h.w", 5, 24), weight("h.b", 5)], "y", transB=1)
 save("largest", (3, 32, 32), {"y": (5,)})
 
+# Values of 16 bits between Casts, as converters make them, around a Resize of 32 bits whose scales are put together; and a network
+# whose input and output are of 16 bits, too.
+usual = constant
+for name in ("half", "half_io"):
+    def constant(name, values):
+        values = numpy.asarray(values)
+        return usual(name, values.astype(numpy.float16) if values.dtype == numpy.float32 else values)
+
+    net.constant = constant
+    x = "pixels" if name == "half_io" else add("Cast", ["pixels"], "in16", to=10)
+    x = add("Relu", [conv(x, "a", 3, 16, strides=[2, 2], pads=[1] * 4)], "ar")
+    scales = [constant(n, numpy.full(2, v, numpy.float32)) for n, v in (("one", 1), ("two", 2))]
+    scales = add("Cast", [add("Concat", scales, "scales16", axis=0)], "scales", to=1)
+    x = add("Cast", [add("Resize", [add("Cast", [x], "up", to=1), "", scales], "large", mode="nearest")], "down", to=10)
+    x = conv(add("Relu", [conv(x, "b", 16, 24, pads=[1] * 4)], "br"), "y" if name == "half_io" else "y16", 24, 3, pads=[1] * 4)
+    kind = 10 if name == "half_io" else 1
+    if kind == 1:
+        add("Cast", [x], "y", to=1)
+    net.save(name, {"pixels": (kind, ["N", 3, 32, 32])}, {"y": (kind, ["N", 3, 32, 32])})
+    net.nodes, net.constants = [], []
+    del net.constant
+samples = net.random.standard_normal((8, 3, 32, 32)).astype(numpy.float32)
+numpy.save("half.npy", samples)
+write_pixels("half.safetensors", samples.transpose(0, 2, 3, 1))
+constant = usual
+
 # As Keras has images, channels last: scaled in front of the first Transpose, and flattened behind the last one in the order (row,
 # column, channel); once with sizes that the file leaves open.
 for name, sizes in (("keras", (24, 20)), ("keras_open", ("height", "width"))):
@@ -309,6 +335,19 @@ narrow held conv,ffn 6613
 runs "$grail" inspect held.onnx
 says "channels that 3 of 6 maps make stay in every cut: 1 change places with others (a channel shuffle) ('a.w' first); 2 are parted by groups or heads that do not go together ('b.w' first, at d.w)" stderr
 
+narrow half conv 1427
+runs "$grail" inspect half.onnx
+says "onnx, F16" stdout
+grep -q region stdout && fail "a region is left"
+runs "$grail" compress half_io.onnx -o out_io --calib half.npy --sparsity 0.5 --compensate none --quiet
+"$python" - <<'PYTHON' || fail "a network of 16 bits"
+import onnxruntime
+import numpy
+for path in ("half_io.onnx", "out_io/half_io.onnx"):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    made = session.run(None, {"pixels": numpy.load("half.npy").astype(numpy.float16)})[0]
+    assert made.dtype == numpy.float16 and made.shape == (8, 3, 32, 32), made
+PYTHON
 narrow largest conv,ffn 1237
 narrow keras conv,ffn 2616
 for model in largest keras; do

@@ -11,7 +11,14 @@ enum { ONNX_MAX_RANK = 8, ONNX_ANY_SIZE = -1 };
 #define ONNX_LARGEST_FILE ((int64_t)INT32_MAX)
 
 /** Types of elements, numbered as in a file. */
-enum { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_STRING = 8 };
+enum {
+    ONNX_FLOAT = 1,
+    ONNX_INT32 = 6,
+    ONNX_INT64 = 7,
+    ONNX_STRING = 8,
+    ONNX_FLOAT16 = 10,
+    ONNX_BFLOAT16 = 16
+};
 
 /** Numbered as in a file; other kinds are kept as their bytes. */
 typedef enum onnx_attribute_kind {

@@ -177,7 +177,7 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Softmax", "a", {{0}}, "reads 4 dimensions, expected [N, C]"},
         {"Gather", "v pair", {{0}}, "takes parts that are computed, or more than one"},
         {"Concat", "pair a", {NUMBER("axis", 0)}, "its input 0 is a constant"},
-        {"Cast", "a", {NUMBER("to", 10)}, "makes values of another type than FLOAT"},
+        {"Cast", "a", {NUMBER("to", 11)}, "makes values of another type than FLOAT"},
         {"Einsum", "a", {{0}}, "grail has no row for this operator"},
         {"Attention", "a a a", {{0}}, "is attention with a mask, a cap"},
         {"MatMul", "a a", {{0}}, "multiplies two values that are no heads of attention"},
@@ -212,8 +212,8 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Resize", "a", {{0}}, "states neither scales nor sizes"},
         {"Resize", "a", {NUMBER("antialias", 1)}, "smooths what it makes smaller"},
         {"Resize", "a", {LIST("mode", 2)}, "its 'mode' is one that grail has no row for"},
-        {"Resize", "a _ k", {{0}}, "its scales are computed, or not of [N, C, H, W]"},
-        {"Upsample", "a a", {{0}}, "its scales are computed"},
+        {"Resize", "a _ k", {{0}}, "its scales are not known, not of [N, C, H, W]"},
+        {"Upsample", "a a", {{0}}, "its scales are not known"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[128];
