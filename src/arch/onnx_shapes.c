@@ -208,7 +208,8 @@ static grail_status read_concat(const onnx_reading *r, const onnx_numbers in[], 
 static grail_status read_cast(onnx_reading *r, onnx_numbers *out)
 {
     const int64_t to = onnx_integer_of(r, "to", 0);
-    const bool is_real = to == ONNX_FLOAT || to == ONNX_FLOAT16 || to == 11 || to == ONNX_BFLOAT16;
+    const bool is_real =
+        to == ONNX_FLOAT || to == ONNX_FLOAT16 || to == ONNX_DOUBLE || to == ONNX_BFLOAT16;
     for (int i = 0; i < out->count; i++) {
         onnx_number *n = &out->items[i];
         if (n->is_real && !is_real && isfinite(n->real) && fabs(n->real) < 1e15) {

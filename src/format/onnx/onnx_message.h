@@ -17,6 +17,7 @@ enum {
     ONNX_INT64 = 7,
     ONNX_STRING = 8,
     ONNX_FLOAT16 = 10,
+    ONNX_DOUBLE = 11,
     ONNX_BFLOAT16 = 16
 };
 
