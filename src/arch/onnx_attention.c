@@ -156,8 +156,6 @@ grail_status onnx_multiply_heads(onnx_reading *r)
                                   : give_scores(r, x, y, &left, &right);
 }
 
-/* The shares of scores; or those of the classes: the network ends before that, so that what is
- * compared are its logits. */
 /* Whether the first output of the node at hand is one of the network. */
 static bool ends_network(const onnx_reading *r)
 {
@@ -168,6 +166,17 @@ static bool ends_network(const onnx_reading *r)
     return found;
 }
 
+/* Whether the dimensions from `axis` on, or that one alone in newer operator sets, are all channels
+ * of single positions. */
+static bool is_over_channels(const onnx_reading *r, const onnx_known *x, int axis)
+{
+    const int channels = onnx_channel_dimension(x);
+    const bool joins = r->file->opset < 13 && axis != x->rank - 1;
+    return channels > 0 && axis >= 0 && (joins ? axis <= channels && x->one : axis == channels);
+}
+
+/* The shares of scores; or those of the classes: the network ends before that, so that what is
+ * compared are its logits. */
 grail_status onnx_read_softmax(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -178,8 +187,8 @@ grail_status onnx_read_softmax(onnx_reading *r)
         CHECK(ends_network(r) ? onnx_any_input(r, 0, &x) : onnx_value_input(r, 0, &x));
         CHECK(ends_network(r) ? GRAIL_OK : onnx_needs_rank(x, FLAT_RANK));
     }
-    const bool is_last = onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank) == x->rank - 1;
-    if (!is_last || (!is_of_scores && !onnx_ends_in_channels(x))) {
+    const int axis = onnx_axis_of(onnx_integer_of(r, "axis", usual), x->rank);
+    if (is_of_scores ? axis != x->rank - 1 : !is_over_channels(r, x, axis)) {
         return onnx_misfit("is over another dimension than the last one, or not over channels, for "
                            "which grail has no row");
     }

@@ -143,7 +143,7 @@ grail_status onnx_read_reshape(onnx_reading *r)
     const bool is_flat = count == FLAT_RANK;
     const bool keeps = is_flat || (count == IMAGE_RANK && shape[2] == 1 && shape[3] == 1 && x->one);
     if (!keeps || (shape[1] > 0 && shape[1] != x->width)) {
-        return onnx_misfit("moves channels, for which grail has no row");
+        return onnx_lay_reshaped(r);
     }
     const int value = x->value;
     CHECK(give_flat(r, count));

@@ -157,6 +157,22 @@ grail_status onnx_read_hard_swish(onnx_reading *r)
     return onnx_give_node(r, &n, *x);
 }
 
+/* min(max(x, low), high) */
+static grail_status add_clamp(onnx_reading *r, onnx_known x, double low, double high)
+{
+    const bool is_relu = low == 0.0 && (high == HUGE_VAL || high == 6.0);
+    node n = onnx_plain(is_relu ? NODE_ACTIVATION : NODE_CLAMP, &x, NULL);
+    if (!(low <= high)) {
+        return onnx_misfit("has the bounds %g and %g, expected the lower one first", low, high);
+    }
+    if (is_relu) {
+        n.activation = high == 6.0 ? ACTIVATION_RELU6 : ACTIVATION_RELU;
+    } else {
+        n.clamp = (clamp_attributes){.low = low, .high = high};
+    }
+    return onnx_give_node(r, &n, x);
+}
+
 grail_status onnx_read_clip(onnx_reading *r)
 {
     onnx_known *x = NULL;
@@ -167,20 +183,7 @@ grail_status onnx_read_clip(onnx_reading *r)
     CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_number_of(r, "min", 1, &has_low, &low));
     CHECK(onnx_number_of(r, "max", 2, &has_high, &high));
-    low = has_low ? low : -HUGE_VAL;
-    high = has_high ? high : HUGE_VAL;
-    if (!(low <= high)) {
-        return onnx_misfit("has the bounds %g and %g, expected the lower one first", low, high);
-    }
-    if (low == 0.0 && high == HUGE_VAL) {
-        return onnx_read_relu(r);
-    }
-    if (low == 0.0 && high == 6.0) {
-        return add_activation(r, ACTIVATION_RELU6);
-    }
-    node n = onnx_plain(NODE_CLAMP, x, NULL);
-    n.clamp = (clamp_attributes){.low = low, .high = high};
-    return onnx_give_node(r, &n, *x);
+    return add_clamp(r, *x, has_low ? low : -HUGE_VAL, has_high ? high : HUGE_VAL);
 }
 
 /* -- a constant and a value -------------------------------------------------------------------- */
@@ -270,14 +273,38 @@ static grail_status add_affine(onnx_reading *r, arithmetic how)
     return onnx_give_node(r, &n, *x);
 }
 
+/* The larger or smaller one of a value and a number. */
+static grail_status bound_by_number(onnx_reading *r, bool is_least)
+{
+    bool is_one = false;
+    double bound = 0.0;
+    onnx_known *x = NULL;
+    const int c = constant_operand(r);
+    if (c < 0 || r->node->node.input_count != 2) {
+        return onnx_misfit("compares values, for which grail has no row");
+    }
+    CHECK(onnx_any_input(r, 1 - c, &x));
+    CHECK(onnx_one_number(r, c, x, &is_one, &bound));
+    return is_one ? add_clamp(r, *x, is_least ? bound : -HUGE_VAL, is_least ? HUGE_VAL : bound)
+                  : onnx_misfit("compares a value with several numbers");
+}
+
+grail_status onnx_read_max(onnx_reading *r)
+{
+    return bound_by_number(r, true);
+}
+
+grail_status onnx_read_min(onnx_reading *r)
+{
+    return bound_by_number(r, false);
+}
+
 /* -- sums and products ------------------------------------------------------------------------- */
 
-static grail_status add_pair(onnx_reading *r, node_kind kind)
+/* *x <- its sum with y, or the product; where one of them has one position, with all of the other.
+ */
+static grail_status join(const onnx_reading *r, node_kind kind, onnx_known *x, const onnx_known *y)
 {
-    onnx_known *x = NULL;
-    onnx_known *y = NULL;
-    CHECK(onnx_any_input(r, 0, &x));
-    CHECK(onnx_any_input(r, 1, &y));
     if (x->rank != y->rank || x->width != y->width || !onnx_agree(x, y)) {
         return onnx_misfit("reads %d dimensions of %lld channels and %d of %lld, expected the same",
                            x->rank, (long long)x->width, y->rank, (long long)y->width);
@@ -285,7 +312,22 @@ static grail_status add_pair(onnx_reading *r, node_kind kind)
     const bool turns = x->one != y->one ? x->one : y->depth < x->depth;
     node n = turns ? onnx_plain(kind, y, x) : onnx_plain(kind, x, y);
     n.repeats_second = x->one != y->one;
-    return onnx_give_node(r, &n, turns ? *y : *x);
+    *x = turns ? *y : *x;
+    return graph_add_node(r->g, &n, &x->value);
+}
+
+/* All values that the node reads. */
+static grail_status join_inputs(onnx_reading *r, node_kind kind)
+{
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    onnx_known whole = *x;
+    for (int i = 1; i < r->node->node.input_count; i++) {
+        CHECK(onnx_any_input(r, i, &x));
+        CHECK(join(r, kind, &whole, x));
+    }
+    whole.readers = 0;
+    return onnx_give(r, 0, whole);
 }
 
 /* The number 0 is added to anything, as exporters do that state scales with offsets. */
@@ -310,33 +352,39 @@ grail_status onnx_read_add(onnx_reading *r)
     return taken                      ? GRAIL_OK
            : onnx_adds_positions(r)   ? onnx_add_positions(r)
            : constant_operand(r) >= 0 ? add_affine(r, PLUS)
-                                      : add_pair(r, NODE_ADD);
+                                      : join_inputs(r, NODE_ADD);
+}
+
+grail_status onnx_read_sum(onnx_reading *r)
+{
+    return r->node->node.input_count == 2 ? onnx_read_add(r) : join_inputs(r, NODE_ADD);
 }
 
 grail_status onnx_read_mul(onnx_reading *r)
 {
     return onnx_scales_heads(r)       ? onnx_scale_heads(r, false)
            : constant_operand(r) >= 0 ? add_affine(r, TIMES)
-                                      : add_pair(r, NODE_MULTIPLY);
+                                      : join_inputs(r, NODE_MULTIPLY);
 }
 
 /* A difference of two values is the sum with what is turned round. */
 grail_status onnx_read_sub(onnx_reading *r)
 {
+    onnx_known *x = NULL;
     onnx_known *y = NULL;
     if (constant_operand(r) >= 0) {
         return add_affine(r, MINUS);
     }
+    CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_any_input(r, 1, &y));
-    const onnx_known whole = *y;
+    onnx_known difference = *x;
+    onnx_known turned = *y;
     node n = onnx_plain(NODE_AFFINE, y, NULL);
     n.affine.scale = -1.0;
-    onnx_known turned = *y;
     CHECK(graph_add_node(r->g, &n, &turned.value));
-    *y = turned;
-    const grail_status status = add_pair(r, NODE_ADD);
-    *onnx_known_input(r, 1) = whole;
-    return status;
+    CHECK(join(r, NODE_ADD, &difference, &turned));
+    difference.readers = 0;
+    return onnx_give(r, 0, difference);
 }
 
 grail_status onnx_read_div(onnx_reading *r)

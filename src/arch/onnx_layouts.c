@@ -524,6 +524,44 @@ static bool cut_factor(dimensions *d, int i, int64_t size)
     return true;
 }
 
+static bool has_factor(const dimensions *d, int dimension)
+{
+    bool found = false;
+    for (int i = 0; i < d->count; i++) {
+        found = found || d->items[i].dimension == dimension;
+    }
+    return found;
+}
+
+/* A single channel has no place in an order of values: where it went to a dimension of others, and
+ * one is left empty, it is that one, as exporters write a Transpose of a plane. */
+static void part_single_channel(dimensions *d)
+{
+    int at = 0;
+    int empty = d->rank - 1;
+    while (at < d->count && !(is_channel(d->items[at].letter) && d->items[at].size == 1)) {
+        at++;
+    }
+    while (empty > 0 && has_factor(d, empty)) {
+        empty--;
+    }
+    const bool shares =
+        at < d->count &&
+        ((at > 0 && d->items[at - 1].dimension == d->items[at].dimension) ||
+         (at + 1 < d->count && d->items[at + 1].dimension == d->items[at].dimension));
+    if (!shares || empty == 0) {
+        return;
+    }
+    factor single = d->items[at];
+    single.dimension = empty;
+    remove_factor(d, at);
+    for (at = d->count; at > 0 && d->items[at - 1].dimension > empty; at--) {
+        d->items[at] = d->items[at - 1];
+    }
+    d->items[at] = single;
+    d->count++;
+}
+
 /* Deals the factors out to dimensions of these sizes, in their order. */
 static grail_status deal_out(dimensions *d, const onnx_numbers *to)
 {
@@ -551,6 +589,7 @@ static grail_status deal_out(dimensions *d, const onnx_numbers *to)
         d->items[i].dimension = to->count - 1;
     }
     d->rank = to->count;
+    part_single_channel(d);
     return GRAIL_OK;
 }
 
@@ -575,6 +614,24 @@ static grail_status note_targets(onnx_reading *r, const dimensions *d, const onn
     return GRAIL_OK;
 }
 
+/* Neither has the only position of an image. */
+static void drop_single_position(dimensions *d, onnx_known *x)
+{
+    int count = 0;
+    bool is_single = x->form == ONNX_VALUE;
+    for (int i = 0; i < d->count; i++) {
+        const bool is_position = strchr("YX", d->items[i].letter) != NULL;
+        count += is_position ? 1 : 0;
+        is_single = is_single && (!is_position || d->items[i].size == 1);
+    }
+    for (int i = d->count - 1; i >= 0 && is_single && count > 0; i--) {
+        if (strchr("YX", d->items[i].letter) != NULL) {
+            remove_factor(d, i);
+            x->one = true;
+        }
+    }
+}
+
 static grail_status reshape(onnx_reading *r, const onnx_known *from, onnx_numbers *to)
 {
     onnx_known whole = *from;
@@ -585,6 +642,7 @@ static grail_status reshape(onnx_reading *r, const onnx_known *from, onnx_number
         return onnx_misfit("makes %d dimensions", to->count);
     }
     CHECK(settle_target(r, &d, to));
+    drop_single_position(&d, x);
     CHECK(deal_out(&d, to));
     CHECK(note_targets(r, &d, x, to));
     CHECK(arrange(r, &d, x));

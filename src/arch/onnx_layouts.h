@@ -11,9 +11,9 @@ void onnx_letters(const onnx_known *x, char *text);
 void onnx_set_layout(onnx_known *x, const char *text);
 /** Whether a value's dimensions are other ones than [N, C, H, W] and [N, C]. */
 bool onnx_has_layout(const onnx_known *x);
-/** Whether the last dimension is all channels. */
 /** Whether two values have the same dimensions, but for positions where one has a single one. */
 bool onnx_agree(const onnx_known *x, const onnx_known *y);
+/** Whether the last dimension is all channels. */
 bool onnx_ends_in_channels(const onnx_known *x);
 /** Dimension k alone: its letters, at most ONNX_LAYOUT_SIZE - 1. */
 void onnx_dimension_text(const char *layout, int k, char *text);

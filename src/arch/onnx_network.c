@@ -285,7 +285,7 @@ static grail_status add_output(onnx_reading *r, int64_t value, bool may_be_logit
         CHECK(graph_add_output(g, k->value, r->file->values[value].name, logits));
     }
     if (g->outputs[0].value == k->value) {
-        g->classes = g->outputs[0].is_logits && k->rank == FLAT_RANK ? k->width : 0;
+        g->classes = g->outputs[0].is_logits && (k->rank == FLAT_RANK || k->one) ? k->width : 0;
         g->before_softmax = g->before_softmax || k->form == ONNX_PROBABILITIES;
     }
     return GRAIL_OK;

@@ -123,14 +123,23 @@ typedef struct onnx_known {
     int64_t depth;       /* nodes on the longest way to it */
 } onnx_known;
 
+typedef enum onnx_pattern_kind {
+    ONNX_GELU,
+    ONNX_SLOPE, /* the larger one of a value and its multiple by `number` */
+    ONNX_LAYER_NORM,
+    ONNX_RMS_NORM,
+    ONNX_RESPONSE_NORM
+} onnx_pattern_kind;
+
 /* Nodes of the file that are one of the graph: what they make of `input`. */
 typedef struct onnx_pattern {
+    onnx_pattern_kind kind;
     int64_t last, input;            /* node and value of the file */
     int64_t weight_node, bias_node; /* that read the weight and the bias */
-    int64_t weight, bias, epsilon;  /* values of the file, -1 without; epsilon -1: GELU */
+    int64_t weight, bias;           /* of a norm; values of the file, -1 without */
+    int64_t number;                 /* the slope, or a norm's epsilon; a value of the file */
     int64_t axis;                   /* of a norm */
-    bool is_rms;                    /* without the mean */
-    int64_t lengths;                /* node that takes lengths of channels; -1: none does */
+    int64_t lengths;                /* of a response norm: the node that takes them of channels */
 } onnx_pattern;
 
 typedef struct onnx_barriers onnx_barriers;

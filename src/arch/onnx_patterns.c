@@ -118,13 +118,26 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
     swallow(s, first);
     swallow(s, erf);
     swallow(s, gate);
-    *p = (onnx_pattern){.last = halve(s, gate, x),
-                        .input = x,
-                        .weight = -1,
-                        .bias = -1,
-                        .epsilon = -1,
-                        .lengths = -1};
+    *p = (onnx_pattern){.kind = ONNX_GELU, .last = halve(s, gate, x), .input = x};
     return p->last >= 0;
+}
+
+/* -- a slope below 0: max(x, a x) -------------------------------------------------------------- */
+
+static bool find_slope(search *s, int64_t root, onnx_pattern *p)
+{
+    for (int i = 0; i < 2 && node_at(s, root)->node.input_count == 2; i++) {
+        const int64_t x = input_of(s, root, 1 - i);
+        const int64_t product = maker(s, input_of(s, root, i), "Mul");
+        const int64_t slope = product < 0 ? -1 : other_input(s, product, x);
+        if (slope >= 0 && s->r->file->values[slope].tensor >= 0 &&
+            other_input(s, product, slope) == x && sole_reader(s, product, "Max") == root) {
+            swallow(s, product);
+            *p = (onnx_pattern){.kind = ONNX_SLOPE, .last = root, .input = x, .number = slope};
+            return true;
+        }
+    }
+    return false;
 }
 
 /* -- LayerNorm: (x - mean) / sqrt(mean of squares + epsilon) * weight + bias ------------------- */
@@ -194,10 +207,10 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
     swallow(s, variance);
     swallow(s, sum);
     swallow(s, root);
-    *p = (onnx_pattern){.input = input_of(s, difference, 0),
-                        .epsilon = input_of(s, sum, at),
-                        .axis = axes[0],
-                        .lengths = -1};
+    *p = (onnx_pattern){.kind = ONNX_LAYER_NORM,
+                        .input = input_of(s, difference, 0),
+                        .number = input_of(s, sum, at),
+                        .axis = axes[0]};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
     p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
@@ -235,12 +248,11 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
     if (inverse >= 0) {
         swallow(s, inverse);
     }
-    *p = (onnx_pattern){.input = x,
-                        .epsilon = input_of(s, sum, at),
+    *p = (onnx_pattern){.kind = ONNX_RMS_NORM,
+                        .input = x,
+                        .number = input_of(s, sum, at),
                         .bias = -1,
-                        .axis = axis,
-                        .is_rms = true,
-                        .lengths = -1};
+                        .axis = axis};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
     p->last = last;
@@ -295,8 +307,11 @@ static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
     swallow(s, lengths);
     swallow(s, mean);
     swallow(s, sum);
-    *p = (onnx_pattern){
-        .input = x, .epsilon = input_of(s, sum, at), .axis = axis, .lengths = lengths};
+    *p = (onnx_pattern){.kind = ONNX_RESPONSE_NORM,
+                        .input = x,
+                        .number = input_of(s, sum, at),
+                        .axis = axis,
+                        .lengths = lengths};
     return find_response(s, quotient, x, p);
 }
 
@@ -325,6 +340,7 @@ static grail_status find_in(search *s)
         onnx_pattern p = {0};
         s->count = 0;
         const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
+                           (check(s, i, "Max") >= 0 && find_slope(s, i, &p)) ||
                            (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
                            (check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
         if (found && !onnx_is_opaque(s->r, p.last)) {
@@ -477,33 +493,54 @@ static grail_status add_response_norm(onnx_reading *r, const onnx_pattern *p, on
     return onnx_give_node(r, &n, *x);
 }
 
+/* The slope or epsilon. */
+static grail_status number_of(const onnx_reading *r, const onnx_pattern *p, double *out)
+{
+    float number = 0.0F;
+    int64_t elements = 0;
+    const onnx_tensor *t = &r->file->tensors[r->file->values[p->number].tensor];
+    if (!shape_elements(t->view.rank, t->view.shape, &elements) || elements != 1) {
+        return onnx_misfit("its %s is no number", p->kind == ONNX_SLOPE ? "slope" : "epsilon");
+    }
+    CHECK(onnx_tensor_f32(t, &number));
+    *out = (double)number;
+    return GRAIL_OK;
+}
+
+/* A function of each element. */
+static grail_status add_function(onnx_reading *r, const onnx_pattern *p, const onnx_known *x)
+{
+    node n = onnx_plain(NODE_PRELU, x, NULL);
+    if (p->kind == ONNX_GELU) {
+        n = onnx_plain(NODE_ACTIVATION, x, NULL);
+        n.activation = ACTIVATION_GELU;
+        return onnx_give_node(r, &n, *x);
+    }
+    CHECK(number_of(r, p, &n.slope));
+    return n.slope <= 1.0 ? onnx_give_node(r, &n, *x)
+                          : onnx_misfit("is the larger one of a value and %g times it", n.slope);
+}
+
 grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
 {
+    double epsilon = 0.0;
     onnx_known *x = &r->values[p->input];
-    const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
-                                     constant_at(r, p->bias_node, p->bias)};
     if (x->form != ONNX_VALUE || x->factor != 0.0 || (x->value == GRAPH_NONE && x->linear == 0)) {
         return onnx_misfit("'%.100s' does not follow from the images",
                            r->file->values[p->input].name);
     }
     CHECK(onnx_settle(r, x));
-    if (p->epsilon < 0) {
-        node n = onnx_plain(NODE_ACTIVATION, x, NULL);
-        n.activation = ACTIVATION_GELU;
-        return onnx_give_node(r, &n, *x);
+    if (p->kind == ONNX_GELU || p->kind == ONNX_SLOPE) {
+        return add_function(r, p, x);
     }
-    if (p->lengths < 0 && onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
+    CHECK(number_of(r, p, &epsilon));
+    if (p->kind == ONNX_RESPONSE_NORM) {
+        return add_response_norm(r, p, x, epsilon);
+    }
+    if (onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
         return onnx_misfit("is a norm over other dimensions than the last one");
     }
-    float epsilon = 0.0F;
-    const onnx_tensor *t = &r->file->tensors[r->file->values[p->epsilon].tensor];
-    int64_t elements = 0;
-    if (!shape_elements(t->view.rank, t->view.shape, &elements) || elements != 1) {
-        return onnx_misfit("its epsilon is no number");
-    }
-    CHECK(onnx_tensor_f32(t, &epsilon));
-    if (p->lengths >= 0) {
-        return add_response_norm(r, p, x, (double)epsilon);
-    }
-    return add_norm(r, p->is_rms ? NODE_RMS_NORM : NODE_LAYER_NORM, x, (double)epsilon, w);
+    const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
+                                     constant_at(r, p->bias_node, p->bias)};
+    return add_norm(r, p->kind == ONNX_RMS_NORM ? NODE_RMS_NORM : NODE_LAYER_NORM, x, epsilon, w);
 }

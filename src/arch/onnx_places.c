@@ -32,7 +32,9 @@ static const struct {
     {"LayerNormalization", IN_LAST},
     {"LeakyRelu", AS_MADE},
     {"MatMul", BY_MATRIX},
+    {"Max", AS_MADE},
     {"MaxPool", IN_SECOND},
+    {"Min", AS_MADE},
     {"Mul", AS_MADE},
     {"Pad", AS_MADE},
     {"Pow", AS_MADE},
@@ -45,6 +47,7 @@ static const struct {
     {"Softplus", AS_MADE},
     {"Sqrt", AS_MADE},
     {"Sub", AS_MADE},
+    {"Sum", AS_MADE},
     {"Tanh", AS_MADE},
     {"Transpose", BY_ORDER},
     {"Upsample", IN_SECOND},
@@ -76,12 +79,30 @@ static bool reads_matrix(const onnx_file *file, const onnx_file_node *n)
     return tensor >= 0 && file->tensors[tensor].view.rank == 2;
 }
 
+/* [N, H, W, 1] -> [N, 1, H, W]: a plane, whose order stays as it is. */
+static bool brings_plane_forward(const onnx_file *file, const onnx_file_node *n)
+{
+    enum { RANK = 4 };
+    const int64_t target = n->node.input_count == 2 ? n->inputs[1] : -1;
+    const int64_t tensor = target < 0 ? -1 : file->values[target].tensor;
+    const onnx_value *v = n->inputs[0] < 0 ? NULL : &file->values[n->inputs[0]];
+    const onnx_tensor *t = tensor < 0 ? NULL : &file->tensors[tensor];
+    int64_t to[RANK] = {0};
+    return t != NULL && v != NULL && v->rank == RANK && v->shape[1] != 1 && v->shape[3] == 1 &&
+           t->view.rank == 1 && t->view.shape[0] == RANK &&
+           onnx_tensor_integers(t, to) == GRAIL_OK && to[1] == 1 && to[2] == v->shape[1] &&
+           to[3] == v->shape[2];
+}
+
 static onnx_place place_of_input(const onnx_file *file, const onnx_file_node *n, int input,
                                  onnx_place made)
 {
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         if (onnx_node_is(n, operators[i].name)) {
             const reading how = operators[i].how;
+            if (onnx_node_is(n, "Reshape") && input == 0 && brings_plane_forward(file, n)) {
+                return ONNX_LAST;
+            }
             return how == AS_MADE                            ? made
                    : input > 0                               ? ONNX_ANYWHERE
                    : how == IN_SECOND                        ? ONNX_SECOND

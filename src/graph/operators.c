@@ -367,7 +367,7 @@ static bool is_row_of(extent tokens, extent image)
 
 static grail_status same_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
-    (void)g;
+    const bool is_open = g->input_kind == INPUT_IMAGES && g->image.height == 0;
     *out = in[0];
     for (int i = 1; i < n->input_count; i++) {
         const bool same = in[0].height == in[i].height && in[0].width == in[i].width;
@@ -378,10 +378,14 @@ static grail_status same_positions(const graph *g, const node *n, const extent *
             return error_set(
                 GRAIL_ERROR_SHAPE,
                 "block %d: the two inputs of a %s have %lld x %lld and "
-                "%lld x %lld positions, expected the same",
+                "%lld x %lld positions, expected the same%s",
                 n->block, operator_of(n)->axis == AXIS_CONCAT ? "concatenation" : "sum or product",
                 (long long)in[0].height, (long long)in[0].width, (long long)in[i].height,
-                (long long)in[i].width);
+                (long long)in[i].width,
+                is_open ? "; images of this size do not go through the network, whose file leaves "
+                          "it open: the settings height=N and width=N say another, such as a "
+                          "multiple of 32"
+                        : "");
         }
     }
     return GRAIL_OK;

@@ -28,6 +28,8 @@ for output, theirs in zip(session.get_outputs(), session.run(None, {"pixels": pi
         axis = 1 if ours.ndim == 4 else -1
         ours = numpy.exp(ours - ours.max(axis, keepdims=True))
         ours /= ours.sum(axis, keepdims=True)
+    if ours.size == theirs.size and 1 in theirs.shape[1:]:  # a single position has no place in an order
+        ours = ours.reshape(theirs.shape)
     difference = abs(theirs - ours).max() / max(1, abs(theirs).max())
     if not difference < 1e-5:
         sys.exit(f"{sys.argv[1]}: {output.name} differs by {difference}")

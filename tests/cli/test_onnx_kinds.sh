@@ -269,6 +269,31 @@ samples = net.random.standard_normal((8, 24, 20, 3)).astype(numpy.float32)
 numpy.save("keras.npy", samples)
 numpy.save("keras_planes.npy", samples.transpose(0, 3, 1, 2))
 write_pixels("keras.safetensors", samples)
+
+# A plane, whose Transposes are written as Reshapes, between bounds, slopes and sums of one to three values; its end is a single
+# position, whose channels go behind it.
+x = add("Reshape", ["pixels", constant("front", [-1, 1, 24, 20])], "front_pixels")
+x = add("LeakyRelu", [conv(x, "a", 1, 16, strides=[2, 2])], "al", alpha=0.2)
+x = add("Max", [x, constant("least", numpy.full((1, 1, 1, 1), -0.4, numpy.float32))], "am")
+x = add("Min", [constant("most", numpy.float32(1.5)), x], "an")
+x = conv(x, "b", 16, 24)
+x = add("Max", [add("Mul", [x, constant("slope", numpy.float32(0.25))], "bs"), x], "bm")
+branches = [add("Sum", [add("Max", [conv(x, n, 24, 12, (1, 1)), constant(f"{n}0", numpy.float32(0))], f"{n}m")], f"{n}s") for n in "cde"]
+x = add("Relu", [conv(add("Sum", branches, "three"), "f", 12, 20, (9, 7))], "fr")
+x = conv(add("Sum", [x, conv(x, "g", 20, 20, (1, 1))], "two"), "h", 20, 5, (1, 1))
+add("Reshape", [x, constant("behind", [-1, 1, 1, 5])], "y")
+net.save("plane", {"pixels": ["N", 24, 20, 1]}, {"y": ["N", 1, 1, 5]})
+net.nodes, net.constants = [], []
+samples = net.random.standard_normal((8, 24, 20, 1)).astype(numpy.float32)
+numpy.save("plane.npy", samples)
+write_pixels("plane.safetensors", samples)
+
+# Shares of the classes at each position of a map, and at a single one.
+for name in ("shares", "single"):
+    x = conv(add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar"), "b", 16, 6, pads=[1] * 4)
+    x = add("GlobalAveragePool", [x], "means") if name == "single" else x
+    add("Softmax", [x], "probabilities", axis=1)
+    save(name, (3, 12, 12), {"probabilities": (6, 1, 1) if name == "single" else (6, 12, 12)})
 PYTHON
 
 # NAME SITES PARAMETERS: the network opens, is narrowed by half to so many of its parameters, by a fit that reads arrays of
@@ -350,7 +375,10 @@ for path in ("half_io.onnx", "out_io/half_io.onnx"):
 PYTHON
 narrow largest conv,ffn 1237
 narrow keras conv,ffn 2616
-for model in largest keras; do
+narrow plane conv 17089
+narrow shares conv 662
+narrow single conv 662
+for model in largest keras plane shares single; do
     runs "$grail" inspect $model.onnx
     grep -q region stdout && fail "a region of $model is left"
 done
@@ -363,6 +391,11 @@ for model in "keras.onnx" "keras_open.onnx --set height=24 --set width=20"; do
 done
 runs "$grail" compress keras.onnx -o healed_keras --calib keras.npy --sparsity 0.5 --heal model --heal-steps 4 --quiet
 same_outputs healed_keras/keras.onnx keras.safetensors
+for model in plane single; do
+    runs "$grail" compress $model.onnx -o healed_$model --calib $model.npy --sparsity 0.5 --heal model --heal-steps 4 --eval $model.npy
+    same_outputs healed_$model/$model.onnx $model.safetensors
+done
+says "same class" stdout
 run "$grail" inspect keras_open.onnx --set width=20
 says "leaves the height of the images open, but not the other size; the setting height=N says it" stderr
 
