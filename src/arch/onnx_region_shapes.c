@@ -227,8 +227,13 @@ grail_status onnx_shape_of(onnx_reading *r, int64_t value, onnx_known *out)
             (void)onnx_first_opaque(r);
             error_set(status, "%s", b->reasons[r->node - r->file->nodes]);
             error_append("; the file does not declare the shape of '%s', and it cannot be found "
-                         "out: %s",
-                         b->file->values[value].name, why);
+                         "out%s: %s",
+                         b->file->values[value].name,
+                         b->has_size || r->g->input_kind != INPUT_IMAGES
+                             ? ""
+                             : " with images of 224 x 224, whose size it leaves open (the settings "
+                               "height=N and width=N say another)",
+                         why);
             return status;
         }
     }
