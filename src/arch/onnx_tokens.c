@@ -330,13 +330,47 @@ static grail_status take_mixed(onnx_reading *r, const onnx_known *x, int64_t beg
     return onnx_give(r, 0, y);
 }
 
+/* Every second row or column of an image, or at another distance, from the first one on. */
+static grail_status take_every(onnx_reading *r, int count, int64_t list[4][ONNX_MOST_AXES])
+{
+    onnx_known *x = NULL;
+    extent positions = {0};
+    CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    CHECK(onnx_positions_of(r, x, &positions));
+    node n = onnx_plain(NODE_SHORTCUT, x, NULL);
+    n.window = (window2d)WINDOW2D(1, 1, 1, 0, 1);
+    for (int i = 0; i < count; i++) {
+        const int axis = onnx_axis_of(list[2][i], IMAGE_RANK);
+        const int64_t all = axis == 2 ? positions.height : positions.width;
+        window_axis *along = axis == 2 ? &n.window.height : &n.window.width;
+        if (onnx_channel_dimension(x) != 1 || axis < 2 || along->stride != 1 || list[0][i] != 0 ||
+            list[1][i] < (all > 0 ? all : INT32_MAX) || list[3][i] < 1 || list[3][i] > INT32_MAX) {
+            return onnx_misfit("takes every %lldth of dimension %lld from %lld to %lld, for which "
+                               "grail has no row",
+                               (long long)list[3][i], (long long)list[2][i], (long long)list[0][i],
+                               (long long)list[1][i]);
+        }
+        along->stride = list[3][i];
+    }
+    return onnx_give_node(r, &n, *x);
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
     int64_t list[4][ONNX_MOST_AXES] = {{0}, {0}, {0}, {1}};
+    int counts[4] = {0};
     for (int i = 0; i < 4; i++) {
-        int count = 0;
-        CHECK(onnx_list_of(r, names[i], i + 1, &count, list[i]));
+        CHECK(onnx_list_of(r, names[i], i + 1, &counts[i], list[i]));
+    }
+    const int strides = counts[3];
+    if (strides > 0 && (list[3][0] != 1 || (strides > 1 && list[3][1] != 1)) &&
+        counts[0] == strides && counts[1] == strides && counts[2] == strides) {
+        return take_every(r, strides, list);
+    }
+    for (int i = 0; i < 4; i++) {
+        const int count = counts[i];
         if (count > 1 || (i < 2 && count != 1)) {
             return onnx_misfit("takes parts of %d dimensions, for which grail has no row", count);
         }

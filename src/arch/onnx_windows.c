@@ -308,8 +308,29 @@ grail_status onnx_read_average_pool(onnx_reading *r)
     return add_pool(r, NODE_AVERAGE_POOL);
 }
 
+/* *y <- with so many channels of zeros behind it, or before it; element `at` of the pads counts
+ * them. */
+static grail_status join_zeros(onnx_reading *r, int64_t channels, int64_t at, bool behind,
+                               onnx_known *y)
+{
+    onnx_known added = *y;
+    if (channels == 0) {
+        return GRAIL_OK;
+    }
+    if (channels < 0 || channels > INT32_MAX - y->width) {
+        return onnx_misfit("pads by %lld channels", (long long)channels);
+    }
+    node n = onnx_plain(NODE_ZEROS, y, NULL);
+    n.zeros = channels;
+    CHECK(graph_add_node(r->g, &n, &added.value));
+    CHECK(onnx_note_count(r, "pads", 1, at, added.value));
+    n = behind ? onnx_plain(NODE_CONCAT, y, &added) : onnx_plain(NODE_CONCAT, &added, y);
+    y->width += channels;
+    return graph_add_node(r->g, &n, &y->value);
+}
+
 /* Zeros around an image, which the convolutions behind take for their own padding, or minus
- * infinity, which maxima do. */
+ * infinity, which maxima do; or zeros before and behind the channels. */
 grail_status onnx_read_pad(onnx_reading *r)
 {
     const int64_t most = 1 << 20;
@@ -325,13 +346,16 @@ grail_status onnx_read_pad(onnx_reading *r)
     CHECK(onnx_number_of(r, "value", 2, &has_number, &number));
     const bool is_constant =
         onnx_node_attribute(r->node, "mode") == NULL || onnx_text_is(r, "mode", "constant");
-    if (count != 2 * behind || onnx_has_input(r, 3) || !is_constant ||
-        !(number == 0.0 || number <= -(double)FLT_MAX) || pads[0] != 0 || pads[1] != 0 ||
-        pads[behind] != 0 || pads[behind + 1] != 0) {
-        return onnx_misfit("pads with other than zeros above, below and beside images, or minus "
-                           "infinity");
+    const bool fits = count == 2 * behind && !onnx_has_input(r, 3) && is_constant;
+    const bool widens = fits && (pads[1] != 0 || pads[behind + 1] != 0);
+    if (!fits || !(number == 0.0 || (number <= -(double)FLT_MAX && !widens)) || pads[0] != 0 ||
+        pads[behind] != 0) {
+        return onnx_misfit("pads with other than zeros above, below and beside images or before "
+                           "and behind channels, or minus infinity around images");
     }
     onnx_known y = *x;
+    CHECK(join_zeros(r, pads[1], 1, false, &y));
+    CHECK(join_zeros(r, pads[behind + 1], behind + 1, true, &y));
     y.pads_lowest = number != 0.0;
     for (int i = 0; i < 4; i++) {
         y.pads[i] = i % 2 < dimensions ? pads[2 + i % 2 + behind * (i / 2)] : 0;

@@ -366,8 +366,32 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     case AXIS_SLICE:
         follow_runs(a, n);
         break;
+    case AXIS_FRESH:
+        break;
     }
     mark_output(a, n);
+}
+
+static bool is_made_by_map(const axes *a, const segment *class)
+{
+    bool found = false;
+    for (int n = 0; n < a->g->node_count && !found; n++) {
+        const int value = a->g->nodes[n].output;
+        for (int s = a->of[value]; s < a->of[value + 1] && node_is_map(&a->g->nodes[n]); s++) {
+            found = found || axes_class_of(a, s) == class;
+        }
+    }
+    return found;
+}
+
+/* Channels that nothing is added to are no units, as no row of a weight makes them. */
+static void pin_unmade(axes *a, int value)
+{
+    for (int s = a->of[value]; s < a->of[value + 1]; s++) {
+        if (!is_made_by_map(a, axes_class_of(a, s))) {
+            pin_class(axes_class_of(a, s), PINNED_AT_ENDS, GRAPH_NONE);
+        }
+    }
 }
 
 /* The columns of a consumer have each channel once. */
@@ -432,6 +456,11 @@ grail_status axes_init(axes *a, const graph *g, gqa_mode mode, bool hops)
     for (int n = 0; n < g->node_count; n++) {
         if (node_is_map(&g->nodes[n]) && !(hops && node_groups(&g->nodes[n]) > 1)) {
             pin_repeated(a, g->nodes[n].inputs[0]);
+        }
+    }
+    for (int n = 0; n < g->node_count; n++) {
+        if (operator_of(&g->nodes[n])->axis == AXIS_FRESH) {
+            pin_unmade(a, g->nodes[n].output);
         }
     }
     summarise(a);

@@ -136,6 +136,9 @@ OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = alwa
 OPERATOR(JOIN_HEADS, join_heads, .inputs = 2, .rows = ROWS_ALONE, .axis = AXIS_BESIDE,
          .width = WIDTH_BESIDE, .check = sides_agree)
 
+/* so many channels of zeros at the positions of x */
+OPERATOR(ZEROS, zeros, .inputs = 1, .rows = ROWS_ALONE, .axis = AXIS_FRESH, .width = WIDTH_FRESH)
+
 /* (x, y) or (x, y, z) -> side by side, one after the other */
 OPERATOR(CONCAT, concat, .inputs = 2, .most_inputs = 3, .rows = ROWS_ALONE, .axis = AXIS_CONCAT,
          .width = WIDTH_SUM, .extent = same_positions)

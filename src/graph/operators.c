@@ -613,6 +613,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return in[0] + in[1] + (n->input_count > 2 ? in[2] : 0);
     case WIDTH_SLICE:
         return n->slice.length;
+    case WIDTH_FRESH:
+        return n->zeros;
     case WIDTH_UNPACKED:
         return n->unpack.channels;
     case WIDTH_REGION:
@@ -659,6 +661,7 @@ int node_channel_runs(const node *n, const int64_t in[NODE_MAX_INPUTS],
         case AXIS_BESIDE:
         case AXIS_HEADS:
         case AXIS_PATCHES:
+        case AXIS_FRESH:
             break;
         }
     }

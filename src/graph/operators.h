@@ -18,7 +18,8 @@ typedef enum axis_rule {
                      to, by shares that are not cut */
     AXIS_PATCHES, /* the output has a channel for each run of positions' channels of the input */
     AXIS_CONCAT,  /* those of all inputs, one after the other */
-    AXIS_SLICE    /* a run of those of the input */
+    AXIS_SLICE,   /* a run of those of the input */
+    AXIS_FRESH    /* channels that no input has, and no parameter makes */
 } axis_rule;
 
 /** Which inputs' memory the output may take when nothing else reads them. */
@@ -49,6 +50,7 @@ typedef enum width_rule {
     WIDTH_HEADS,    /* as many heads as the first input has, as wide as those of the third */
     WIDTH_SUM,      /* of all inputs */
     WIDTH_SLICE,    /* of the run */
+    WIDTH_FRESH,    /* `zeros` */
     WIDTH_UNPACKED, /* as the node states them */
     WIDTH_REGION    /* as the region states it */
 } width_rule;

@@ -288,6 +288,21 @@ samples = net.random.standard_normal((8, 24, 20, 1)).astype(numpy.float32)
 numpy.save("plane.npy", samples)
 write_pixels("plane.safetensors", samples)
 
+# A residual stream that zeros make wider, before and behind its channels, where every second row and column goes on; two Pads share
+# their constant, of which one would keep other numbers than the other.
+x = add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar")
+wide = constant("wide", [0, 4, 0, 0, 0, 4, 0, 0])
+for name, width, skipped in (("b", 24, "b.row"), ("c", 32, None)):
+    step = 2 if skipped else 1
+    branch = add("Relu", [conv(x, f"{name}1", width - 8, 12, strides=[step] * 2, pads=[1] * 4)], f"{name}1r")
+    branch = conv(branch, f"{name}2", 12, width, pads=[1] * 4)
+    for k, axis in ((1, 2), (2, 3)) if skipped else ():
+        bounds = [constant(f"{name}.{n}{k}", [v]) for n, v in (("start", 0), ("end", 2**31), ("axis", axis), ("step", 2))]
+        x = add("Slice", [x, *bounds], f"{name}.every{k}")
+    x = add("Relu", [add("Add", [add("Pad", [x, wide], f"{name}w"), branch], f"{name}s")], f"{name}r")
+linear(add("Flatten", [add("GlobalAveragePool", [x], "means")], "flat"), "y", 32, 5)
+save("widened", (3, 16, 16), {"y": (5,)})
+
 # Shares of the classes at each position of a map, and at a single one.
 for name in ("shares", "single"):
     x = conv(add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar"), "b", 16, 6, pads=[1] * 4)
@@ -376,9 +391,10 @@ PYTHON
 narrow largest conv,ffn 1237
 narrow keras conv,ffn 2616
 narrow plane conv 17089
+narrow widened conv,stream 2941
 narrow shares conv 662
 narrow single conv 662
-for model in largest keras plane shares single; do
+for model in largest keras plane widened shares single; do
     runs "$grail" inspect $model.onnx
     grep -q region stdout && fail "a region of $model is left"
 done
@@ -391,7 +407,7 @@ for model in "keras.onnx" "keras_open.onnx --set height=24 --set width=20"; do
 done
 runs "$grail" compress keras.onnx -o healed_keras --calib keras.npy --sparsity 0.5 --heal model --heal-steps 4 --quiet
 same_outputs healed_keras/keras.onnx keras.safetensors
-for model in plane single; do
+for model in widened plane single; do
     runs "$grail" compress $model.onnx -o healed_$model --calib $model.npy --sparsity 0.5 --heal model --heal-steps 4 --eval $model.npy
     same_outputs healed_$model/$model.onnx $model.safetensors
 done

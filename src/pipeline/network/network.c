@@ -18,14 +18,15 @@ static grail_status create_run(const compression_request *request, const grail_m
     return sample_stream_init(&out->stream, g, b, request->samples->batch_count);
 }
 
-/* Gives the current network a graph of its own where slices may take other runs of channels there.
- */
+/* Gives the current network a graph of its own where slices may take other runs of channels there,
+ * or zeros be fewer. */
 static grail_status copy_slices(const cutting *cut, network_run *current)
 {
     const graph *g = cut->graph;
     bool slices = false;
     for (int i = 0; i < g->node_count; i++) {
-        slices = slices || operator_of(&g->nodes[i])->axis == AXIS_SLICE;
+        const axis_rule rule = operator_of(&g->nodes[i])->axis;
+        slices = slices || rule == AXIS_SLICE || rule == AXIS_FRESH;
     }
     if (!slices) {
         return GRAIL_OK;

@@ -258,6 +258,8 @@ void cuts_place_nodes(const graph *dense, const parameter_cut *cuts, const plan 
             slice_attributes *s = &nodes[i].slice;
             s->first = place(p, axis, n->slice.first, units);
             s->length = place(p, axis, end, units) - s->first;
+        } else if (operator_of(n)->axis == AXIS_FRESH) {
+            nodes[i].zeros = place(p, cut_of_value(dense, cuts, n->output), n->zeros, units);
         } else if (node_passes_groups(dense, cuts, n)) {
             nodes[i].groups = units(p, cuts[n->weight].rows.site);
         }

@@ -100,7 +100,7 @@ int64_t cut_narrow_place(const plan *p, const cut_axis *axis, int64_t at);
  * makes is cut with it, and no column of its own. */
 bool node_passes_groups(const graph *dense, const parameter_cut *cuts, const node *n);
 
-/** Makes the slices and the numbers of groups of nodes[node_count] those of the calibration
+/** Makes the slices, zeros and numbers of groups of nodes[node_count] those of the calibration
  * network, or of the narrowed one. */
 void cuts_place_nodes(const graph *dense, const parameter_cut *cuts, const plan *p, bool narrow,
                       node *nodes);

@@ -171,6 +171,13 @@ int hand_slice(hand_network *n, int64_t first, int64_t length, int x)
     return add(n, &s);
 }
 
+int hand_zeros(hand_network *n, int64_t channels, int x)
+{
+    node z = node_of(NODE_ZEROS, 0, x, GRAPH_NONE);
+    z.zeros = channels;
+    return add(n, &z);
+}
+
 int hand_token(hand_network *n, node_kind kind, const char *name, int64_t positions, int64_t width,
                int x)
 {

@@ -39,6 +39,8 @@ int hand_put_rows(hand_network *n, int64_t output, int shares, int rows, int sum
 /** Two or three values side by side (GRAPH_NONE: two); `length` channels from `first` on. */
 int hand_concat(hand_network *n, int first, int second, int third);
 int hand_slice(hand_network *n, int64_t first, int64_t length, int x);
+/** So many channels of zeros at the positions of x. */
+int hand_zeros(hand_network *n, int64_t channels, int x);
 /** A parameter of one row or more that is added to, or put before, the positions. */
 int hand_token(hand_network *n, node_kind kind, const char *name, int64_t positions, int64_t width,
                int x);

@@ -634,9 +634,9 @@ HAND_TEST(parts_of_values_have_the_gradients_of_finite_differences)
     int shuffled = 0;
     mixed.runs = 2;
     assert_ok(graph_add_node(n->g, &mixed, &shuffled));
-    const int three = hand_concat(n, n->g->input, shuffled, GRAPH_NONE);
+    const int three = hand_concat(n, n->g->input, shuffled, hand_zeros(n, 2, shuffled));
     const int mean =
-        hand_plain(n, NODE_MEAN, hand_conv(n, "c2", 17, 5, same, false, three), GRAPH_NONE);
+        hand_plain(n, NODE_MEAN, hand_conv(n, "c2", 19, 5, same, false, three), GRAPH_NONE);
     hand_end(n, backend_reference(), hand_linear(n, "head", 5, 4, mean));
     const probe p = probe_of(n, 2, image, pixels);
     assert_gradients(&p, "parts of values");

@@ -128,6 +128,13 @@ int add_slice(graph *g, int block, int64_t first, int64_t length, int x)
     return add_node(g, &n);
 }
 
+int add_zeros(graph *g, int block, int64_t channels, int x)
+{
+    node n = node_of(NODE_ZEROS, block, x, GRAPH_NONE);
+    n.zeros = channels;
+    return add_node(g, &n);
+}
+
 const site *find_site(const site_list *sites, const char *name)
 {
     const int index = site_list_find(sites, name);

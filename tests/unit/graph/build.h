@@ -31,6 +31,7 @@ int add_shortcut(graph *g, int block, int64_t pad, int x);
 /** Two or three values side by side (GRAPH_NONE: two); `length` channels from `first` on. */
 int add_concat(graph *g, int block, int first, int second, int third);
 int add_slice(graph *g, int block, int64_t first, int64_t length, int x);
+int add_zeros(graph *g, int block, int64_t channels, int x);
 
 /** The site of that name; the test fails without it. */
 const site *find_site(const site_list *sites, const char *name);

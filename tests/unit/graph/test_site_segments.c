@@ -65,6 +65,24 @@ TEST(a_part_that_is_read_alone_has_all_its_consumers)
     graph_free(g);
 }
 
+/* A stream that zeros make wider: what is added to them are channels of their own, before and
+ * behind those that went on. Zeros that nothing is added to stay. */
+TEST(zeros_that_something_is_added_to_are_sites)
+{
+    graph *g = begin_images();
+    const int left = left_of(g);
+    const int wide = add_concat(g, 0, add_zeros(g, 0, 2, left), left, add_zeros(g, 0, 4, left));
+    const int made = add_conv(g, 0, "made", LEFT, LEFT + 6, 1, 1, left);
+    const int sum = add_plain(g, 0, NODE_ADD, wide, made);
+    const int all = add_concat(g, 0, sum, add_zeros(g, 0, 3, sum), GRAPH_NONE);
+    finish(g, LEFT + 9, all);
+    assert_sites(g, GQA_KV_GROUPS,
+                 "made stream 0, 8 units across blocks, 30 each: left made@2! > made head@2\n"
+                 "head[0] stream 1, 2 units across blocks, 13 each: made! > head\n"
+                 "head[10] stream 1, 4 units across blocks, 13 each: made@10! > head@10\n");
+    graph_free(g);
+}
+
 TEST(three_values_lie_one_after_the_other)
 {
     graph *g = begin_images();

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const parts_networks[PARTS_NETWORKS] = {"beside", "split",   "fused",
-                                                    "uneven", "grouped", "branched"};
+const char *const parts_networks[PARTS_NETWORKS] = {"beside",  "split",    "fused",  "uneven",
+                                                    "grouped", "branched", "widened"};
 
 /* -- the family -------------------------------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ typedef struct building {
     const json_t *config;
     const checkpoint *weights; /* NULL: shapes are those that the caller gives, and are listed */
     vision_model *listed;
-    int slices;
+    int slices, zeros;
 } building;
 
 static int parameter(building *b, const char *name, const char *suffix, int rank, int64_t rows,
@@ -113,6 +113,28 @@ static int slice(building *b, int64_t first, int64_t length, int x)
         n.slice.length = json_integer_value(json_array_get(own, 1));
     }
     return add(b, &n);
+}
+
+static int zeros(building *b, int64_t channels, int x)
+{
+    node n = node_of(NODE_ZEROS, 0, x, GRAPH_NONE);
+    const json_t *own = json_array_get(json_object_get(b->config, "zeros"), (size_t)b->zeros++);
+    n.zeros = own == NULL ? channels : json_integer_value(own);
+    return add(b, &n);
+}
+
+/* A residual stream that zeros make wider, before and behind; others stay zeros, which stay. */
+static int widened(building *b)
+{
+    const int x = relu(b, norm(b, "in.bn", 8, conv(b, "in", 3, 8, 3, 2, b->g->input)));
+    const int one = conv(b, "one.b", 6, 8, 3, 1, relu(b, conv(b, "one.a", 8, 6, 3, 1, x)));
+    const int y = relu(b, plain(b, NODE_ADD, x, one));
+    const int wide = concat(b, zeros(b, 4, y), y, zeros(b, 6, y));
+    const int two = conv(b, "two.b", 6, 18, 3, 1, relu(b, conv(b, "two.a", 8, 6, 3, 1, y)));
+    const int z = relu(b, plain(b, NODE_ADD, wide, two));
+    const int all = concat(b, z, zeros(b, 2, z), GRAPH_NONE);
+    const int out = relu(b, conv(b, "out", 20, 12, 3, 2, all));
+    return linear(b, "head", 12, VISION_CLASSES, plain(b, NODE_MEAN, out, GRAPH_NONE));
 }
 
 /* Two branches and a pooled input side by side, a norm over them, and one that is read alone, too.
@@ -225,6 +247,7 @@ static void build_net(building *b, const char *net)
                        : strncmp(net, "grouped", 7) == 0 ? grouped(b, net[7] != 0, false)
                        : strcmp(net, "branched") == 0    ? grouped(b, false, true)
                        : strcmp(net, "uneven") == 0      ? uneven(b)
+                       : strcmp(net, "widened") == 0     ? widened(b)
                        : strncmp(net, "split", 5) == 0   ? split(b, strcmp(net, "split-on") == 0)
                                                          : tower(b, strcmp(net, "fused") == 0);
     b->g->nodes[b->g->node_count - 1].block = 1; /* the head stands behind the only block */
@@ -244,14 +267,19 @@ static grail_status describe_narrowed(const architecture *self, const graph *nar
                                       json_t *config)
 {
     json_t *slices = json_array();
+    json_t *channels = json_array();
     for (int i = 0; i < narrowed->node_count; i++) {
         const node *n = &narrowed->nodes[i];
         if (n->kind == NODE_SLICE) {
             json_array_append_new(slices, json_pack("[I,I]", (json_int_t)n->slice.first,
                                                     (json_int_t)n->slice.length));
+        } else if (n->kind == NODE_ZEROS) {
+            json_array_append_new(channels, json_integer((json_int_t)n->zeros));
         }
     }
-    return json_object_set_new(config, "slices", slices) == 0 ? GRAIL_OK : GRAIL_ERROR_MEMORY;
+    const bool is_set = json_object_set_new(config, "slices", slices) == 0 &&
+                        json_object_set_new(config, "zeros", channels) == 0;
+    return is_set ? GRAIL_OK : GRAIL_ERROR_MEMORY;
 }
 
 static grail_status judge_loaders(const architecture *self, const json_t *config,
