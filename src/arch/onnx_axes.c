@@ -243,7 +243,7 @@ grail_status onnx_read_split(onnx_reading *r)
         }
         onnx_known y = whole;
         node n = onnx_plain(NODE_SLICE, &whole, NULL);
-        n.slice = (slice_attributes){first, sizes[i], !is_stated};
+        n.slice = (slice_attributes){first, sizes[i], !is_stated, whole.width % parts == 0};
         y.width = sizes[i];
         CHECK(graph_add_node(r->g, &n, &y.value));
         CHECK(onnx_give(r, i, y));

@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
+#include "graph/axes.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -128,6 +129,15 @@ static grail_status share_of(const onnx_reading *r, const int64_t *dense, const 
     return GRAIL_OK;
 }
 
+/* The same of a number that is a bound of a run. */
+static share share_of_run(const onnx_reading *r, const graph *narrowed, const onnx_count *c)
+{
+    const slice_attributes *all = &r->g->nodes[c->slice - 1].slice;
+    const slice_attributes *left = &narrowed->nodes[c->slice - 1].slice;
+    return c->is_end ? (share){left->first + left->length, all->first + all->length}
+                     : (share){left->first, all->first};
+}
+
 /* From the share of channels to that of their groups: some channels of each, or some groups, stay.
  */
 static share share_of_groups(const onnx_reading *r, const graph *narrowed, const onnx_count *c,
@@ -148,7 +158,7 @@ static grail_status narrow_number(const onnx_reading *r, const graph *narrowed, 
     share wanted;
     share computed;
     CHECK(share_of(r, dense, narrow, &c->of, &wanted));
-    wanted = share_of_groups(r, narrowed, c, wanted);
+    wanted = c->slice > 0 ? share_of_run(r, narrowed, c) : share_of_groups(r, narrowed, c, wanted);
     CHECK(share_of(r, dense, narrow, &c->by, &computed));
     *out = 0;
     if (is_computed(c)) {
@@ -296,7 +306,7 @@ static void find_origins(const graph *g, int *origin)
 }
 
 /* Pins what a number follows: the value, that of a Linear, or those of its parts. */
-static grail_status pin(onnx_reading *r, const onnx_channels *c)
+static grail_status pin_channels(onnx_reading *r, const onnx_channels *c)
 {
     bool has_parts = false;
     const int value = c->linear == 0 ? c->value : r->linears[c->linear].value;
@@ -305,7 +315,7 @@ static grail_status pin(onnx_reading *r, const onnx_channels *c)
             has_parts = true;
             const bool outer = r->linears[i].run == 0 ? c->second : c->outer;
             const onnx_channels part = {.value = GRAPH_NONE, .linear = i, .outer = outer};
-            CHECK(pin(r, &part));
+            CHECK(pin_channels(r, &part));
         }
     }
     return has_parts || !c->outer || value == GRAPH_NONE ? GRAIL_OK : graph_pin(r->g, value);
@@ -321,20 +331,81 @@ static bool is_alike(const onnx_reading *r, const onnx_count *c, const int *orig
              find_origin(origin, counted) == find_origin(origin, by)));
 }
 
+/* The class that all channels are in which a number counts, of a value or of all parts of a Linear;
+ * NULL: there are several, or none. */
+static const segment *class_of(const onnx_reading *r, const axes *a, const onnx_channels *c)
+{
+    const segment *found = NULL;
+    const int value = c->linear == 0 ? c->value : r->linears[c->linear].value;
+    if (value != GRAPH_NONE) {
+        found = axes_class_of(a, a->of[value]);
+        for (int s = a->of[value]; s < a->of[value + 1]; s++) {
+            found = found == axes_class_of(a, s) ? found : NULL;
+        }
+        return found;
+    }
+    bool differ = false;
+    for (int i = c->linear + 1; c->linear != 0 && i < r->linear_count; i++) {
+        const onnx_channels part = {.value = GRAPH_NONE, .linear = i};
+        if (r->linears[i].parent == c->linear) {
+            const segment *own = class_of(r, a, &part);
+            differ = differ || own == NULL || (found != NULL && found != own);
+            found = own;
+        }
+    }
+    return differ ? NULL : found;
+}
+
+/* Whether a number and what it is computed from are of channels that are cut together, such as the
+ * halves of a gated map and all of it. */
+static bool go_together(const onnx_reading *r, const axes *a, const onnx_count *c)
+{
+    const segment *counted = class_of(r, a, &c->of);
+    return c->of.outer == c->by.outer && counted != NULL && counted == class_of(r, a, &c->by);
+}
+
+/* Runs whose bounds nothing could tell otherwise: parts of channels that are cut together, as many
+ * of each part, keep the same share of them, as computed numbers and equal parts do. */
+static void free_runs(const onnx_reading *r, const axes *a)
+{
+    for (int i = 0; i < r->g->node_count; i++) {
+        node *n = &r->g->nodes[i];
+        if (operator_of(n)->axis != AXIS_SLICE || !n->slice.stays) {
+            continue;
+        }
+        const onnx_channels all = {.value = n->inputs[0]};
+        const segment *class = class_of(r, a, &all);
+        bool fits = class != NULL && n->slice.may_follow;
+        for (int64_t k = 0; k < r->count_count && fits; k++) {
+            const onnx_count *c = &r->counts[k];
+            fits = c->slice != i + 1 || class_of(r, a, &c->by) == class;
+        }
+        n->slice.stays = !fits;
+    }
+}
+
 grail_status onnx_pin_computed(onnx_reading *r)
 {
     grail_status status = GRAIL_OK;
+    axes a = {0};
     int *origin = NULL;
     TRY(memory_new(&origin, (size_t)r->g->value_count, sizeof origin[0]));
     find_origins(r->g, origin);
+    TRY(axes_init(&a, r->g, GQA_KV_GROUPS, false));
+    free_runs(r, &a);
     for (int64_t i = 0; i < r->count_count; i++) {
         const onnx_count *c = &r->counts[i];
-        if (is_computed(c) && onnx_is_channels(&c->by) && !is_alike(r, c, origin)) {
-            TRY(pin(r, &c->of));
-            TRY(pin(r, &c->by));
+        if (!is_computed(c) || !onnx_is_channels(&c->by) || is_alike(r, c, origin)) {
+            continue;
+        }
+        const bool is_free = c->slice > 0 && !r->g->nodes[c->slice - 1].slice.stays;
+        if (!is_free && !go_together(r, &a, c)) {
+            TRY(pin_channels(r, &c->of));
+            TRY(pin_channels(r, &c->by));
         }
     }
 out:
+    axes_fini(&a);
     memory_free(origin);
     return status;
 }

@@ -31,6 +31,7 @@ typedef struct onnx_number {
     bool per_sample;         /* times the number of samples, which is not known */
     int64_t tensor, element; /* the constant that states it; -1: it is computed */
     onnx_channels of;        /* that it is computed from, in proportion */
+    int64_t above;           /* more than that, which a division is to round off */
 } onnx_number;
 
 typedef struct onnx_numbers {
@@ -88,8 +89,11 @@ typedef struct onnx_count {
     const onnx_attribute *attribute;
     int64_t element;
     onnx_channels of, by; /* of none: it stays */
-    int grouped_by;       /* 1 + the weight that has a column for each channel of a group, where it
-                             counts the groups of `of`; 0: channels */
+    int slice;            /* 1 + the node that takes a run of the channels of a value, whose begin
+                             the number is, or its end; 0: none */
+    bool is_end;
+    int grouped_by; /* 1 + the weight that has a column for each channel of a group, where it
+                       counts the groups of `of`; 0: channels */
 } onnx_count;
 
 /* What is known of a value of ONNX. */

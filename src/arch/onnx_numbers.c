@@ -29,10 +29,11 @@ grail_status onnx_note(onnx_reading *r, const onnx_count *count)
 
 grail_status onnx_note_number(onnx_reading *r, const onnx_number *n, const onnx_channels *of)
 {
+    const onnx_channels none = {.value = GRAPH_NONE};
     const onnx_count count = {.tensor = n->tensor,
                               .node = r->node - r->file->nodes,
                               .element = n->element,
-                              .of = *of,
+                              .of = n->above == 0 ? *of : none, /* it is in no proportion */
                               .by = n->of};
     return onnx_note(r, &count);
 }

@@ -537,10 +537,19 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
     if (p->kind == ONNX_RESPONSE_NORM) {
         return add_response_norm(r, p, x, epsilon);
     }
-    if (onnx_axis_of(p->axis, x->rank) != x->rank - 1) {
-        return onnx_misfit("is a norm over other dimensions than the last one");
+    const node_kind kind = p->kind == ONNX_RMS_NORM ? NODE_RMS_NORM : NODE_LAYER_NORM;
+    const int axis = onnx_axis_of(p->axis, x->rank);
+    if (axis == x->rank - 1) {
+        const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
+                                         constant_at(r, p->bias_node, p->bias)};
+        return add_norm(r, kind, x, epsilon, w);
     }
-    const tensor_view *const w[2] = {constant_at(r, p->weight_node, p->weight),
-                                     constant_at(r, p->bias_node, p->bias)};
-    return add_norm(r, p->kind == ONNX_RMS_NORM ? NODE_RMS_NORM : NODE_LAYER_NORM, x, epsilon, w);
+    node n = onnx_plain(kind, x, NULL);
+    n.norm.epsilon = epsilon;
+    if (axis < 0 || axis != onnx_channel_dimension(x)) {
+        return onnx_misfit("is a norm over other dimensions than that of the channels");
+    }
+    CHECK(p->weight < 0 ? GRAIL_OK : add_channels_at(r, p->weight_node, p->weight, x, &n.weight));
+    CHECK(p->bias < 0 ? GRAIL_OK : add_channels_at(r, p->bias_node, p->bias, x, &n.bias));
+    return onnx_give_node(r, &n, *x);
 }

@@ -82,6 +82,14 @@ static onnx_number result_of(const char *name, const onnx_number *a, const onnx_
     return y;
 }
 
+/* Whether a sum is of a number of channels and one that stays, as in a quotient that is rounded up.
+ */
+static bool may_round_off(const onnx_number *a, const onnx_number *b, const onnx_number *y)
+{
+    return !y->is_open && !y->is_real && onnx_is_channels(&a->of) && a->above == 0 &&
+           !onnx_is_channels(&b->of);
+}
+
 /* A product with a number that stays goes with the other one; with 1 the literal is the same. */
 static grail_status combine(onnx_reading *r, const char *name, const onnx_number *a,
                             const onnx_number *b, onnx_number *y)
@@ -97,10 +105,19 @@ static grail_status combine(onnx_reading *r, const char *name, const onnx_number
         y->tensor = kept->tensor;
         y->element = kept->element;
         y->of = kept->of;
+        y->above = kept->above;
         return onnx_note_stays(r, is_one(a) ? a : b);
     }
+    if (strcmp(name, "Add") == 0 && b->factor > 0 && may_round_off(a, b, y)) {
+        y->of = a->of;
+        y->above = b->factor;
+        return onnx_note_stays(r, b);
+    }
+    const bool rounds_off = a->above > 0 && a->above < b->factor;
     const bool is_exact = !y->is_real && !y->is_open &&
-                          (multiplies || (b->factor != 0 && a->factor % b->factor == 0));
+                          (multiplies ? a->above == 0
+                                      : b->factor != 0 && (a->factor - a->above) % b->factor == 0 &&
+                                            (a->above == 0 || rounds_off));
     if (scales && is_exact && onnx_is_channels(&a->of) && !onnx_is_channels(&b->of)) {
         y->of = a->of;
         return onnx_note_stays(r, b);

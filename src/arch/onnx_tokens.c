@@ -248,7 +248,20 @@ static int64_t bound_of(int64_t at, int64_t width)
     return from < 0 ? 0 : from > width ? width : from;
 }
 
-/* A run of channels, which stay: a range is told by both ends. */
+/* Notes that a bound follows the run of the node that was added last; *stays where it cannot. */
+static grail_status note_bound(onnx_reading *r, bool is_end, bool *stays)
+{
+    onnx_count count;
+    const onnx_channels none = {.value = GRAPH_NONE};
+    CHECK(onnx_count_at(r, is_end ? "ends" : "starts", is_end ? 2 : 1, 0, none, &count));
+    count.slice = r->g->node_count;
+    count.is_end = is_end;
+    *stays = *stays || (count.tensor < 0 && count.attribute == NULL);
+    return onnx_note(r, &count);
+}
+
+/* A run of channels. Bounds that are computed, or count from the end, are no numbers to be changed;
+ * whether the first ones are right by themselves is found out in the end (onnx_counts.h). */
 static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
 {
     onnx_known *x = NULL;
@@ -256,9 +269,19 @@ static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
     onnx_known y = *x;
     node n = onnx_plain(NODE_SLICE, x, NULL);
     const int64_t first = bound_of(begin, x->width);
-    y.width = bound_of(end, x->width) - first;
-    n.slice = (slice_attributes){first, y.width, true};
-    return y.width > 0 ? onnx_give_node(r, &n, y) : onnx_misfit("takes no channels");
+    const int64_t last = bound_of(end, x->width);
+    bool stays = begin < 0 || end < 0;
+    y.width = last - first;
+    n.slice = (slice_attributes){first, y.width, stays, !stays};
+    if (y.width <= 0) {
+        return onnx_misfit("takes no channels");
+    }
+    CHECK(onnx_give_node(r, &n, y));
+    const bool is_told = !stays;
+    CHECK(is_told && first > 0 ? note_bound(r, false, &stays) : GRAIL_OK);
+    CHECK(is_told && last < x->width ? note_bound(r, true, &stays) : GRAIL_OK);
+    r->g->nodes[r->g->node_count - 1].slice.stays = stays;
+    return GRAIL_OK;
 }
 
 static grail_status no_run(int64_t begin, int64_t end)

@@ -263,6 +263,29 @@ grail_status onnx_read_conv_transpose(onnx_reading *r)
     return onnx_give_node(r, &n, y);
 }
 
+/* The channels of each position become a square of positions: (channel, row, column), as they lie
+ * in patches that are put side by side. */
+grail_status onnx_read_depth_to_space(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    const int64_t side = onnx_integer_of(r, "blocksize", 0);
+    CHECK(map_input(r, NO_PADS, &x));
+    CHECK(onnx_needs_rank(x, IMAGE_RANK));
+    if (!onnx_text_is(r, "mode", "CRD") || side < 1 || side > x->width ||
+        x->width % (side * side) != 0) {
+        return onnx_misfit("makes squares of %lld x %lld positions of %lld channels, or not in the "
+                           "order (channel, row, column)",
+                           (long long)side, (long long)side, (long long)x->width);
+    }
+    onnx_known y = *x;
+    node n = onnx_plain(NODE_PUT_PATCHES, x, NULL);
+    n.window = (window2d)WINDOW2D(side, side, side, 0, 1);
+    y.width = x->width / (side * side);
+    y.one = false;
+    lay_map(2, &y);
+    return onnx_give_node(r, &n, y);
+}
+
 static bool sees_pads_alone(const window_axis *a)
 {
     const int64_t reach = a->dilation * (a->kernel - 1);

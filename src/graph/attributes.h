@@ -130,7 +130,9 @@ typedef struct resize_attributes {
 /** A run of channels. */
 typedef struct slice_attributes {
     int64_t first, length;
-    bool stays; /* nothing could tell another length */
+    bool stays;      /* nothing could tell another length */
+    bool may_follow; /* but where the parts of what it reads keep as many channels each, it is right
+                        by itself */
 } slice_attributes;
 
 /** Positions of each sample that are taken: all behind the first ones. */

@@ -303,6 +303,40 @@ for name, width, skipped in (("b", 24, "b.row"), ("c", 32, None)):
 linear(add("Flatten", [add("GlobalAveragePool", [x], "means")], "flat"), "y", 32, 5)
 save("widened", (3, 16, 16), {"y": (5,)})
 
+# Gates whose halves lie where numbers say that are computed from the channels, or that are equal, or that constants say; norms over
+# the channels of an image, spelled out; parts of other lengths that go their own ways; and channels that become positions.
+def norm_channels(x, name, channels):
+    centred = add("Sub", [x, add("ReduceMean", [x], f"{name}.mean", axes=[1])], f"{name}.centred")
+    square = add("Pow", [centred, constant(f"{name}.2", numpy.float32(2))], f"{name}.square")
+    spread = add("Add", [add("ReduceMean", [square], f"{name}.variance", axes=[1]), constant(f"{name}.epsilon", numpy.float32(1e-6))], f"{name}.sum")
+    x = add("Div", [centred, add("Sqrt", [spread], f"{name}.deviation")], f"{name}.unit")
+    scale = constant(f"{name}.w", net.random.uniform(0.5, 1.5, (channels, 1, 1)).astype(numpy.float32))
+    return add("Add", [add("Mul", [scale, x], f"{name}.scaled"), weight(f"{name}.b", channels, 1, 1)], name)
+
+
+def run_of(x, name, first, last):
+    bounds = [v if isinstance(v, str) else constant(f"{name}.{k}", [v]) for k, v in (("first", first), ("last", last))]
+    return add("Slice", [x, *bounds, constant(f"{name}.axis", [1])], name)
+
+
+x = conv("pixels", "a", 3, 16, strides=[2, 2], pads=[1] * 4)
+y = conv(norm_channels(x, "n", 16), "b", 16, 40, (1, 1))
+y = add("Conv", [y, weight("dw.w", 40, 1, 3, 3), weight("dw.b", 40)], "dw", group=40, pads=[1] * 4)
+count = add("Gather", [add("Shape", [y], "shape"), constant("second", [1])], "count", axis=0)
+half = add("Div", [add("Add", [count, constant("up", [1])], "count1"), constant("two", [2])], "half")
+whole = add("Mul", [half, constant("two2", [2])], "whole")
+y = add("Mul", [run_of(y, "left", 0, half), run_of(y, "right", half, whole)], "gated")
+x = add("Add", [x, conv(y, "c", 20, 16, (1, 1))], "x1")
+y = add("Sigmoid", [conv(norm_channels(x, "m", 16), "d", 16, 48, pads=[1] * 4)], "ds")
+thirds = add("Split", [y], "s1", "s2", "s3", axis=1)
+y = add("Mul", [add("Mul", thirds[:2], "s12"), thirds[2]], "s123")
+x = add("Add", [x, conv(y, "e", 16, 16, (1, 1))], "x2")
+y = add("Relu", [conv(x, "f", 16, 30, pads=[1] * 4)], "fr")
+y = add("Add", [conv(run_of(y, "few", 0, 12), "g", 12, 16, (1, 1)), conv(run_of(y, "more", 12, 2**62), "h", 18, 16, (1, 1))], "gh")
+y = add("Relu", [conv(add("Add", [x, y], "x3"), "i", 16, 48, pads=[1] * 4)], "ir")
+conv(add("DepthToSpace", [y], "large", blocksize=2, mode="CRD"), "y", 12, 4, (1, 1))
+save("gated", (3, 16, 16), {"y": (4, 16, 16)})
+
 # Shares of the classes at each position of a map, and at a single one.
 for name in ("shares", "single"):
     x = conv(add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar"), "b", 16, 6, pads=[1] * 4)
@@ -392,9 +426,10 @@ narrow largest conv,ffn 1237
 narrow keras conv,ffn 2616
 narrow plane conv 17089
 narrow widened conv,stream 2941
+narrow gated conv 10807
 narrow shares conv 662
 narrow single conv 662
-for model in largest keras plane widened shares single; do
+for model in largest keras plane widened gated shares single; do
     runs "$grail" inspect $model.onnx
     grep -q region stdout && fail "a region of $model is left"
 done
@@ -407,7 +442,7 @@ for model in "keras.onnx" "keras_open.onnx --set height=24 --set width=20"; do
 done
 runs "$grail" compress keras.onnx -o healed_keras --calib keras.npy --sparsity 0.5 --heal model --heal-steps 4 --quiet
 same_outputs healed_keras/keras.onnx keras.safetensors
-for model in widened plane single; do
+for model in widened gated plane single; do
     runs "$grail" compress $model.onnx -o healed_$model --calib $model.npy --sparsity 0.5 --heal model --heal-steps 4 --eval $model.npy
     same_outputs healed_$model/$model.onnx $model.safetensors
 done

@@ -24,6 +24,7 @@ static heal_setting setting_of(calibration_network *network)
 {
     return (heal_setting){.dense = &network->dense,
                           .current = &network->current,
+                          .wide = network->request->graph,
                           .backend = network->request->backend,
                           .pool = network->pool,
                           .comm = network->passes.comm,

@@ -235,8 +235,8 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     *t = (network_task){.setting = s};
     CHECK(heal_training_init(s, GRAPH_NONE, GRAPH_NONE, 0, g->node_count, &t->training));
     CHECK(regions_hide(g, 0, g->node_count, &t->hidden, &t->training.region));
-    CHECK(tape_fits(g, s->backend, s->samples->positions, t->training.part_samples, 0, s->memory,
-                    &fits));
+    CHECK(tape_fits(s->wide, s->backend, s->samples->positions, t->training.part_samples, 0,
+                    s->memory, &fits));
     CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
     if (fits && backend_is_host(s->backend)) { /* what the tape keeps, again for each part */
         CHECK(matrix_pool_widen(s->pool, g->value_count));

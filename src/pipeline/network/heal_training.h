@@ -19,6 +19,7 @@
 typedef struct heal_setting {
     const network_run *dense;   /* what the current network is trained towards; of the teacher */
     const network_run *current; /* has its narrow shapes */
+    const graph *wide;          /* of the current one before it was cut */
     backend *backend;
     matrix_pool *pool;
     const grail_comm *comm; /* ranks that train together; NULL: one */

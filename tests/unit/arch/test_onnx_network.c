@@ -172,6 +172,8 @@ DIRECTORY_TEST(nodes_that_no_row_fits_are_refused_by_name)
         {"Transpose", "a", {LIST("perm", 3)}, "its 'perm' is no order of 4 dimensions"},
         {"Concat", "a a", {NUMBER("axis", 2)}, "is along dimension 2"},
         {"Clip", "a nan", {{0}}, "has the bounds nan and inf"},
+        {"DepthToSpace", "a", {NUMBER("blocksize", 2)}, "makes squares of 2 x 2 positions of 3"},
+        {"DepthToSpace", "a", {{0}}, "makes squares of 0 x 0 positions"},
         {"Max", "a a", {{0}}, "compares values, for which grail has no row"},
         {"Max", "a nan", {{0}}, "its constant 'nan' is no finite number"},
         {"Min", "a v", {{0}}, "compares a value with several numbers"},
