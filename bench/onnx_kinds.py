@@ -23,7 +23,7 @@ from safetensors.numpy import load_file, save_file
 from torch import nn
 
 SIGNALS = {"conv1d": (6, 64), "unet1d": (4, 64), "whisper": (80, 200)}
-OWN = "unet unet_bilinear espcn edsr autoencoder swiglu".split()
+OWN = "unet unet_bilinear espcn edsr nafnet resnet20 autoencoder swiglu".split()
 TORCHVISION = ("deeplabv3_mobilenet_v3_large lraspp_mobilenet_v3_large fcn_resnet50 ssdlite320_mobilenet_v3_large "
                "retinanet_resnet50_fpn").split()
 YOLO = "yolov3-tiny yolov5n yolov6n yolov8n yolov8n-seg yolov10n yolo11n yolo12n".split()
@@ -82,6 +82,58 @@ class Edsr(nn.Module):
         for block in self.body:
             x = x + 0.1 * block(x)
         return self.tail(x)
+
+
+class ChannelNorm(nn.Module):
+    """Over the channels of each position, spelled out as in ConvNeXt's and SAM's code."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x):
+        x = x - x.mean(1, keepdim=True)
+        x = x / torch.sqrt(x.pow(2).mean(1, keepdim=True) + 1e-6)
+        return self.weight[:, None, None] * x + self.bias[:, None, None]
+
+
+class Gated(nn.Module):
+    """A block of NAFNet's form: halves of the channels gate each other."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.norms = nn.ModuleList(ChannelNorm(channels) for _ in range(2))
+        self.wide = nn.ModuleList(nn.Conv2d(channels, 2 * channels, 1) for _ in range(2))
+        self.near = nn.Conv2d(2 * channels, 2 * channels, 3, padding=1, groups=2 * channels)
+        self.attention = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, channels, 1))
+        self.narrow = nn.ModuleList(nn.Conv2d(channels, channels, 1) for _ in range(2))
+        self.scales = nn.ParameterList(nn.Parameter(torch.full((1, channels, 1, 1), 0.3)) for _ in range(2))
+
+    def forward(self, x):
+        left, right = self.near(self.wide[0](self.norms[0](x))).chunk(2, 1)
+        x = x + self.narrow[0](left * right * self.attention(left * right)) * self.scales[0]
+        left, right = self.wide[1](self.norms[1](x)).chunk(2, 1)
+        return x + self.narrow[1](left * right) * self.scales[1]
+
+
+class ResNet20(nn.Module):
+    """Of CIFAR, with shortcuts of option A: every second position, and zeros beside the channels."""
+
+    def __init__(self):
+        super().__init__()
+        widths = [16] * 4 + [32] * 3 + [64] * 3
+        self.first, self.head = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()), nn.Linear(64, 10)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(a, b, 3, b // a, 1), nn.BatchNorm2d(b), nn.ReLU(), nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b))
+            for a, b in zip(widths, widths[1:]))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            made = block(x)
+            pads = (made.shape[1] - x.shape[1]) // 2
+            x = F.relu(made + (F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, pads, pads)) if pads else x))
+        return self.head(x.mean((2, 3)))
 
 
 class Autoencoder(nn.Module):
@@ -173,6 +225,8 @@ def make(name):
     import torchvision
 
     own = {"unet": UNet, "unet_bilinear": lambda: UNet(resized=True), "edsr": Edsr, "autoencoder": Autoencoder, "swiglu": SwiGlu,
+           "nafnet": lambda: nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), Gated(16), nn.Conv2d(16, 32, 2, 2), Gated(32), nn.Conv2d(32, 12, 1),
+                                           nn.PixelShuffle(2)), "resnet20": ResNet20,
            "espcn": lambda: nn.Sequential(nn.Conv2d(3, 64, 5, padding=2), nn.Tanh(), nn.Conv2d(64, 32, 3, padding=1), nn.Tanh(),
                                           nn.Conv2d(32, 12, 3, padding=1), nn.PixelShuffle(2)),
            "conv1d": Conv1d, "unet1d": lambda: UNet(4, dimensions=1), "whisper": whisper}

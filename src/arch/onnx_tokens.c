@@ -253,7 +253,13 @@ static grail_status note_bound(onnx_reading *r, bool is_end, bool *stays)
 {
     onnx_count count;
     const onnx_channels none = {.value = GRAPH_NONE};
-    CHECK(onnx_count_at(r, is_end ? "ends" : "starts", is_end ? 2 : 1, 0, none, &count));
+    const grail_status status =
+        onnx_count_at(r, is_end ? "ends" : "starts", is_end ? 2 : 1, 0, none, &count);
+    if (status == GRAIL_ERROR_UNSUPPORTED) { /* another node needs it as it is */
+        *stays = true;
+        return GRAIL_OK;
+    }
+    CHECK(status);
     count.slice = r->g->node_count;
     count.is_end = is_end;
     *stays = *stays || (count.tensor < 0 && count.attribute == NULL);
