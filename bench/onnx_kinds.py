@@ -117,7 +117,7 @@ class Gated(nn.Module):
 
 
 class ResNet20(nn.Module):
-    """Of CIFAR, with shortcuts of option A: every second position, and zeros beside the channels."""
+    """CIFAR's, with shortcuts of option A: every second position, and zeros beside the channels."""
 
     def __init__(self):
         super().__init__()
