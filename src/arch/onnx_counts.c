@@ -378,7 +378,7 @@ static void free_runs(const onnx_reading *r, const axes *a)
         bool fits = class != NULL && n->slice.may_follow;
         for (int64_t k = 0; k < r->count_count && fits; k++) {
             const onnx_count *c = &r->counts[k];
-            fits = c->slice != i + 1 || class_of(r, a, &c->by) == class;
+            fits = c->slice != i + 1 || !is_computed(c) || class_of(r, a, &c->by) == class;
         }
         n->slice.stays = !fits;
     }

@@ -248,21 +248,23 @@ static int64_t bound_of(int64_t at, int64_t width)
     return from < 0 ? 0 : from > width ? width : from;
 }
 
-/* Notes that a bound follows the run of the node that was added last; *stays where it cannot. */
-static grail_status note_bound(onnx_reading *r, bool is_end, bool *stays)
+/* Notes that a bound follows the run of the node that was added last; where it cannot, that stays.
+ */
+static grail_status note_bound(onnx_reading *r, bool is_end)
 {
     onnx_count count;
     const onnx_channels none = {.value = GRAPH_NONE};
+    slice_attributes *run = &r->g->nodes[r->g->node_count - 1].slice;
     const grail_status status =
         onnx_count_at(r, is_end ? "ends" : "starts", is_end ? 2 : 1, 0, none, &count);
     if (status == GRAIL_ERROR_UNSUPPORTED) { /* another node needs it as it is */
-        *stays = true;
+        *run = (slice_attributes){run->first, run->length, true, false};
         return GRAIL_OK;
     }
     CHECK(status);
     count.slice = r->g->node_count;
     count.is_end = is_end;
-    *stays = *stays || (count.tensor < 0 && count.attribute == NULL);
+    run->stays = run->stays || (count.tensor < 0 && count.attribute == NULL);
     return onnx_note(r, &count);
 }
 
@@ -276,18 +278,15 @@ static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
     node n = onnx_plain(NODE_SLICE, x, NULL);
     const int64_t first = bound_of(begin, x->width);
     const int64_t last = bound_of(end, x->width);
-    bool stays = begin < 0 || end < 0;
+    const bool from_end = begin < 0 || end < 0;
     y.width = last - first;
-    n.slice = (slice_attributes){first, y.width, stays, !stays};
+    n.slice = (slice_attributes){first, y.width, from_end, !from_end};
     if (y.width <= 0) {
         return onnx_misfit("takes no channels");
     }
     CHECK(onnx_give_node(r, &n, y));
-    const bool is_told = !stays;
-    CHECK(is_told && first > 0 ? note_bound(r, false, &stays) : GRAIL_OK);
-    CHECK(is_told && last < x->width ? note_bound(r, true, &stays) : GRAIL_OK);
-    r->g->nodes[r->g->node_count - 1].slice.stays = stays;
-    return GRAIL_OK;
+    CHECK(!from_end && first > 0 ? note_bound(r, false) : GRAIL_OK);
+    return !from_end && last < x->width ? note_bound(r, true) : GRAIL_OK;
 }
 
 static grail_status no_run(int64_t begin, int64_t end)

@@ -61,6 +61,13 @@ else:
         count = add("Slice", [add("Shape", [x], "shape"), constant("none", [0]), constant("half", [2])], "count")
         doubled = add("Mul", [sides, constant("twice", [2])], "doubled")
         x = add("Resize", [x, "", "", add("Concat", [count, doubled], "sizes", axis=0)], "resized", mode="cubic")
+    elif name == "bounded":  # where the halves of a gate end is told by a constant that a region reads as an axis
+        y, three, axis = conv(x, "wide", 8, 6), constant("three", [3]), constant("second", [1])
+        left = add("Slice", [y, constant("none", [0]), three, axis], "left")
+        right = add("Slice", [y, three, constant("all", [6]), axis], "right")
+        sums = add("GlobalAveragePool", [add("ReduceSum", [x, three], "sums", keepdims=1)], "sizes")
+        gate = add("Sigmoid", [net.conv(sums, "gate", 8, 8, (1, 1))], "gated")
+        x = add("Add", [add("Mul", [x, gate], "weighed"), conv(add("Mul", [left, right], "product"), "narrow", 3, 8)], "mixed")
     elif name not in ("tail", "both"):
         large = add("Greater", [add("ReduceSum", [x], "sum", keepdims=0), constant("zero", numpy.float32(0))], "large")
         x = add("If", [large], "chosen", then_branch=branch("Sin", x), else_branch=branch("Cos", x))
@@ -148,6 +155,15 @@ verified middle
 narrow_other middle
 same_outputs out/middle.onnx "$pixels"
 says '"regions": [' out/report.json
+
+check "channels stay whose bounds a region needs as they are"
+make_network bounded
+verified bounded
+"$python" - <<'PYTHON' || fail "the gate was cut"
+import onnx
+dims = {t.name: list(t.dims) for t in onnx.load("out/bounded.onnx").graph.initializer}
+assert dims["wide.w"][0] == 6, dims["wide.w"]
+PYTHON
 
 check "shapes that regions have are still declared, so that nothing is asked of a result"
 narrow_other shaped
