@@ -198,7 +198,8 @@ grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out)
                              "alone",
                              r->node->node.inputs[i],
                              (*out)->pads_lowest ? "minus infinity" : "zeros",
-                             (*out)->pads_lowest ? "maxima" : "convolutions")
+                             (*out)->pads_lowest ? "maxima"
+                                                 : "convolutions, and maxima of what a Relu makes,")
                : GRAIL_OK;
 }
 

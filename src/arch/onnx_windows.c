@@ -292,12 +292,31 @@ static bool sees_pads_alone(const window_axis *a)
     return a->before > reach || a->behind > reach;
 }
 
+/* Whether a value has no number below 0, so that zeros around it are as good as minus infinity to a
+ * maximum of some of its own. */
+static bool is_never_negative(const graph *g, int value)
+{
+    bool found = false;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        const bool is_relu = n->kind == NODE_ACTIVATION && (n->activation == ACTIVATION_RELU ||
+                                                            n->activation == ACTIVATION_RELU6);
+        found = found ||
+                (n->output == value && (is_relu || (n->kind == NODE_CLAMP && n->clamp.low >= 0.0)));
+    }
+    return found;
+}
+
 static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int count = 0;
     int64_t kernel[ONNX_MOST_AXES];
-    CHECK(map_input(r, kind == NODE_MAX_POOL ? LOWEST : NO_PADS, &x));
+    CHECK(onnx_padded_input(r, 0, &x));
+    const surroundings around = kind != NODE_MAX_POOL                                  ? NO_PADS
+                                : is_never_negative(r->g, x->value) && !x->pads_lowest ? ZEROS
+                                                                                       : LOWEST;
+    CHECK(map_input(r, around, &x));
     const int dimensions = dimensions_of(x);
     CHECK(onnx_list_of(r, "kernel_shape", 0, &count, kernel));
     node n = onnx_plain(kind, x, NULL);

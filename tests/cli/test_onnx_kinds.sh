@@ -288,9 +288,10 @@ samples = net.random.standard_normal((8, 24, 20, 1)).astype(numpy.float32)
 numpy.save("plane.npy", samples)
 write_pixels("plane.safetensors", samples)
 
-# A residual stream that zeros make wider, before and behind its channels, where every second row and column goes on; two Pads share
+# Zeros around what is not below 0, before a maximum (as Keras pads); a residual stream that zeros make wider, before and behind its channels, where every second row and column goes on; two Pads share
 # their constant, of which one would keep other numbers than the other.
 x = add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar")
+x = add("MaxPool", [add("Pad", [x, constant("around", [0, 0, 1, 1, 0, 0, 1, 1])], "placed")], "largest", kernel_shape=[3, 3])
 wide = constant("wide", [0, 4, 0, 0, 0, 4, 0, 0])
 for name, width, skipped in (("b", 24, "b.row"), ("c", 32, None)):
     step = 2 if skipped else 1
