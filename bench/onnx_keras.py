@@ -8,10 +8,7 @@ usage: onnx_keras.py GRAIL FOLDER IMAGES [--networks NAME,...]
 """
 
 import argparse
-import json
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -20,10 +17,7 @@ import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import tf2onnx  # noqa: E402
-from PIL import Image  # noqa: E402
-from safetensors.numpy import load_file, save_file  # noqa: E402
-
-SIDE, IMAGES = 224, 8
+from onnx_zoo import SIDE, narrow, shares_left, write_pixels  # noqa: E402
 
 
 def export(name, path):
@@ -40,23 +34,15 @@ def export(name, path):
 
 
 def try_network(grail, path, pixels, folder):
-    out, logits = folder / "out", folder / "logits.safetensors"
-    shutil.rmtree(out, ignore_errors=True)
-    logits.unlink(missing_ok=True)
-    for command in (["compress", path, "-o", out, "--calib", folder / "pixels.npy", "--sparsity", "0.2", "--selector", "wanda",
-                     "--compensate", "grail", "--threads", "1", "--quiet"],
-                    ["logits", out / path.name, "--pixels", folder / "pixels.safetensors", "-o", logits]):
-        done = subprocess.run([grail, *map(str, command)], capture_output=True, text=True)
-        if done.returncode != 0:
-            return "refused: " + done.stderr.strip().splitlines()[-1].split(".onnx: ", 1)[-1]
-    report = json.loads((out / "report.json").read_text())
-    session = onnxruntime.InferenceSession(str(out / path.name), providers=["CPUExecutionProvider"])
+    report, ours, refused = narrow(grail, path, folder)
+    if refused:
+        return refused
+    session = onnxruntime.InferenceSession(str(folder / "out" / path.name), providers=["CPUExecutionProvider"])
     theirs = session.run(None, {session.get_inputs()[0].name: pixels})[0]
-    ours = next(iter(load_file(logits).values())).reshape(theirs.shape).astype(np.float64)
+    ours = ours.reshape(theirs.shape).astype(np.float64)
     shares = np.exp(ours - ours.max(1, keepdims=True))
     shares /= shares.sum(1, keepdims=True)
-    return (f"{report['narrow']['parameters'] / report['dense']['parameters']:.0%} | {len(report.get('regions', []))} | "
-            f"{np.abs(shares - theirs).max() / np.abs(theirs).max():.1e}")
+    return f"{shares_left(report)} | {np.abs(shares - theirs).max() / np.abs(theirs).max():.1e}"
 
 
 def main():
@@ -68,10 +54,7 @@ def main():
                         default=["MobileNetV2", "MobileNetV3Small", "EfficientNetB0", "ResNet50"])
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    files = sorted(f for f in given.images.iterdir() if f.suffix.lower() in (".jpg", ".jpeg", ".png"))[:IMAGES]
-    pixels = np.stack([np.asarray(Image.open(f).convert("RGB").resize((SIDE, SIDE)), np.float32) for f in files]) / 127.5 - 1
-    np.save(given.folder / "pixels.npy", pixels)
-    save_file({"pixels": pixels}, given.folder / "pixels.safetensors")
+    pixels = write_pixels(given.images, given.folder, True)
     print("| network | parameters left | regions | ONNX Runtime and grail |\n|---|---|---|---|")
     for name in given.networks:
         path = given.folder / f"{name}.onnx"

@@ -59,7 +59,8 @@ def compute(path, pixels):
     return np.stack([session.run([name], {entry: one[None]})[0].ravel() for one in pixels.transpose(0, 3, 1, 2)])
 
 
-def try_network(grail, path, pixels, folder):
+def narrow(grail, path, folder):
+    """The report of a narrowed copy in folder/out, what grail computes of it, and why there is none."""
     out, logits = folder / "out", folder / "logits.safetensors"
     shutil.rmtree(out, ignore_errors=True)
     logits.unlink(missing_ok=True)
@@ -68,12 +69,31 @@ def try_network(grail, path, pixels, folder):
                     ["logits", out / path.name, "--pixels", folder / "pixels.safetensors", "-o", logits]):
         done = subprocess.run([grail, *map(str, command)], capture_output=True, text=True)
         if done.returncode != 0:
-            return "refused: " + done.stderr.strip().splitlines()[-1].split(".onnx: ", 1)[-1]
-    report = json.loads((out / "report.json").read_text())
-    theirs, dense = compute(out / path.name, pixels), compute(path, pixels)
-    ours = next(iter(load_file(logits).values())).reshape(theirs.shape)
-    return (f"{report['narrow']['parameters'] / report['dense']['parameters']:.0%} | {len(report.get('regions', []))} | "
-            f"{np.linalg.norm(theirs - dense) / np.linalg.norm(dense):.2f} | {np.abs(ours - theirs).max() / np.abs(theirs).max():.1e}")
+            return None, None, "refused: " + done.stderr.strip().splitlines()[-1].split(".onnx: ", 1)[-1]
+    return json.loads((out / "report.json").read_text()), next(iter(load_file(logits).values())), None
+
+
+def shares_left(report):
+    return f"{report['narrow']['parameters'] / report['dense']['parameters']:.0%} | {len(report.get('regions', []))}"
+
+
+def write_pixels(images, folder, is_last):
+    """[images,224,224,3] as grail reads them; the array of the network's own order lies beside it."""
+    files = sorted(f for f in images.iterdir() if f.suffix.lower() in (".jpg", ".jpeg", ".png"))[:IMAGES]
+    pictures = [Image.open(f).convert("RGB").resize((SIDE, SIDE)) for f in files]
+    pixels = np.stack([np.asarray(p, np.float32) for p in pictures]) / 127.5 - 1
+    np.save(folder / "pixels.npy", pixels if is_last else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    save_file({"pixels": pixels}, folder / "pixels.safetensors")
+    return pixels
+
+
+def try_network(grail, path, pixels, folder):
+    report, ours, refused = narrow(grail, path, folder)
+    if refused:
+        return refused
+    theirs, dense = compute(folder / "out" / path.name, pixels), compute(path, pixels)
+    return (f"{shares_left(report)} | {np.linalg.norm(theirs - dense) / np.linalg.norm(dense):.2f} | "
+            f"{np.abs(ours.reshape(theirs.shape) - theirs).max() / np.abs(theirs).max():.1e}")
 
 
 def main():
@@ -85,11 +105,7 @@ def main():
     given = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     given.folder.mkdir(parents=True, exist_ok=True)
-    files = sorted(f for f in given.images.iterdir() if f.suffix.lower() in (".jpg", ".jpeg", ".png"))[:IMAGES]
-    pictures = [Image.open(f).convert("RGB").resize((SIDE, SIDE)) for f in files]
-    pixels = np.stack([np.asarray(p, np.float32) for p in pictures]) / 127.5 - 1
-    np.save(given.folder / "pixels.npy", np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
-    save_file({"pixels": pixels}, given.folder / "pixels.safetensors")
+    pixels = write_pixels(given.images, given.folder, False)
     print("| network | parameters left | regions | error | ONNX Runtime and grail |\n|---|---|---|---|---|")
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     for source in sorted(light.glob("light_*.onnx")):

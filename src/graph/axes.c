@@ -175,6 +175,7 @@ static void segments_join(axes *a, int left, int right)
         from->parent = to->parent;
         pin_class(to, from->pinned, from->pinned_at);
         to->summed = to->summed || from->summed;
+        to->made = to->made || from->made;
         to->normed = to->normed || from->normed;
         to->latent = to->latent || from->latent;
         to->is_part = to->is_part || from->is_part;
@@ -319,6 +320,7 @@ static void mark_output(axes *a, const node *n)
         rules->axis == AXIS_SUMS || (rules->axis == AXIS_ROUTED && n->input_count > 2);
     for (int s = a->of[n->output]; s < a->of[n->output + 1]; s++) {
         axes_class_of(a, s)->summed |= sums;
+        axes_class_of(a, s)->made |= node_is_map(n);
         axes_class_of(a, s)->normed |= node_norms_width(n);
         axes_class_of(a, s)->latent |= node_norms_width(n) && rules->rows == ROWS_ALONE;
     }
@@ -372,23 +374,11 @@ static void follow_node(axes *a, const node *n, gqa_mode mode)
     mark_output(a, n);
 }
 
-static bool is_made_by_map(const axes *a, const segment *class)
-{
-    bool found = false;
-    for (int n = 0; n < a->g->node_count && !found; n++) {
-        const int value = a->g->nodes[n].output;
-        for (int s = a->of[value]; s < a->of[value + 1] && node_is_map(&a->g->nodes[n]); s++) {
-            found = found || axes_class_of(a, s) == class;
-        }
-    }
-    return found;
-}
-
 /* Channels that nothing is added to are no units, as no row of a weight makes them. */
 static void pin_unmade(axes *a, int value)
 {
     for (int s = a->of[value]; s < a->of[value + 1]; s++) {
-        if (!is_made_by_map(a, axes_class_of(a, s))) {
+        if (!axes_class_of(a, s)->made) {
             pin_class(axes_class_of(a, s), PINNED_AT_ENDS, GRAPH_NONE);
         }
     }

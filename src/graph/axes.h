@@ -15,6 +15,7 @@ typedef struct segment {
     pin pinned;
     int pinned_at;            /* the node that pins it; GRAPH_NONE: no single one */
     bool summed;              /* an Add joins values of this class */
+    bool made;                /* rows of a map make values of this class */
     bool normed;              /* a norm over all channels makes one of them */
     bool latent;              /* one of each row by itself */
     bool is_part;             /* of a value that has others */
