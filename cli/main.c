@@ -163,7 +163,7 @@ int main(int argc, char **argv)
                     strerror(errno));
         return EXIT_FAILED;
     }
-    memory_keep_freed();
+    heap_arrange();
     print_start();
     interrupt_start();
     command_line_note(argc, argv);

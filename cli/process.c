@@ -217,11 +217,13 @@ static bool memory_is_limited(void)
     return space.rlim_cur != RLIM_INFINITY || data.rlim_cur != RLIM_INFINITY;
 }
 
-void memory_keep_freed(void)
+void heap_arrange(void)
 {
 #ifdef __GLIBC__
     enum { LARGEST = 32 << 20, KEPT = 2047 << 20 }; /* the most that glibc takes */
-    if (!memory_is_limited()) {
+    if (memory_is_limited()) {
+        (void)mallopt(M_ARENA_MAX, 1);
+    } else {
         (void)mallopt(M_MMAP_THRESHOLD, LARGEST);
         (void)mallopt(M_TRIM_THRESHOLD, KEPT);
     }

@@ -51,8 +51,10 @@ void onnxruntime_find(int argc, char **argv);
 
 /** Lets blocks of up to 32 MiB come from memory that the process has freed, of which it keeps up to
  * 2 GiB at the end of its heap: else the kernel clears their pages anew each time, which takes up
- * to a sixth of a run. Nothing under a limit of address space or data, where what is kept would be
- * missing elsewhere. */
-void memory_keep_freed(void);
+ * to a sixth of a run. Under a limit of address space or data nothing is kept, which would be
+ * missing elsewhere, and threads share a heap: glibc reserves 64 MiB for one of a thread's own, at
+ * any allocation of it where earlier ones found no room, and BLIS aborts where that takes what was
+ * left for it. */
+void heap_arrange(void);
 
 #endif

@@ -119,7 +119,7 @@ static void *hold_idle_team(void *context)
 /* Where no more threads can be had, the others spin, which is slower but no error. */
 static void start_idle_team(void)
 {
-    enum { BYTES_OF_THREAD = 128 << 20 }; /* of address space, for a stack and glibc's arena */
+    enum { BYTES_OF_THREAD = 16 << 20 }; /* of address space, for a stack and little else */
     static gate ready = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t holder;
     const int count = omp_get_num_procs();
