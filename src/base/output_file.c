@@ -35,6 +35,12 @@ static grail_status error_exists(const char *path)
     return error_set(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", path);
 }
 
+grail_status output_file_check_free(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 ? error_exists(path) : GRAIL_OK;
+}
+
 /* Finds where the file must appear. A symbolic link is followed, so that it stays a link. */
 static grail_status resolve_path(const char *path, bool replaces, char **out)
 {

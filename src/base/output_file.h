@@ -26,6 +26,9 @@ typedef struct output_file {
  */
 grail_status output_file_open(const char *path, bool replaces, output_file *out) GRAIL_MUST_CHECK;
 
+/** GRAIL_ERROR_EXISTS where anything has that path: before work whose result is to go there. */
+grail_status output_file_check_free(const char *path) GRAIL_MUST_CHECK;
+
 /** Flushes the file, gives it its path, and flushes the directory. */
 grail_status output_file_commit(output_file *file) GRAIL_MUST_CHECK;
 

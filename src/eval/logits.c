@@ -1,6 +1,7 @@
 /* Logits of complete windows, or of images that are given as pixels, written for comparison with
  * another implementation. */
 #include "base/name_list.h"
+#include "base/output_file.h"
 
 #include "arch/model_text.h"
 #include "eval/forward.h"
@@ -51,6 +52,7 @@ grail_status grail_logits_write(const grail_model *model, const grail_text_sourc
     char hash[65];
     int64_t width = 0;
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
+    TRY(output_file_check_free(path));
     TRY(graph_output_width(model->graph, &width));
     TRY(measured_open(model, NULL, compute, &n));
     TRY(model_read_windows(model, source, &windows, hash));
@@ -159,6 +161,7 @@ grail_status grail_pixel_logits_write(const grail_model *model, const char *pixe
     matrix_pool *pool = NULL;
     execution *e = NULL;
     TRY(name_check_ending(path, "a safetensors file", ".safetensors"));
+    TRY(output_file_check_free(path));
     if (model->graph->input_kind != INPUT_IMAGES) {
         FAIL(GRAIL_ERROR_ARGUMENT, "'%s' reads text, not images", model->path);
     }

@@ -21,7 +21,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const limit_names[] = {"params", "macs", "kv-bytes", "size", NULL};
 
@@ -126,9 +125,7 @@ grail_status grail_plan_check_place(const char *path)
 {
     CHECK(option_given("path", "path", path));
     CHECK(name_check_ending(path, "a plan", ".json"));
-    return access(path, F_OK) == 0
-               ? error_set(GRAIL_ERROR_EXISTS, "'%s' exists; remove it or give another name", path)
-               : GRAIL_OK;
+    return output_file_check_free(path);
 }
 
 grail_status grail_plan_write(const grail_plan *p, const char *path)

@@ -45,6 +45,8 @@ refuses 1 "'no.bin': a GGUF file is written" "$grail" quantize "$demo/model" --t
 refuses 1 "'no.json': a GGUF file of statistics is written" "$grail" gram "$demo/model" --calib "$demo/calibration.txt" -o no.json
 refuses 1 "is written; give a name without .pth" "$grail" heal "$demo/model" --teacher "$demo/model" --calib "$demo/calibration.txt" -o no.pth
 refuses 1 "'no.npy': a safetensors file is written; give a name that ends in .safetensors" "$grail" logits "$vit" --set head_dim=16 --pixels none.safetensors -o no.npy
+touch there.safetensors
+refuses 1 "'there.safetensors' exists; remove it or give another name" "$grail" logits "$vit" --set head_dim=16 --pixels none.safetensors -o there.safetensors
 ! ls | grep -q "^no\." || fail "$(ls)"
 runs "$grail" export "$demo/model" -o named-otherwise
 
