@@ -540,6 +540,16 @@ static grail_status note_outputs(grail_model *m)
     return GRAIL_OK;
 }
 
+static grail_status note_useless(grail_model *m, int64_t nodes)
+{
+    return nodes == 0
+               ? GRAIL_OK
+               : model_add_notice(m,
+                                  "%lld node%s of the file make%s nothing that an output "
+                                  "needs; a narrowed file is without them",
+                                  (long long)nodes, nodes == 1 ? "" : "s", nodes == 1 ? "s" : "");
+}
+
 static grail_status note_softmax(grail_model *m)
 {
     return m->graph->before_softmax
@@ -554,6 +564,7 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     grail_model *m = o->m;
     bool is_gguf = false;
     bool is_onnx = false;
+    int64_t useless = 0;
     CHECK(read_config(o));
     if (m->checkpoint == NULL) {
         CHECK(checkpoint_is_gguf(m->path, &is_gguf));
@@ -585,10 +596,11 @@ static grail_status open_network(opening *o, const grail_model_options *options)
     if (m->checkpoint == NULL) {
         CHECK(checkpoint_open(m->path, &m->checkpoint));
     }
-    CHECK(onnx_fold_weights(m->checkpoint));
+    CHECK(onnx_fold_nodes(m->checkpoint, &useless));
     CHECK(refuse_stored_form(m->checkpoint));
     CHECK(explain_gguf(o, options, explain(m, fit_network(o, options))));
     CHECK(note_place(o));
+    CHECK(note_useless(m, useless));
     CHECK(note_regions(m));
     CHECK(note_outputs(m));
     CHECK(note_softmax(m));

@@ -24,7 +24,7 @@ typedef struct folding {
     bool *is_computed; /* of values: by nodes, from constants alone */
     bool *is_folded;   /* of values: a tensor in place of its node */
     bool *is_read;     /* of values: by a node that stays, or as an output */
-    bool *is_needed;   /* of nodes: leads to what is folded; and then: goes */
+    bool *goes;        /* of nodes: nothing that stays reads what it makes */
     bool *keeps;       /* of tensors: a node that stays reads it */
     bool *loses;       /* of tensors: a node that goes reads it */
     int64_t *nodes;    /* the needed ones */
@@ -42,7 +42,7 @@ static void folding_fini(folding *f)
     memory_free(f->is_computed);
     memory_free(f->is_folded);
     memory_free(f->is_read);
-    memory_free(f->is_needed);
+    memory_free(f->goes);
     memory_free(f->keeps);
     memory_free(f->loses);
     memory_free(f->nodes);
@@ -58,7 +58,7 @@ static grail_status folding_init(const onnx_file *file, folding *f)
     CHECK(memory_new(&f->is_computed, values, sizeof f->is_computed[0]));
     CHECK(memory_new(&f->is_folded, values, sizeof f->is_folded[0]));
     CHECK(memory_new(&f->is_read, values, sizeof f->is_read[0]));
-    CHECK(memory_new(&f->is_needed, nodes, sizeof f->is_needed[0]));
+    CHECK(memory_new(&f->goes, nodes, sizeof f->goes[0]));
     CHECK(memory_new(&f->keeps, (size_t)file->tensor_count, sizeof f->keeps[0]));
     CHECK(memory_new(&f->loses, (size_t)file->tensor_count, sizeof f->loses[0]));
     CHECK(memory_new(&f->nodes, nodes, sizeof f->nodes[0]));
@@ -155,51 +155,63 @@ static grail_status find_needed(folding *f)
 {
     grail_status status = GRAIL_OK;
     bool *is_wanted = NULL; /* of values */
+    bool *leads = NULL;     /* of nodes */
     TRY(memory_new(&is_wanted, (size_t)f->file->value_count, sizeof is_wanted[0]));
+    TRY(memory_new(&leads, (size_t)f->file->node_count, sizeof leads[0]));
     memcpy(is_wanted, f->is_folded, (size_t)f->file->value_count * sizeof is_wanted[0]);
     for (int64_t i = f->file->node_count - 1; i >= 0; i--) {
         const onnx_file_node *n = &f->file->nodes[i];
         for (int k = 0; k < n->node.output_count; k++) {
-            f->is_needed[i] = f->is_needed[i] || (n->outputs[k] >= 0 && is_wanted[n->outputs[k]]);
+            leads[i] = leads[i] || (n->outputs[k] >= 0 && is_wanted[n->outputs[k]]);
         }
-        for (int k = 0; f->is_needed[i] && k < n->node.input_count; k++) {
+        for (int k = 0; leads[i] && k < n->node.input_count; k++) {
             if (n->inputs[k] >= 0) {
                 is_wanted[n->inputs[k]] = true;
             }
         }
     }
     for (int64_t i = 0; i < f->file->node_count; i++) {
-        if (f->is_needed[i]) {
+        if (leads[i]) {
             f->nodes[f->node_count++] = i;
         }
     }
 out:
+    memory_free(leads);
     memory_free(is_wanted);
     return status;
 }
 
-/* -- the folded model -------------------------------------------------------------------------- */
-
-/* What is no vector or more of numbers stays with its nodes. */
-static void leave_others(folding *f)
+/* Has those values computed that they can be, and only these are folded then: none without ONNX
+ * Runtime. What is no vector or more of numbers stays with its nodes. */
+static grail_status compute_folded(folding *f)
 {
-    for (int64_t i = 0; i < f->count; i++) {
-        f->is_folded[f->values[i]] = f->made[i].data != NULL;
+    if (f->count == 0) {
+        return GRAIL_OK;
     }
+    CHECK(find_needed(f));
+    const grail_status status =
+        region_constants(f->file, f->node_count, f->nodes, f->count, f->values, f->made);
+    for (int64_t i = 0; i < f->count; i++) {
+        f->is_folded[f->values[i]] = status == GRAIL_OK && f->made[i].data != NULL;
+    }
+    return status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
 }
+
+/* -- the folded model -------------------------------------------------------------------------- */
 
 /* Node i goes with the last one that reads it; by then the ones behind it are decided. */
 static void decide_node(folding *f, int64_t i)
 {
     const onnx_file_node *n = &f->file->nodes[i];
+    f->goes[i] = true;
     for (int k = 0; k < n->node.output_count; k++) {
         const int64_t v = n->outputs[k];
-        f->is_needed[i] = f->is_needed[i] && (v < 0 || f->is_folded[v] || !f->is_read[v]);
+        f->goes[i] = f->goes[i] && (v < 0 || f->is_folded[v] || !f->is_read[v]);
     }
-    if (!f->is_needed[i]) {
+    if (!f->goes[i]) {
         mark_reads(f, n);
     }
-    bool *reads = f->is_needed[i] ? f->loses : f->keeps;
+    bool *reads = f->goes[i] ? f->loses : f->keeps;
     for (int k = 0; k < n->node.input_count; k++) {
         const onnx_value *v = n->inputs[k] < 0 ? NULL : &f->file->values[n->inputs[k]];
         if (v != NULL && v->node < 0 && v->tensor >= 0) {
@@ -231,7 +243,7 @@ static grail_status write_folded(const folding *f, unsigned char **bytes, size_t
     onnx_edit *edit = NULL;
     TRY(onnx_edit_create(f->file, &edit));
     for (int64_t i = 0; i < f->file->node_count; i++) {
-        if (f->is_needed[i]) {
+        if (f->goes[i]) {
             onnx_edit_remove(edit, i);
         }
     }
@@ -249,30 +261,58 @@ out:
     return status;
 }
 
-grail_status onnx_fold_weights(checkpoint *c)
+/* *useless <- how many nodes go though they lead to nothing that is folded, but for those that
+ * compute numbers of sizes and constants alone, which no cut changes. */
+static grail_status count_useless(const folding *f, int64_t *useless)
+{
+    grail_status status = GRAIL_OK;
+    bool *is_number = NULL; /* of values: of sizes and constants alone */
+    TRY(memory_new(&is_number, (size_t)f->file->value_count, sizeof is_number[0]));
+    *useless = 0;
+    for (int64_t i = 0; i < f->file->node_count; i++) {
+        const onnx_file_node *n = &f->file->nodes[i];
+        bool makes_numbers = n->capture_count == 0;
+        for (int k = 0; k < n->node.input_count; k++) {
+            const int64_t v = n->inputs[k];
+            makes_numbers =
+                makes_numbers && (v < 0 || f->file->values[v].tensor >= 0 || is_number[v]);
+        }
+        makes_numbers = makes_numbers || onnx_node_is(n, "Shape");
+        for (int k = 0; makes_numbers && k < n->node.output_count; k++) {
+            if (n->outputs[k] >= 0) {
+                is_number[n->outputs[k]] = true;
+            }
+        }
+        *useless += f->goes[i] && !makes_numbers ? 1 : 0;
+    }
+out:
+    memory_free(is_number);
+    return status;
+}
+
+grail_status onnx_fold_nodes(checkpoint *c, int64_t *useless)
 {
     grail_status status = GRAIL_OK;
     folding f = {0};
     unsigned char *bytes = NULL;
     size_t size = 0;
+    bool folds = false;
+    *useless = 0;
     if (checkpoint_onnx(c) == NULL) {
         return GRAIL_OK;
     }
     TRY(folding_init(checkpoint_onnx(c), &f));
     find_folded(&f);
-    if (f.count == 0) {
-        goto out;
-    }
-    TRY(find_needed(&f));
-    status = region_constants(f.file, f.node_count, f.nodes, f.count, f.values, f.made);
-    if (status != GRAIL_OK) {
-        status = status == GRAIL_ERROR_MEMORY ? status : GRAIL_OK;
-        goto out;
-    }
-    leave_others(&f);
+    TRY(compute_folded(&f));
     decide_nodes(&f);
-    TRY(write_folded(&f, &bytes, &size));
-    TRY(checkpoint_fold_onnx(c, bytes, size));
+    TRY(count_useless(&f, useless));
+    for (int64_t i = 0; i < f.count; i++) {
+        folds = folds || f.made[i].data != NULL;
+    }
+    if (folds || *useless > 0) {
+        TRY(write_folded(&f, &bytes, &size));
+        TRY(checkpoint_fold_onnx(c, bytes, size));
+    }
 out:
     folding_fini(&f);
     return status;

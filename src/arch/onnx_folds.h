@@ -1,5 +1,6 @@
-/* Weights that an ONNX file computes from constants alone: the norm and direction of weight norm,
- * standardised kernels, what a node scales or turns. */
+/* Nodes of an ONNX file that no network needs: those that compute weights from constants alone (the
+ * norm and direction of weight norm, standardised kernels, what a node scales or turns), and those
+ * whose values nothing reads. */
 #ifndef GRAIL_ARCH_ONNX_FOLDS_H
 #define GRAIL_ARCH_ONNX_FOLDS_H
 
@@ -7,8 +8,9 @@
 
 /** Has such weights as tensors of the checkpoint, by the names of the values that its nodes make,
  * and without those nodes and what they alone read, which ONNX Runtime computes once. Where it is
- * missing or refuses them, they stay as they are, and where there are none, or the weights are of
- * another format, nothing is done. */
-grail_status onnx_fold_weights(checkpoint *c) GRAIL_MUST_CHECK;
+ * missing or refuses them, they stay as they are. The others go, since what they read may be cut;
+ * *useless <- their number. Where there are none, or the weights are of another format, nothing is
+ * done. */
+grail_status onnx_fold_nodes(checkpoint *c, int64_t *useless) GRAIL_MUST_CHECK;
 
 #endif

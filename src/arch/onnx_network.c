@@ -96,39 +96,6 @@ out:
     return status;
 }
 
-/* Whether a node computes numbers of sizes and constants alone, as all nodes before it do that
- * `are_sizes` says so of. */
-static bool makes_sizes(const onnx_reading *r, const onnx_file_node *n, const bool *are_sizes)
-{
-    bool sizes = n->capture_count == 0;
-    for (int k = 0; k < n->node.input_count; k++) {
-        const int64_t value = n->inputs[k];
-        const int64_t maker = value < 0 ? -1 : r->file->values[value].node;
-        sizes = sizes &&
-                (value < 0 || r->values[value].tensor >= 0 || (maker >= 0 && are_sizes[maker]));
-    }
-    return sizes || (onnx_node_is(n, "Shape") && n->node.input_count == 1);
-}
-
-/* A node that the output does not need would read narrowed values, perhaps in a subgraph. */
-static grail_status refuse_others(onnx_reading *r)
-{
-    grail_status status = GRAIL_OK;
-    bool *are_sizes = NULL;
-    TRY(memory_new(&are_sizes, (size_t)r->file->node_count + 1, sizeof are_sizes[0]));
-    for (int64_t i = 0; i < r->file->node_count; i++) {
-        r->node = &r->file->nodes[i];
-        are_sizes[i] = makes_sizes(r, r->node, are_sizes);
-        if (!r->is_read[i] && !are_sizes[i]) {
-            TRY(onnx_in_node(r, onnx_misfit("makes nothing that the output needs; simplify the "
-                                            "model first (onnxsim)")));
-        }
-    }
-out:
-    memory_free(are_sizes);
-    return status;
-}
-
 /* -- the network ------------------------------------------------------------------------------- */
 
 /* What the file states of a size of the images, or else what was asked for; 0: neither. */
@@ -370,7 +337,7 @@ static grail_status read_outputs(onnx_reading *r)
                          "its outputs follow from ids and masks alone, in nodes that grail has no "
                          "rows for");
     }
-    return refuse_others(r);
+    return GRAIL_OK;
 }
 
 static void forget_numbers(onnx_reading *r)

@@ -13,7 +13,7 @@ needs_onnx
 # NAME: a stem, two convolutions whose weights are computed and added to it, and a matrix that is. "nan" has a gain that
 # is no number; in "shared" two convolutions read one computed weight; in "others" an image is multiplied by what a
 # weight is computed of; "inputs" has constants among its inputs; "misfit" multiplies what cannot be multiplied;
-# "outer" computes one of what no memory holds.
+# "outer" computes one of what no memory holds; in "useless" four nodes make nothing that the output needs, two of sizes.
 make_network() {
     "$python" - "$1" <<'PYTHON' || fail "cannot make $1"
 import sys
@@ -58,6 +58,9 @@ if name == "shared":
     x = add("Add", [conv(y, "d", weight("d.w", 8, 12, 3, 3), 8), x], "both")
 if name == "others":
     x = add("Mul", [x, add("Reshape", ["b.g", constant("wide", [1, 8, 1, 1])], "scale")], "scaled")
+if name == "useless":
+    add("Cos", [add("Conv", [y, weight("u.w", 4, 12, 1, 1)], "unread")], "unread.too")
+    add("Gather", [add("Shape", [y], "size"), constant("first", 0)], "channels")
 x = add("Flatten", [add("GlobalAveragePool", [x], "means")], "features")
 if name == "outer":
     many = add("Expand", [constant("one", numpy.ones((1, 1), "f4")), constant("sides", [1 << 24, 1 << 24])], "large")
@@ -90,7 +93,7 @@ print(*sorted(t.name for t in model.graph.initializer))
 PYTHON
 }
 
-for name in plain nan shared others inputs misfit outer; do
+for name in plain nan shared others inputs misfit outer useless; do
     make_network $name
 done
 
@@ -101,14 +104,16 @@ says "conv    b.w                                               12         1    
 same_outputs plain.onnx "$pixels"
 
 check "without a cut every byte stays, and so does every node"
-for name in plain shared others inputs; do
+for name in plain shared others inputs useless; do
     rm -rf out
     runs "$grail" compress $name.onnx -o out --calib "$images" --preset cifar --samples 24 --sparsity 0 --quiet
     cmp $name.onnx out/$name.onnx || fail "$name has other bytes"
 done
 
-check "a cut has plain tensors in place of the nodes, and of what they alone read"
-for name in plain shared others inputs; do
+check "a cut has plain tensors in place of the nodes, and of what they alone read; and no node whose values nothing reads"
+runs "$grail" inspect useless.onnx
+says "2 nodes of the file make nothing that an output needs; a narrowed file is without them" stderr
+for name in plain shared others inputs useless; do
     narrow $name --selector random --compensate none
     runs "$grail" verify $name.onnx out/$name.onnx
     says ", holds (tolerance 0.001)" stdout
@@ -120,6 +125,7 @@ done
 says "1 Add 3 Conv 1 Flatten 1 GlobalAveragePool 1 MatMul 2 Relu" plain.operators
 says "a.b a.w b.b b.w head.w s.b s.w" plain.operators
 cmp plain.operators inputs.operators
+cmp plain.operators useless.operators
 says "a.b a.w a.w.2 b.b b.w c.b d.b d.w head.w s.b s.w" shared.operators
 says "a.b a.w b.b b.g b.w head.w s.b s.w wide" others.operators
 
