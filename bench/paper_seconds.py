@@ -2,7 +2,7 @@
 """Processor seconds of grail's paper's choice and repair, beside the same steps as the paper's code takes them in PyTorch.
 
 usage: paper_seconds.py --grail PATH --images CIFAR_DIRECTORY [--resnet FILE.pth] [--only llama,vit,resnet] [--layers N] [--runs N]
-                        [--precision f32|bf16|bf16-gram]
+                        [--precision f32|bf16|bf16-gram|bf16x3]
 
     llama   two layers of hidden 1024 and FFN 2816, 64 windows of 512 tokens, wanda, 30 % of heads and neurons
     vit     ViT-B/32, 128 images of 224 x 224, magnitude-l1, half of all neurons (--layers: fewer of its 12)

@@ -333,8 +333,8 @@ typedef struct grail_compression_totals {
     int documents;          /* 1: each sample is a document of its own, of up to `context` tokens */
     int64_t full_documents; /* that have as many, so that their rest was cut off */
     int blocks_done; /* of the interrupted run that goes on; of a dry run -1 where there is none */
-    const char *precision;     /* of products: "f32", "bf16", "f16", "bf16-gram" or "f64" */
-    const char *shortfall;     /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
+    const char *precision; /* of products: "f32", "bf16", "f16", "bf16-gram", "bf16x3" or "f64" */
+    const char *shortfall; /* of a quantised GGUF file, as grail_gguf_facts has it; "": none */
     double calibrate_seconds;  /* running the network and taking statistics */
     double compensate_seconds; /* choosing, solving, merging, and the training of wanda++ */
     int64_t samples_at_once;   /* 0: batches, and steps of healing, were run as they are; else at

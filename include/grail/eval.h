@@ -23,7 +23,7 @@ typedef struct grail_perplexity {
     char text_sha256[65];
     char tokenizer_sha256[65]; /* "" for token ids */
     char dtype[16];            /* weights as stored */
-    char precision[16];        /* "f32", "bf16", "f16", "bf16-gram" or "f64", of the products */
+    char precision[16]; /* "f32", "bf16", "f16", "bf16-gram", "bf16x3" or "f64", of the products */
     char protocol[16];
     /* How many of the `calibration_runs` runs of 24 calibration tokens that calibration.hashes
      * beside the model records also occur in this text. Both are 0 without that file. */
@@ -85,7 +85,7 @@ typedef struct grail_accuracy {
     char data_sha256[65];
     char class_notice[256]; /* why folders may stand for other classes than is meant, or "" */
     char dtype[16];         /* weights as stored */
-    char precision[16];     /* "f32", "bf16", "f16", "bf16-gram" or "f64", of the products */
+    char precision[16]; /* "f32", "bf16", "f16", "bf16-gram", "bf16x3" or "f64", of the products */
     double seconds, images_per_second;
     /* How many images calibration.hashes beside the model records, how many of these are among the
      * measured ones, and how many of the measured ones (with copies) are the same, byte for byte,

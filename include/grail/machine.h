@@ -55,10 +55,12 @@ typedef struct grail_machine {
 typedef struct grail_compute {
     const char *backend;    /* a name of grail_backend_describe; NULL: "cpu" */
     const char *precision;  /* of products: "f32", "bf16" with f32 sums, "bf16-gram", which rounds
-                               also what Gram matrices are made of, "f16", "f64", or "auto": bf16 for
-                               networks of 2^25 weights and more that are stored in 16 bits, where
-                               that is faster on this machine (f16 where most are F16 and a backend
-                               has it), else the backend's first; NULL: the backend's first. Those of
+                               also what Gram matrices are made of, "bf16x3", whose products of f32
+                               are three of bf16, "f16", "f64", or "auto": bf16 for networks of 2^25
+                               weights and more that are stored in 16 bits, where that is faster on
+                               this machine (f16 where most are F16 and a backend has it), bf16x3
+                               for those with more than 2^24 in Linears of f32 beside AMX, else the
+                               backend's first; NULL: the backend's first. Those of
                                PyTorch keep all values, not products alone, in bf16 or f16 */
     const grail_comm *comm; /* the ranks that share out the work, or NULL; only
                                grail_perplexity_measure and grail_perplexity_of_cut do so far, and
@@ -70,7 +72,7 @@ typedef struct grail_compute {
 typedef struct grail_backend {
     const char *name;      /* "cpu" */
     const char *summary;   /* what it is, for help */
-    const char *precision; /* "f32", "f64", "bf16", "f16" or "bf16-gram" */
+    const char *precision; /* "f32", "f64", "bf16", "f16", "bf16-gram" or "bf16x3" */
     int operations;        /* how many there are */
     int left_out;          /* how many of them it leaves to the host */
     GRAIL_ROOM(4);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KINDS = 19 };
+enum { MOST_KINDS = 20 };
 
 #define BACKEND(name) &backend_##name,
 static const backend_kind *kinds[MOST_KINDS + 1] = {

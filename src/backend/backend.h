@@ -17,8 +17,8 @@ typedef struct backend_kind backend_kind;
 /** Zeroed: the backend's own precision, its first device, and as many threads as the loops of the
  * calling thread. */
 typedef struct backend_options {
-    const char *precision; /* "f32", "f64", "bf16", "f16", "bf16-gram"; NULL: the backend's
-                              first one */
+    const char *precision; /* "f32", "f64", "bf16", "f16", "bf16-gram", "bf16x3"; NULL: the
+                              backend's first one */
     int device;            /* from 0 */
     const char *scratch;   /* directory whose files hold matrices of 1 MiB and more, for an instance
                               on the host; NULL: memory holds all. Borrowed by the instance */
@@ -44,7 +44,7 @@ backend *backend_reference(void);
 
 /** "cpu" */
 const char *backend_name(const backend *b);
-/** "f32", "f64", "bf16", "f16" or "bf16-gram" */
+/** "f32", "f64", "bf16", "f16", "bf16-gram" or "bf16x3" */
 const char *backend_precision(const backend *b);
 /** Type of values: GRAIL_DTYPE_F64, F32, BF16 or F16. */
 grail_dtype backend_type(const backend *b);
@@ -76,7 +76,7 @@ int64_t backend_bytes(const backend *b);
 const backend_kind *backend_kind_at(int i);
 const char *backend_kind_name(const backend_kind *kind);
 const char *backend_kind_summary(const backend_kind *kind); /* what it is, for help */
-/** "f32", "f64", "bf16", "f16" or "bf16-gram" */
+/** "f32", "f64", "bf16", "f16", "bf16-gram" or "bf16x3" */
 const char *backend_kind_precision(const backend_kind *kind);
 /** The precision that a backend of this name computes in unless another is named; NULL: there is
  * none of the name. */

@@ -3,6 +3,7 @@
 BACKEND(cpu)
 BACKEND(cpu_bf16)
 BACKEND(cpu_bf16_gram)
+BACKEND(cpu_bf16x3)
 BACKEND(ref)
 BACKEND(torch)
 BACKEND(torch_bf16)

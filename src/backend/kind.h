@@ -64,7 +64,7 @@ typedef struct weight_order {
 
 struct backend_kind {
     const char *name;
-    const char *precision; /* of products: "f32", "f64", "bf16", "f16", "bf16-gram" */
+    const char *precision; /* of products: "f32", "f64", "bf16", "f16", "bf16-gram", "bf16x3" */
     const char *summary;   /* what it is, for help */
     grail_dtype type;      /* of values */
     /** Bound on the relative error of a sum of squares of equal values that matrix_gram forms,

@@ -11,16 +11,19 @@ const char *compute_backend(const grail_compute *compute)
     return compute == NULL || compute->backend == NULL ? "cpu" : compute->backend;
 }
 
-/* Whether most weights of products are stored in 16 bits, and there are so many that products take
- * the time: in small networks what is around a product of bf16 costs more than it saves.
- * *most_f16: whether most of those are F16. */
-static bool may_gain(const grail_model *model, bool *most_f16)
+/* What may be faster than f32: products of 16 bits where most weights are stored so, and products
+ * of f32 by parts where most are in 32 bits and of Linears; each where there are so many that
+ * products take the time, since in small networks what is around them costs more than they save. */
+typedef enum gain { GAIN_NONE, GAIN_BF16, GAIN_F16, GAIN_PARTS } gain;
+
+static gain possible_gain(const grail_model *model)
 {
-    enum { LEAST_ELEMENTS = 1 << 25 };
+    enum { LEAST_ELEMENTS = 1 << 25, LEAST_BY_PARTS = 1 << 24 };
     const graph *g = model->graph;
     int64_t all = 0;
     int64_t narrow = 0;
     int64_t of_f16 = 0;
+    int64_t of_linears = 0;
     for (int i = 0; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         if (node_is_map(n)) {
@@ -29,10 +32,13 @@ static bool may_gain(const grail_model *model, bool *most_f16)
             const grail_dtype type = model->tensors[n->weight]->dtype;
             narrow += dtype_bits(type) == 16 ? elements : 0;
             of_f16 += type == GRAIL_DTYPE_F16 ? elements : 0;
+            of_linears += node_is_linear(n) && dtype_bits(type) >= 32 ? elements : 0;
         }
     }
-    *most_f16 = of_f16 > narrow / 2;
-    return narrow > all / 2 && all >= LEAST_ELEMENTS;
+    const bool is_narrow = narrow > all / 2 && all >= LEAST_ELEMENTS;
+    return is_narrow ? of_f16 > narrow / 2 ? GAIN_F16 : GAIN_BF16
+           : of_linears > all / 2 && of_linears > LEAST_BY_PARTS ? GAIN_PARTS
+                                                                 : GAIN_NONE;
 }
 
 const char *compute_precision(const grail_compute *compute, const grail_model *model)
@@ -41,13 +47,13 @@ const char *compute_precision(const grail_compute *compute, const grail_model *m
         return compute == NULL ? NULL : compute->precision;
     }
     const char *name = compute_backend(compute);
-    bool most_f16 = false;
-    if (!may_gain(model, &most_f16)) {
-        return NULL;
+    const gain found = possible_gain(model);
+    if (found == GAIN_PARTS) {
+        return backend_prefers(name, "bf16x3") ? "bf16x3" : NULL;
     }
-    return most_f16 && backend_prefers(name, "f16") ? "f16"
-           : backend_prefers(name, "bf16")          ? "bf16"
-                                                    : NULL;
+    return found == GAIN_F16 && backend_prefers(name, "f16")     ? "f16"
+           : found != GAIN_NONE && backend_prefers(name, "bf16") ? "bf16"
+                                                                 : NULL;
 }
 
 const char *compute_statistics_precision(const grail_compute *compute, const grail_model *model)

@@ -17,7 +17,7 @@ for command in "compress $model --calib ids.npy --sparsity 0.5 -o out" \
     "plan $model --calib ids.npy --target-ratio 0.5 -o out" "eval $model --data other.npy" "verify $model $model" \
     "heal $model --teacher $model --calib ids.npy -o out"; do
     # shellcheck disable=SC2086
-    refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16', 'bf16-gram' or 'auto'" \
+    refuses_clean 1 "does not compute in 'f16'; expected 'f32', 'bf16', 'bf16-gram', 'bf16x3' or 'auto'" \
         "$grail" $command --precision f16
 done
 refuses_clean 1 "does not compute in 'f64'" "${narrow[@]}" -o out --precision f64

@@ -70,11 +70,15 @@ double rounding(const backend *b)
     return rounding_of(backend_type(b));
 }
 
+/* What two parts of bf16 leave of a value. */
+#define TWO_PARTS 0x1p-16
+
 double unit_of_operands(const backend *b)
 {
-    return strncmp(backend_precision(b), "bf16", 4) == 0 ? 0x1p-8
-           : backend_type(b) == GRAIL_DTYPE_F16          ? 0x1p-11
-                                                         : 0.0;
+    return strcmp(backend_precision(b), "bf16x3") == 0     ? TWO_PARTS
+           : strncmp(backend_precision(b), "bf16", 4) == 0 ? 0x1p-8
+           : backend_type(b) == GRAIL_DTYPE_F16            ? 0x1p-11
+                                                           : 0.0;
 }
 
 double rounding_of_products(const backend *b, int64_t terms)
@@ -96,7 +100,7 @@ double as_operand(const backend *b, float value)
 {
     const grail_dtype type =
         backend_type(b) == GRAIL_DTYPE_F16 ? GRAIL_DTYPE_F16 : GRAIL_DTYPE_BF16;
-    return (double)(unit_of_operands(b) > 0.0 ? rounded_to(type, value) : value);
+    return (double)(unit_of_operands(b) > TWO_PARTS ? rounded_to(type, value) : value);
 }
 
 float as_summed(const backend *b, float value)

@@ -27,8 +27,9 @@ static double naive_product(int64_t rows, const float *y, int64_t y_stride, int6
 static double sum_rounding(const backend *b, int64_t multiplications)
 {
     enum { LEAST_OF_PARTS = 1 << 27 };
-    const bool in_parts =
-        multiplications > LEAST_OF_PARTS && strcmp(backend_precision(b), "bf16") == 0;
+    const char *precision = backend_precision(b);
+    const bool in_parts = multiplications > LEAST_OF_PARTS &&
+                          (strcmp(precision, "bf16") == 0 || strcmp(precision, "bf16x3") == 0);
     return 24.0 * rounding(b) + (in_parts ? 3.0 * 0x1p-16 : 0.0);
 }
 

@@ -29,9 +29,9 @@ TEST(test_an_instance_is_what_its_kind_says)
 TEST(test_kinds_are_listed_in_their_order)
 {
     static const char *const names[] = {
-        "cpu",        "cpu",       "cpu",       "ref",       "torch",      "torch",
-        "torch",      "torch:cpu", "torch:cpu", "torch:cpu", "torch:cuda", "torch:cuda",
-        "torch:cuda", "guarded",   "recorder",  "bare f32",  "bare f64",   "distant"};
+        "cpu",     "cpu",       "cpu",       "cpu",       "ref",        "torch",      "torch",
+        "torch",   "torch:cpu", "torch:cpu", "torch:cpu", "torch:cuda", "torch:cuda", "torch:cuda",
+        "guarded", "recorder",  "bare f32",  "bare f64",  "distant"};
     enum { COUNT = sizeof names / sizeof names[0] };
     for (int i = 0; i < COUNT; i++) {
         assert_string_equal(backend_kind_name(backend_kind_at(i)), names[i]);
@@ -61,7 +61,7 @@ TEST(test_a_precision_that_is_not_offered_is_refused)
 {
     assert_refused("cpu", (backend_options){.precision = "f64"},
                    "the backend 'cpu' does not compute in 'f64'; expected 'f32', 'bf16', "
-                   "'bf16-gram' or 'auto'");
+                   "'bf16-gram', 'bf16x3' or 'auto'");
     assert_refused("ref", (backend_options){.precision = "f32"},
                    "the backend 'ref' does not compute in 'f32'; expected 'f64' or 'auto'");
     assert_refused("cpu", (backend_options){.precision = "f16"}, "does not compute in 'f16'");
@@ -70,8 +70,8 @@ TEST(test_a_precision_that_is_not_offered_is_refused)
 TEST(test_the_own_precision_may_be_named)
 {
     static const char *const named[][2] = {
-        {"cpu", "f32"}, {"cpu", "bf16"}, {"cpu", "bf16-gram"}, {"ref", "f64"}};
-    for (int i = 0; i < 4; i++) {
+        {"cpu", "f32"}, {"cpu", "bf16"}, {"cpu", "bf16-gram"}, {"cpu", "bf16x3"}, {"ref", "f64"}};
+    for (int i = 0; i < 5; i++) {
         OWNED(backend) *b = NULL;
         const backend_options options = {.precision = named[i][1]};
         const grail_status status = backend_open(named[i][0], &options, &b);
@@ -138,7 +138,7 @@ TEST(test_a_kind_of_a_known_name_is_not_added)
     again = backend_ref;
     assert_fails(backend_add(&again), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'ref': there is one of this name");
-    assert_null(backend_kind_at(18));
+    assert_null(backend_kind_at(19));
 }
 
 /* Fills the list of kinds: the last test. */
@@ -152,8 +152,8 @@ TEST(test_kinds_beyond_the_last_place_are_not_added)
     assert_ok(backend_add(&last));
     assert_fails(backend_add(&too_many), GRAIL_ERROR_ARGUMENT,
                  "cannot add the backend 'too many': there are too many");
-    assert_ptr_equal(backend_kind_at(18), &last);
-    assert_null(backend_kind_at(19));
+    assert_ptr_equal(backend_kind_at(19), &last);
+    assert_null(backend_kind_at(20));
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */

@@ -189,7 +189,8 @@ TEST(a_product_by_a_weight_in_squares_is_that_by_rows)
         const float *x = w.x.memory;
         const float *y = w.y.memory;
         bool finite = false;
-        assert_ok(pairs_linear(w.x, w.squares, at % 2 == 0 ? w.bias : NULL, false, w.y, &finite));
+        assert_ok(
+            pairs_linear(w.x, w.squares, NULL, at % 2 == 0 ? w.bias : NULL, false, w.y, &finite));
         assert_true(finite);
         for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
             for (int64_t j = 0; j < w.out; j++) {
@@ -213,16 +214,58 @@ TEST(a_product_by_a_weight_in_squares_is_that_by_rows)
     }
 }
 
+/* Each part of a value is off by 2^-8 of what it stands for at most, so both by 2^-16 of the value,
+ * as large as what low by low leaves out. */
+TEST(a_product_of_two_parts_each_keeps_16_bits)
+{
+    for (size_t at = 0; at < sizeof products / sizeof products[0]; at++) {
+        weighted w = weighted_new(products[at][0], products[at][1], products[at][2]);
+        OWNED(float) *values = normals(w.out * w.in, 6, 1.0);
+        matrix weight = values_of(backend_host(), w.out, w.in, values);
+        const float *x = w.x.memory;
+        const float *y = w.y.memory;
+        unsigned char *parts = NULL;
+        size_t bytes = 0;
+        bool finite = false;
+        assert_ok(pairs_weight_bytes(w.out, w.in, &bytes));
+        assert_ok(memory_new_unset(&parts, 2, bytes));
+        assert_ok(pairs_weight_split(weight, parts, parts + bytes));
+        assert_ok(pairs_linear(w.x, parts, parts + bytes, w.bias, false, w.y, &finite));
+        assert_true(finite);
+        for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
+            for (int64_t j = 0; j < w.out; j++) {
+                double sum = (double)w.bias[j];
+                double size = fabs(sum);
+                for (int64_t k = 0; k < w.in; k++) {
+                    const double product = (double)x[i * w.in + k] * (double)values[j * w.in + k];
+                    sum += product;
+                    size += fabs(product);
+                }
+                const double unit = 3.0 * 0x1p-16 + (double)(3 * w.in + 2) * 0x1p-24;
+                if (!(fabs((double)y[i * w.out + j] - sum) <= unit * size)) {
+                    fail_msg("%lld x %lld x %lld: Y[%lld, %lld] is %.9g, expected %.9g",
+                             (long long)w.rows, (long long)w.in, (long long)w.out, (long long)i,
+                             (long long)j, (double)y[i * w.out + j], sum);
+                }
+            }
+        }
+        memory_free(parts);
+        matrix_free(&weight);
+        weighted_fini(&w);
+    }
+}
+
 TEST(a_row_has_the_same_bits_whatever_is_beside_it)
 {
     weighted w = weighted_new(1100, 100, 48);
     OWNED(float) *alone = normals(48, 1, 1.0);
     matrix one = {0};
     bool finite = false;
-    assert_ok(pairs_linear(w.x, w.squares, w.bias, false, w.y, &finite));
+    assert_ok(pairs_linear(w.x, w.squares, NULL, w.bias, false, w.y, &finite));
     for (int64_t i = 0; i < w.rows; i += 99) {
         one = blank_values(backend_host(), 1, w.out);
-        assert_ok(pairs_linear(matrix_rows(w.x, i, 1), w.squares, w.bias, false, one, &finite));
+        assert_ok(
+            pairs_linear(matrix_rows(w.x, i, 1), w.squares, NULL, w.bias, false, one, &finite));
         assert_ok(matrix_download_f32(one, alone));
         assert_memory_equal(alone, (const float *)w.y.memory + i * w.out,
                             (size_t)w.out * sizeof alone[0]);
@@ -255,11 +298,11 @@ TEST(what_is_not_finite_is_found)
             float *last = (float *)w.x.memory + w.rows * w.in - 1;
             const float before = *last;
             *last = bad[i];
-            assert_ok(pairs_linear(w.x, w.squares, NULL, false, w.y, &finite));
+            assert_ok(pairs_linear(w.x, w.squares, NULL, NULL, false, w.y, &finite));
             assert_false(finite);
             *last = before;
             w.bias[w.out - 1] = bad[i];
-            assert_ok(pairs_linear(w.x, w.squares, w.bias, false, w.y, &finite));
+            assert_ok(pairs_linear(w.x, w.squares, NULL, w.bias, false, w.y, &finite));
             assert_false(finite);
         }
         weighted_fini(&w);

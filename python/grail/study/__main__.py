@@ -126,7 +126,7 @@ def sweep(arguments: list[str] | None = None) -> int:
     add("--jobs", metavar="N", type=int, default=1, help="cells that run at the same time (1)")
     add("--memory", metavar="BYTES", type=_bytes, default=0, help="for all of them, such as 2G")
     add("--threads", metavar="N", type=int, default=0, help="of all jobs together (all cores)")
-    precisions = ["auto", "f32", "bf16", "bf16-gram"]
+    precisions = ["auto", "f32", "bf16", "bf16-gram", "bf16x3"]
     add("--precision", choices=precisions, help="of products (the recipe's, or f32)")
     add("--checkpoints", metavar="NAMES", help="only the cells of these, separated by commas")
     add("--dry-run", action="store_true", help="check everything and count cells; write nothing")

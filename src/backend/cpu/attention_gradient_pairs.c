@@ -144,7 +144,7 @@ static void hide_keys(const attention_shape *shape, const strip *s, float *score
 static void place_strip(const float *x, int64_t stride, const strip *s, int64_t columns,
                         uint32_t *right, uint32_t *sums)
 {
-    pairs_order_rows(x, stride, s->queries, columns, right);
+    pairs_order_rows(x, stride, s->queries, columns, right, NULL);
     for (int64_t d = 0; d < pair_squares(columns); d++) {
         uint32_t *square = right + d * PAIR_SQUARE;
         pairs_join_rows(square, sums + (d * STRIPS + s->place) * PAIR_SQUARE);
@@ -314,9 +314,10 @@ static void begin_keys(const gradient_job *job, const float *k, const float *v,
         const int64_t at = j * PAIR_SIDE * s->kv_heads;
         const int64_t rows = smaller(PAIR_SIDE, s->length - j * PAIR_SIDE);
         uint32_t *keys = room->keys + j * job->width * PAIR_SQUARE;
-        pairs_order_rows(k + at * s->head_dim, s->kv_heads * s->head_dim, rows, s->head_dim, keys);
+        pairs_order_rows(k + at * s->head_dim, s->kv_heads * s->head_dim, rows, s->head_dim, keys,
+                         NULL);
         pairs_order_rows(v + at * value_dim, s->kv_heads * value_dim, rows, value_dim,
-                         room->values + j * job->value_width * PAIR_SQUARE);
+                         room->values + j * job->value_width * PAIR_SQUARE, NULL);
         for (int64_t d = 0; d < job->width; d++) {
             pairs_join_rows(keys + d * PAIR_SQUARE,
                             room->key_sums + (d * job->squares + j) * PAIR_SQUARE);

@@ -206,7 +206,7 @@ static void order_head(const attention_job *job, const float *k, const float *v,
         const int64_t rows = smaller(PAIR_SIDE, keys - j * PAIR_SIDE);
         uint32_t *to = room->keys + j * job->width * PAIR_SQUARE;
         const int64_t stride = s->kv_heads * s->head_dim;
-        pairs_order_rows(k + j * PAIR_SIDE * stride, stride, rows, s->head_dim, to);
+        pairs_order_rows(k + j * PAIR_SIDE * stride, stride, rows, s->head_dim, to, NULL);
         for (int64_t d = 0; d < job->width; d++) {
             pairs_turn(to + d * PAIR_SQUARE, to + d * PAIR_SQUARE);
         }
@@ -232,7 +232,7 @@ static void begin_strip(const attention_job *job, const float *q, float sink, st
         s->largest[i] = sink;
         s->total[i] = isfinite(sink) ? 1.0F : 0.0F;
     }
-    pairs_order_rows(s->scratch->scaled, head_dim, s->queries, head_dim, s->scratch->queries);
+    pairs_order_rows(s->scratch->scaled, head_dim, s->queries, head_dim, s->scratch->queries, NULL);
 }
 
 /* Whether the strip's output is finite. */

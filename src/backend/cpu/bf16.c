@@ -49,7 +49,7 @@ const weight_order cpu_bf16_weights = {weight_bytes, weight_order_values, weight
 static grail_status linear_in_pairs(const operation *o, const void *weight)
 {
     bool finite = false;
-    CHECK(pairs_linear(o->m[0], weight, o->m[2].memory, false, o->m[3], &finite));
+    CHECK(pairs_linear(o->m[0], weight, NULL, o->m[2].memory, false, o->m[3], &finite));
     if (finite) {
         finite_found(o->m[3]);
     }
@@ -151,5 +151,37 @@ grail_status cpu_bf16_convolve(const conv_shape *shape, const float *x, const fl
 out:
     memory_free(images);
     memory_free(kernel);
+    return status;
+}
+
+/* -- f32 by parts -------------------------------------------------------------------------------
+ */
+
+/* Ordering the parts of a weight takes longer than what its product with few rows would save. */
+static bool parts_pay(matrix x, matrix weight)
+{
+    enum { LEAST_ROWS = 256, LEAST_FEATURES = 192 };
+    return x.rows >= LEAST_ROWS && x.columns >= LEAST_FEATURES && weight.rows >= LEAST_FEATURES;
+}
+
+grail_status cpu_parts_linear(const operation *o)
+{
+    grail_status status = GRAIL_OK;
+    const matrix weight = o->m[1];
+    size_t bytes = 0;
+    unsigned char *parts = NULL;
+    bool finite = false;
+    if (!parts_pay(o->m[0], weight)) {
+        return cpu_linear(o);
+    }
+    TRY(pairs_weight_bytes(weight.rows, weight.columns, &bytes));
+    TRY(memory_new_unset(&parts, 2, bytes));
+    TRY(pairs_weight_split(weight, parts, parts + bytes));
+    TRY(pairs_linear(o->m[0], parts, parts + bytes, o->m[2].memory, false, o->m[3], &finite));
+    if (finite) {
+        finite_found(o->m[3]);
+    }
+out:
+    memory_free(parts);
     return status;
 }

@@ -82,3 +82,19 @@ const backend_kind backend_cpu_bf16_gram = {
               [SLOT_cross] = cpu_rounded_cross,
               [SLOT_column_sums] = cpu_rounded_column_sums},
 };
+
+const backend_kind backend_cpu_bf16x3 = {
+    .name = "cpu",
+    .precision = "bf16x3",
+    .summary = "the processor, with products of f32 made of three of bf16",
+    .type = GRAIL_DTYPE_F32,
+    .gram_rounding = PARTS_ROUNDING,
+    .enter = enter_bf16,
+    .pays = has_tiles,
+    .near_bytes = NEAR_BYTES,
+    HOST_MEMORY,
+    .like = &backend_cpu,
+    .slots = {[SLOT_linear] = cpu_parts_linear,
+              [SLOT_gram] = cpu_bf16_gram,
+              [SLOT_cross] = cpu_bf16_cross},
+};

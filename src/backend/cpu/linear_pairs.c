@@ -83,6 +83,35 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight, v
     return GRAIL_OK;
 }
 
+typedef struct parts_job {
+    matrix weight;
+    uint32_t *high, *low;
+} parts_job;
+
+/* 32 rows of W, or fewer, as two parts, by way of squares on the left. */
+static void split_strip(int64_t task, int64_t worker, float *scratch, void *context)
+{
+    (void)worker;
+    const parts_job *job = context;
+    const matrix w = job->weight;
+    const int64_t down = pair_squares(w.columns);
+    const int64_t words = down * PAIR_SQUARE;
+    uint32_t *left = (uint32_t *)scratch;
+    pairs_order_rows(host_row(w, task * PAIR_SIDE), w.stride,
+                     smaller(PAIR_SIDE, w.rows - task * PAIR_SIDE), w.columns, left, left + words);
+    for (int64_t k = 0; k < words; k += PAIR_SQUARE) {
+        pairs_turn(left + k, job->high + task * words + k);
+        pairs_turn(left + words + k, job->low + task * words + k);
+    }
+}
+
+grail_status pairs_weight_split(matrix weight, void *high, void *low)
+{
+    parts_job job = {weight, high, low};
+    const int64_t words = pair_squares(weight.columns) * PAIR_SQUARE;
+    return tasks_run(pair_squares(weight.rows), 2 * (size_t)words, split_strip, &job);
+}
+
 /* -- the weight of the gradient of X: W^T in the same order ------------------------------------ */
 
 typedef struct transposition {
@@ -126,10 +155,11 @@ void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *tr
  * time. */
 typedef struct linear_job {
     matrix x, y;
-    const uint32_t *weight;
+    const uint32_t *weight[2]; /* its parts; the second is NULL where values are rounded */
     const float *bias;
     int64_t down;           /* squares along a row of X */
     int64_t panel;          /* rows, a multiple of 32 */
+    int64_t panel_words;    /* of each part */
     int64_t parts, strips;  /* of a panel, and strips of each part */
     bool adds;              /* to Y */
     bool streams;           /* Y is not read back soon, and is written past the caches */
@@ -225,9 +255,11 @@ static bool multiply_piece(const linear_job *job, const uint32_t *left, int64_t 
     for (int64_t r = 0; job->adds && !in_place && r < y.rows; r++) {
         memcpy(c + r * PAIR_SIDE, host_row(y, r), (size_t)y.columns * sizeof c[0]);
     }
-    pairs_multiply(&(pair_product){.count = 1,
-                                   .left = {left},
-                                   .right = {job->weight + j * step},
+    const uint32_t *high = job->weight[0] + j * step;
+    const uint32_t *low = job->weight[1] == NULL ? NULL : job->weight[1] + j * step;
+    pairs_multiply(&(pair_product){.count = low == NULL ? 1 : 3,
+                                   .left = {left, left + job->panel_words, left},
+                                   .right = {high, high, low},
                                    .step = step,
                                    .rows = job->down,
                                    .height = pair_squares(y.rows),
@@ -267,8 +299,9 @@ static void multiply_panel(int64_t task, int64_t worker, float *scratch, void *c
     uint32_t *left = (uint32_t *)(scratch + PIECE * PAIR_SIDE);
     bool finite = true;
     for (int64_t r = 0; r < rows; r += PAIR_SIDE) {
+        uint32_t *to = left + r / PAIR_SIDE * job->down * PAIR_SQUARE;
         pairs_order_rows(host_row(job->x, first + r), job->x.stride, smaller(PAIR_SIDE, rows - r),
-                         job->x.columns, left + r / PAIR_SIDE * job->down * PAIR_SQUARE);
+                         job->x.columns, to, job->weight[1] == NULL ? NULL : to + job->panel_words);
     }
     for (int64_t j = begin; j < end; j++) {
         const int64_t column = j * PAIR_SIDE;
@@ -289,31 +322,34 @@ static int64_t whole_squares(int64_t rows)
     return pair_squares(rows) * PAIR_SIDE;
 }
 
-grail_status pairs_linear(matrix x, const void *weight, const float *bias, bool adds, matrix y,
-                          bool *finite)
+grail_status pairs_linear(matrix x, const void *weight, const void *low, const float *bias,
+                          bool adds, matrix y, bool *finite)
 {
     /* a rounded panel stays in the second-level cache beside strips of W */
     enum { PANEL_BYTES = 800 << 10, MOST_ROWS = 512, TASKS_PER_THREAD = 2 };
     _Atomic bool infinite = false;
     const int64_t threads = parallel_threads();
     const int64_t fair = threads == 1 ? x.rows : x.rows / (TASKS_PER_THREAD * threads);
-    const int64_t fits = PANEL_BYTES / (2 * whole_squares(x.columns)) / PAIR_SIDE * PAIR_SIDE;
+    const int64_t parts = low == NULL ? 1 : 2;
+    const int64_t fits =
+        PANEL_BYTES / (2 * parts * whole_squares(x.columns)) / PAIR_SIDE * PAIR_SIDE;
     const int64_t most = smaller(whole_squares(fair), smaller(MOST_ROWS, fits));
     linear_job job = {.x = x,
                       .y = y,
-                      .weight = weight,
+                      .weight = {weight, low},
                       .bias = bias,
                       .down = pair_squares(x.columns),
                       .panel = most > PAIR_SIDE ? most : PAIR_SIDE,
                       .adds = adds,
                       .streams = !adds && may_stream(y),
                       .infinite = &infinite};
+    job.panel_words = job.panel * job.down * ROW_WORDS;
     const int64_t panels = (x.rows + job.panel - 1) / job.panel;
     const int64_t strips = pair_squares(y.columns);
     const int64_t wanted = panels < threads ? threads / panels : 1;
     job.strips = (strips + wanted - 1) / wanted;
     job.parts = (strips + job.strips - 1) / job.strips;
-    const size_t floats = (size_t)(PIECE * PAIR_SIDE + job.panel * job.down * ROW_WORDS);
+    const size_t floats = (size_t)(PIECE * PAIR_SIDE + parts * job.panel_words);
     CHECK(tasks_run(panels * job.parts, floats, multiply_panel, &job));
     *finite = !infinite;
     return GRAIL_OK;

@@ -17,9 +17,15 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight,
  * squares. */
 void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed);
 
+/** W of values f32 as two parts in squares, that which is rounded and what is left of it, each of
+ * pairs_weight_bytes. */
+grail_status pairs_weight_split(matrix weight, void *high, void *low) GRAIL_MUST_CHECK;
+
 /** Y[rows, out] = X[rows, in] W^T + 1 bias; bias may be NULL, and is where the product is added to
- * Y. A row has the same bits whatever rows are beside it. *finite: whether all of Y is. */
-grail_status pairs_linear(matrix x, const void *weight, const float *bias, bool adds, matrix y,
-                          bool *finite) GRAIL_MUST_CHECK;
+ * Y. With the low part of W, which may be NULL, X is taken in two parts, too, and three of their
+ * four products are added, all but low low. A row has the same bits whatever rows are beside it.
+ * *finite: whether all of Y is. */
+grail_status pairs_linear(matrix x, const void *weight, const void *low, const float *bias,
+                          bool adds, matrix y, bool *finite) GRAIL_MUST_CHECK;
 
 #endif

@@ -48,8 +48,9 @@ CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *w
     }
 }
 
-/* `count` squares of a row, of which each has as many words as a row of a half. */
-CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
+/* `count` squares of a row, of which each has as many words as a row of a half; and what rounding
+ * leaves, where `low` is not NULL. */
+CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words, uint32_t *low)
 {
     for (int64_t k = 0; k < count; k++) {
         uint16_t halves[PAIR_SIDE]; /* of words, the lower one first */
@@ -57,6 +58,12 @@ CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words)
             halves[i] = bf16_rounded(x[k * PAIR_SIDE + i]);
         }
         memcpy(words + k * PAIR_SQUARE, halves, sizeof halves);
+        for (int i = 0; low != NULL && i < PAIR_SIDE; i++) {
+            halves[i] = bf16_rounded(part_low(x[k * PAIR_SIDE + i]));
+        }
+        if (low != NULL) {
+            memcpy(low + k * PAIR_SQUARE, halves, sizeof halves);
+        }
     }
 }
 
@@ -78,12 +85,25 @@ join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step,
     }
 }
 
+/* Sixteen of bf16, as f32. */
+__attribute__((target("avx512f"))) static inline __m512 widened(__m256i values)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
+}
+
 __attribute__((target("avx512f,avx512bf16"))) static void
-round_by_unit(int64_t count, const float *x, uint32_t *words)
+round_by_unit(int64_t count, const float *x, uint32_t *words, uint32_t *low)
 {
     for (int64_t k = 0; k < count; k++, x += PAIR_SIDE) {
-        const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + HALF), _mm512_loadu_ps(x));
-        _mm512_storeu_si512(words + k * PAIR_SQUARE, (__m512i)both);
+        const __m512 first = _mm512_loadu_ps(x);
+        const __m512 second = _mm512_loadu_ps(x + HALF);
+        const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+        _mm512_storeu_si512(words + k * PAIR_SQUARE, both);
+        if (low != NULL) {
+            const __m512 a = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(both)));
+            const __m512 b = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64(both, 1)));
+            _mm512_storeu_si512(low + k * PAIR_SQUARE, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+        }
     }
 }
 #else
@@ -93,9 +113,9 @@ static void join_by_unit(int64_t squares, const float *even, const float *odd, i
     join_high(squares, even, odd, step, words);
 }
 
-static void round_by_unit(int64_t count, const float *x, uint32_t *words)
+static void round_by_unit(int64_t count, const float *x, uint32_t *words, uint32_t *low)
 {
-    round_row(count, x, words);
+    round_row(count, x, words, low);
 }
 #endif
 
@@ -176,29 +196,35 @@ void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t c
     }
 }
 
-void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns, uint32_t *left)
+void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns, uint32_t *left,
+                      uint32_t *low)
 {
-    void (*const round)(int64_t, const float *, uint32_t *) =
+    void (*const round)(int64_t, const float *, uint32_t *, uint32_t *) =
         pairs_has(PAIR_VECTORS) ? round_by_unit : round_row;
-    enum {
-        AT_ONCE = 8
-    }; /* squares whose words stay in the first-level cache until they are whole */
+    /* squares whose words stay in the first-level cache until they are whole */
+    const int64_t at_once = low == NULL ? 8 : 4;
     const int64_t whole = columns / PAIR_SIDE;
     const int64_t rest = columns % PAIR_SIDE;
-    for (int64_t k = 0; k < whole; k += AT_ONCE) {
-        const int64_t count = whole - k < AT_ONCE ? whole - k : AT_ONCE;
+    for (int64_t k = 0; k < whole; k += at_once) {
+        const int64_t count = whole - k < at_once ? whole - k : at_once;
         for (int64_t r = 0; r < rows; r++) {
-            round(count, x + r * stride + k * PAIR_SIDE, left + k * PAIR_SQUARE + r * HALF);
+            const int64_t at = k * PAIR_SQUARE + r * HALF;
+            round(count, x + r * stride + k * PAIR_SIDE, left + at, low == NULL ? NULL : low + at);
         }
     }
     for (int64_t r = 0; r < rows && rest > 0; r++) {
+        const int64_t at = whole * PAIR_SQUARE + r * HALF;
         float end[PAIR_SIDE] = {0.0F};
         memcpy(end, x + r * stride + whole * PAIR_SIDE, (size_t)rest * sizeof end[0]);
-        round(1, end, left + whole * PAIR_SQUARE + r * HALF);
+        round(1, end, left + at, low == NULL ? NULL : low + at);
     }
-    for (int64_t k = 0; k < pair_squares(columns); k++) {
-        memset(left + k * PAIR_SQUARE + rows * HALF, 0,
-               (size_t)((PAIR_SIDE - rows) * HALF) * sizeof left[0]);
+    for (int64_t k = 0; k < pair_squares(columns) && rows < PAIR_SIDE; k++) {
+        const int64_t at = k * PAIR_SQUARE + rows * HALF;
+        const size_t bytes = (size_t)((PAIR_SIDE - rows) * HALF) * sizeof left[0];
+        memset(left + at, 0, bytes);
+        if (low != NULL) {
+            memset(low + at, 0, bytes);
+        }
     }
 }
 
@@ -301,13 +327,13 @@ __attribute__((target("amx-tile"))) static void configure_tiles(void)
     _tile_loadconfig(&all);
 }
 
-/* Squares that are summed over while C stays in tiles: so few that those of one side stay in the
- * first-level cache until the next square of C. */
+/* Squares that are summed over while C stays in tiles: so few that those of one side, of two parts
+ * where several products are added, stay in the first-level cache until the next square of C. */
 static int64_t squares_at_once(const pair_product *p)
 {
-    enum { MOST = 20 }; /* 40 KiB */
-    const int64_t parts = (p->rows + MOST - 1) / MOST;
-    return parts > 1 ? (p->rows + parts - 1) / parts : MOST;
+    const int64_t most = p->count > 1 ? 10 : 20; /* 40 KiB */
+    const int64_t parts = (p->rows + most - 1) / most;
+    return parts > 1 ? (p->rows + parts - 1) / parts : most;
 }
 
 /* A square of C in four tiles, whose sums stay there for so many rows of squares from `first` on,

@@ -29,9 +29,10 @@ void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t c
                          int64_t step, uint32_t *right);
 
 /** Squares on the left whose sums run along the rows of x[rows, columns], rows <= SIDE, one after
- * the other along its columns: then a word holds two neighbours of a row. */
-void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns,
-                      uint32_t *left);
+ * the other along its columns: then a word holds two neighbours of a row. `low`, which may be NULL,
+ * gets what is left of the rounded values, rounded. */
+void pairs_order_rows(const float *x, int64_t stride, int64_t rows, int64_t columns, uint32_t *left,
+                      uint32_t *low);
 
 /** A square of the left as one of the right, and back. */
 void pairs_turn(const uint32_t *from, uint32_t *to);

@@ -25,7 +25,7 @@ static grail_status multiply(const operation *o)
     for (int64_t k = 0; k < a.columns; k += depth) {
         const int64_t count = smaller(depth, a.columns - k);
         pairs_weight_transpose(o->m[1], k, count, weight);
-        TRY(pairs_linear(matrix_columns(a, k, count), weight, NULL, k > 0, o->m[2], &finite));
+        TRY(pairs_linear(matrix_columns(a, k, count), weight, NULL, NULL, k > 0, o->m[2], &finite));
     }
     if (finite) {
         finite_found(o->m[2]);

@@ -178,11 +178,12 @@ static const grail_option fields[] = {
     {FIELD(run.backend), .type = GRAIL_OPTION_BACKEND, .subject = GRAIL_SUBJECT_RUN, .usual = "cpu",
      .decides = 1, .name = "backend", .argument = "NAME", .help = "what computes (cpu):"},
     {FIELD(run.precision), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN,
-     .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "f64"), .decides = 1,
+     .words = OPTION_WORDS("auto", "f32", "bf16", "bf16-gram", "bf16x3", "f64"), .decides = 1,
      .key = "precision", .name = "precision", .argument = "NAME",
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "
-             "f64 (ref alone), or auto: bf16, with AMX bf16-gram, for large networks stored in 16 bits "
-             "where that is faster here (auto)"},
+             "bf16x3 (f32 made of three products of bf16, for AMX), f64 (ref alone), or auto: bf16, "
+             "with AMX bf16-gram, for large networks stored in 16 bits where that is faster here, "
+             "and with AMX bf16x3 for those of f32 (auto)"},
     {FIELD(run.time), .type = GRAIL_OPTION_SECONDS, .subject = GRAIL_SUBJECT_RUN,
      .what = "the time of the run in seconds", .zero_is_usual = 1},
     {FIELD(run.scratch), .type = GRAIL_OPTION_TEXT, .subject = GRAIL_SUBJECT_RUN, .name = "scratch",
