@@ -59,7 +59,7 @@ typedef struct grail_compute {
                                are three of bf16, "f16", "f64", or "auto": bf16 for networks of 2^25
                                weights and more that are stored in 16 bits, where that is faster on
                                this machine (f16 where most are F16 and a backend has it), bf16x3
-                               for those with more than 2^24 in Linears of f32 beside AMX, else the
+                               for those with more than 2^20 in Linears of f32 beside AMX, else the
                                backend's first; NULL: the backend's first. Those of
                                PyTorch keep all values, not products alone, in bf16 or f16 */
     const grail_comm *comm; /* the ranks that share out the work, or NULL; only

@@ -18,7 +18,7 @@ typedef enum gain { GAIN_NONE, GAIN_BF16, GAIN_F16, GAIN_PARTS } gain;
 
 static gain possible_gain(const grail_model *model)
 {
-    enum { LEAST_ELEMENTS = 1 << 25, LEAST_BY_PARTS = 1 << 24 };
+    enum { LEAST_ELEMENTS = 1 << 25, LEAST_BY_PARTS = 1 << 20 };
     const graph *g = model->graph;
     int64_t all = 0;
     int64_t narrow = 0;

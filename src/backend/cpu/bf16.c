@@ -160,7 +160,7 @@ out:
 /* Ordering the parts of a weight takes longer than what its product with few rows would save. */
 static bool parts_pay(matrix x, matrix weight)
 {
-    enum { LEAST_ROWS = 256, LEAST_FEATURES = 192 };
+    enum { LEAST_ROWS = 256, LEAST_FEATURES = 64 };
     return x.rows >= LEAST_ROWS && x.columns >= LEAST_FEATURES && weight.rows >= LEAST_FEATURES;
 }
 

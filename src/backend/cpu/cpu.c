@@ -95,6 +95,7 @@ const backend_kind backend_cpu_bf16x3 = {
     HOST_MEMORY,
     .like = &backend_cpu,
     .slots = {[SLOT_linear] = cpu_parts_linear,
+              [SLOT_product] = cpu_parts_product,
               [SLOT_gram] = cpu_bf16_gram,
               [SLOT_cross] = cpu_bf16_cross},
 };

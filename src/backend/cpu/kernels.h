@@ -17,6 +17,7 @@ grail_status cpu_start_bf16(void) GRAIL_MUST_CHECK;
 extern const weight_order cpu_bf16_weights;
 grail_status cpu_bf16_linear(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_parts_linear(const operation *o) GRAIL_MUST_CHECK;
+grail_status cpu_parts_product(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_conv2d(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_attention(const operation *o) GRAIL_MUST_CHECK;
 grail_status cpu_bf16_attention_gradient(const operation *o) GRAIL_MUST_CHECK;

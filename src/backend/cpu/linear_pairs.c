@@ -117,7 +117,7 @@ grail_status pairs_weight_split(matrix weight, void *high, void *low)
 typedef struct transposition {
     matrix weight;
     int64_t first, down; /* of the rows of W that are taken, in squares; and how many */
-    uint32_t *squares;
+    uint32_t *squares, *low;
 } transposition;
 
 /* 32 rows of W. */
@@ -132,7 +132,8 @@ static void transpose_rows(int64_t begin, int64_t end, void *context)
         uint32_t *to = t->squares + r * PAIR_SQUARE;
         if (!matrix_is_ordered(w)) {
             pairs_order_columns(host_row(w, row * PAIR_SIDE), w.stride,
-                                smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE), w.columns, step, to);
+                                smaller(PAIR_SIDE, w.rows - row * PAIR_SIDE), w.columns, step, to,
+                                t->low == NULL ? NULL : t->low + r * PAIR_SQUARE);
             continue;
         }
         for (int64_t j = 0; j < across; j++) {
@@ -143,9 +144,9 @@ static void transpose_rows(int64_t begin, int64_t end, void *context)
     }
 }
 
-void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed)
+void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed, void *low)
 {
-    transposition t = {weight, first / PAIR_SIDE, pair_squares(rows), transposed};
+    transposition t = {weight, first / PAIR_SIDE, pair_squares(rows), transposed, low};
     parallel_for(t.down, 1, transpose_rows, &t);
 }
 

@@ -14,8 +14,9 @@ grail_status pairs_weight_restore(int64_t out, int64_t in, const void *weight,
                                   void *values) GRAIL_MUST_CHECK;
 
 /** W^T in squares, of so many rows of W from `first` on, a multiple of 32; W is of values or in
- * squares. */
-void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed);
+ * squares. `low`, NULL for these, gets what is left of the rounded values. */
+void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *transposed,
+                            void *low);
 
 /** W of values f32 as two parts in squares, that which is rounded and what is left of it, each of
  * pairs_weight_bytes. */

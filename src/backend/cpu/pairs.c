@@ -181,18 +181,19 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
 }
 
 void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
-                         int64_t step, uint32_t *right)
+                         int64_t step, uint32_t *right, uint32_t *low)
 {
     const joining join = best_joining();
-    const int64_t whole = rows < PAIR_SIDE ? 0 : columns / PAIR_SIDE;
+    const int64_t whole = rows < PAIR_SIDE || low != NULL ? 0 : columns / PAIR_SIDE;
     for (int64_t q = 0; whole > 0 && q < HALF; q++) {
         const float *even = x + 2 * q * stride;
         join(whole, even, even + stride, step, right + q * HALF);
     }
     for (int64_t j = whole; j < pair_squares(columns); j++) {
         const int64_t left = columns - j * PAIR_SIDE;
-        pairs_order(x + j * PAIR_SIDE, stride, rows, left < PAIR_SIDE ? left : PAIR_SIDE,
-                    &(pair_places){.right = {right + j * step}});
+        pairs_order(
+            x + j * PAIR_SIDE, stride, rows, left < PAIR_SIDE ? left : PAIR_SIDE,
+            &(pair_places){.right = {right + j * step, low == NULL ? NULL : low + j * step}});
     }
 }
 

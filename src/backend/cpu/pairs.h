@@ -24,9 +24,10 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to);
 
 /** Squares on the right of x[rows, columns], rows <= SIDE, whose sums run down its rows, `step`
- * words apart along its columns; rows are read by twos, one after the other. */
+ * words apart along its columns; rows are read by twos, one after the other. `low`, which may be
+ * NULL, gets what is left of the rounded values, rounded. */
 void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
-                         int64_t step, uint32_t *right);
+                         int64_t step, uint32_t *right, uint32_t *low);
 
 /** Squares on the left whose sums run along the rows of x[rows, columns], rows <= SIDE, one after
  * the other along its columns: then a word holds two neighbours of a row. `low`, which may be NULL,

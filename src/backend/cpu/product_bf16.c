@@ -140,14 +140,25 @@ out:
 }
 
 /* The library knows no empty products, and gradients have no others than these two. */
-grail_status cpu_bf16_product(const operation *o)
+static bool is_of_gradients(const operation *o)
 {
     const bool is_empty =
         matrix_count(o->m[0]) == 0 || matrix_count(o->m[1]) == 0 || matrix_count(o->m[2]) == 0;
-    const bool is_of_gradients =
-        !o->with.transpose_b &&
-        (o->with.beta == 0.0 || (o->with.transpose_a && o->with.beta == 1.0));
-    return is_empty || !is_of_gradients ? cpu_product(o)
-           : pairs_has(PAIR_TILES)      ? pairs_product(o)
-                                        : multiply_rounded(o);
+    return !is_empty && !o->with.transpose_b &&
+           (o->with.beta == 0.0 || (o->with.transpose_a && o->with.beta == 1.0));
+}
+
+grail_status cpu_bf16_product(const operation *o)
+{
+    return !is_of_gradients(o)     ? cpu_product(o)
+           : pairs_has(PAIR_TILES) ? pairs_product(o, false)
+                                   : multiply_rounded(o);
+}
+
+grail_status cpu_parts_product(const operation *o)
+{
+    enum { LEAST = 64 }; /* of each side: narrower products take longer to order than to multiply */
+    const int64_t sums = o->with.transpose_a ? o->m[0].rows : o->m[0].columns;
+    const bool is_wide = o->m[2].rows >= LEAST && o->m[2].columns >= LEAST && sums >= LEAST;
+    return is_wide && is_of_gradients(o) ? pairs_product(o, true) : cpu_product(o);
 }

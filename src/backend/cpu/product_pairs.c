@@ -10,22 +10,23 @@
 /* -- C = A B: a Linear with the weight B^T, in parts of its sum ----------------------------------
  */
 
-static grail_status multiply(const operation *o)
+static grail_status multiply(const operation *o, bool in_parts)
 {
     enum { MOST = 1536 }; /* a panel of rows and the weight's squares stay in the second level */
     grail_status status = GRAIL_OK;
     const matrix a = o->m[0];
     const int64_t parts = (a.columns + MOST - 1) / MOST;
     const int64_t depth = pair_squares((a.columns + parts - 1) / parts) * PAIR_SIDE;
-    uint32_t *weight = NULL;
+    unsigned char *weight = NULL;
     bool finite = false;
     size_t bytes = 0;
     TRY(pairs_weight_bytes(o->m[1].columns, depth, &bytes));
-    TRY(memory_new_unset(&weight, bytes / sizeof *weight, sizeof *weight));
+    TRY(memory_new_unset(&weight, in_parts ? 2 : 1, bytes));
+    unsigned char *low = in_parts ? weight + bytes : NULL;
     for (int64_t k = 0; k < a.columns; k += depth) {
         const int64_t count = smaller(depth, a.columns - k);
-        pairs_weight_transpose(o->m[1], k, count, weight);
-        TRY(pairs_linear(matrix_columns(a, k, count), weight, NULL, NULL, k > 0, o->m[2], &finite));
+        pairs_weight_transpose(o->m[1], k, count, weight, low);
+        TRY(pairs_linear(matrix_columns(a, k, count), weight, low, NULL, k > 0, o->m[2], &finite));
     }
     if (finite) {
         finite_found(o->m[2]);
@@ -44,21 +45,26 @@ enum { PANEL = 512, STRIPS = 16 };
 typedef struct transposed_job {
     matrix a, c; /* rows of the panel, and C */
     bool adds;
-    int64_t down;    /* squares of a column of the panel */
-    uint32_t *right; /* B in squares; owned */
+    int64_t down;          /* squares of a column of the panel */
+    uint32_t *right, *low; /* B in squares, and what is left of it, or NULL; one block, owned */
 } transposed_job;
 
-/* Some strips of A, whose squares follow each other by strip. */
+/* Some strips of A, whose squares follow each other by strip, and behind STRIPS of them what is
+ * left of the rounded values. */
 static void order_left(const transposed_job *job, matrix a, uint32_t *left)
 {
     const int64_t step = job->down * PAIR_SQUARE;
+    uint32_t *low = job->low == NULL ? NULL : left + STRIPS * step;
     for (int64_t r = 0; r < job->down; r++) {
         pairs_order_columns(host_row(a, r * PAIR_SIDE), a.stride,
                             smaller(PAIR_SIDE, a.rows - r * PAIR_SIDE), a.columns, step,
-                            left + r * PAIR_SQUARE);
+                            left + r * PAIR_SQUARE, low == NULL ? NULL : low + r * PAIR_SQUARE);
     }
     for (int64_t at = 0; at < pair_squares(a.columns) * step; at += PAIR_SQUARE) {
         pairs_turn(left + at, left + at);
+        if (low != NULL) {
+            pairs_turn(low + at, low + at);
+        }
     }
 }
 
@@ -78,9 +84,9 @@ static void multiply_strip(const transposed_job *job, const uint32_t *left, matr
     if (!is_whole && job->adds) {
         copy_rows(c.rows, c.columns, c.memory, c.stride, room, across * PAIR_SIDE);
     }
-    pairs_multiply(&(pair_product){.count = 1,
-                                   .left = {left},
-                                   .right = {job->right},
+    pairs_multiply(&(pair_product){.count = job->low == NULL ? 1 : 3,
+                                   .left = {left, left, left + STRIPS * job->down * PAIR_SQUARE},
+                                   .right = {job->right, job->low, job->right},
                                    .step = job->down * PAIR_SQUARE,
                                    .rows = job->down,
                                    .height = 1,
@@ -104,25 +110,29 @@ static void multiply_strips(int64_t task, int64_t worker, float *scratch, void *
     for (int64_t i = 0; i < count; i += PAIR_SIDE) {
         multiply_strip(job, left + i / PAIR_SIDE * words,
                        matrix_rows(job->c, first + i, smaller(PAIR_SIDE, count - i)),
-                       scratch + STRIPS * words);
+                       scratch + (job->low == NULL ? 1 : 2) * STRIPS * words);
     }
 }
 
-static grail_status multiply_transposed(const operation *o)
+static grail_status multiply_transposed(const operation *o, bool in_parts)
 {
     grail_status status = GRAIL_OK;
     const int64_t across = pair_squares(o->m[1].columns);
     const int64_t rows = o->m[0].rows;
     const int64_t most = pair_squares(smaller(PANEL, rows));
-    const size_t room = (size_t)(STRIPS * most * PAIR_SQUARE + across * PAIR_SIDE * PAIR_SIDE);
+    const int64_t parts = in_parts ? 2 : 1;
+    const int64_t words = across * most * PAIR_SQUARE;
+    const size_t room =
+        (size_t)(parts * STRIPS * most * PAIR_SQUARE + across * PAIR_SIDE * PAIR_SIDE);
     transposed_job job = {.c = o->m[2]};
-    TRY(memory_new_unset(&job.right, (size_t)(across * most * PAIR_SQUARE), sizeof job.right[0]));
+    TRY(memory_new_unset(&job.right, (size_t)(parts * words), sizeof job.right[0]));
+    job.low = in_parts ? job.right + words : NULL;
     for (int64_t first = 0; first < rows; first += PANEL) {
         const int64_t count = smaller(PANEL, rows - first);
         job.a = matrix_rows(o->m[0], first, count);
         job.adds = first > 0 || o->with.beta != 0.0;
         job.down = pair_squares(count);
-        pairs_weight_transpose(matrix_rows(o->m[1], first, count), 0, count, job.right);
+        pairs_weight_transpose(matrix_rows(o->m[1], first, count), 0, count, job.right, job.low);
         TRY(tasks_run((pair_squares(job.a.columns) + STRIPS - 1) / STRIPS, room, multiply_strips,
                       &job));
     }
@@ -131,7 +141,7 @@ out:
     return status;
 }
 
-grail_status pairs_product(const operation *o)
+grail_status pairs_product(const operation *o, bool in_parts)
 {
-    return o->with.transpose_a ? multiply_transposed(o) : multiply(o);
+    return o->with.transpose_a ? multiply_transposed(o, in_parts) : multiply(o, in_parts);
 }
