@@ -153,8 +153,9 @@ static void print_machine(const grail_machine *m)
         if (m->bf16_gflops > 0.0) {
             print_out(", %.0f in bf16", m->bf16_gflops);
         }
-        print_out("\nauto       %s for large networks that are stored in 16 bits\n",
-                  m->auto_precision);
+        print_out("\nauto       %s for large networks that are stored in 16 bits%s\n",
+                  m->auto_precision,
+                  strcmp(m->auto_precision, "bf16-gram") == 0 ? ", bf16x3 for those in 32" : "");
     }
     if (m->remedy != NULL) {
         print_out("warning: this kernel is wrong for this processor: %s\n", m->remedy);

@@ -176,7 +176,7 @@ grail_status cpu_parts_linear(const operation *o)
     }
     TRY(pairs_weight_bytes(weight.rows, weight.columns, &bytes));
     TRY(memory_new_unset(&parts, 2, bytes));
-    TRY(pairs_weight_split(weight, parts, parts + bytes));
+    pairs_weight_split(weight, parts, parts + bytes);
     TRY(pairs_linear(o->m[0], parts, parts + bytes, o->m[2].memory, false, o->m[3], &finite));
     if (finite) {
         finite_found(o->m[3]);

@@ -88,28 +88,33 @@ typedef struct parts_job {
     uint32_t *high, *low;
 } parts_job;
 
-/* 32 rows of W, or fewer, as two parts, by way of squares on the left. */
-static void split_strip(int64_t task, int64_t worker, float *scratch, void *context)
+/* 32 rows of W, or fewer, as two parts, by way of some squares on the left. */
+static void split_strips(int64_t begin, int64_t end, void *context)
 {
-    (void)worker;
+    enum { AT_ONCE = 4 };
     const parts_job *job = context;
     const matrix w = job->weight;
     const int64_t down = pair_squares(w.columns);
-    const int64_t words = down * PAIR_SQUARE;
-    uint32_t *left = (uint32_t *)scratch;
-    pairs_order_rows(host_row(w, task * PAIR_SIDE), w.stride,
-                     smaller(PAIR_SIDE, w.rows - task * PAIR_SIDE), w.columns, left, left + words);
-    for (int64_t k = 0; k < words; k += PAIR_SQUARE) {
-        pairs_turn(left + k, job->high + task * words + k);
-        pairs_turn(left + words + k, job->low + task * words + k);
+    uint32_t left[2][AT_ONCE * PAIR_SQUARE];
+    for (int64_t strip = begin; strip < end; strip++) {
+        const int64_t rows = smaller(PAIR_SIDE, w.rows - strip * PAIR_SIDE);
+        for (int64_t k = 0; k < down; k += AT_ONCE) {
+            const int64_t column = k * PAIR_SIDE;
+            const int64_t to = (strip * down + k) * PAIR_SQUARE;
+            pairs_order_rows(host_element(w, strip * PAIR_SIDE, column), w.stride, rows,
+                             smaller(AT_ONCE * PAIR_SIDE, w.columns - column), left[0], left[1]);
+            for (int64_t i = 0; i < smaller(AT_ONCE, down - k) * PAIR_SQUARE; i += PAIR_SQUARE) {
+                pairs_turn(left[0] + i, job->high + to + i);
+                pairs_turn(left[1] + i, job->low + to + i);
+            }
+        }
     }
 }
 
-grail_status pairs_weight_split(matrix weight, void *high, void *low)
+void pairs_weight_split(matrix weight, void *high, void *low)
 {
     parts_job job = {weight, high, low};
-    const int64_t words = pair_squares(weight.columns) * PAIR_SQUARE;
-    return tasks_run(pair_squares(weight.rows), 2 * (size_t)words, split_strip, &job);
+    parallel_for(pair_squares(weight.rows), 1, split_strips, &job);
 }
 
 /* -- the weight of the gradient of X: W^T in the same order ------------------------------------ */

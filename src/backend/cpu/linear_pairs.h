@@ -20,7 +20,7 @@ void pairs_weight_transpose(matrix weight, int64_t first, int64_t rows, void *tr
 
 /** W of values f32 as two parts in squares, that which is rounded and what is left of it, each of
  * pairs_weight_bytes. */
-grail_status pairs_weight_split(matrix weight, void *high, void *low) GRAIL_MUST_CHECK;
+void pairs_weight_split(matrix weight, void *high, void *low);
 
 /** Y[rows, out] = X[rows, in] W^T + 1 bias; bias may be NULL, and is where the product is added to
  * Y. With the low part of W, which may be NULL, X is taken in two parts, too, and three of their

@@ -1,6 +1,7 @@
 /* Copies, gathers and folds of f32 and f64, converted to the output's type. */
 #include "backend/host/host.h"
 
+#include "base/clones.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 
@@ -11,7 +12,8 @@ static const void *element(matrix m, const void *row, int64_t column)
     return (const unsigned char *)row + (size_t)column * element_size(m.type);
 }
 
-static void gather_floats(int64_t count, const int64_t *columns, const float *from, float *to)
+CPU_CLONES static void gather_floats(int64_t count, const int64_t *columns, const float *from,
+                                     float *to)
 {
     for (int64_t j = 0; j < count; j++) {
         to[j] = from[columns[j]];
@@ -19,7 +21,8 @@ static void gather_floats(int64_t count, const int64_t *columns, const float *fr
 }
 
 /* Most gathers are of statistics. */
-static void gather_doubles(int64_t count, const int64_t *columns, const double *from, double *to)
+CPU_CLONES static void gather_doubles(int64_t count, const int64_t *columns, const double *from,
+                                      double *to)
 {
     for (int64_t j = 0; j < count; j++) {
         to[j] = from[columns[j]];
