@@ -1,7 +1,6 @@
 /* Copies, gathers and folds of f32 and f64, converted to the output's type. */
 #include "backend/host/host.h"
 
-#include "base/clones.h"
 #include "base/memory.h"
 #include "base/parallel.h"
 
@@ -12,8 +11,7 @@ static const void *element(matrix m, const void *row, int64_t column)
     return (const unsigned char *)row + (size_t)column * element_size(m.type);
 }
 
-CPU_CLONES static void gather_floats(int64_t count, const int64_t *columns, const float *from,
-                                     float *to)
+static void gather_floats(int64_t count, const int64_t *columns, const float *from, float *to)
 {
     for (int64_t j = 0; j < count; j++) {
         to[j] = from[columns[j]];
@@ -21,8 +19,7 @@ CPU_CLONES static void gather_floats(int64_t count, const int64_t *columns, cons
 }
 
 /* Most gathers are of statistics. */
-CPU_CLONES static void gather_doubles(int64_t count, const int64_t *columns, const double *from,
-                                      double *to)
+static void gather_doubles(int64_t count, const int64_t *columns, const double *from, double *to)
 {
     for (int64_t j = 0; j < count; j++) {
         to[j] = from[columns[j]];
