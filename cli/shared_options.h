@@ -55,11 +55,11 @@ bool shared_options_use_torch(void);
 /** Which precision products have; `usual` is what is taken without the option. */
 #define PRECISION_OPTION(usual)                                                                    \
     {GROUP_MACHINE, "precision", OPTION_TEXT, &asked.compute.precision, "NAME",                    \
-     WORDS("auto", "f32", "bf16", "f16", "bf16-gram", "bf16x3", "f64"),                                             \
+     WORDS("auto", "f32", "bf16", "f16", "bf16-gram", "bf16x3", "f64"),                            \
      .help = "precision of products: f32, bf16 (with f32 sums), bf16-gram (Gram matrices, too), "  \
-     "bf16x3 (f32 made of three products of bf16, for AMX), "  \
-     "f16 (PyTorch alone, which keeps all values in 16 bits), f64 (ref alone), or auto: bf16 or "  \
-     "f16 for large networks stored so where that is faster here, and with AMX bf16x3 for those of f32 (" usual ")"}
+     "bf16x3 (f32 made of three products of bf16, for AMX), f16 (PyTorch alone, which keeps all "  \
+     "values in 16 bits), f64 (ref alone), or auto: bf16 or f16 for large networks stored so "     \
+     "where that is faster here, and with AMX bf16x3 for those of f32 (" usual ")"}
 #define TORCH_OPTION                                                                               \
     {GROUP_MACHINE, "torch", OPTION_TEXT, &asked.torch, "DIR", NULL, .help =                       \
      "directory of the package torch, for the backends of PyTorch (GRAIL_TORCH, or that of "       \

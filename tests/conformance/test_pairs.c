@@ -182,34 +182,46 @@ static const int64_t products[][3] = {/* rows, in, out */
                                       {7, 200, 65}, {700, 64, 96},   {600, 9, 7},  {40, 1500, 40},
                                       {3, 5, 2100}, {2050, 32, 2064}};
 
+/* Y is X W^T + bias of these values, within `unit` of the sizes of its terms; some of its rows. */
+static void assert_is_product(const weighted *w, const float *x, const float *weight,
+                              const float *bias, double unit)
+{
+    const float *y = w->y.memory;
+    for (int64_t i = 0; i < w->rows; i += 1 + w->rows / 40) {
+        for (int64_t j = 0; j < w->out; j++) {
+            double sum = bias == NULL ? 0.0 : (double)bias[j];
+            double size = fabs(sum);
+            for (int64_t k = 0; k < w->in; k++) {
+                const double product = (double)x[i * w->in + k] * (double)weight[j * w->in + k];
+                sum += product;
+                size += fabs(product);
+            }
+            if (!(fabs((double)y[i * w->out + j] - sum) <= unit * size)) {
+                fail_msg("%lld x %lld x %lld: Y[%lld, %lld] is %.9g, expected %.9g",
+                         (long long)w->rows, (long long)w->in, (long long)w->out, (long long)i,
+                         (long long)j, (double)y[i * w->out + j], sum);
+            }
+        }
+    }
+}
+
 TEST(a_product_by_a_weight_in_squares_is_that_by_rows)
 {
     for (size_t at = 0; at < sizeof products / sizeof products[0]; at++) {
         weighted w = weighted_new(products[at][0], products[at][1], products[at][2]);
-        const float *x = w.x.memory;
-        const float *y = w.y.memory;
+        OWNED(float) *x = normals(w.rows * w.in, 7, 1.0);
+        OWNED(float) *weight = normals(w.out * w.in, 6, 1.0);
+        const float *bias = at % 2 == 0 ? w.bias : NULL;
         bool finite = false;
-        assert_ok(
-            pairs_linear(w.x, w.squares, NULL, at % 2 == 0 ? w.bias : NULL, false, w.y, &finite));
+        assert_ok(pairs_linear(w.x, w.squares, NULL, bias, false, w.y, &finite));
         assert_true(finite);
-        for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
-            for (int64_t j = 0; j < w.out; j++) {
-                double sum = at % 2 == 0 ? (double)w.bias[j] : 0.0;
-                double size = fabs(sum);
-                for (int64_t k = 0; k < w.in; k++) {
-                    const double product = (double)bf16_widened(bf16_rounded(x[i * w.in + k])) *
-                                           (double)bf16_widened(w.weight[j * w.in + k]);
-                    sum += product;
-                    size += fabs(product);
-                }
-                if (!(fabs((double)y[i * w.out + j] - sum) <=
-                      (double)(w.in + 2) * 0x1p-24 * size)) {
-                    fail_msg("%lld x %lld x %lld: Y[%lld, %lld] is %.9g, expected %.9g",
-                             (long long)w.rows, (long long)w.in, (long long)w.out, (long long)i,
-                             (long long)j, (double)y[i * w.out + j], sum);
-                }
-            }
+        for (int64_t i = 0; i < w.rows * w.in; i++) {
+            x[i] = bf16_widened(bf16_rounded(x[i]));
         }
+        for (int64_t i = 0; i < w.out * w.in; i++) {
+            weight[i] = bf16_widened(w.weight[i]);
+        }
+        assert_is_product(&w, x, weight, bias, (double)(w.in + 2) * 0x1p-24);
         weighted_fini(&w);
     }
 }
@@ -222,8 +234,6 @@ TEST(a_product_of_two_parts_each_keeps_16_bits)
         weighted w = weighted_new(products[at][0], products[at][1], products[at][2]);
         OWNED(float) *values = normals(w.out * w.in, 6, 1.0);
         matrix weight = values_of(backend_host(), w.out, w.in, values);
-        const float *x = w.x.memory;
-        const float *y = w.y.memory;
         unsigned char *parts = NULL;
         size_t bytes = 0;
         bool finite = false;
@@ -232,23 +242,8 @@ TEST(a_product_of_two_parts_each_keeps_16_bits)
         pairs_weight_split(weight, parts, parts + bytes);
         assert_ok(pairs_linear(w.x, parts, parts + bytes, w.bias, false, w.y, &finite));
         assert_true(finite);
-        for (int64_t i = 0; i < w.rows; i += 1 + w.rows / 40) {
-            for (int64_t j = 0; j < w.out; j++) {
-                double sum = (double)w.bias[j];
-                double size = fabs(sum);
-                for (int64_t k = 0; k < w.in; k++) {
-                    const double product = (double)x[i * w.in + k] * (double)values[j * w.in + k];
-                    sum += product;
-                    size += fabs(product);
-                }
-                const double unit = 3.0 * 0x1p-16 + (double)(3 * w.in + 2) * 0x1p-24;
-                if (!(fabs((double)y[i * w.out + j] - sum) <= unit * size)) {
-                    fail_msg("%lld x %lld x %lld: Y[%lld, %lld] is %.9g, expected %.9g",
-                             (long long)w.rows, (long long)w.in, (long long)w.out, (long long)i,
-                             (long long)j, (double)y[i * w.out + j], sum);
-                }
-            }
-        }
+        assert_is_product(&w, w.x.memory, values, w.bias,
+                          3.0 * 0x1p-16 + (double)(3 * w.in + 2) * 0x1p-24);
         memory_free(parts);
         matrix_free(&weight);
         weighted_fini(&w);
