@@ -124,19 +124,24 @@ typedef struct input_columns {
 
 /* The matrix that turns the input's columns into W times the input: W, with zeros for the remade
  * columns behind the others of the same input, and for those of other sites. */
-static grail_status make_target_weight(backend *b, const observation *o, input_columns in,
-                                       matrix *out)
+static grail_status make_target_weight(parameter_store *current, const observation *o,
+                                       input_columns in, matrix *out)
 {
-    const int64_t rows = o->layout.rows * o->layout.tap_rows;
-    const int64_t width = o->layout.features * o->layout.taps;
-    if (in.all == width * o->layout.groups) {
-        CHECK(matrix_new(b, o->layout.groups > 1 ? backend_type(b) : backend_weight_type(b), rows,
-                         width, out));
-        CHECK(matrix_upload_f32(*out, o->weight));
-        return GRAIL_OK;
+    backend *b = current->backend;
+    matrix own = no_matrix;
+    const consumer_layout *l = &o->layout;
+    const int weight = current->model->graph->nodes[o->node].weight;
+    const int64_t width = l->features * l->taps;
+    const bool is_all = in.all == width * l->groups;
+    const bool is_ordered = is_all && l->groups == 1;
+    CHECK(matrix_new_zero(b, is_ordered ? backend_weight_type(b) : backend_type(b),
+                          l->rows * l->tap_rows, is_all ? width : in.all, out));
+    grail_status status = weight_place(current, weight, l, o->weight, &own);
+    if (status == GRAIL_OK) {
+        status = matrix_copy(own, is_all ? *out : matrix_columns(*out, in.first, width));
     }
-    CHECK(matrix_new_zero(b, backend_type(b), rows, in.all, out));
-    return matrix_upload_f32(matrix_columns(*out, in.first, width), o->weight);
+    matrix_free(&own);
+    return status;
 }
 
 /* A dense output contains the consumer's bias; a product does not. */
@@ -221,17 +226,19 @@ static bool observes_remainder(const cutting *cut, const grail_reducer *reducer,
 }
 
 /* Statistics of the kept columns, and W_R[O, R] for the target. */
-static grail_status create_remainder(backend *b, const grail_reducer *reducer, observation *o)
+static grail_status create_remainder(parameter_store *current, const grail_reducer *reducer,
+                                     observation *o)
 {
     grail_status status = GRAIL_OK;
+    backend *b = current->backend;
     matrix all = no_matrix;
     matrix removed = no_matrix;
     projection *s = &o->selection;
     const int64_t outputs = o->layout.rows * o->layout.tap_rows;
     o->target = OBSERVES_REMAINDER;
     TRY(reducer_projection(reducer, o->layout.features / reducer->units, s));
-    TRY(matrix_import(b, GRAIL_DTYPE_F32, outputs, o->layout.features, o->layout.features,
-                      o->weight, &all));
+    TRY(weight_place(current, current->model->graph->nodes[o->node].weight, &o->layout, o->weight,
+                     &all));
     TRY(matrix_new(b, GRAIL_DTYPE_F32, outputs, s->removed_count, &removed));
     TRY(matrix_gather(NULL, s->removed, all, removed));
     TRY(matrix_new(b, backend_weight_type(b), outputs, s->removed_count, &o->target_weight));
@@ -255,29 +262,28 @@ grail_status observation_init(const cutting *cut, const grail_reducer *reducer,
 {
     *o = describe(cut, index, consumer);
     const site_end *end = &cut_site(cut, index)->consumers[consumer];
-    const int64_t reduced = cut->plan->sites[index].kept * end->features_per_unit;
     const input_columns dense = columns_in_dense(cut, o, end);
     const input_columns wide = columns_in_wide(cut, o);
-    const int64_t dense_width = o->layout.features * o->layout.groups * o->layout.taps;
-    const int64_t reduced_width = reduced * o->layout.taps;
+    const int64_t width =
+        o->layout.taps * (o->remade ? cut->plan->sites[index].kept * end->features_per_unit
+                                    : o->layout.features * o->layout.groups);
     const int64_t outputs =
         o->target == OBSERVES_INPUT_ALONE ? 0 : o->layout.rows * o->layout.tap_rows;
     CHECK(consumer_read(cut, current, index, consumer, &o->weight));
     if (observes_remainder(cut, reducer, o)) {
-        return create_remainder(current->backend, reducer, o);
+        return create_remainder(current, reducer, o);
     }
-    if (o->target == OBSERVES_DENSE_PRODUCT) {
-        CHECK(make_target_weight(current->backend, o, dense, &o->target_weight));
-    } else if (o->target == OBSERVES_PRODUCT) {
-        CHECK(make_target_weight(current->backend, o, wide, &o->target_weight));
+    if (o->target == OBSERVES_DENSE_PRODUCT || o->target == OBSERVES_PRODUCT) {
+        CHECK(make_target_weight(current, o, o->target == OBSERVES_PRODUCT ? wide : dense,
+                                 &o->target_weight));
     }
     if (o->mixes && o->remade) {
-        CHECK(make_target_weight(current->backend, o, wide, &o->local_weight));
+        CHECK(make_target_weight(current, o, wide, &o->local_weight));
         CHECK(make_local_bias(cut, current, o));
     }
     CHECK(make_others(cut, current, wide.all, o));
     CHECK(make_drift_scale(cut, current, o));
-    return create_statistics(current->backend, o->remade ? reduced_width : dense_width, outputs, o);
+    return create_statistics(current->backend, width, outputs, o);
 }
 
 observation observation_of_map(const cutting *cut, int node_index)
@@ -305,7 +311,7 @@ grail_status observation_read_map(const cutting *cut, parameter_store *current, 
     CHECK(map_read(cut, current, node_index, &o->weight));
     CHECK(make_drift_scale(cut, current, o));
     return o->target == OBSERVES_DENSE_PRODUCT
-               ? make_target_weight(current->backend, o, all, &o->target_weight)
+               ? make_target_weight(current, o, all, &o->target_weight)
                : GRAIL_OK;
 }
 
