@@ -129,6 +129,7 @@ typedef struct onnx_known {
 
 typedef enum onnx_pattern_kind {
     ONNX_GELU,
+    ONNX_GELU_TANH,
     ONNX_SLOPE, /* the larger one of a value and its multiple by `number` */
     ONNX_LAYER_NORM,
     ONNX_RMS_NORM,

@@ -5,6 +5,7 @@
 #include "arch/onnx_regions.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The search: the last node that reads each value, and the nodes of the pattern at hand. */
 typedef struct search {
@@ -51,15 +52,24 @@ static int64_t other_input(const search *s, int64_t at, int64_t value)
     return first == value ? input_of(s, at, 1) : first;
 }
 
-static bool is_number(const search *s, int64_t value, double number)
+/* Whether a value is a constant of one number. */
+static bool take_number(const search *s, int64_t value, double *number)
 {
     float found = 0.0F;
     int64_t elements = 0;
     const int64_t tensor = value < 0 ? -1 : s->r->file->values[value].tensor;
     const onnx_tensor *t = tensor < 0 ? NULL : &s->r->file->tensors[tensor];
-    return t != NULL && dtype_is_float(t->view.dtype) &&
-           shape_elements(t->view.rank, t->view.shape, &elements) && elements == 1 &&
-           onnx_tensor_f32(t, &found) == GRAIL_OK && fabs((double)found - number) < 1e-6 * number;
+    const bool is_taken = t != NULL && dtype_is_float(t->view.dtype) &&
+                          shape_elements(t->view.rank, t->view.shape, &elements) && elements == 1 &&
+                          onnx_tensor_f32(t, &found) == GRAIL_OK;
+    *number = (double)found;
+    return is_taken;
+}
+
+static bool is_number(const search *s, int64_t value, double number)
+{
+    double found = 0.0;
+    return take_number(s, value, &found) && fabs(found - number) < 1e-6 * number;
 }
 
 /* The input of a node of two whose other input is that number; -1: none. */
@@ -120,6 +130,90 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
     swallow(s, gate);
     *p = (onnx_pattern){.kind = ONNX_GELU, .last = halve(s, gate, x), .input = x};
     return p->last >= 0;
+}
+
+/* -- GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 ------------------------- */
+
+enum { TERMS = 4, MOST_STEPS = 6 };
+
+/* sum[TERMS] <- a b; false where that has higher powers. */
+static bool multiply_terms(const double *a, const double *b, double *sum)
+{
+    double product[TERMS] = {0.0};
+    for (int i = 0; i < TERMS; i++) {
+        for (int k = 0; k < TERMS; k++) {
+            if (i + k < TERMS) {
+                product[i + k] += a[i] * b[k];
+            } else if (a[i] != 0.0 && b[k] != 0.0) {
+                return false;
+            }
+        }
+    }
+    memcpy(sum, product, sizeof product);
+    return true;
+}
+
+/* A value as a polynomial of x, out[TERMS], whose nodes are swallowed; false: it is none, or
+ * something else reads one of them. */
+static bool expand(search *s, int64_t value, int64_t x, double *out)
+{
+    double b[TERMS] = {0.0};
+    double power = 0.0;
+    memset(out, 0, TERMS * sizeof out[0]);
+    out[1] = value == x ? 1.0 : 0.0;
+    if (value == x || take_number(s, value, &out[0])) {
+        return true;
+    }
+    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
+    if (at < 0 || s->count > MOST_STEPS || s->r->values[value].readers != 1) {
+        return false;
+    }
+    swallow(s, at);
+    if (check(s, at, "Pow") >= 0) {
+        bool fits = take_number(s, input_of(s, at, 1), &power) && (power == 2.0 || power == 3.0) &&
+                    expand(s, input_of(s, at, 0), x, b);
+        memcpy(out, b, sizeof b);
+        for (; fits && power > 1.0; power -= 1.0) {
+            fits = multiply_terms(out, b, out);
+        }
+        return fits;
+    }
+    const bool adds = check(s, at, "Add") >= 0;
+    if ((!adds && check(s, at, "Mul") < 0) || !expand(s, input_of(s, at, 0), x, out) ||
+        !expand(s, input_of(s, at, 1), x, b)) {
+        return false;
+    }
+    for (int i = 0; adds && i < TERMS; i++) {
+        out[i] += b[i];
+    }
+    return adds || multiply_terms(out, b, out);
+}
+
+/* x is somewhere on the way down through what the tanh reads. */
+static bool find_gelu_tanh(search *s, int64_t tanh_at, onnx_pattern *p)
+{
+    const double scale = sqrt(2.0 / acos(-1.0));
+    const double cubic = 0.044715 * scale;
+    const int64_t gate = sole_reader(s, tanh_at, "Add");
+    int64_t x = input_of(s, tanh_at, 0);
+    if (times(s, gate, 1.0) != node_at(s, tanh_at)->outputs[0]) {
+        return false;
+    }
+    for (int i = 0; i < MOST_STEPS && x >= 0 && s->r->file->values[x].node >= 0; i++) {
+        double terms[TERMS];
+        double number = 0.0;
+        const int64_t at = s->r->file->values[x].node;
+        x = input_of(s, at, take_number(s, input_of(s, at, 0), &number) ? 1 : 0);
+        s->count = 0;
+        if (expand(s, input_of(s, tanh_at, 0), x, terms) && terms[0] == 0.0 && terms[2] == 0.0 &&
+            fabs(terms[1] - scale) < 1e-3 * scale && fabs(terms[3] - cubic) < 1e-3 * cubic) {
+            swallow(s, tanh_at);
+            swallow(s, gate);
+            *p = (onnx_pattern){.kind = ONNX_GELU_TANH, .last = halve(s, gate, x), .input = x};
+            return p->last >= 0;
+        }
+    }
+    return false;
 }
 
 /* -- a slope below 0: max(x, a x) -------------------------------------------------------------- */
@@ -340,6 +434,7 @@ static grail_status find_in(search *s)
         onnx_pattern p = {0};
         s->count = 0;
         const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
+                           (check(s, i, "Tanh") >= 0 && find_gelu_tanh(s, i, &p)) ||
                            (check(s, i, "Max") >= 0 && find_slope(s, i, &p)) ||
                            (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
                            (check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
@@ -511,9 +606,9 @@ static grail_status number_of(const onnx_reading *r, const onnx_pattern *p, doub
 static grail_status add_function(onnx_reading *r, const onnx_pattern *p, const onnx_known *x)
 {
     node n = onnx_plain(NODE_PRELU, x, NULL);
-    if (p->kind == ONNX_GELU) {
+    if (p->kind == ONNX_GELU || p->kind == ONNX_GELU_TANH) {
         n = onnx_plain(NODE_ACTIVATION, x, NULL);
-        n.activation = ACTIVATION_GELU;
+        n.activation = p->kind == ONNX_GELU ? ACTIVATION_GELU : ACTIVATION_GELU_TANH;
         return onnx_give_node(r, &n, *x);
     }
     CHECK(number_of(r, p, &n.slope));
@@ -530,7 +625,7 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
                            r->file->values[p->input].name);
     }
     CHECK(onnx_settle(r, x));
-    if (p->kind == ONNX_GELU || p->kind == ONNX_SLOPE) {
+    if (p->kind == ONNX_GELU || p->kind == ONNX_GELU_TANH || p->kind == ONNX_SLOPE) {
         return add_function(r, p, x);
     }
     CHECK(number_of(r, p, &epsilon));

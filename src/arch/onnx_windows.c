@@ -307,10 +307,22 @@ static bool is_never_negative(const graph *g, int value)
     return found;
 }
 
+/* A window that is larger than an image, which it covers once as `ceil_mode` counts, ends with it.
+ */
+static void end_window(window_axis *a, int64_t size)
+{
+    const int64_t beyond = a->kernel - size;
+    if (size > 0 && beyond > 0 && beyond < a->stride && a->dilation == 1 && a->before == 0 &&
+        a->behind == 0) {
+        a->kernel = size;
+    }
+}
+
 static grail_status add_pool(onnx_reading *r, node_kind kind)
 {
     onnx_known *x = NULL;
     int count = 0;
+    extent at = {0};
     int64_t kernel[ONNX_MOST_AXES];
     CHECK(onnx_padded_input(r, 0, &x));
     const surroundings around = kind != NODE_MAX_POOL                                  ? NO_PADS
@@ -324,6 +336,11 @@ static grail_status add_pool(onnx_reading *r, node_kind kind)
         return onnx_misfit("is no pooling over windows of the positions alone");
     }
     CHECK(window_of(r, x, kernel[0], count == 2 ? kernel[1] : 1, &n.window));
+    CHECK(onnx_positions_of(r, x, &at));
+    if (n.window.rounds_up) {
+        end_window(&n.window.height, at.height);
+        end_window(&n.window.width, at.width);
+    }
     if (sees_pads_alone(&n.window.height) || sees_pads_alone(&n.window.width)) {
         return onnx_misfit("has windows over nothing but pads");
     }

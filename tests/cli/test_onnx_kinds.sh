@@ -338,6 +338,41 @@ y = add("Relu", [conv(add("Add", [x, y], "x3"), "i", 16, 48, pads=[1] * 4)], "ir
 conv(add("DepthToSpace", [y], "large", blocksize=2, mode="CRD"), "y", 12, 4, (1, 1))
 save("gated", (3, 16, 16), {"y": (4, 16, 16)})
 
+# GELU by a tanh in the forms that exporters write: each in an FFN of its own, the last with another cube, which is none. The mean
+# in front of them is that of a window larger than the image.
+x = add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar")
+x = add("AveragePool", [x], "mean", kernel_shape=[64, 64], strides=[64, 64], ceil_mode=1, count_include_pad=1)
+x = add("Flatten", [x], "flat")
+number = {n: constant(f"k{n}", numpy.float32(v)) for n, v in
+          (("half", 0.5), ("one", 1), ("three", 3), ("scale", (2 / numpy.pi) ** 0.5), ("cube", 0.044715), ("other", 0.05))}
+
+
+def times(a, b, name):
+    return add("Mul", [number.get(a, a), number.get(b, b)], name)
+
+
+for form in ("torch", "power", "keras", "fast", "none"):
+    h = linear(x, f"{form}1", 16, 24)
+    name = f"{form}.".__add__
+    square = times(h, h, name("square"))
+    if form == "fast":
+        one = add("Add", [times(times("cube", h, name("c1")), h, name("c2")), number["one"]], name("c3"))
+        inner = times(times(h, "scale", name("s")), one, name("inner"))
+    else:
+        third = add("Pow", [h, number["three"]], name("third")) if form in ("power", "keras") else times(h, square, name("third"))
+        scaled = times("other" if form == "none" else "cube", third, name("scaled"))
+        inner = times("scale", add("Add", [h, scaled], name("sum")), name("inner"))
+    gate = add("Add", [number["one"], add("Tanh", [inner], name("tanh"))], name("gate"))
+    if form == "power":
+        y = times(times(h, "half", name("half")), gate, name("y"))
+    elif form == "keras":
+        y = times(h, times("half", gate, name("half")), name("y"))
+    else:
+        y = times("half", times(h, gate, name("whole")), name("y"))
+    x = add("Add", [x, linear(y, f"{form}2", 24, 16)], name("x"))
+linear(x, "y", 16, 5)
+save("gelus", (3, 12, 12), {"y": (5,)})
+
 # Shares of the classes at each position of a map, and at a single one.
 for name in ("shares", "single"):
     x = conv(add("Relu", [conv("pixels", "a", 3, 16, pads=[1] * 4)], "ar"), "b", 16, 6, pads=[1] * 4)
@@ -430,7 +465,10 @@ narrow widened conv,stream 2941
 narrow gated conv 10807
 narrow shares conv 662
 narrow single conv 662
-for model in largest keras plane widened gated shares single; do
+narrow gelus conv,ffn 2989
+runs "$grail" inspect gelus.onnx
+[[ $(grep -c "  ffn  " stdout) == 4 ]] || fail "FFNs with GELU are not found"
+for model in largest keras plane widened gated shares single gelus; do
     runs "$grail" inspect $model.onnx
     grep -q region stdout && fail "a region of $model is left"
 done
