@@ -727,7 +727,8 @@ grail_status onnx_read_bounds(onnx_reading *r)
         dtype_is_float(onnx_constant_of(r, 0)->dtype)) {
         return look_up(r);
     }
-    if (r->g->input_kind == INPUT_IMAGES) {
+    if (r->g->input_kind == INPUT_IMAGES ||
+        (has_form(r, 0, ONNX_IDS) && onnx_node_is(r->node, "Reshape"))) {
         return lay_given(r);
     }
     if (has_form(r, 0, ONNX_SUM)) {

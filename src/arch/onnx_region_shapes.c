@@ -28,12 +28,24 @@ static int channels_at(const onnx_barriers *b, int64_t value, int rank)
     return is_last ? rank - 1 : 1;
 }
 
+/* Whether a value of a network of ids can be [N, T, C] or [N, C, T]. One of four dimensions has
+ * heads, and other sizes are no positions. */
+static bool is_sequence(const onnx_barriers *b, int rank, int64_t positions)
+{
+    const onnx_value *ids = &b->file->values[b->input];
+    const int64_t length = ids->rank > 1 && ids->shape[1] > 0 ? ids->shape[1] : TRIED_LENGTH;
+    return rank < IMAGE_RANK && (rank == FLAT_RANK || positions <= 1 || positions == length);
+}
+
 /* Dimensions of a value of a graph. */
-static void set_shape(onnx_known *k, int rank, int channels, const int64_t shape[])
+static void set_shape(const onnx_barriers *b, onnx_known *k, int rank, int channels,
+                      const int64_t shape[])
 {
     static const char *const layouts[][2] = {{"N,,C", "N,T,C"}, {"N,,,C", "N,Y,X,C"}};
+    const bool fits = b->file->values[b->input].element == ONNX_FLOAT ||
+                      is_sequence(b, rank, shape[channels == 1 ? 2 : 1]);
     k->rank = rank;
-    k->width = shape[channels] > 0 ? shape[channels] : 0;
+    k->width = shape[channels] > 0 && fits ? shape[channels] : 0;
     k->one = true;
     for (int d = 1; d < rank; d++) {
         k->one = k->one && (d == channels || shape[d] == 1);
@@ -62,7 +74,7 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     for (int d = 1; b->has_size && d < v->rank; d++) {
         *is_sure = *is_sure && v->shape[d] > 0;
     }
-    set_shape(&k, v->rank, channels, v->shape);
+    set_shape(b, &k, v->rank, channels, v->shape);
     k.width = *is_sure ? k.width : 0;
     return k;
 }
@@ -240,7 +252,7 @@ grail_status onnx_shape_of(onnx_reading *r, int64_t value, onnx_known *out)
     const ort_tensor *t = &b->asked[value];
     if (follows_samples(b, value) && t->element == ONNX_FLOAT && t->rank >= FLAT_RANK &&
         t->rank <= IMAGE_RANK && t->shape[0] == samples_of(b)) {
-        set_shape(out, t->rank, channels_at(b, value, t->rank), t->shape);
+        set_shape(b, out, t->rank, channels_at(b, value, t->rank), t->shape);
     }
     return GRAIL_OK;
 }

@@ -314,7 +314,7 @@ static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int
     CHECK(onnx_settle(r, x));
     CHECK(onnx_positions_of(r, x, &positions));
     const int64_t all = positions.height * positions.width;
-    if (begin <= 0 || end < (all > 0 ? all : INT32_MAX)) {
+    if (begin <= 0 || end < (all > 0 ? all : INT32_MAX) || r->g->input_kind == INPUT_TOKENS) {
         return no_run(begin, end);
     }
     node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);

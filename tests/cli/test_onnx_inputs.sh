@@ -261,6 +261,40 @@ PYTHON
 runs "$grail" inspect halved.onnx
 says "region of 5 nodes, 16 channels: node of 'gated' (Mul)" stdout
 
+check "heads and windows of a region are no positions of a sequence, nor are all tokens but the first; ids may be laid out anew"
+"$python" - <<'PYTHON' || fail "cannot make heads.onnx"
+from onnx import TensorProto
+from onnx_maker import Network
+net = Network(4)
+add, constant = net.add, net.constant
+net.weights(table=(20, 8), before=(8, 8), across=(16, 8), up=(8, 12), down=(12, 8))
+length = add("Gather", [add("Shape", ["input_ids"], "shape"), constant("second", [1])], "length", axis=0)
+rows = add("Reshape", ["input_ids", add("Concat", [constant("any", [-1]), length], "rows", axis=0)], "laid")
+x = add("Gather", ["table", rows], "x")
+later = add("Slice", [x, *(constant(n, [v]) for n, v in (("first", 1), ("last", 2**62), ("axis", 1)))], "later")
+moved = add("Pad", [later, constant("pads", [0, 0, 0, 0, 1, 0])], "moved")
+x = add("MatMul", [add("Concat", [x, moved], "both", axis=2), "across"], "joined")
+heads = add("Atan", [add("Reshape", [add("MatMul", [x, "before"], "b"), constant("parted", [-1, 6, 2, 4])], "heads")], "atan")
+turned = add("Transpose", [add("Transpose", [heads], "turned", perm=[0, 2, 1, 3])], "back", perm=[0, 2, 1, 3])
+x = add("Add", [x, add("Reshape", [turned, constant("whole", [0, 0, 8])], "flat")], "x1")
+lines = add("Transpose", [add("Atan", [add("Reshape", [x, constant("twos", [0, -1, 2])], "windows")], "flatter")], "lines", perm=[0, 2, 1])
+mean = add("ReduceMean", [lines], "mean", axes=[1, 2], keepdims=1)
+x = add("Add", [x, mean], "x2")
+add("Add", [x, add("MatMul", [add("Relu", [add("MatMul", [x, "up"], "h")], "r"), "down"], "d")], "y")
+net.save("heads", {"input_ids": (TensorProto.INT64, ["N", 6])}, {"y": ["N", 6, 8]})
+PYTHON
+"$python" - <<'PYTHON'
+import numpy
+random = numpy.random.default_rng(0)
+numpy.save("words.npy", random.integers(0, 20, (16, 6)))
+numpy.save("all.npy", numpy.ones((16, 6), numpy.int64))
+PYTHON
+runs "$grail" compress heads.onnx -o out_heads --calib words.npy --sparsity 0.3 --align 1 --threads 1 --quiet
+"$python" -c "
+import onnxruntime, numpy
+dense, narrow = (onnxruntime.InferenceSession(f).run(None, {'input_ids': numpy.load('words.npy')})[0] for f in ('heads.onnx', 'out_heads/heads.onnx'))
+assert 0 < numpy.linalg.norm(dense - narrow) < 0.3 * numpy.linalg.norm(dense)" || fail "heads.onnx is not narrowed"
+
 check "outputs that follow from a mask are no value of the graph: they stay, and what else they follow from is compared"
 "$python" - <<'PYTHON' || fail "cannot make kept.onnx"
 import numpy, onnx
@@ -275,12 +309,6 @@ model.graph.output.extend([helper.make_tensor_value_info(n, TensorProto.INT64, [
 onnx.save(model, "kept.onnx")
 del model.graph.output[0], model.graph.output[1]
 onnx.save(model, "alone.onnx")
-PYTHON
-"$python" - <<'PYTHON'
-import numpy
-random = numpy.random.default_rng(0)
-numpy.save("words.npy", random.integers(0, 20, (16, 6)))
-numpy.save("all.npy", numpy.ones((16, 6), numpy.int64))
 PYTHON
 of_kept=input_ids=words.npy,attention_mask=all.npy
 rm -rf out
