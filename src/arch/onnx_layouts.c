@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_numbers.h"
+#include "arch/onnx_region_shapes.h"
 #include "graph/operators.h"
 
 #include <string.h>
@@ -141,6 +142,54 @@ static extent stand_in_positions(const onnx_reading *r, int value)
     return found;
 }
 
+/* Those of all values of the graph so far. Sequences have one position here; stand-ins of theirs
+ * have as many. */
+static grail_status note_extents(onnx_reading *r)
+{
+    const graph *g = r->g;
+    const bool is_sequence = g->input_kind == INPUT_TOKENS;
+    const extent all = is_sequence ? (extent){1, 1} : g->image;
+    if (r->extent_count >= g->value_count) {
+        return GRAIL_OK;
+    }
+    CHECK(memory_reserve(&r->extents, (size_t)g->value_count, sizeof r->extents[0]));
+    r->extents[g->input] = all;
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        extent in[NODE_MAX_INPUTS + 1] = {[NODE_MAX_INPUTS] = all};
+        for (int k = 0; k < n->input_count; k++) {
+            in[k] = r->extents[n->inputs[k]];
+        }
+        extent *made = &r->extents[n->output];
+        if (n->output >= r->extent_count) {
+            *made = n->kind != NODE_OPAQUE ? (extent){0}
+                    : is_sequence          ? all
+                                           : stand_in_positions(r, n->output);
+            CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
+                      ? GRAIL_OK
+                      : node_extent(g, n, in, made));
+        }
+    }
+    r->extent_count = g->value_count;
+    return GRAIL_OK;
+}
+
+grail_status onnx_check_extents(onnx_reading *r, int nodes, int values)
+{
+    char text[ONNX_REASON_SIZE];
+    const bool are_known = r->g->image.height > 0 || r->g->input_kind == INPUT_TOKENS;
+    const grail_status status = are_known ? note_extents(r) : GRAIL_OK;
+    if (status != GRAIL_ERROR_SHAPE) {
+        return status;
+    }
+    r->g->node_count = nodes;
+    r->g->value_count = values;
+    r->extent_count = r->extent_count < values ? r->extent_count : values;
+    error_copy(text, sizeof text);
+    const char *said = strncmp(text, "block ", 6) == 0 ? strstr(text, ": ") : NULL;
+    return onnx_misfit("%s", said == NULL ? text : said + 2); /* blocks are not known yet */
+}
+
 grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out)
 {
     const graph *g = r->g;
@@ -159,25 +208,7 @@ grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out
     if (x->one || r->length > 0 || g->image.height < 1 || value < 0) {
         return GRAIL_OK;
     }
-    if (r->extent_count <= value) {
-        CHECK(memory_reserve(&r->extents, (size_t)g->value_count, sizeof r->extents[0]));
-        r->extents[g->input] = g->image;
-        for (int i = 0; i < g->node_count; i++) {
-            const node *n = &g->nodes[i];
-            extent in[NODE_MAX_INPUTS + 1] = {[NODE_MAX_INPUTS] = g->image};
-            for (int k = 0; k < n->input_count; k++) {
-                in[k] = r->extents[n->inputs[k]];
-            }
-            extent *made = &r->extents[n->output];
-            if (n->output >= r->extent_count) {
-                *made = n->kind == NODE_OPAQUE ? stand_in_positions(r, n->output) : (extent){0};
-                CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
-                          ? GRAIL_OK
-                          : node_extent(g, n, in, made));
-            }
-        }
-        r->extent_count = g->value_count;
-    }
+    CHECK(note_extents(r));
     *out = r->extents[value];
     return GRAIL_OK;
 }

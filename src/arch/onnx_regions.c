@@ -411,7 +411,7 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .input_count = (int)c->input_count,
                           .output = region_value_of(value, k),
                           .asks_size = c->asks_size,
-                          .keeps_length = r->g->input_kind == INPUT_TOKENS && !k->one,
+                          .is_sequence = r->g->input_kind == INPUT_TOKENS && !k->one,
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];

@@ -7,6 +7,17 @@ enum {
     BATCH_BYTES = 128 << 20 /* that the widest activation of a batch may take */
 };
 
+/* Rows that a sample chooses from tables, or ones. */
+static void set_integers(const graph_input *in, random_state *random, float *sample)
+{
+    const int64_t count = in->channels * in->positions.height * in->positions.width;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t row = in->rows > 0 ? random_below(random, in->rows) : 1;
+        sample[in->first + k] =
+            (float)(in->rows > 0 && row == in->padding ? (row + 1) % in->rows : row);
+    }
+}
+
 grail_status random_pixels(const graph *g, int64_t images, extent positions, float **out)
 {
     random_state random;
@@ -15,6 +26,12 @@ grail_status random_pixels(const graph *g, int64_t images, extent positions, flo
     random_seed(&random, 0, 0);
     for (int64_t i = 0; i < count; i++) {
         (*out)[i] = (float)random_normal(&random);
+    }
+    for (int64_t i = 0; i < images * g->input_count; i++) {
+        const graph_input *in = &g->inputs[i % g->input_count];
+        if (in->are_integers) {
+            set_integers(in, &random, *out + i / g->input_count * (count / images));
+        }
     }
     return GRAIL_OK;
 }

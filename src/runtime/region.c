@@ -414,11 +414,8 @@ out:
 grail_status region_measure(region *r, const region_positions in[], region_positions *out)
 {
     grail_status status = GRAIL_OK;
-    *out = (region_positions){1, 1};
-    for (int i = 0; r->parts.keeps_length && i < r->parts.input_count; i++) {
-        *out = in[i].height * in[i].width > out->height * out->width ? in[i] : *out;
-    }
-    if (r->parts.keeps_length) {
+    if (r->parts.is_sequence) {
+        *out = in[r->parts.input_count];
         return GRAIL_OK;
     }
     if (r->parts.output.rank < REGION_TOKENS || is_declared(r, in, out)) {

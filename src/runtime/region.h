@@ -34,7 +34,7 @@ typedef struct region_parts {
     bool asks_size; /* the last input is the images, of which nodes read the size alone: it has no
                        values, and may be one more than the others */
     bool takes_one_sample; /* at a time */
-    bool keeps_length;     /* the output has the positions of the longest input */
+    bool is_sequence;      /* the output has the positions of the network's input */
 } region_parts;
 
 grail_status region_create(const region_parts *parts, region **out) GRAIL_MUST_CHECK;
@@ -55,8 +55,8 @@ const char *region_ids_name(const region *r, int input, int *element);
  * before it begins. */
 grail_status region_start(region *r) GRAIL_MUST_CHECK;
 
-/** The positions of its output, from those of its inputs: where it does not keep these, as the file
- * declares them, or else of one sample of zeros. */
+/** The positions of its output, from those of its inputs, and of the network's behind them: where
+ * it is no sequence, as the file declares them, or else of one sample of zeros. */
 grail_status region_measure(region *r, const region_positions in[],
                             region_positions *out) GRAIL_MUST_CHECK;
 
