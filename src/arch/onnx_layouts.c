@@ -154,37 +154,46 @@ static grail_status note_extents(onnx_reading *r)
     }
     CHECK(memory_reserve(&r->extents, (size_t)g->value_count, sizeof r->extents[0]));
     r->extents[g->input] = all;
-    for (int i = 0; i < g->node_count; i++) {
+    int first = g->node_count;
+    while (first > 0 && g->nodes[first - 1].output >= r->extent_count) {
+        first--;
+    }
+    for (int i = first; i < g->node_count; i++) {
         const node *n = &g->nodes[i];
         extent in[NODE_MAX_INPUTS + 1] = {[NODE_MAX_INPUTS] = all};
         for (int k = 0; k < n->input_count; k++) {
             in[k] = r->extents[n->inputs[k]];
         }
         extent *made = &r->extents[n->output];
-        if (n->output >= r->extent_count) {
-            *made = n->kind != NODE_OPAQUE ? (extent){0}
-                    : is_sequence          ? all
-                                           : stand_in_positions(r, n->output);
-            CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
-                      ? GRAIL_OK
-                      : node_extent(g, n, in, made));
-        }
+        *made = n->kind != NODE_OPAQUE ? (extent){0}
+                : is_sequence          ? all
+                                       : stand_in_positions(r, n->output);
+        CHECK((n->kind == NODE_OPAQUE && n->region == NULL) || made->height > 0
+                  ? GRAIL_OK
+                  : node_extent(g, n, in, made));
+        r->extent_count = n->output + 1;
     }
     r->extent_count = g->value_count;
     return GRAIL_OK;
 }
 
-grail_status onnx_check_extents(onnx_reading *r, int nodes, int values)
+grail_status onnx_check_extents(onnx_reading *r)
 {
+    graph *g = r->g;
     char text[ONNX_REASON_SIZE];
-    const bool are_known = r->g->image.height > 0 || r->g->input_kind == INPUT_TOKENS;
+    const bool are_known = g->image.height > 0 || g->input_kind == INPUT_TOKENS;
     const grail_status status = are_known ? note_extents(r) : GRAIL_OK;
     if (status != GRAIL_ERROR_SHAPE) {
         return status;
     }
-    r->g->node_count = nodes;
-    r->g->value_count = values;
-    r->extent_count = r->extent_count < values ? r->extent_count : values;
+    while (g->node_count > 0 && g->nodes[g->node_count - 1].output >= r->extent_count) {
+        g->value_count = g->nodes[--g->node_count].output;
+    }
+    for (int i = 0; i < r->node->node.input_count; i++) {
+        if (onnx_has_input(r, i) && onnx_known_input(r, i)->value >= g->value_count) {
+            return status; /* a map in front of the node, which others may have read */
+        }
+    }
     error_copy(text, sizeof text);
     const char *said = strncmp(text, "block ", 6) == 0 ? strstr(text, ": ") : NULL;
     return onnx_misfit("%s", said == NULL ? text : said + 2); /* blocks are not known yet */

@@ -54,11 +54,9 @@ grail_status onnx_read_node(onnx_reading *r, int64_t i)
 {
     r->node = &r->file->nodes[i];
     r->is_read[i] = true;
-    const int nodes = r->g->node_count;
-    const int values = r->g->value_count;
     grail_status status = onnx_is_opaque(r, i) ? GRAIL_OK : read_by_row(r, i);
     if (status == GRAIL_OK) {
-        status = onnx_check_extents(r, nodes, values);
+        status = onnx_check_extents(r);
     }
     if (status == GRAIL_ERROR_UNSUPPORTED) {
         CHECK(onnx_refuse_node(r, i));
