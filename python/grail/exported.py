@@ -143,7 +143,8 @@ def _examples(samples: Any) -> Any:
     images = next((one for one in held if isinstance(one, np.ndarray) and one.ndim == 4), None)
     if images is None:
         raise ArgumentError(
-            "it takes samples in memory, which are prepared pixels [images, 3, side, side]",
+            "it takes samples in memory, which are prepared pixels [images, 3, side, side], or "
+            "windows of token ids of one length",
             ("samples",),
         )
     if not samples._memory.channels_first:

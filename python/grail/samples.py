@@ -122,6 +122,12 @@ class Samples:
     def is_memory(self) -> bool:
         return self._memory is not None
 
+    @property
+    def windows(self) -> Any:
+        """Token ids in memory, [windows, length], where all windows have that length; None."""
+        held = [one for one in self._keep if isinstance(one, np.ndarray)]
+        return held[0].astype(np.int64) if self.kind == "text" and len(held) == 1 else None
+
     @classmethod
     def images(cls, path: Path, **options: Any) -> Samples:
         """CIFAR-10 batches, or a folder of JPEG and PNG files. Options: preset, split, size, mean,

@@ -111,6 +111,9 @@ def _by_export(
     settings: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Narrowed:
+    ids = samples.windows if isinstance(samples, Samples) else None
+    if ids is not None:
+        samples = Samples.inputs({next(iter(inspect.signature(module.forward).parameters)): ids})
     try:
         made, report, difference = exported.compress(module, samples, settings, options)
     except UnsupportedError as error:

@@ -427,9 +427,30 @@ def test_vectors_signals_and_images_that_are_not_square(folder: Path, shape: Any
     assert apart(outputs(narrow.module, samples), outputs(network, samples)) < 0.3
 
 
+class Words(nn.Module):  # type: ignore[name-defined,misc]
+    """Vectors of words, and an FFN beside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(40, 16)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, words: Any) -> Any:
+        x = self.table(words)
+        return x + self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
+
+
+def test_token_ids_are_those_of_the_first_input() -> None:
+    ids = torch.randint(0, 40, (24, 6), generator=torch.Generator().manual_seed(1))
+    made = grail.torch.compress(Words().eval(), ids, **CUT)
+    assert made.module.up.out_features == 24 and made.difference < 1e-5
+    with pytest.raises(grail.ArgumentError, match="token ids of one length"):
+        grail.torch.compress(Words().eval(), [[1, 2, 3], [4, 5]], **CUT)
+
+
 def test_misuse_and_interruption(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = Plain()
-    with pytest.raises(grail.ArgumentError, match="prepared pixels"):
+    with pytest.raises(grail.UnsupportedError, match=r"cannot export it: .*Input type"):
         grail.torch.compress(network, torch.zeros(4, 8, dtype=torch.int64), **CUT)
     with pytest.raises(grail.ArgumentError, match="outside") as wrong:
         grail.torch.compress(network, PIXELS, sparsity=1.5)
