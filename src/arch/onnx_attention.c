@@ -1,6 +1,7 @@
 #include "arch/onnx_attention.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 

@@ -21,14 +21,6 @@ void onnx_dimension_text(const char *layout, int k, char *text);
 void onnx_replace_dimension(char *layout, int k, const char *letters);
 /** An axis as it is counted from the front; -1 where a value of this rank has none. */
 int onnx_axis_of(int64_t axis, int rank);
-/** That the positions of all values of the graph fit together: where those of the node at hand do
- * not, it goes from the graph and is a misfit. */
-grail_status onnx_check_extents(onnx_reading *r) GRAIL_MUST_CHECK;
-/** Positions of each sample; zeroed where the size of images is not declared. */
-grail_status onnx_positions_of(onnx_reading *r, const onnx_known *x, extent *out) GRAIL_MUST_CHECK;
-/** The same, which must be known. */
-grail_status onnx_known_positions(onnx_reading *r, const onnx_known *x,
-                                  extent *out) GRAIL_MUST_CHECK;
 /** Whose channels the value has. */
 onnx_channels onnx_channels_of(const onnx_known *x);
 /** *out <- the sizes of input 0; owned: memory_free(out->items). */

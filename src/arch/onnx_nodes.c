@@ -2,8 +2,8 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_bounds.h"
+#include "arch/onnx_extents.h"
 #include "arch/onnx_indices.h"
-#include "arch/onnx_layouts.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_region_shapes.h"
 #include "arch/onnx_regions.h"

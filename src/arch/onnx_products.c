@@ -2,6 +2,7 @@
 
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_attention.h"
+#include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
 
 #include <string.h>

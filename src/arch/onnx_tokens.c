@@ -1,6 +1,7 @@
 #include "arch/onnx_tokens.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 #include "arch/onnx_products.h"
@@ -314,7 +315,7 @@ static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int
     CHECK(onnx_settle(r, x));
     CHECK(onnx_positions_of(r, x, &positions));
     const int64_t all = positions.height * positions.width;
-    if (begin <= 0 || end < (all > 0 ? all : INT32_MAX) || r->g->input_kind == INPUT_TOKENS) {
+    if (begin <= 0 || end < (all > 0 ? all : INT32_MAX)) {
         return no_run(begin, end);
     }
     node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);

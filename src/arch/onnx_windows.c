@@ -1,5 +1,6 @@
 /* Nodes that move a window over images, or take their means. */
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_products.h"
