@@ -77,7 +77,10 @@ static grail_status back_embedding(node_back *b)
     int64_t *labels = NULL;
     int32_t *own = NULL;
     double *whole = NULL;
+    matrix dy = {0}; /* values of 16 bits have gradients of parameters in f32 */
     TRY(make_rows(&b->run, rows, &own));
+    TRY(matrix_new(b->dy.owner, b->dweight.type, rows, b->dy.columns, &dy));
+    TRY(matrix_copy(b->dy, dy));
     TRY(memory_new_unset(&labels, (size_t)rows, sizeof labels[0]));
     TRY(memory_new_unset(&whole, (size_t)vocabulary, sizeof whole[0]));
     for (int64_t r = 0; r < rows; r++) {
@@ -86,8 +89,9 @@ static grail_status back_embedding(node_back *b)
     for (int64_t v = 0; v < vocabulary; v++) {
         whole[v] = 1.0;
     }
-    TRY(matrix_fold_rows(rows, labels, whole, b->dy, b->dweight));
+    TRY(matrix_fold_rows(rows, labels, whole, dy, b->dweight));
 out:
+    matrix_free(&dy);
     memory_free(own);
     memory_free(labels);
     memory_free(whole);
