@@ -29,6 +29,13 @@ static const char *what_of(const grail_healing *h, bool sentence, char text[2 * 
     return text;
 }
 
+/* Five digits behind the point, or the power of ten where they would say little. */
+static const char *loss_of(double loss, char text[HUMAN_SIZE])
+{
+    snprintf(text, HUMAN_SIZE, fabs(loss) < 1e-3 && loss != 0.0 ? "%.2e" : "%.5f", loss);
+    return text;
+}
+
 /* What is left, ", about 2 min left", or "". */
 static const char *time_left(const grail_healing *h, char text[2 * HUMAN_SIZE])
 {
@@ -51,17 +58,19 @@ static void print_ended(const grail_healing *h)
 {
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
+    char before[HUMAN_SIZE];
+    char after[HUMAN_SIZE];
     if (h->region > 0 && h->block >= 0) {
         print_error("  %s: not healed, no gradient goes through %s", what_of(h, false, what),
                     region_of(h));
     } else if (!was_begun(h)) {
         print_error("  %s: not healed, the time does not suffice", what_of(h, false, what));
     } else if (h->best_step == 0) {
-        print_error("  healed %s: kept as it was, loss %.5f", what_of(h, false, what),
-                    h->held_before);
+        print_error("  healed %s: kept as it was, loss %s", what_of(h, false, what),
+                    loss_of(h->held_before, before));
     } else {
-        print_error("  healed %s: loss %.5f -> %.5f, that of step %lld kept",
-                    what_of(h, false, what), h->held_before, h->held_after,
+        print_error("  healed %s: loss %s -> %s, that of step %lld kept", what_of(h, false, what),
+                    loss_of(h->held_before, before), loss_of(h->held_after, after),
                     (long long)h->best_step);
     }
     print_error("%s\n", time_left(h, left));
@@ -71,11 +80,14 @@ int heal_progress_watch(void *user, const grail_healing *now)
 {
     char what[2 * HUMAN_SIZE];
     char left[2 * HUMAN_SIZE];
+    char before[HUMAN_SIZE];
+    char after[HUMAN_SIZE];
     (void)user;
     if (now->ended == 0) {
-        print_progress((double)NAN, "  healing %s: step %lld of %lld, loss %.5f -> %.5f%s",
+        print_progress((double)NAN, "  healing %s: step %lld of %lld, loss %s -> %s%s",
                        what_of(now, false, what), (long long)now->steps, (long long)now->most_steps,
-                       now->held_before, now->held_after, time_left(now, left));
+                       loss_of(now->held_before, before), loss_of(now->held_after, after),
+                       time_left(now, left));
     } else if (!asked.quiet) {
         print_ended(now);
     }
@@ -84,13 +96,18 @@ int heal_progress_watch(void *user, const grail_healing *now)
 
 static void print_losses(const grail_healing *h)
 {
+    char before[HUMAN_SIZE];
+    char after[HUMAN_SIZE];
     if (h->best_step == 0) {
-        print_out("kept as it was; its loss on held-out samples is %.5f", h->held_before);
+        print_out("kept as it was; its loss on held-out samples is %s",
+                  loss_of(h->held_before, before));
         return;
     }
-    print_out("loss on held-out samples %.5f -> %.5f", h->held_before, h->held_after);
+    print_out("loss on held-out samples %s -> %s", loss_of(h->held_before, before),
+              loss_of(h->held_after, after));
     if (!isnan(h->seen_before)) {
-        print_out(", on those seen %.5f -> %.5f", h->seen_before, h->seen_after);
+        print_out(", on those seen %s -> %s", loss_of(h->seen_before, before),
+                  loss_of(h->seen_after, after));
     }
 }
 
@@ -114,6 +131,10 @@ static void print_summary(const grail_healing *h)
                   h->last_block > h->block ? "were" : "was");
         return;
     }
+    if (h->streamed != 0) {
+        print_out("the device had no room for the training: weights and moments lay in the host's "
+                  "memory, and blocks came up one by one, which takes longer\n");
+    }
     print_out("healed %s in %lld steps and %s: ", what, (long long)h->steps,
               human_seconds(h->seconds, time));
     print_losses(h);
@@ -126,7 +147,8 @@ static json_t *summary_json(const grail_healing *h)
                    h->block < 0 ? json_null() : json_integer(h->last_block), "steps", J(h->steps),
                    "best_step", J(h->best_step), "held_loss_before", J(h->held_before),
                    "held_loss_after", J(h->held_after), "seen_loss_before", J(h->seen_before),
-                   "seen_loss_after", J(h->seen_after), "seconds", J(h->seconds), NULL);
+                   "seen_loss_after", J(h->seen_after), "seconds", J(h->seconds), "streamed",
+                   json_boolean(h->streamed != 0), NULL);
 }
 
 /* What the loss of a network is, where it is not the divergence of logits alone. */
