@@ -115,7 +115,9 @@ typedef struct grail_healing {
     int region; /* 1 + i of grail_model_region_at: what ONNX Runtime computes, through which no
                    gradient goes: these blocks were not trained, or the network by those outputs
                    alone that are not behind it; 0: there is none */
-    GRAIL_ROOM(4);
+    int streamed; /* 1: the device had no room for the training: weights and what Adam keeps lay in
+                     the host's memory, and blocks came up one by one */
+    GRAIL_ROOM(3);
 } grail_healing;
 
 /** Called at the start of each training, after some of its steps, and at its end. Return non-zero

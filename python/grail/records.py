@@ -181,6 +181,7 @@ class Healing:
     seconds_left: float | None
     ended: bool
     region: int
+    streamed: bool
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,18 @@ void parameter_store_free(parameter_store *store)
     }
     memory_free(store->entries);
     memory_free(store->sources);
+    parameter_store_free(store->home);
     memory_free(store);
+}
+
+static bool lies_at_home(const parameter_store *store, int index)
+{
+    return store->home != NULL && matrix_exists(store->home->entries[index].values);
+}
+
+bool parameter_store_owns(const parameter_store *store, int index)
+{
+    return matrix_exists(store->entries[index].values) || lies_at_home(store, index);
 }
 
 static int source_of(const parameter_store *store, int index)
@@ -141,11 +152,35 @@ out:
     return status;
 }
 
+/* From host memory; a weight of Linears in the type in which the backend multiplies it. */
+static grail_status load_from_home(parameter_store *store, int index)
+{
+    grail_status status = GRAIL_OK;
+    const parameter_entry *from = &store->home->entries[index];
+    const graph *g = store->model->graph;
+    const grail_dtype type = graph_is_linear_weight(g, index) ? backend_weight_type(store->backend)
+                                                              : backend_master_type(store->backend);
+    parameter_entry *entry = &store->entries[index];
+    matrix values = {0};
+    host_view v = {0};
+    TRY(host_view_open(from->values, GRAIL_DTYPE_F32, HOST_READS, &v));
+    TRY(matrix_new(store->backend, type, from->values.rows, from->values.columns, &values));
+    TRY(matrix_upload_f32(values, v.values));
+    memcpy(entry->shape, from->shape, sizeof entry->shape);
+    entry->is_stored = false;
+    entry->values = values;
+    values = no_matrix;
+out:
+    host_view_drop(&v);
+    matrix_free(&values);
+    return status;
+}
+
 /* The nearest store that has an entry, or the root. */
 static parameter_store *store_of(parameter_store *store, int index)
 {
     parameter_store *s = store;
-    while (!matrix_exists(s->entries[index].values) && s->parent != NULL) {
+    while (!parameter_store_owns(s, index) && s->parent != NULL) {
         s = s->parent;
     }
     return s;
@@ -156,7 +191,8 @@ grail_status parameter_store_get(parameter_store *store, int index, const parame
     parameter_store *s = store_of(store, index);
     if (!matrix_exists(s->entries[index].values)) {
         const profile_kind before = profile_enter(PROFILE_WEIGHTS);
-        const grail_status status = load_entry(s, index);
+        const grail_status status =
+            lies_at_home(s, index) ? load_from_home(s, index) : load_entry(s, index);
         profile_enter(before);
         CHECK(status);
     }
@@ -285,6 +321,10 @@ grail_status parameter_store_set(parameter_store *store, int index, const int64_
     host_view v = {0};
     int64_t count = 0;
     const graph_parameter *p = &store->model->graph->parameters[index];
+    if (lies_at_home(store, index)) {
+        drop_entry(store, index);
+        return parameter_store_set(store->home, index, shape, values);
+    }
     TRY(entry_elements(store, index, shape, &count));
     const int64_t bad = find_non_finite(values, count);
     TRY(bad < 0 ? GRAIL_OK
@@ -318,7 +358,7 @@ grail_status parameter_store_set_matrix(parameter_store *store, int index, const
     matrix copy = {0};
     host_view v = {0};
     bool finite = false;
-    if (!backend_is_host(store->backend)) {
+    if (!backend_is_host(store->backend) && !lies_at_home(store, index)) {
         TRY(new_values(store, index, shape, &copy));
         TRY(matrix_copy(matrix_reshape(values, copy.rows, copy.columns), copy));
         TRY(matrices_are_finite(1, &copy, (const bool[]){false}, &finite));
@@ -383,6 +423,7 @@ const int64_t *parameter_store_shape(parameter_store *store, int index)
 {
     const parameter_store *s = store_of(store, index);
     return matrix_exists(s->entries[index].values) ? s->entries[index].shape
+           : lies_at_home(s, index)                ? s->home->entries[index].shape
                                                    : s->model->graph->parameters[index].shape;
 }
 
@@ -398,7 +439,8 @@ grail_status parameter_store_read_f32(parameter_store *store, int index, float *
                                       int64_t *elements)
 {
     grail_status status = GRAIL_OK;
-    const parameter_store *s = store_of(store, index);
+    const parameter_store *nearest = store_of(store, index);
+    const parameter_store *s = lies_at_home(nearest, index) ? nearest->home : nearest;
     float *values = NULL;
     int64_t count = 0;
     TRY(entry_elements(store, index, parameter_store_shape(store, index), &count));
@@ -423,7 +465,7 @@ grail_status parameter_store_copy(parameter_store *store, int index, matrix out)
 
 bool parameter_store_inherits(const parameter_store *store, const parameter_store *dense, int index)
 {
-    return store->parent == dense && !matrix_exists(store->entries[index].values);
+    return store->parent == dense && !parameter_store_owns(store, index);
 }
 
 grail_status parameter_store_borrow_f32(parameter_store *store, int index, const float **out,
@@ -471,6 +513,22 @@ out:
     return status;
 }
 
+static grail_status gather_from_home(const parameter_store *store, int index, const int32_t *ids,
+                                     matrix out)
+{
+    grail_status status = GRAIL_OK;
+    matrix rows = {0};
+    host_view v = {0};
+    TRY(matrix_new(store->home->backend, GRAIL_DTYPE_F32, out.rows, out.columns, &rows));
+    TRY(gather_entry(&store->home->entries[index], ids, rows));
+    TRY(host_view_open(rows, GRAIL_DTYPE_F32, HOST_READS, &v));
+    TRY(matrix_upload_f32(out, v.values));
+out:
+    host_view_drop(&v);
+    matrix_free(&rows);
+    return status;
+}
+
 static grail_status gather_stored(const parameter_store *store, int index, const int32_t *ids,
                                   matrix out)
 {
@@ -501,9 +559,46 @@ out:
 grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
                                          matrix out)
 {
-    const parameter_entry *entry = &store_of(store, index)->entries[index];
+    const parameter_store *s = store_of(store, index);
+    const parameter_entry *entry = &s->entries[index];
     return matrix_exists(entry->values) ? gather_entry(entry, ids, out)
+           : lies_at_home(s, index)     ? gather_from_home(s, index, ids, out)
                                         : gather_stored(store, index, ids, out);
+}
+
+/* With all its digits, in host memory; as an own entry there. */
+static grail_status take_home(parameter_store *store, int index)
+{
+    grail_status status = GRAIL_OK;
+    backend *host = store->home->backend;
+    parameter_entry *at_home = &store->home->entries[index];
+    float *values = NULL;
+    int64_t count = 0;
+    const int64_t *shape = parameter_store_shape(store, index);
+    const int rank = store->model->graph->parameters[index].rank;
+    const int64_t rows = rank == 1 ? 1 : shape[0];
+    TRY(parameter_store_read_f32(store, index, &values, &count));
+    memcpy(at_home->shape, shape, sizeof at_home->shape);
+    TRY(matrix_new(host, backend_master_type(host), rows, count / rows, &at_home->values));
+    TRY(matrix_upload_f32(at_home->values, values));
+    drop_entry(store, index);
+out:
+    memory_free(values);
+    return status;
+}
+
+grail_status parameter_store_move_home(parameter_store *store, const bool *wanted)
+{
+    if (store->home == NULL) {
+        CHECK(parameter_store_create(store->model, backend_host(), NULL, &store->home));
+        store->home->written = store->written;
+    }
+    for (int p = 0; p < store->model->graph->parameter_count; p++) {
+        if ((wanted[p] || matrix_exists(store->entries[p].values)) && !lies_at_home(store, p)) {
+            CHECK(take_home(store, p));
+        }
+    }
+    return GRAIL_OK;
 }
 
 void parameter_store_release_range(parameter_store *store, int begin, int end)

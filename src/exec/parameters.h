@@ -28,6 +28,8 @@ typedef struct parameter_store {
                                    the store */
     int *sources; /* [parameter_count] in a root: whose values each takes from the checkpoint; NULL:
                      its own; owned */
+    struct parameter_store *home; /* of a device: own entries that lie in host memory, with all
+                                     their digits; NULL: none; owned */
 } parameter_store;
 
 /** *out is owned, even after a failure: parameter_store_free; the parent must outlive it. */
@@ -104,7 +106,15 @@ grail_status parameter_store_borrow_f32(parameter_store *store, int index, const
 grail_status parameter_store_gather_rows(parameter_store *store, int index, const int32_t *ids,
                                          matrix out) GRAIL_MUST_CHECK;
 
-/** Drops own entries of the parameters that nodes [begin, end) use. */
+/** Moves the own entries of a device to host memory, and gives those of wanted[parameter_count] one
+ * there. What is asked for comes up from there, and is dropped on the device by the next function.
+ * Entries in `home` may be changed while the device has none of them. */
+grail_status parameter_store_move_home(parameter_store *store, const bool *wanted) GRAIL_MUST_CHECK;
+
+/** Whether it has an own entry, on the device or in host memory. */
+bool parameter_store_owns(const parameter_store *store, int index);
+
+/** Drops own entries of the parameters that nodes [begin, end) use; those in host memory stay. */
 void parameter_store_release_range(parameter_store *store, int begin, int end);
 
 #endif

@@ -129,6 +129,12 @@ alike "${held_out[@]}"
 for precision in bf16 f16; do
     both "values in $precision, healed" "${narrow[@]}" --heal block,model --heal-steps 8
     alike "${held_out[@]}"
+    # Enough tokens for the table of embeddings, too; then block by block, as on a device without room.
+    for room in 8G 1K; do
+        both "values in $precision, all healed in $room of memory" compress "$golden/gemma3" "${ids[@]}" -o OUT --sparsity 0.5 --align 1 --compensate none \
+            --heal model --heal-steps 64 --heal-batch 8 --memory $room
+        alike --data other.npy
+    done
 done
 precision=f32
 

@@ -22,6 +22,7 @@ typedef struct dense_outputs {
     int begin;                   /* node of the head; 0: samples change */
     sample_stream kept;          /* before the head, a batch for each sample */
     bool keeps;                  /* on all ranks alike */
+    bool releases;               /* its weights, block by block: a device has no room for them */
     int *holders;                /* [samples] rank that keeps each, NOBODY where none does; owned */
     int64_t *widths;             /* columns of the values that are kept; owned */
 } dense_outputs;
@@ -68,11 +69,11 @@ out:
     return status;
 }
 
-static grail_status dense_init(const heal_setting *s, dense_outputs *d)
+static grail_status dense_init(const heal_setting *s, bool releases, dense_outputs *d)
 {
     const graph *g = s->dense->graph;
     int first = 0;
-    *d = (dense_outputs){.setting = s};
+    *d = (dense_outputs){.setting = s, .releases = releases};
     if (g->input_kind == INPUT_IMAGES) { /* which change */
         return GRAIL_OK;
     }
@@ -97,6 +98,22 @@ static void dense_fini(dense_outputs *d)
     *d = (dense_outputs){0};
 }
 
+/* Runs nodes [begin, end), which are whole blocks and what lies before or behind them. */
+static grail_status run_dense(const dense_outputs *d, int begin, int end)
+{
+    const network_run *dense = d->setting->dense;
+    for (int block = GRAPH_NONE; d->releases && block <= dense->graph->block_count; block++) {
+        int first = 0;
+        int last = 0;
+        graph_block_range(dense->graph, block, &first, &last);
+        if (first >= begin && last <= end && first < last) {
+            CHECK(execution_run(dense->execution, dense->parameters, first, last));
+            parameter_store_release_range(dense->parameters, first, last);
+        }
+    }
+    return d->releases ? GRAIL_OK : execution_run(dense->execution, dense->parameters, begin, end);
+}
+
 /* Computes some samples up to the head. */
 static grail_status compute(dense_outputs *d, const sample_part *part)
 {
@@ -106,7 +123,7 @@ static grail_status compute(dense_outputs *d, const sample_part *part)
     part_input input = {0};
     TRY(part_input_copy(s->samples, part, 0, 0, &input));
     TRY(execution_begin(dense->execution, part_shape(s->samples, part), part_input_batch(&input)));
-    TRY(execution_run(dense->execution, dense->parameters, 0, d->begin));
+    TRY(run_dense(d, 0, d->begin));
     for (int64_t i = 0; i < part->count; i++) {
         TRY(sample_stream_keep(&d->kept, part->samples[i], dense->execution, i));
     }
@@ -194,7 +211,7 @@ static grail_status dense_run(dense_outputs *d, const sample_part *part, const p
         CHECK(execution_begin(dense->execution, part_shape(d->setting->samples, part),
                               part_input_batch(input)));
     }
-    return execution_run(dense->execution, dense->parameters, d->begin, dense->graph->node_count);
+    return run_dense(d, d->begin, dense->graph->node_count);
 }
 
 /* -- what is trained --------------------------------------------------------------------------- */
@@ -237,15 +254,17 @@ static grail_status task_init(const heal_setting *s, network_task *t)
     CHECK(regions_hide(g, 0, g->node_count, &t->hidden, &t->training.region));
     CHECK(tape_fits(s->wide, s->backend, s->samples->positions, t->training.part_samples, 0,
                     s->memory, &fits));
-    CHECK(sections_init(g, s->current->parameters, s->pool, fits, &t->sections));
+    const bool in_one = fits && !t->training.streams;
+    CHECK(sections_init(g, s->current->parameters, s->pool, in_one, &t->sections));
+    t->sections.releases = t->training.streams;
     if (fits && backend_is_host(s->backend)) { /* what the tape keeps, again for each part */
         CHECK(matrix_pool_widen(s->pool, g->value_count));
     }
-    if (!backend_is_host(s->backend)) {
+    if (!backend_is_host(s->backend) && !t->training.streams) {
         CHECK(hold_tables(s->dense));
         CHECK(hold_tables(s->current));
     }
-    CHECK(dense_init(s, &t->dense));
+    CHECK(dense_init(s, t->training.streams, &t->dense));
     tape_execution(t->sections.tape)->settles_later = true;
     return GRAIL_OK;
 }

@@ -1,6 +1,7 @@
 #include "pipeline/network/heal_training.h"
 
 #include "base/clock.h"
+#include "base/machine_memory.h"
 #include "exec/matrix_passing.h"
 #include "graph/operators.h"
 #include "pipeline/network/progress.h"
@@ -176,6 +177,41 @@ out:
     return status;
 }
 
+/* Whether a device has room for the training of a network: six copies of what is trained and one of
+ * the values in the order of products, beside the dense network's weights. A fifth of the room is
+ * left for values. Where it has not, the host must have room for the six copies in F32. */
+static grail_status choose_place(const heal_setting *s, const bool *trained, bool *streams)
+{
+    const double copies = 6.0;
+    const double share = 0.8;
+    const double gigabyte = 1e9;
+    const double size = (double)backend_value_size(s->backend);
+    const double master = (double)element_size(backend_master_type(s->backend));
+    const double room =
+        s->memory > 0 ? (double)s->memory : share * (double)backend_room(s->backend);
+    const double at_home = (double)machine_memory_read("").available; /* below 0: unknown */
+    double elements = 0.0;
+    double dense = 0.0;
+    for (int p = 0; p < s->current->graph->parameter_count; p++) {
+        const int64_t *shape = parameter_store_shape(s->current->parameters, p);
+        int64_t count = 0;
+        if (trained[p] && shape_elements(s->current->graph->parameters[p].rank, shape, &count)) {
+            elements += (double)count;
+        }
+    }
+    for (int p = 0; p < s->dense->graph->parameter_count; p++) {
+        dense += (double)model_parameter_elements(s->dense->parameters->model, p);
+    }
+    *streams = elements * (copies * master + size) + dense * size > room;
+    const double needed = elements * copies * (double)sizeof(float);
+    return *streams && at_home >= 0.0 && needed > at_home
+               ? error_set(GRAIL_ERROR_MEMORY,
+                           "the training takes %.3g GB, the device has room for %.3g GB, and the "
+                           "host has %.3g GB available; heal its blocks instead",
+                           needed / gigabyte, room / gigabyte, at_home / gigabyte)
+               : GRAIL_OK;
+}
+
 grail_status heal_training_init(const heal_setting *s, int block, int last_block, int begin,
                                 int end, heal_training *t)
 {
@@ -189,8 +225,13 @@ grail_status heal_training_init(const heal_setting *s, int block, int last_block
     TRY(choose_shown(t));
     TRY(mark_trained(current->graph, s->sites, s->plan, begin, end, &trained));
     leave_tables(t, trained);
-    TRY(optimizer_create(current->graph, current->parameters, trained, &t->optimizer));
-    t->optimizer->gradients->of_tape = true;
+    TRY(block == GRAPH_NONE && !backend_is_host(s->backend) ? choose_place(s, trained, &t->streams)
+                                                            : GRAIL_OK);
+    TRY(t->streams ? parameter_store_move_home(current->parameters, trained) : GRAIL_OK);
+    TRY(optimizer_create(current->graph,
+                         t->streams ? current->parameters->home : current->parameters, trained,
+                         &t->optimizer));
+    t->optimizer->gradients->of_tape = !t->streams;
     choose_parts(t);
 out:
     memory_free(trained);
@@ -457,6 +498,7 @@ static grail_healing so_far(const heal_training *t, const training_state *state)
         .seconds = state->seconds,
         .seconds_left = left + trainings_behind(t) * (elapsed(t) + left),
         .region = t->region,
+        .streamed = t->streams,
     };
 }
 

@@ -103,6 +103,8 @@ typedef struct heal_training {
     /* Samples of each part of a step, or of a judgement, but the last, which may have less. */
     int64_t part_samples, judged_samples;
     optimizer *optimizer; /* owned; of what is trained in the current network */
+    bool streams; /* weights and what the optimiser keeps lie in host memory, since a device has no
+                     room for them: each section's come up for its turn */
     heal_memory memory;
     double saved_at, save_took; /* seconds, of the last save; 0: none yet */
     heal_loss loss;

@@ -28,6 +28,9 @@ static grail_status to_json(const grail_healing *h, json_t *object)
     CHECK(json_put(object, "held_loss_after", json_real_or_null(h->held_after)));
     CHECK(json_put(object, "seen_loss_before", json_real_or_null(h->seen_before)));
     CHECK(json_put(object, "seen_loss_after", json_real_or_null(h->seen_after)));
+    if (h->streamed != 0) {
+        CHECK(json_put(object, "streamed", json_true()));
+    }
     if (h->region > 0) {
         CHECK(json_put(object, "region", json_integer(h->region)));
     }
@@ -78,6 +81,7 @@ grail_status healings_restore(const json_t *record, healing_list *list)
             .seconds = json_number_value(json_object_get(one, "seconds")),
             .ended = 1,
             .region = (int)integer_of(one, "region"),
+            .streamed = json_is_true(json_object_get(one, "streamed")),
         };
         CHECK(healing_list_add(list, &made));
     }

@@ -280,7 +280,7 @@ static bool is_used_by(const node *n, int parameter)
 static bool is_wanted(const network_run *current, int parameter)
 {
     const graph *g = current->graph;
-    bool wanted = matrix_exists(current->parameters->entries[parameter].values);
+    bool wanted = parameter_store_owns(current->parameters, parameter);
     for (int n = current->stream.position; n < g->node_count && !wanted; n++) {
         wanted = is_used_by(&g->nodes[n], parameter);
     }

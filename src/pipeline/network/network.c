@@ -234,7 +234,7 @@ void network_release_block(calibration_network *network, int block)
 bool parameter_is_changed(const calibration_network *network, int parameter)
 {
     const parameter_cut *axes = &network->cut->axes[parameter];
-    return matrix_exists(network->current.parameters->entries[parameter].values) ||
+    return parameter_store_owns(network->current.parameters, parameter) ||
            parameter_store_is_moved(network->dense.parameters, parameter) ||
            axes->rows.site != GRAPH_NONE || axes->columns.site != GRAPH_NONE;
 }

@@ -18,6 +18,7 @@ void sections_fini(sections *s)
     }
     memory_free(s->of);
     gradient_store_free(s->none);
+    gradient_store_free(s->own);
     tape_free(s->tape);
     *s = (sections){0};
 }
@@ -49,6 +50,7 @@ grail_status sections_init(const graph *g, parameter_store *parameters, matrix_p
 {
     *out = (sections){.parameters = parameters, .pool = pool};
     CHECK(gradient_store_create(g, parameters->backend, &out->none));
+    CHECK(gradient_store_create(g, parameters->backend, &out->own));
     CHECK(tape_create(g, parameters->backend, pool, &out->tape));
     CHECK(memory_new(&out->of, (size_t)g->block_count + 2, sizeof out->of[0]));
     if (in_one) {
@@ -112,7 +114,11 @@ grail_status sections_forward(sections *s, const gradient_store *wanted)
 
 grail_status sections_forward_alone(sections *s)
 {
-    return tape_forward(s->tape, s->parameters, s->none, false, 0, s->of[s->count - 1].end);
+    for (int i = 0; i < s->count; i++) {
+        CHECK(tape_forward(s->tape, s->parameters, s->none, false, s->of[i].begin, s->of[i].end));
+        release(s, i);
+    }
+    return GRAIL_OK;
 }
 
 /* The gradients of a section's inputs take the place of the inputs. */
@@ -137,9 +143,51 @@ static grail_status seed_outputs(const sections *s, int index)
     return GRAIL_OK;
 }
 
+/* Adds the gradient of a parameter, which the device has, to those in host memory. */
+static grail_status send_home(const sections *s, int parameter, const gradient_store *gradients)
+{
+    grail_status status = GRAIL_OK;
+    matrix *own = &s->own->gradients[parameter];
+    const matrix sum = gradient_of(gradients, parameter);
+    matrix part = {0};
+    float *values = NULL;
+    TRY(memory_new_unset(&values, (size_t)matrix_count(*own), sizeof values[0]));
+    TRY(matrix_download_f32(*own, values));
+    TRY(matrix_import(sum.owner, GRAIL_DTYPE_F32, sum.rows, sum.columns, sum.columns, values,
+                      &part));
+    TRY(matrix_add(sum, part, sum));
+out:
+    matrix_free(own);
+    matrix_free(&part);
+    memory_free(values);
+    return status;
+}
+
+/* Makes room on the device for the gradients of a section's parameters alone. */
+static grail_status back_by_way_of_own(const sections *s, int index, gradient_store *gradients)
+{
+    const graph *g = tape_execution(s->tape)->graph;
+    for (int n = s->of[index].begin; n < s->of[index].end; n++) {
+        int used[NODE_MAX_PARAMETERS];
+        const int count = node_parameters(&g->nodes[n], used);
+        for (int i = 0; i < count; i++) {
+            if (matrix_exists(gradient_of(gradients, used[i])) &&
+                !matrix_exists(gradient_of(s->own, used[i]))) {
+                CHECK(gradient_store_want(s->own, s->parameters, used[i]));
+            }
+        }
+    }
+    CHECK(tape_backward(s->tape, s->parameters, s->own));
+    for (int p = 0; p < g->parameter_count; p++) {
+        CHECK(matrix_exists(gradient_of(s->own, p)) ? send_home(s, p, gradients) : GRAIL_OK);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status back_section(const sections *s, int index, gradient_store *gradients)
 {
-    CHECK(tape_backward(s->tape, s->parameters, gradients));
+    CHECK(gradients->backend == s->own->backend ? tape_backward(s->tape, s->parameters, gradients)
+                                                : back_by_way_of_own(s, index, gradients));
     release(s, index);
     return take_gradients(s, &s->of[index]);
 }

@@ -17,10 +17,12 @@ typedef struct sections {
     matrix_pool *pool;           /* borrowed */
     tape *tape;                  /* owned */
     gradient_store *none;        /* of no parameter; owned */
-    section *of;                 /* [count], owned */
+    gradient_store *own; /* of the section at hand, whose gradients go to host memory; owned */
+    section *of;         /* [count], owned */
     int count;
     int first;     /* the way back ends with this one, whose inputs get no gradients: 0 */
-    bool releases; /* parameters of a section are dropped once it has run, since all do not fit */
+    bool releases; /* parameters of a section are dropped once it has run, since all do not fit;
+                      gradients may be wanted in host memory then */
 } sections;
 
 /** One section of all nodes, or else one for the nodes before the blocks, one for each block, one
@@ -40,7 +42,8 @@ grail_status sections_forward(sections *s, const gradient_store *wanted) GRAIL_M
 grail_status sections_forward_alone(sections *s) GRAIL_MUST_CHECK;
 
 /** The way back of this batch, once the outputs have got their gradients (tape_seed). Adds to
- * `gradients`, those that were wanted. The input is put before the first section again. */
+ * `gradients`, those that were wanted, which may lie in host memory. The input is put before the
+ * first section again. */
 grail_status sections_back(sections *s, batch_shape shape, batch_input input,
                            gradient_store *gradients) GRAIL_MUST_CHECK;
 

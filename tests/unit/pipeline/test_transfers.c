@@ -2,6 +2,7 @@
  * and little for each block, pass and judgement. */
 #include "heal_lab.h"
 
+#include "base/machine_memory.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "heal/optimizer.h"
@@ -319,6 +320,7 @@ typedef struct trainings {
     bool behind_steps; /* that was a step */
     int64_t spoils;    /* the step, counted from 1, behind which a weight becomes NaN; 0: none */
     int64_t taken;
+    int64_t taken_at_home; /* in host memory */
 } trainings;
 
 static trainings trained;
@@ -345,6 +347,7 @@ grail_status __wrap_optimizer_step(optimizer *o, double rate);
 grail_status __wrap_optimizer_step(optimizer *o, double rate)
 {
     const grail_status status = __real_optimizer_step(o, rate);
+    trained.taken_at_home += backend_is_host(o->gradients->backend);
     if (++trained.taken == trained.spoils) {
         spoil(o->parameters->entries[o->of[0].index].values);
     }
@@ -437,6 +440,31 @@ LAB_TEST(steps_of_healing_read_nothing)
     check_training(l, "counted", "model");
 }
 
+/* A limit that no network keeps to: blocks come up one by one, and what is made is the same, but
+ * for the sum of both gradients of a table that is the head, too. */
+static void check_streamed(const lab *l, const char *kind, const char *golden, bool same)
+{
+    heal_watch near = {0};
+    heal_watch far = {0};
+    grail_compress_options options = training_options_of(l, kind, "model");
+    options.read.model = lab_golden(golden);
+    options.output.path = lab_path_of(l, "near-%s", golden);
+    trained = (trainings){.before = counted};
+    assert_ok(heal_run(options, &near));
+    assert_int_equal(trained.taken_at_home, 0);
+    const char *whole = options.output.path;
+    options.output.path = lab_path_of(l, "far-%s", golden);
+    options.run.memory = 1;
+    trained = (trainings){.before = counted};
+    assert_ok(heal_run(options, &far));
+    assert_true(trained.taken > 0 && trained.taken_at_home == trained.taken);
+    if (same) {
+        assert_same_checkpoint(whole, options.output.path);
+    }
+    check_losses(&far, &near);
+    assert_true(heal_made(&far, 0)->held_after < heal_made(&far, 0)->held_before);
+}
+
 LAB_TEST(steps_of_healing_on_pytorch_read_nothing)
 {
     if (getenv("GRAIL_TORCH") == NULL) {
@@ -445,6 +473,7 @@ LAB_TEST(steps_of_healing_on_pytorch_read_nothing)
     }
     check_training(l, "counted torch", "block");
     check_training(l, "counted torch", "model");
+    check_streamed(l, "counted torch", "gemma3", false);
 }
 
 /* The step behind it makes NaN, which the wait before the judgement finds: that one is not made,
@@ -462,6 +491,47 @@ LAB_TEST(a_training_that_makes_nan_on_a_device_begins_again)
     const grail_healing *made = heal_made(&watch, 0);
     assert_true(trained.taken == STEPS && trained.judgements == judgements - 1);
     assert_true(made->best_step > 2 && made->held_after < made->held_before);
+}
+
+LAB_TEST(a_network_that_a_device_has_no_room_for_is_healed_block_by_block)
+{
+    check_streamed(l, "counted", "llama3", true);
+    check_streamed(l, "counted", "gemma3", false);
+}
+
+/* What the host has available in place of the machine's memory; below 0: that. */
+static int64_t available = -1;
+
+machine_memory __real_machine_memory_read(const char *root);
+machine_memory __wrap_machine_memory_read(const char *root);
+
+machine_memory __wrap_machine_memory_read(const char *root)
+{
+    machine_memory m = __real_machine_memory_read(root);
+    m.available = available >= 0 ? available : m.available;
+    return m;
+}
+
+LAB_TEST(a_network_that_neither_has_room_for_is_not_healed)
+{
+    heal_watch watch = {0};
+    grail_compress_options options = training_options_of(l, "counted", "model");
+    options.run.memory = 1000;
+    available = 100000;
+    assert_fails(heal_run(options, &watch), GRAIL_ERROR_MEMORY,
+                 "the device has room for 1e-06 GB, and the host has 0.0001 GB available");
+    available = -1;
+    options.output.resume = 1;
+    assert_ok(heal_run(options, &watch));
+}
+
+LAB_TEST(what_comes_up_block_by_block_goes_on_where_it_was_stopped)
+{
+    grail_compress_options options = heal_brief(l, lab_golden("llama3"), "streamed", "model");
+    options.output.path = lab_path(l, "streamed");
+    options.run.backend = "counted";
+    options.run.memory = 1;
+    assert_heals_on(options, 4);
 }
 
 /* -- saves ------------------------------------------------------------------------------------- */
