@@ -31,6 +31,7 @@ from .surgery import put, resized, tensors_of
 
 _AGREEMENT = 1e-4  # of the narrow module and the narrow file, relative to the largest output
 _RESEMBLANCE = 1e-2  # the same of dense ones, where another activation makes a tenth or more
+_MOVES = {"Identity", "Transpose", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze"}
 _EXAMPLES = 4  # images that are exported and compared with
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
@@ -62,7 +63,7 @@ def compress(
         if report.output is None:
             return None, report, None
         file = report.output / path.name
-        tensors = _changed(dense, _read(path), _read(file))
+        tensors = _changed(dense, path, _read(file))
         trial, reason = resized(dense, tensors, report.sites)
         if trial is None:
             raise UnsupportedError(f"the narrow tensors do not fit into a {name}: {reason}")
@@ -375,11 +376,58 @@ def _read(path: Path) -> dict[str, Any]:
     return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
-def _changed(
-    dense: nn.Module, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The tensors of the module that the run has changed."""
+def _places(path: Path, own: Mapping[str, Any], value: str) -> tuple[str, Any] | None:
+    """The tensor of the module whose elements a value of the file is made of by moving them alone,
+    as half of a packed projection is, and the place of each in it; None where there is none."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.load(str(path))
+    makers = {name: node for node in model.graph.node for name in node.output}
+    nodes: list[Any] = []
+    wanted, tensors = [value], set()
+    while wanted:
+        name = wanted.pop()
+        node = makers.get(name)
+        if node is not None and node not in nodes:
+            nodes.insert(0, node)
+            wanted.extend(node.input)
+        elif name in own and own[name].is_floating_point():
+            tensors.add(name)
+    if len(tensors) != 1 or not {node.op_type for node in nodes} <= _MOVES:
+        return None
+    (name,) = tensors
+    places = np.arange(own[name].numel()).reshape(own[name].shape)
+    numbers = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, places.shape)
+    made = onnx.helper.make_tensor_value_info(value, onnx.TensorProto.INT64, None)
+    constants = [one for one in model.graph.initializer if one.name != name]
+    graph = onnx.helper.make_graph(nodes, "places", [numbers], [made], constants)
+    of_file = onnx.helper.make_model(graph, opset_imports=model.opset_import)
+    (found,) = ReferenceEvaluator(of_file).run(None, {name: places})
+    return name, found
+
+
+def _put_part(
+    own: Mapping[str, Any],
+    found: tuple[str, Any] | None,
+    value: str,
+    array: Any,
+    changed: dict[str, Any],
+) -> str:
+    """Puts a changed value where it lies in a tensor of the module, whose name it gives."""
+    name, places = found if found is not None else ("", np.empty(0))
+    if name and name not in changed:
+        changed[name] = np.array(own[name].numpy())
+    if not name or places.shape != array.shape or changed[name].shape != own[name].shape:
+        raise UnsupportedError(f"what is changed is no tensor of the module: '{value}'")
+    changed[name].flat[places.ravel()] = array.ravel()
+    return name
+
+
+def _changed(dense: nn.Module, path: Path, after: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors of the module that the run has changed, which was exported to a file."""
     own = _own(dense)
+    before: Mapping[str, Any] = _read(path)
     names: dict[int, list[str]] = {}
     for name, tensor in own.items():
         names.setdefault(id(tensor), []).append(name)
@@ -400,10 +448,10 @@ def _changed(
                     f"its '{first}' is used more than once, and would be another tensor in each use"
                 )
             values = {*array.flat, *np.asarray(np.nan if origin is None else origin).flat}
-            if array.dtype.kind == "f" and len(values) != 1:
-                raise UnsupportedError(f"what is changed is no tensor of the module: '{name}'")
             del changed[name]
-        elif len(names[id(own[name])]) > 1:
+            if array.dtype.kind == "f" and len(values) != 1:
+                name = _put_part(own, _places(path, own, name), name, array, changed)
+        if name in changed and len(names[id(own[name])]) > 1:
             first, second, *_ = names[id(own[name])]
             raise UnsupportedError(f"its '{first}' is also '{second}'")
     unused = [

@@ -440,6 +440,37 @@ class Words(nn.Module):  # type: ignore[name-defined,misc]
         return x + self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
 
 
+class Pooled(nn.Module):  # type: ignore[name-defined,misc]
+    """A probe attends to an FFN's outputs, and one tensor holds the maps of its queries, keys and
+    values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 4, 4)
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 32)
+        self.probe = nn.Parameter(torch.randn(1, 1, 32))
+        self.pool = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        x = x + self.down(nn.functional.gelu(self.up(x)))
+        return self.pool(self.probe.repeat(x.shape[0], 1, 1), x, x)[0][:, 0]
+
+
+@pytest.mark.skipif(not RUNS_REGIONS, reason="attention to other positions is a region")
+def test_a_tensor_whose_parts_are_maps_of_their_own() -> None:
+    torch.manual_seed(5)
+    dense = Pooled().eval()
+    made = grail.torch.compress(dense, PIXELS, sites="ffn", **CUT)
+    assert made.module.up.weight.shape[0] < 64 and made.difference < 1e-5
+    again = grail.torch.compress(
+        dense, PIXELS, sites="ffn", selector="random", compensate="none", **CUT
+    )
+    with torch.no_grad():
+        wanted, full, plain = (m(PIXELS) for m in (dense, made.module, again.module))
+    assert (full - wanted).norm() < 0.5 * (plain - wanted).norm()
+
+
 def test_token_ids_are_those_of_the_first_input() -> None:
     ids = torch.randint(0, 40, (24, 6), generator=torch.Generator().manual_seed(1))
     made = grail.torch.compress(Words().eval(), ids, **CUT)
