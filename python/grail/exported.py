@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import math
 import tempfile
 import warnings
@@ -27,11 +28,14 @@ from .model import Model
 from .result import Result
 from .runner import Runner
 from .samples import Samples
-from .surgery import put, resized, tensors_of
+from .surgery import put, resized, set_counts, tensors_of
 
 _AGREEMENT = 1e-4  # of the narrow module and the narrow file, relative to the largest output
 _RESEMBLANCE = 1e-2  # the same of dense ones, where another activation makes a tenth or more
 _MOVES = {"Identity", "Transpose", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze"}
+# By what attributes code counts heads, and the features of all of them.
+_HEADS = ("num_heads", "num_attention_heads", "num_key_value_heads", "n_heads", "n_head")
+_WIDTHS = ("all_head_size", "attn_dim", "inner_dim", "split_size", "embed_dim")
 _EXAMPLES = 4  # images that are exported and compared with
 _HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
@@ -85,6 +89,48 @@ def computes(module: nn.Module, model: Model, samples: Any) -> bool:
         return True
     shapes = [one.shape for one in made]
     return shapes != [expected[0].shape] or _apart(expected, made) <= _RESEMBLANCE
+
+
+def fitted(
+    module: nn.Module, result: Result, names: Mapping[str, str], sites: Any
+) -> tuple[Any, float]:
+    """A copy of a module with the tensors of a result, some by other names. Its code must run with
+    their widths and compute what grail does; how far it is from that. Where the code counts heads,
+    or the width of all of them, by attributes, these are set."""
+    model = result.model()
+    runner = Runner(model)
+    generator = torch.Generator().manual_seed(1)
+    examples: dict[str, Any]
+    if model.facts.reads_images:
+        shape = (_EXAMPLES, model.facts.channels, model.facts.image_side, model.facts.image_width)
+        pixels = torch.randn(shape, generator=generator)
+        expected = torch.from_numpy(runner.images(pixels))
+        examples = {next(iter(inspect.signature(module.forward).parameters)): pixels}
+    else:  # of the upper half, where no padding is
+        words, length = model.facts.vocabulary, min(16, model.facts.context or 16)
+        ids = torch.randint(words // 2, words, (_EXAMPLES, length), generator=generator)
+        expected = torch.from_numpy(runner.logits(ids.numpy()))
+        examples = {"input_ids": ids}
+        if model.facts.gives_features:  # behind which the module may have a head
+            examples["output_hidden_states"] = True
+    failure = UnsupportedError("its code does not run with narrow layers")
+    for kinds in ((), _HEADS, (*_HEADS, *_WIDTHS)):
+        tensors = {names.get(name, name): tensor for name, tensor in result.torch().items()}
+        made, reason = resized(module, tensors, sites)
+        if made is None:
+            raise UnsupportedError(reason)
+        set_counts(module, made, kinds)
+        if hasattr(made, "tie_weights"):
+            made.tie_weights()
+        trial = _copy(made).float().eval()
+        try:
+            given = [one for one in _outputs(trial, examples) if one.shape == expected.shape]
+            apart = _apart([expected], given[-1:])
+        except Exception:  # by the wrong widths
+            continue
+        if apart <= _AGREEMENT:
+            return made, apart
+    raise failure
 
 
 class _Written(Result):

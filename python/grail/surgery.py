@@ -73,6 +73,8 @@ def sizes(
         return {"num_embeddings": shape[0], "embedding_dim": shape[1]}
     if isinstance(layer, nn.PReLU):
         return {"num_parameters": shape[0]}
+    if type(layer).__name__ == "Conv1D" and hasattr(layer, "nf"):  # of transformers, [in, out]
+        return {"nx": shape[0], "nf": shape[1]}
     return None
 
 
@@ -130,6 +132,24 @@ def resized(
     if left:
         return None, f"it has no tensor '{next(iter(left))}'"
     return made, ""
+
+
+def set_counts(module: nn.Module, made: nn.Module, names: Sequence[str]) -> None:
+    """Scales attributes of what holds layers that became narrower in a copy of a module."""
+    for name, layer in made.named_modules():
+        before = module.get_submodule(name)
+        ratios = {
+            new / old
+            for child, part in layer.named_children()
+            for key, tensor in part._parameters.items()
+            if tensor is not None
+            for new, old in zip(tensor.shape, getattr(before, child)._parameters[key].shape)
+            if new != old
+        }
+        for key in names if len(ratios) == 1 else ():
+            count = getattr(before, key, None)
+            if type(count) is int and (count * next(iter(ratios))).is_integer():
+                setattr(layer, key, int(count * next(iter(ratios))))
 
 
 def _says_width(layer: nn.Module, widths: set[int]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from . import exported, run
-from .errors import FormatError, ShapeError, UnsupportedError, warn
+from .errors import FormatError, GrailError, ShapeError, UnsupportedError, warn
 from .model import Model
 from .result import Result
 from .samples import Samples
@@ -25,10 +25,10 @@ _DRY = "a dry run makes no network"
 
 @dataclass(frozen=True)
 class Narrowed:
-    """What compress() made. `module` is the narrowed module; None where no stock class has these
-    widths, which `reason` says. `report.result` has the tensors and documents in any case.
-    `difference` is that of the module's outputs from what grail computes, relative to the largest,
-    where the module went through ONNX."""
+    """What compress() made. `module` is the narrowed module; None where neither a stock class nor a
+    copy with narrow layers computes with these widths, which `reason` says. `report.result` has the
+    tensors and documents in any case. `difference` is that of the module's outputs from what grail
+    computes, relative to the largest, where the module is such a copy."""
 
     module: Any
     reason: str
@@ -100,9 +100,17 @@ def compress(
     if report.result is None:
         return Narrowed(None, _DRY, report)
     made, reason = _live(module, report.result, report)
-    if made is None:
+    if made is not None:
+        return Narrowed(made, reason, report)
+    own = {tensor.data_ptr(): key for key, tensor in module.state_dict().items()}
+    places = {key: own.get(tensor.data_ptr(), key) for key, tensor in tensors.items()}
+    try:
+        made, difference = exported.fitted(module, report.result, places, report.sites)
+    except GrailError:
         warn(f"{name}: no live module: {reason}; result has the tensors")
-    return Narrowed(made, reason, report)
+        return Narrowed(None, reason, report)
+    warn(f"{name}: {reason}; so the module is a copy with narrow layers, which torch.save() keeps")
+    return Narrowed(made, "", report, difference)
 
 
 def _by_export(
@@ -154,6 +162,11 @@ def _saved_form(module: nn.Module) -> tuple[str | None, dict[str, Any], dict[str
     if hasattr(module, "hidden_dim") and vit is not None:  # VisionTransformer of torchvision
         settings["head_dim"] = module.hidden_dim // vit[0].num_heads
     preset = getattr(module, "pretrained_cfg", None)
+    blocks = getattr(module, "blocks", None)
+    attention = getattr(blocks[0], "attn", None) if isinstance(blocks, nn.Sequential) else None
+    head = getattr(attention, "head_dim", None)
+    if not preset and isinstance(head, int):  # of timm, built without a name
+        settings["head_dim"] = head
     return None if not preset else json.dumps(_timm_config(module, preset)), tensors, settings
 
 

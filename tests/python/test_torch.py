@@ -233,6 +233,66 @@ def test_live_image_networks(tmp_path: Path) -> None:
     assert np.allclose(expected, made, atol=1e-3 * np.abs(made).max())
 
 
+SMALL: dict[str, Any] = {"vocab_size": 96, "max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (
+            "BertForMaskedLM",
+            {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4},
+        ),
+        ("GPT2LMHeadModel", {"n_embd": 64, "n_inner": 128, "n_head": 4, "n_positions": 64}),
+        (
+            "GPTNeoXForCausalLM",
+            {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4},
+        ),
+    ],
+)
+def test_layers_that_no_config_gives_go_into_a_copy(kind: str, config: dict[str, Any]) -> None:
+    """Their classes compute the heads from the width."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    maker = getattr(transformers, kind)
+    small = {**SMALL, "num_hidden_layers": 2, "n_layer": 2, **config}
+    network = maker(maker.config_class(**small)).eval()
+    before = {key: tensor.clone() for key, tensor in network.state_dict().items()}
+    with pytest.warns(grail.GrailWarning, match="so the module is a copy with narrow layers"):
+        narrow = grail.torch.compress(network, IDS, sparsity={"heads": 0.5, "ffn": 0.5}, align=1)
+    assert narrow.difference is not None and narrow.difference < 1e-5 and narrow.reason == ""
+    count = sum(one.numel() for one in narrow.module.parameters())
+    assert count < 0.8 * sum(one.numel() for one in network.parameters())
+    assert same(network.state_dict(), before)
+    with torch.no_grad():
+        made = narrow.module(IDS[:2], output_hidden_states=True)
+        logits = narrow.module(IDS[:2]).logits
+    last = made.hidden_states[-1] if kind == "BertForMaskedLM" else logits
+    expected = grail.Runner(narrow.result.model()).logits(IDS[:2])
+    assert np.allclose(expected, last.numpy(), atol=1e-4)
+    tied = (
+        narrow.module.get_output_embeddings().weight is narrow.module.get_input_embeddings().weight
+    )
+    assert tied == (network.get_output_embeddings().weight is network.get_input_embeddings().weight)
+
+
+def test_a_copy_whose_code_takes_no_other_width_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    vit = timm.models.VisionTransformer(
+        img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4, num_classes=5
+    ).eval()
+    pixels, cut = torch.randn(24, 3, 32, 32), {"sparsity": {"heads": 0.5}, "align": 1}
+    with pytest.warns(grail.GrailWarning, match="keeps the number of heads; so the module is"):
+        narrow = grail.torch.compress(vit, pixels, **cut)
+    assert narrow.module.blocks[0].attn.num_heads == 2 and vit.blocks[0].attn.num_heads == 4
+    assert narrow.difference is not None and narrow.difference < 1e-5
+    monkeypatch.setattr("grail.exported.set_counts", lambda *_: None)
+    with pytest.warns(grail.GrailWarning, match="no live module"):
+        narrow = grail.torch.compress(vit, pixels, **cut)
+    assert narrow.module is None and "keeps the number of heads" in narrow.reason
+
+
 def test_samples_of_other_libraries() -> None:
     batches = [
         {"input_ids": IDS[:2], "attention_mask": torch.ones_like(IDS[:2])},
