@@ -8,7 +8,7 @@ import inspect
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,9 @@ def compress(
             return None, report, None
         file = report.output / path.name
         tensors = _changed(dense, path, _read(file))
-        trial, reason = resized(dense, tensors, report.sites)
-        if trial is None:
-            raise UnsupportedError(f"the narrow tensors do not fit into a {name}: {reason}")
-        difference = _difference(trial, _expected(file, dense, pixels, settings, options), pixels)
-        made, _ = resized(_with_plain_weights(module, dense, tensors), tensors, report.sites)
+        expected = _expected(file, dense, pixels, settings, options)
+        counts, difference = _counts_that_run(dense, tensors, report.sites, expected, pixels)
+        made = _cut(_with_plain_weights(module, dense, tensors), tensors, report.sites, counts)
         result = _Written(made, report.output, name)
     report = dataclasses.replace(report, output=None, result=result, loaders=())  # of the file
     return made, report, difference
@@ -95,8 +93,7 @@ def fitted(
     module: nn.Module, result: Result, names: Mapping[str, str], sites: Any
 ) -> tuple[Any, float]:
     """A copy of a module with the tensors of a result, some by other names. Its code must run with
-    their widths and compute what grail does; how far it is from that. Where the code counts heads,
-    or the width of all of them, by attributes, these are set."""
+    their widths and compute what grail does; how far it is from that."""
     model = result.model()
     runner = Runner(model)
     generator = torch.Generator().manual_seed(1)
@@ -113,23 +110,35 @@ def fitted(
         examples = {"input_ids": ids}
         if model.facts.gives_features:  # behind which the module may have a head
             examples["output_hidden_states"] = True
-    failure = UnsupportedError("its code does not run with narrow layers")
-    for kinds in ((), _HEADS, (*_HEADS, *_WIDTHS)):
-        tensors = {names.get(name, name): tensor for name, tensor in result.torch().items()}
-        made, reason = resized(module, tensors, sites)
-        if made is None:
-            raise UnsupportedError(reason)
-        set_counts(module, made, kinds)
-        if hasattr(made, "tie_weights"):
-            made.tie_weights()
-        trial = _copy(made).float().eval()
+    tensors = {names.get(name, name): tensor for name, tensor in result.torch().items()}
+    dense = _copy(module).float().eval()
+    counts, apart = _counts_that_run(dense, tensors, sites, [expected], examples)
+    return _cut(module, tensors, sites, counts), apart
+
+
+def _cut(module: nn.Module, tensors: Mapping[str, Any], sites: Any, counts: Sequence[str]) -> Any:
+    made, reason = resized(module, tensors, sites)
+    if made is None:
+        kind = type(module).__name__
+        raise UnsupportedError(f"the narrow tensors do not fit into a {kind}: {reason}")
+    set_counts(module, made, counts)
+    if hasattr(made, "tie_weights"):
+        made.tie_weights()
+    return made
+
+
+def _counts_that_run(
+    dense: nn.Module, tensors: Mapping[str, Any], sites: Any, expected: list[Any], examples: Any
+) -> tuple[tuple[str, ...], float]:
+    """The attributes by which the code counts what is gone, none where it asks the layers: with
+    these set a copy must compute what is expected. How far it is from that."""
+    failure: UnsupportedError | None = None
+    for counts in ((), _HEADS, (*_HEADS, *_WIDTHS)):
         try:
-            given = [one for one in _outputs(trial, examples) if one.shape == expected.shape]
-            apart = _apart([expected], given[-1:])
-        except Exception:  # by the wrong widths
-            continue
-        if apart <= _AGREEMENT:
-            return made, apart
+            return counts, _difference(_cut(dense, tensors, sites, counts), expected, examples)
+        except UnsupportedError as error:
+            failure = failure or error
+    assert failure is not None
     raise failure
 
 
@@ -544,7 +553,9 @@ def _difference(trial: nn.Module, expected: list[Any], pixels: Any) -> float:
     except Exception as failure:
         reason = str(failure).splitlines()[0]
         raise UnsupportedError(f"it does not run with narrow layers: {reason}; {why}") from failure
-    found = _apart(expected, made)
+    if len(made) > len(expected):  # the last of them that may be it
+        made = [one for one in made if one.shape == expected[0].shape][-1:]
+    found = _apart(expected, made) if len(made) == len(expected) else math.inf
     if not found <= _AGREEMENT:
         raise UnsupportedError(
             f"it computes with narrow layers what is {found:.1e} of the largest output from what "

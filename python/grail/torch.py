@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from . import exported, run
-from .errors import FormatError, GrailError, ShapeError, UnsupportedError, warn
+from .errors import FormatError, ShapeError, UnsupportedError, warn
 from .model import Model
 from .result import Result
 from .samples import Samples
@@ -106,7 +106,7 @@ def compress(
     places = {key: own.get(tensor.data_ptr(), key) for key, tensor in tensors.items()}
     try:
         made, difference = exported.fitted(module, report.result, places, report.sites)
-    except GrailError:
+    except Exception:  # of its code, too; the reason for the copy says more
         warn(f"{name}: no live module: {reason}; result has the tensors")
         return Narrowed(None, reason, report)
     warn(f"{name}: {reason}; so the module is a copy with narrow layers, which torch.save() keeps")

@@ -440,6 +440,36 @@ class Words(nn.Module):  # type: ignore[name-defined,misc]
         return x + self.down(nn.functional.gelu(self.up(x), approximate="tanh"))
 
 
+class Attends(nn.Module):  # type: ignore[name-defined,misc]
+    """Its code has the number of heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 32, 4, 4)
+        self.num_heads = 4
+        self.qkv, self.proj = nn.Linear(32, 96), nn.Linear(32, 32)
+        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        made = self.qkv(x).reshape(x.shape[0], 16, 3, self.num_heads, 8).permute(2, 0, 3, 1, 4)
+        made = nn.functional.scaled_dot_product_attention(*made.unbind(0))
+        x = x + self.proj(made.transpose(1, 2).reshape(x.shape[0], 16, self.num_heads * 8))
+        return self.head(self.norm(x).mean(1))
+
+
+def test_counts_of_heads_in_the_code_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(5)
+    dense = Attends().eval()
+    cut = {"sites": "heads", "sparsity": 0.5, "progress": False}
+    made = grail.torch.compress(dense, PIXELS, **cut)
+    assert made.module.num_heads == 2 and dense.num_heads == 4 and made.difference < 1e-5
+    assert made.module.qkv.out_features == 48 and made.module.proj.in_features == 16
+    monkeypatch.setattr("grail.exported.set_counts", lambda *_: None)
+    with pytest.raises(grail.UnsupportedError, match="it does not run with narrow layers: shape"):
+        grail.torch.compress(dense, PIXELS, **cut)
+
+
 class Pooled(nn.Module):  # type: ignore[name-defined,misc]
     """A probe attends to an FFN's outputs, and one tensor holds the maps of its queries, keys and
     values."""
