@@ -18,8 +18,11 @@ static heal_options read(input_kind input, int64_t width, double rate)
     assert_ok(graph_create(&g));
     if (input == INPUT_TOKENS) {
         add_linear(g, 0, "head", width, 10, false, add_embedding(g, "e", 10, width));
+    } else if (width > 0) { /* images that become tokens */
+        const int x = add_linear(g, 0, "patches", 3, width, false, g->input);
+        add_linear(g, 0, "head", width, 10, false, add_attention(g, 0, 8, x, x, x));
     } else {
-        add_linear(g, 0, "head", width, 10, false, g->input);
+        add_linear(g, 0, "head", 3, 10, false, g->input);
     }
     g->input_kind = input;
     options.heal.what = "block,model";
@@ -63,13 +66,16 @@ TEST(the_rate_of_a_network_grows_with_the_tokens)
     assert_true(heal_trains_table(512, 32768.0) && !heal_trains_table(513, 32768.0));
 }
 
-TEST(rates_of_images_do_not)
+TEST(rates_of_images_do_where_they_become_tokens)
 {
-    static const int64_t widths[] = {8, 4096};
-    for (int i = 0; i < 2; i++) {
-        const heal_options o = read(INPUT_IMAGES, widths[i], 0.0);
-        assert_true(o.block_rate == 0.06 && o.network_rate == 0.005);
-    }
+    const heal_options usual = read(INPUT_IMAGES, 0, 0.0);
+    assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.005);
+    const heal_options narrow = read(INPUT_IMAGES, 104, 0.0);
+    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.005);
+    const heal_options wide = read(INPUT_IMAGES, 384, 0.0);
+    assert_near(wide.block_rate, 0.06 * pow(160.0 / 384.0, 1.5), 1e-12);
+    assert_near(wide.network_rate, 0.01 * pow(64.0 / 384.0, 4.0 / 3.0), 1e-12);
+    assert_near(heal_rate_of_network(&wide, 0.0), wide.network_rate, 1e-15);
 }
 
 TEST(a_rate_that_is_given_is_taken)
