@@ -112,9 +112,9 @@ typedef struct grail_healing {
     double seconds_left; /* of this training, and of the blocks behind its block at the same pace;
                             not of that of the whole network behind blocks. NaN before a step */
     int ended;           /* 1: it will not go on */
-    int region; /* 1 + i of grail_model_region_at: what ONNX Runtime computes, through which no
-                   gradient goes: these blocks were not trained, or the network by those outputs
-                   alone that are not behind it; 0: there is none */
+    int region;   /* 1 + i of grail_model_region_at: what ONNX Runtime computes, through which no
+                     gradient goes: these blocks were not trained, or the network by those outputs
+                     alone that are not behind it; 0: there is none */
     int streamed; /* 1: the device had no room for the training: weights and what Adam keeps lay in
                      the host's memory, and blocks came up one by one */
     GRAIL_ROOM(3);
