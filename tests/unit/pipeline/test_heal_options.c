@@ -70,11 +70,11 @@ TEST(rates_of_images_do_where_they_become_tokens)
 {
     const heal_options usual = read(INPUT_IMAGES, 0, 0.0);
     assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.005);
-    const heal_options narrow = read(INPUT_IMAGES, 104, 0.0);
-    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.005);
+    const heal_options narrow = read(INPUT_IMAGES, 64, 0.0);
+    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.003);
     const heal_options wide = read(INPUT_IMAGES, 384, 0.0);
     assert_near(wide.block_rate, 0.06 * pow(160.0 / 384.0, 1.5), 1e-12);
-    assert_near(wide.network_rate, 0.01 * pow(64.0 / 384.0, 4.0 / 3.0), 1e-12);
+    assert_near(wide.network_rate, 0.003 * pow(64.0 / 384.0, 4.0 / 3.0), 1e-12);
     assert_near(heal_rate_of_network(&wide, 0.0), wide.network_rate, 1e-15);
 }
 
