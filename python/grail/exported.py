@@ -134,8 +134,9 @@ def _counts_that_run(
     these set a copy must compute what is expected. How far it is from that."""
     failure: UnsupportedError | None = None
     for counts in ((), _HEADS, (*_HEADS, *_WIDTHS)):
+        trial = _cut(dense, tensors, sites, counts)  # or no counts help
         try:
-            return counts, _difference(_cut(dense, tensors, sites, counts), expected, examples)
+            return counts, _difference(trial, expected, examples)
         except UnsupportedError as error:
             failure = failure or error
     assert failure is not None

@@ -33,20 +33,23 @@ static heal_options read(input_kind input, int64_t width, double rate)
     return out;
 }
 
+static void check_rates(input_kind input, int64_t width, double of_blocks, double of_network)
+{
+    const heal_options o = read(input, width, 0.0);
+    assert_near(o.block_rate, of_blocks, 1e-12);
+    assert_near(o.network_rate, of_network, 1e-12);
+}
+
 TEST(rates_of_text_fall_with_the_width)
 {
-    const heal_options usual = read(INPUT_TOKENS, 64, 0.0);
-    assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.02);
-    const heal_options narrow = read(INPUT_TOKENS, 8, 0.0);
-    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.02);
-    const heal_options demonstration = read(INPUT_TOKENS, 160, 0.0);
-    assert_true(demonstration.block_rate == 0.06 && demonstration.network_rate < 0.0059);
+    check_rates(INPUT_TOKENS, 8, 0.06, 0.02);
+    check_rates(INPUT_TOKENS, 64, 0.06, 0.02);
+    check_rates(INPUT_TOKENS, 160, 0.06, 0.02 * pow(0.4, 4.0 / 3.0));
     static const int64_t widths[] = {161, 576, 4096};
     for (int i = 0; i < 3; i++) {
-        const heal_options wide = read(INPUT_TOKENS, widths[i], 0.0);
         const double width = (double)widths[i];
-        assert_near(wide.block_rate, 0.06 * pow(160.0 / width, 1.5), 1e-12);
-        assert_near(wide.network_rate, 0.02 * pow(64.0 / width, 4.0 / 3.0), 1e-12);
+        check_rates(INPUT_TOKENS, widths[i], 0.06 * pow(160.0 / width, 1.5),
+                    0.02 * pow(64.0 / width, 4.0 / 3.0));
     }
 }
 
@@ -68,13 +71,11 @@ TEST(the_rate_of_a_network_grows_with_the_tokens)
 
 TEST(rates_of_images_do_where_they_become_tokens)
 {
-    const heal_options usual = read(INPUT_IMAGES, 0, 0.0);
-    assert_true(usual.block_rate == 0.06 && usual.network_rate == 0.005);
-    const heal_options narrow = read(INPUT_IMAGES, 64, 0.0);
-    assert_true(narrow.block_rate == 0.06 && narrow.network_rate == 0.003);
+    check_rates(INPUT_IMAGES, 0, 0.06, 0.005);
+    check_rates(INPUT_IMAGES, 64, 0.06, 0.003);
+    check_rates(INPUT_IMAGES, 384, 0.06 * pow(160.0 / 384.0, 1.5),
+                0.003 * pow(64.0 / 384.0, 4.0 / 3.0));
     const heal_options wide = read(INPUT_IMAGES, 384, 0.0);
-    assert_near(wide.block_rate, 0.06 * pow(160.0 / 384.0, 1.5), 1e-12);
-    assert_near(wide.network_rate, 0.003 * pow(64.0 / 384.0, 4.0 / 3.0), 1e-12);
     assert_near(heal_rate_of_network(&wide, 0.0), wide.network_rate, 1e-15);
 }
 
