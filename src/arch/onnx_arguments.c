@@ -271,7 +271,7 @@ grail_status onnx_number_of(const onnx_reading *r, const char *name, int input, 
 const tensor_view *onnx_constant_of(const onnx_reading *r, int i)
 {
     const onnx_known *k = onnx_known_input(r, i);
-    const onnx_copy *copy = onnx_copy_at(r->copies, r->node - r->file->nodes, i);
+    const onnx_copy *copy = onnx_copy_at(r->copies, onnx_node_number(r), onnx_input_number(r, i));
     return k->copy != NULL ? k->copy
            : copy != NULL  ? &copy->view
            : k->tensor < 0 ? NULL
@@ -403,7 +403,7 @@ grail_status onnx_count_at(const onnx_reading *r, const char *name, int input, i
 {
     const onnx_attribute *a = onnx_node_attribute(r->node, name);
     *out = (onnx_count){.tensor = -1,
-                        .node = r->node - r->file->nodes,
+                        .node = onnx_node_number(r),
                         .attribute = a,
                         .element = element,
                         .of = of,

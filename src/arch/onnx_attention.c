@@ -101,7 +101,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
 }
 
 static grail_status add_attention(onnx_reading *r, int query, int key, onnx_known *v,
-                                  int64_t head_dim, double scale)
+                                  attention_attributes attributes)
 {
     CHECK(onnx_settle(r, v));
     CHECK(check_positions(r, query, key));
@@ -109,8 +109,7 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
     node n = node_of(NODE_ATTENTION, GRAPH_NONE, query, key);
     n.inputs[2] = v->value;
     n.input_count = 3;
-    n.attention =
-        (attention_attributes){.head_dim = head_dim, .bidirectional = true, .scale = scale};
+    n.attention = attributes;
     return onnx_give_node(r, &n, *v);
 }
 
@@ -123,7 +122,10 @@ static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_kn
         v->width / head_width(v) != x->width / query_width) {
         return misfit_of_products();
     }
-    return add_attention(r, x->query, x->key, v, query_width, factor_of(x));
+    return add_attention(r, x->query, x->key, v,
+                         (attention_attributes){.head_dim = query_width,
+                                                .bidirectional = true,
+                                                .scale = factor_of(x)});
 }
 
 /* What the transposed matrices have. */
@@ -198,13 +200,17 @@ grail_status onnx_read_softmax(onnx_reading *r)
     return onnx_give(r, 0, y);
 }
 
-/* [samples, heads, positions, features], or [samples, positions, channels] of so many heads. */
+/* [samples, heads, positions, features], or [samples, positions, channels] of so many heads, which
+ * the operator of ONNX states for queries and for keys, others for both. */
 grail_status onnx_read_attention(onnx_reading *r)
 {
     onnx_known *in[3];
     sides s[3];
-    bool fits = r->node->node.output_count == 1 && onnx_integer_of(r, "is_causal", 0) == 0 &&
-                onnx_real_of(r, "softcap", 0.0) == 0.0;
+    const bool is_causal =
+        onnx_integer_of(r, "is_causal", 0) != 0 || onnx_integer_of(r, "unidirectional", 0) != 0;
+    const bool states_both = onnx_node_attribute(r->node, "num_heads") != NULL;
+    const char *names[] = {states_both ? "num_heads" : "q_num_heads", "kv_num_heads"};
+    bool fits = r->node->node.output_count == 1 && onnx_real_of(r, "softcap", 0.0) == 0.0;
     for (int i = 0; i < r->node->node.input_count; i++) {
         fits = fits && (i < 3 || !onnx_has_input(r, i));
     }
@@ -216,22 +222,25 @@ grail_status onnx_read_attention(onnx_reading *r)
                strcmp(s[i].rows, s[0].rows) == 0 && in[i]->width == in[0]->width &&
                head_width(in[i]) == head_width(in[0]);
     }
-    const int64_t heads = onnx_integer_of(r, "q_num_heads", 1);
-    if (!fits || heads < 1 || heads != onnx_integer_of(r, "kv_num_heads", 1) ||
+    const int64_t heads = onnx_integer_of(r, names[0], 1);
+    if (!fits || heads < 1 || (!states_both && heads != onnx_integer_of(r, names[1], 1)) ||
         in[0]->width % heads != 0 || (heads > 1 && in[0]->pieces[2] > 0)) {
         return onnx_misfit("is attention with a mask, a cap, earlier keys or other heads of keys "
                            "than of queries, for which grail has no row in networks of ONNX");
     }
     for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "q_num_heads" : "kv_num_heads";
         CHECK(onnx_settle(r, in[i]));
-        CHECK(onnx_node_attribute(r->node, name) == NULL
+        CHECK(onnx_node_attribute(r->node, names[i]) == NULL
                   ? GRAIL_OK
-                  : onnx_note_channels(r, name, 0, 0, onnx_channels_of(in[i])));
+                  : onnx_note_channels(r, names[i], 0, 0, onnx_channels_of(in[i])));
     }
     const int64_t head_dim = head_width(in[0]) / heads;
-    return add_attention(r, in[0]->value, in[1]->value, in[2], head_dim,
-                         onnx_real_of(r, "scale", 1.0 / sqrt((double)head_dim)));
+    const double scale = onnx_real_of(r, "scale", 0.0); /* 0 where others leave it to the heads */
+    return add_attention(
+        r, in[0]->value, in[1]->value, in[2],
+        (attention_attributes){.head_dim = head_dim,
+                               .bidirectional = !is_causal,
+                               .scale = scale == 0.0 ? 1.0 / sqrt((double)head_dim) : scale});
 }
 
 /* -- scales ------------------------------------------------------------------------------------ */

@@ -362,6 +362,23 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->linears);
     memory_free(r->extents);
     memory_free(r->patterns);
+    memory_free(r->own.values);
+}
+
+/* r->own <- the file, with room for what is made within a node. */
+static grail_status own_values(const onnx_file *f, onnx_reading *r)
+{
+    const int64_t count = f->value_count + ONNX_SCRATCH_VALUES;
+    r->own = *f;
+    r->own.values = NULL;
+    CHECK(memory_new(&r->own.values, (size_t)count, sizeof r->own.values[0]));
+    r->own.value_count = count;
+    memcpy(r->own.values, f->values, (size_t)f->value_count * sizeof f->values[0]);
+    for (int64_t i = f->value_count; i < count; i++) {
+        r->own.values[i] = (onnx_value){.name = "", .node = -1, .tensor = -1, .rank = -1};
+    }
+    r->file = &r->own;
+    return GRAIL_OK;
 }
 
 /* The nodes of the file, as far as it is known which of them rows read. */
@@ -402,12 +419,15 @@ static grail_status read_nodes(onnx_reading *r)
 static grail_status read_network(const checkpoint *weights, graph_sizes asked, onnx_reading *r)
 {
     const onnx_file *f = checkpoint_onnx(weights);
-    *r = (onnx_reading){
-        .file = f, .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights), .asked = asked};
+    *r = (onnx_reading){.original = f,
+                        .copies = f == NULL ? NULL : checkpoint_onnx_copies(weights),
+                        .asked = asked};
     if (f == NULL) {
         return error_set(GRAIL_ERROR_FORMAT,
                          "a network of the type onnx is one ONNX file, whose name ends in .onnx");
     }
+    CHECK(own_values(f, r));
+    f = r->file;
     CHECK(memory_new(&r->values, (size_t)f->value_count, sizeof r->values[0]));
     CHECK(memory_new(&r->is_read, (size_t)f->node_count, sizeof r->is_read[0]));
     CHECK(memory_new(&r->is_held, (size_t)f->tensor_count, sizeof r->is_held[0]));

@@ -10,21 +10,33 @@
 #include "arch/onnx_shapes.h"
 #include "arch/onnx_tables.h"
 
+#include <string.h>
+
 static const struct {
-    const char *name;
+    const char *domain, *name;
     grail_status (*read)(onnx_reading *r);
 } operators[] = {
-#define ONNX_OPERATOR(Name, name) {#Name, onnx_read_##name},
+#define ONNX_OPERATOR(Name, name) {"", #Name, onnx_read_##name},
+#define ONNX_FUSED(Name, name) {"com.microsoft", #Name, onnx_read_##name},
 #include "arch/onnx_operator_list.h"
-#undef ONNX_OPERATOR
 };
 
-static grail_status read_by_row(onnx_reading *r, int64_t i)
+static grail_status read_operator(onnx_reading *r)
 {
-    const onnx_pattern *pattern = onnx_pattern_at(r, i);
-    if (pattern != NULL) {
-        onnx_note_read(r, pattern->input);
-        return onnx_read_pattern(r, pattern);
+    const onnx_node *n = &r->node->node;
+    for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
+        if (strcmp(n->domain, operators[k].domain) == 0 &&
+            strcmp(n->operator_name, operators[k].name) == 0) {
+            return operators[k].read(r);
+        }
+    }
+    return onnx_misfit("grail has no row for this operator");
+}
+
+grail_status onnx_read_by_operator(onnx_reading *r)
+{
+    if (*r->node->node.domain != '\0') { /* its steps are read by what follows */
+        return read_operator(r);
     }
     if (onnx_computes_numbers(r)) {
         const grail_status status = onnx_read_numbers(r);
@@ -42,12 +54,17 @@ static grail_status read_by_row(onnx_reading *r, int64_t i)
         return onnx_read_indices(r);
     }
     CHECK(onnx_check_positions(r));
-    for (size_t k = 0; k < sizeof operators / sizeof operators[0]; k++) {
-        if (onnx_node_is(r->node, operators[k].name)) {
-            return operators[k].read(r);
-        }
+    return read_operator(r);
+}
+
+static grail_status read_by_row(onnx_reading *r, int64_t i)
+{
+    const onnx_pattern *pattern = onnx_pattern_at(r, i);
+    if (pattern != NULL) {
+        onnx_note_read(r, pattern->input);
+        return onnx_read_pattern(r, pattern);
     }
-    return onnx_misfit("grail has no row for this operator");
+    return onnx_read_by_operator(r);
 }
 
 grail_status onnx_read_node(onnx_reading *r, int64_t i)

@@ -14,6 +14,9 @@ enum { IMAGE_RANK = 4, FLAT_RANK = 2, ONNX_PIECES = 3, ONNX_LAYOUT_SIZE = 32 };
  * multiple of, and that nothing of the graph depends on. */
 enum { ONNX_OPEN_LENGTH = 99999989 };
 
+/* Values at the end of those of a reading's file, which are made within a node (onnx_fused.c). */
+enum { ONNX_SCRATCH_VALUES = 8 };
+
 /* Whose channels a number of the file counts: of a value of the graph, or of a Linear (NULL:
  * neither). `outer` and `second`: the outermost of the pieces that they are seen as is in it, and
  * the next one. */
@@ -156,7 +159,9 @@ typedef struct onnx_stand_in {
 } onnx_stand_in;
 
 typedef struct onnx_reading {
-    const onnx_file *file;
+    const onnx_file *original; /* which regions keep */
+    onnx_file own;             /* the same with values of its own, owned, and more of them */
+    const onnx_file *file;     /* own */
     const onnx_copy_list *copies;
     graph *g;
     onnx_known *values;
@@ -173,12 +178,26 @@ typedef struct onnx_reading {
     int64_t length; /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
     onnx_pattern *patterns;
     int64_t pattern_count;
-    const onnx_file_node *node; /* at hand */
-    bool *is_held;              /* of tensors: a node reads it that no row does */
+    const onnx_file_node *node;  /* at hand */
+    const onnx_file_node *fused; /* of which that is a step (onnx_fused.c); NULL: none */
+    const int *places;           /* inputs of it that the step has as its own */
+    bool *is_held;               /* of tensors: a node reads it that no row does */
     onnx_stand_in *stand_ins;
     int stand_in_count;
     onnx_barriers *barriers; /* what no row reads (onnx_regions.h) */
 } onnx_reading;
+
+/** The node at hand by its number in the file, and its input i by that of the file's node, -1 where
+ * it has none. */
+static inline int64_t onnx_node_number(const onnx_reading *r)
+{
+    return (r->fused != NULL ? r->fused : r->node) - r->file->nodes;
+}
+
+static inline int onnx_input_number(const onnx_reading *r, int i)
+{
+    return r->fused != NULL ? r->places[i] : i;
+}
 
 /** A refusal, whose message names the node at hand. */
 grail_status onnx_in_node(const onnx_reading *r, grail_status status) GRAIL_MUST_CHECK;
@@ -187,8 +206,9 @@ grail_status onnx_misfit(const char *format, ...) GRAIL_PRINTF(1, 2) GRAIL_MUST_
 /** One for each operator: adds the node at hand, of that operator, to the graph. */
 #define ONNX_OPERATOR(Name, name) grail_status onnx_read_##name(onnx_reading *r) GRAIL_MUST_CHECK;
 #include "arch/onnx_operator_list.h"
-#undef ONNX_OPERATOR
 
+/** The node at hand by the row of its operator. */
+grail_status onnx_read_by_operator(onnx_reading *r) GRAIL_MUST_CHECK;
 /** Adds node i of the file to the graph; what it reads is known. */
 grail_status onnx_read_node(onnx_reading *r, int64_t i) GRAIL_MUST_CHECK;
 

@@ -31,7 +31,7 @@ grail_status onnx_note_number(onnx_reading *r, const onnx_number *n, const onnx_
 {
     const onnx_channels none = {.value = GRAPH_NONE};
     const onnx_count count = {.tensor = n->tensor,
-                              .node = r->node - r->file->nodes,
+                              .node = onnx_node_number(r),
                               .element = n->element,
                               .of = n->above == 0 ? *of : none, /* it is in no proportion */
                               .by = n->of};

@@ -1,6 +1,10 @@
 /* The operators of ONNX that a graph has a row for, in the order of their names, as
  * ONNX_OPERATOR(Name, name): onnx_read_name reads the node at hand. Whoever includes this list
- * defines ONNX_OPERATOR. */
+ * defines ONNX_OPERATOR, and ONNX_FUSED where those of ONNX Runtime's own domain are others; the
+ * end of the list takes both back. */
+#ifndef ONNX_FUSED
+#define ONNX_FUSED ONNX_OPERATOR
+#endif
 
 ONNX_OPERATOR(Add, add)
 ONNX_OPERATOR(Attention, attention)
@@ -46,6 +50,7 @@ ONNX_OPERATOR(Relu, relu)
 ONNX_OPERATOR(Reshape, reshape)
 ONNX_OPERATOR(Resize, resize)
 ONNX_OPERATOR(Sigmoid, sigmoid)
+ONNX_OPERATOR(SimplifiedLayerNormalization, rms_norm)
 ONNX_OPERATOR(Slice, slice)
 ONNX_OPERATOR(Softmax, softmax)
 ONNX_OPERATOR(Softplus, softplus)
@@ -57,3 +62,20 @@ ONNX_OPERATOR(Tanh, tanh)
 ONNX_OPERATOR(Transpose, transpose)
 ONNX_OPERATOR(Unsqueeze, unsqueeze)
 ONNX_OPERATOR(Upsample, upsample)
+
+/* What ONNX Runtime makes of several operators, in the domain com.microsoft (onnx_fused.c). */
+ONNX_FUSED(Attention, fused_attention)
+ONNX_FUSED(BiasGelu, bias_gelu)
+ONNX_FUSED(EmbedLayerNormalization, embed_norm)
+ONNX_FUSED(FastGelu, fast_gelu)
+ONNX_FUSED(FusedConv, fused_conv)
+ONNX_FUSED(FusedGemm, fused_gemm)
+ONNX_FUSED(FusedMatMul, fused_mat_mul)
+ONNX_FUSED(Gelu, gelu)
+ONNX_FUSED(MultiHeadAttention, multi_head_attention)
+ONNX_FUSED(QuickGelu, quick_gelu)
+ONNX_FUSED(SkipLayerNormalization, skip_norm)
+ONNX_FUSED(SkipSimplifiedLayerNormalization, skip_rms_norm)
+
+#undef ONNX_FUSED
+#undef ONNX_OPERATOR

@@ -315,6 +315,34 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
 
 /* -- RMS norm: x / sqrt(mean of squares + epsilon) * weight ------------------------------------ */
 
+/* The node that multiplies x by 1 / root or divides it by the root; what makes 1 / root is
+ * swallowed. -1: none. */
+static int64_t divide_by_root(search *s, int64_t root, int64_t x)
+{
+    const int64_t division = sole_reader(s, root, "Div");
+    const bool is_inverse = division >= 0 && is_number(s, input_of(s, division, 0), 1.0);
+    const int64_t inverse = is_inverse ? division : sole_reader(s, root, "Reciprocal");
+    const int64_t product = inverse < 0 ? -1 : sole_reader(s, inverse, "Mul");
+    if (product >= 0 && other_input(s, product, node_at(s, inverse)->outputs[0]) == x) {
+        swallow(s, inverse);
+        return product;
+    }
+    return input_of(s, division, 0) == x ? division : -1;
+}
+
+/* The weight, behind a Cast, too, which an exporter writes to where the values came from. */
+static int64_t take_weight(search *s, int64_t *last)
+{
+    const int64_t before = *last;
+    const int64_t cast = sole_reader(s, before, "Cast");
+    *last = cast >= 0 ? cast : before;
+    const int64_t weight = take_constant(s, last, "Mul");
+    if (weight >= 0 && cast >= 0) {
+        swallow(s, before);
+    }
+    return weight;
+}
+
 static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
 {
     const int64_t sum = maker(s, input_of(s, root, 0), "Add");
@@ -325,29 +353,24 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
     const int64_t product = maker(s, input_of(s, mean, 0), "Mul");
     const int64_t squares = power >= 0 ? power : product;
     const int64_t x = input_of(s, squares, 0);
-    const int64_t inverse = sole_reader(s, root, "Reciprocal");
-    const int64_t scaled = inverse >= 0 ? sole_reader(s, inverse, "Mul") : -1;
-    const int64_t divided = sole_reader(s, root, "Div");
-    int64_t last = scaled >= 0 ? scaled : divided;
-    if (mean < 0 || x < 0 || last < 0 || !is_constant(s, input_of(s, sum, at)) ||
-        (divided >= 0 ? input_of(s, divided, 0)
-                      : other_input(s, scaled, node_at(s, inverse)->outputs[0])) != x ||
+    if (mean < 0 || x < 0 || !is_constant(s, input_of(s, sum, at)) ||
         !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0) : input_of(s, product, 1) == x)) {
+        return false;
+    }
+    int64_t last = divide_by_root(s, root, x);
+    if (last < 0) {
         return false;
     }
     swallow(s, squares);
     swallow(s, mean);
     swallow(s, sum);
     swallow(s, root);
-    if (inverse >= 0) {
-        swallow(s, inverse);
-    }
     *p = (onnx_pattern){.kind = ONNX_RMS_NORM,
                         .input = x,
                         .number = input_of(s, sum, at),
                         .bias = -1,
                         .axis = axis};
-    p->weight = take_constant(s, &last, "Mul");
+    p->weight = take_weight(s, &last);
     p->weight_node = last;
     p->last = last;
     return p->weight >= 0; /* without one no channel could go */

@@ -44,7 +44,7 @@ static grail_status add_linear(onnx_reading *r, bool is_turned, bool has_bias)
     onnx_known *x = NULL;
     const tensor_view *t = NULL;
     int64_t features = 0;
-    onnx_linear linear = {.value = GRAPH_NONE, .node = r->node - r->file->nodes};
+    onnx_linear linear = {.value = GRAPH_NONE, .node = onnx_node_number(r)};
     CHECK(onnx_any_input(r, 0, &x));
     CHECK(onnx_tensor_input(r, 1, 2, &linear.transposed, &t));
     CHECK(onnx_check_free(r, t));
@@ -120,7 +120,7 @@ static grail_status part_rows(onnx_reading *r, int linear, bool mixes, onnx_line
     }
     onnx_linear own = whole;
     own.parent = linear;
-    own.node = r->node - r->file->nodes;
+    own.node = onnx_node_number(r);
     own.first += part.first;
     own.count = part.count;
     own.run = part.run;

@@ -155,7 +155,7 @@ static grail_status ask_shapes(onnx_reading *r)
     }
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
     TRY(memory_new(&more, (size_t)count, sizeof more[0]));
-    region_parts network = {.file = f, .node_count = f->node_count, .nodes = nodes};
+    region_parts network = {.file = r->original, .node_count = f->node_count, .nodes = nodes};
     region_positions sizes[REGION_MOST_INPUTS];
     TRY(list_inputs(r, &network, sizes));
     TRY(region_probe(&network, samples_of(b), f->values[b->input].shape[0] <= 0, sizes, count,
@@ -237,7 +237,7 @@ grail_status onnx_shape_of(onnx_reading *r, int64_t value, onnx_known *out)
             char why[ONNX_REASON_SIZE];
             error_copy(why, sizeof why);
             (void)onnx_first_opaque(r);
-            error_set(status, "%s", b->reasons[r->node - r->file->nodes]);
+            error_set(status, "%s", b->reasons[onnx_node_number(r)]);
             error_append("; the file does not declare the shape of '%s', and it cannot be found "
                          "out%s: %s",
                          b->file->values[value].name,

@@ -155,7 +155,7 @@ grail_status onnx_refuse_node(onnx_reading *r, int64_t i)
 grail_status onnx_refuse_first(onnx_reading *r)
 {
     return onnx_first_opaque(r)
-               ? onnx_in_node(r, onnx_misfit("%s", r->barriers->reasons[r->node - r->file->nodes]))
+               ? onnx_in_node(r, onnx_misfit("%s", r->barriers->reasons[onnx_node_number(r)]))
                : GRAIL_OK;
 }
 
@@ -339,7 +339,7 @@ static grail_status find_cone(onnx_reading *r, bool through_opaque, cone *c)
     c->number_count = 0;
     c->asks_size = false;
     b->search++;
-    b->stack[depth++] = r->node - r->file->nodes;
+    b->stack[depth++] = onnx_node_number(r);
     b->marks[b->stack[0]] = b->search;
     while (depth > 0) {
         const int64_t i = b->stack[--depth];
@@ -382,7 +382,7 @@ static grail_status enlarge(onnx_reading *r, const cone *c)
         return error_set(GRAIL_ERROR_UNSUPPORTED,
                          "%s; what is left to ONNX Runtime would read %lld inputs of the network, "
                          "and reads at most %d",
-                         r->barriers->reasons[r->node - r->file->nodes], (long long)c->input_count,
+                         r->barriers->reasons[onnx_node_number(r)], (long long)c->input_count,
                          NODE_MAX_INPUTS);
     }
     return make_opaque(r, last,
@@ -402,7 +402,7 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
     const onnx_barriers *b = r->barriers;
     region *made = NULL;
     node n = node_of(NODE_OPAQUE, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE);
-    region_parts parts = {.file = r->file,
+    region_parts parts = {.file = r->original,
                           .path = b->path,
                           .node_count = c->node_count,
                           .nodes = c->nodes,

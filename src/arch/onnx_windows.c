@@ -162,7 +162,7 @@ static grail_status give_map(onnx_reading *r, const onnx_known *x, const tensor_
                        .weight = t,
                        .is_convolution = true,
                        .value = GRAPH_NONE,
-                       .node = r->node - r->file->nodes};
+                       .node = onnx_node_number(r)};
     CHECK(onnx_check_free(r, t));
     CHECK(onnx_has_input(r, 2) ? onnx_vector_input(r, 2, t->shape[0], &map.bias) : GRAIL_OK);
     y.value = GRAPH_NONE;

@@ -51,6 +51,7 @@ class Network:
             self.nodes, name, *tensors[:2], self.constants, value_info=tensors[2]
         )
         opsets = [helper.make_opsetid("", 17)]
+        opsets += [helper.make_opsetid(d, 1) for d in sorted({n.domain for n in self.nodes} - {""})]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
         onnx.save(model, f"{name}.onnx")
 
