@@ -311,8 +311,10 @@ static void print_summary(const grail_compression *c, const quality *q)
     print_total("parameters", (double)t.dense.parameters, (double)t.parameters, human_count);
     print_total("file size", (double)t.dense.bytes, (double)t.bytes, human_bytes);
     const bool of_images = t.dense.reads_images != 0;
-    print_total(of_images ? "MACs per image" : "MACs per token", (double)t.dense.macs_per_token,
-                (double)t.macs_per_token, human_count);
+    print_total(!of_images           ? "MACs per token"
+                : t.dense.inputs > 0 ? "MACs per sample"
+                                     : "MACs per image",
+                (double)t.dense.macs_per_token, (double)t.macs_per_token, human_count);
     if (!of_images && t.dense.kv_bytes_per_token > 0) {
         print_total("KV bytes per token", (double)t.dense.kv_bytes_per_token,
                     (double)t.kv_bytes_per_token, human_bytes);
@@ -321,7 +323,8 @@ static void print_summary(const grail_compression *c, const quality *q)
     heal_summaries_print(c);
     print_precision(&t);
     if (of_images && t.samples > 0) {
-        print_out("calibration: %lld images\n", (long long)t.samples);
+        print_out("calibration: %lld %s\n", (long long)t.samples,
+                  t.dense.inputs > 0 ? "samples" : "images");
     } else if (t.documents != 0) {
         print_out("calibration: %lld documents, one in each window, with %lld tokens\n",
                   (long long)t.samples, (long long)t.calibration_tokens);

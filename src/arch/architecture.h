@@ -72,6 +72,9 @@ struct architecture {
     const struct tower_names *conventions; /* the last one has no key */
     /** Keys of the configuration that "key=value" settings may set, NULL at the end. */
     const char *const *settings;
+    /** Whether other keys may be names that the network's file has for sizes which it leaves open:
+     * these are in the object "sizes" of the configuration. */
+    bool settings_name_sizes;
     /** Judges a checkpoint without config.json: fills `r` and, when all needed tensors are there,
      * sets *config (owned) to what `build` needs, including "model_type". NULL for a family that
      * always has a config.json. */

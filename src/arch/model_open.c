@@ -112,6 +112,21 @@ out:
     return status;
 }
 
+/* Takes the reference of `value`, even on failure. */
+static grail_status put_size(json_t *config, const char *name, json_t *value)
+{
+    grail_status status = GRAIL_OK;
+    json_t *sizes = json_object_get(config, "sizes");
+    if (!json_is_object(sizes)) {
+        sizes = json_object();
+        TRY(json_put(config, "sizes", sizes));
+    }
+    return json_put_name(sizes, name, value);
+out:
+    json_decref(value);
+    return status;
+}
+
 /* The value is JSON if it parses as JSON ("64", "true"), otherwise a string ("quick_gelu"). */
 static grail_status apply_setting(opening *o, const char *setting)
 {
@@ -128,7 +143,7 @@ static grail_status apply_setting(opening *o, const char *setting)
     while (a->settings[known] != NULL && strcmp(a->settings[known], key) != 0) {
         known++;
     }
-    if (a->settings[known] == NULL) {
+    if (a->settings[known] == NULL && !a->settings_name_sizes) {
         status = error_set(GRAIL_ERROR_ARGUMENT,
                            "a %s network has no setting '%s'; known settings:", a->name, key);
         error_append_known(NULL, a->settings);
@@ -138,7 +153,12 @@ static grail_status apply_setting(opening *o, const char *setting)
     if (value == NULL && json_error_code(&error) == json_error_invalid_utf8) {
         FAIL(GRAIL_ERROR_ARGUMENT, "setting '%s' is not UTF-8 text", setting);
     }
-    TRY(json_put(o->m->config, key, value == NULL ? json_text(equals + 1) : value));
+    value = value == NULL ? json_text(equals + 1) : value;
+    if (a->settings[known] == NULL) {
+        TRY(put_size(o->m->config, key, value));
+        goto out;
+    }
+    TRY(json_put(o->m->config, key, value));
     if (strcmp(key, "activation") == 0) {
         o->m->activation_notice[0] = 0;
     } else if (strcmp(key, "preset") == 0) {

@@ -81,6 +81,44 @@ grail_status onnx_read_ids(onnx_reading *r)
     return GRAIL_OK;
 }
 
+/* -- open sizes ---------------------------------------------------------------------------------
+ */
+
+/* The name that the file has for dimension d of a value, where it leaves that open. */
+static const char *open_name(const onnx_value *v, int d)
+{
+    return v->shape[d] < 0 ? v->symbols[d] : NULL;
+}
+
+const char *onnx_find_open_size(const onnx_file *f, const char *name)
+{
+    const char *found = NULL;
+    for (int64_t i = 0; i < f->input_count && found == NULL; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        for (int d = 1; d < v->rank && found == NULL; d++) {
+            const char *symbol = open_name(v, d);
+            found = symbol != NULL && strcmp(symbol, name) == 0 ? symbol : NULL;
+        }
+    }
+    return found;
+}
+
+void onnx_append_open_sizes(const onnx_file *f)
+{
+    bool any = false;
+    for (int64_t i = 0; i < f->input_count; i++) {
+        const onnx_value *v = &f->values[f->inputs[i]];
+        for (int d = 1; d < v->rank; d++) {
+            const char *symbol = open_name(v, d);
+            if (symbol != NULL && onnx_find_open_size(f, symbol) == symbol) { /* the first one */
+                error_append("%s '%.100s'", any ? "," : "", symbol);
+                any = true;
+            }
+        }
+    }
+    error_append(any ? "" : " none");
+}
+
 /* -- values side by side ------------------------------------------------------------------------
  */
 
@@ -170,6 +208,18 @@ static grail_status add_several(onnx_reading *r, int64_t value)
     char text[64] = "";
     graph_input in = {.padding = GRAPH_NONE};
     if (!lay_in_sample(r, value, &in)) {
+        for (int d = 1; d < v->rank; d++) {
+            if (open_name(v, d) != NULL) {
+                error_set(
+                    GRAIL_ERROR_UNSUPPORTED,
+                    "the input '%.100s' leaves sizes open, which a run of a network of several "
+                    "inputs needs; settings NAME=N say them, by the names that the file has for "
+                    "them:",
+                    v->name);
+                onnx_append_open_sizes(r->file);
+                return GRAIL_ERROR_UNSUPPORTED;
+            }
+        }
         return error_set(
             GRAIL_ERROR_UNSUPPORTED,
             "the input '%.100s' has type %d and shape %s; beside other inputs grail reads FLOAT "

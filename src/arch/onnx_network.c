@@ -365,6 +365,18 @@ static void reading_fini(onnx_reading *r)
     memory_free(r->own.values);
 }
 
+/* Sizes by the names of the file, of which all values have them. */
+static void set_sizes(const graph_sizes *asked, onnx_value *v)
+{
+    for (int d = 0; d < v->rank; d++) {
+        const char *symbol = v->shape[d] < 0 ? v->symbols[d] : NULL;
+        for (int i = 0; i < asked->named_count && symbol != NULL; i++) {
+            v->shape[d] =
+                strcmp(symbol, asked->named[i].name) == 0 ? asked->named[i].size : v->shape[d];
+        }
+    }
+}
+
 /* r->own <- the file, with room for what is made within a node. */
 static grail_status own_values(const onnx_file *f, onnx_reading *r)
 {
@@ -376,6 +388,9 @@ static grail_status own_values(const onnx_file *f, onnx_reading *r)
     memcpy(r->own.values, f->values, (size_t)f->value_count * sizeof f->values[0]);
     for (int64_t i = f->value_count; i < count; i++) {
         r->own.values[i] = (onnx_value){.name = "", .node = -1, .tensor = -1, .rank = -1};
+    }
+    for (int64_t i = 0; i < f->value_count; i++) {
+        set_sizes(&r->asked, &r->own.values[i]);
     }
     r->file = &r->own;
     return GRAIL_OK;
@@ -443,11 +458,54 @@ static grail_status read_network(const checkpoint *weights, graph_sizes asked, o
     return graph_index(r->g);
 }
 
+enum { MOST_POSITIONS = 1 << 16 }; /* of a side */
+
+static grail_status check_size(const char *source, const char *name, int64_t size)
+{
+    return size >= 1 && size <= MOST_POSITIONS
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_ARGUMENT,
+                           "%s: the setting %.100s=%lld is not between 1 and %d", source, name,
+                           (long long)size, MOST_POSITIONS);
+}
+
+static grail_status read_named_sizes(const char *source, const json_t *config, const onnx_file *f,
+                                     graph_sizes *asked)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_t *sizes = json_object_get(config, "sizes");
+    if (sizes != NULL && !json_is_object(sizes)) {
+        return error_set(GRAIL_ERROR_FORMAT, "%s: \"sizes\" is no object of names and sizes",
+                         source);
+    }
+    json_object_foreach (sizes, name, value) {
+        const char *own = onnx_find_open_size(f, name);
+        if (own == NULL) {
+            error_set(GRAIL_ERROR_ARGUMENT,
+                      "%s: a onnx network has no setting '%.100s', and no input of the file has an "
+                      "open size of that name; known settings: preset, height, width, length, and "
+                      "names of open sizes:",
+                      source, name);
+            onnx_append_open_sizes(f);
+            return GRAIL_ERROR_ARGUMENT;
+        }
+        if (asked->named_count == GRAPH_NAMED_SIZES || !json_is_integer(value)) {
+            return error_set(GRAIL_ERROR_ARGUMENT,
+                             "%s: the size '%.100s' is no whole number, or one of more than %d",
+                             source, name, GRAPH_NAMED_SIZES);
+        }
+        CHECK(check_size(source, name, json_integer_value(value)));
+        asked->named[asked->named_count].name = own;
+        asked->named[asked->named_count++].size = json_integer_value(value);
+    }
+    return GRAIL_OK;
+}
+
 static grail_status build(const architecture *self, const char *source, const json_t *config,
                           const checkpoint *weights, graph **out)
 {
     (void)self;
-    enum { MOST_POSITIONS = 1 << 16 }; /* of a side */
     onnx_reading r;
     graph_sizes asked = {0};
     struct {
@@ -457,11 +515,10 @@ static grail_status build(const architecture *self, const char *source, const js
         {"height", &asked.height}, {"width", &asked.width}, {"length", &asked.length}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         CHECK(json_get_integer(source, config, sizes[i].name, 0, sizes[i].size));
-        if (*sizes[i].size < 0 || *sizes[i].size > MOST_POSITIONS) {
-            return error_set(GRAIL_ERROR_ARGUMENT,
-                             "%s: the setting %s=%lld is not between 1 and %d", source,
-                             sizes[i].name, (long long)*sizes[i].size, MOST_POSITIONS);
-        }
+        CHECK(*sizes[i].size == 0 ? GRAIL_OK : check_size(source, sizes[i].name, *sizes[i].size));
+    }
+    if (checkpoint_onnx(weights) != NULL) {
+        CHECK(read_named_sizes(source, config, checkpoint_onnx(weights), &asked));
     }
     const grail_status status =
         error_in(read_network(weights, asked, &r), "%s", checkpoint_path(weights));
@@ -564,6 +621,7 @@ static const char *const settings[] = {"preset", "height", "width", "length", NU
 const architecture architecture_onnx = {
     .name = "onnx",
     .settings = settings,
+    .settings_name_sizes = true,
     .build = build,
     .image_processor = "ConvNext",
     .preset = preset,

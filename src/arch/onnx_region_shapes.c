@@ -92,11 +92,12 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
     const bool are_several = r->g->input_count > 0;
     const int count = are_several ? r->g->input_count : 1;
     const bool are_ids = r->g->input_kind == INPUT_TOKENS;
-    if (count > REGION_MOST_INPUTS) {
-        return error_set(GRAIL_ERROR_UNSUPPORTED,
-                         "ONNX Runtime is asked for shapes of up to %d images, and this network "
-                         "has %d inputs",
-                         REGION_MOST_INPUTS, count);
+    if (count > REGION_MOST_GIVEN) {
+        return error_set(
+            GRAIL_ERROR_UNSUPPORTED,
+            "ONNX Runtime is asked for shapes of networks of up to %d inputs, and this "
+            "one has %d",
+            REGION_MOST_GIVEN, count);
     }
     for (int i = 0; i < count; i++) {
         const int64_t value =
@@ -156,7 +157,7 @@ static grail_status ask_shapes(onnx_reading *r)
     TRY(memory_new(&shapes, (size_t)count, sizeof shapes[0]));
     TRY(memory_new(&more, (size_t)count, sizeof more[0]));
     region_parts network = {.file = r->original, .node_count = f->node_count, .nodes = nodes};
-    region_positions sizes[REGION_MOST_INPUTS];
+    region_positions sizes[REGION_MOST_GIVEN];
     TRY(list_inputs(r, &network, sizes));
     TRY(region_probe(&network, samples_of(b), f->values[b->input].shape[0] <= 0, sizes, count,
                      values, shapes, more));

@@ -47,8 +47,14 @@ typedef struct graph_input {
 
 /* Sizes of inputs for a run, where the network's file leaves them open: of images, and positions of
  * what lies beside them; 0: none. */
+enum { GRAPH_NAMED_SIZES = 16 };
 typedef struct graph_sizes {
     int64_t height, width, length;
+    struct named_size {
+        const char *name; /* that the file has for a size, of which it is */
+        int64_t size;
+    } named[GRAPH_NAMED_SIZES];
+    int named_count;
 } graph_sizes;
 
 /* What the network gives. Its channels are never cut. */

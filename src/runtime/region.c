@@ -439,7 +439,7 @@ static grail_status probe(ort_session *session, const region_parts *network, int
     grail_status status = GRAIL_OK;
     float *zeros = NULL;
     size_t largest = 1;
-    ort_tensor inputs[REGION_MOST_INPUTS];
+    ort_tensor inputs[REGION_MOST_GIVEN];
     for (int i = 0; i < network->input_count; i++) {
         size_t size = 0;
         TRY(elements_of(&network->inputs[i], images[i], (size_t)samples, &size));

@@ -8,7 +8,10 @@
 #include "runtime/region_model.h"
 #include "tensor/tensor.h"
 
-enum { REGION_MOST_INPUTS = 8 };
+enum {
+    REGION_MOST_INPUTS = 8,
+    REGION_MOST_GIVEN = 256 /* of a network as a whole, for region_probe */
+};
 
 typedef struct region region;
 
@@ -30,7 +33,7 @@ typedef struct region_parts {
     const region_numbers *numbers;
     const char *reason;
     int input_count;
-    region_value inputs[REGION_MOST_INPUTS + 1], output;
+    region_value inputs[REGION_MOST_GIVEN + 1], output;
     bool asks_size; /* the last input is the images, of which nodes read the size alone: it has no
                        values, and may be one more than the others */
     bool takes_one_sample; /* at a time */

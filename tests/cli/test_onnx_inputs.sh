@@ -216,7 +216,7 @@ save("doubles", words=(TensorProto.INT64, ["N", 5]), truths=(TensorProto.BOOL, [
 PYTHON
 rm -rf out
 of_mixed=words=words.npy,truths=truths.npy,signal=signal.npy,age=age.npy,kind=kind.npy
-refuses 1 "the input 'words' has type 7 and shape [-1, -1]; beside other inputs grail reads" "$grail" inspect mixed.onnx
+refuses 1 "the input 'words' leaves sizes open, which a run of a network of several inputs needs" "$grail" inspect mixed.onnx
 refuses 1 "the setting width says a size that no input leaves open" "$grail" inspect mixed.onnx --set length=5 --set width=3
 refuses 1 "the setting length=5 is for positions of one of several inputs, which this network has not" "$grail" inspect "$bert" --set length=5
 refuses 1 "the input 'signal' has another number of samples than the first one" "$grail" inspect turned.onnx --set length=5
@@ -324,3 +324,63 @@ y, mask, words = onnxruntime.InferenceSession('out/kept.onnx').run(None, given)
 assert (mask == 1).all() and (words == y.argmax(2)).all()" || fail "kept.onnx does not give what it gave"
 rm -rf out
 refuses 1 "its outputs follow from ids and masks alone" "$grail" inspect alone.onnx
+
+check "sizes that the file has names for are said by these: a decoder step with a cache of its own length"
+"$python" - <<'PYTHON' || fail "cannot make cached.onnx"
+import numpy
+from onnx import TensorProto
+from onnx_maker import Network
+net = Network(5)
+add, constant = net.add, net.constant
+x = add("Gather", [net.weight("table", 30, 16), "input_ids"], "x")
+keys = add("Transpose", [add("Reshape", [net.linear(x, "k", 16, 16), constant("heads", [0, 0, 2, 8])], "kh")], "kt", perm=[0, 2, 1, 3])
+keys = add("Concat", ["past.key", keys], "present.key", axis=2)
+seen = add("ReduceMean", [add("Mul", [keys, add("Unsqueeze", [add("Cast", ["attention_mask"], "shown", to=1), constant("axes", [1, 3])], "wide")],
+                              "hidden")], "seen", axes=[2], keepdims=0)
+x = add("Add", [x, add("Reshape", [seen, constant("flat", [0, 1, 16])], "row")], "x1")
+x = add("Add", [x, net.linear(add("Relu", [net.linear(x, "f", 16, 40)], "fr"), "p", 40, 16)], "x2")
+add("MatMul", [x, net.weight("head", 16, 30)], "logits")
+net.save("cached", {"input_ids": (TensorProto.INT64, ["batch", "step"]), "attention_mask": (TensorProto.INT64, ["batch", "all"]),
+                    "past.key": ["batch", 2, "past", 8]}, {"logits": ["batch", "step", 30], "present.key": ["batch", 2, "all", 8]})
+random = net.random
+for name, array in (("steps", random.integers(0, 30, (24, 4))), ("shown", random.integers(0, 2, (24, 7))),
+                    ("key", random.normal(size=(24, 2, 3, 8)).astype(numpy.float32))):
+    numpy.save(f"{name}.npy", array)
+PYTHON
+of_cached=input_ids=steps.npy,attention_mask=shown.npy,past.key=key.npy
+sizes="--set step=4 --set all=7 --set past=3"
+rm -rf out
+refuses 1 "the input 'input_ids' leaves sizes open, which a run of a network of several inputs needs; settings NAME=N say them, by the names that the file has for them: 'step', 'all', 'past'" \
+    "$grail" inspect cached.onnx
+refuses 1 "a onnx network has no setting 'steps', and no input of the file has an open size of that name; known settings: preset, height, width, length, and names of open sizes: 'step', 'all', 'past'" \
+    "$grail" inspect cached.onnx --set steps=4
+refuses 1 "the setting step=0 is not between 1 and 65536" "$grail" inspect cached.onnx --set step=0
+refuses 1 "the size 'step' is no whole number" "$grail" inspect cached.onnx --set step=four
+refuses 1 "no input of the file has an open size of that name" "$grail" inspect cached.onnx --set batch=4
+runs "$grail" inspect cached.onnx $sizes
+says "input past.key: 2 channels, 3 x 8" stdout
+says "output present.key: 2 channels, 7 x 8" stdout
+runs "$grail" compress cached.onnx -o out --calib "$of_cached" --sites ffn --sparsity 0.5 --align 1 --threads 1 $sizes
+says "calibration: 24 samples" stdout
+says "MACs per sample" stdout
+runs "$grail" inspect out/cached.onnx
+says "input attention_mask: 7 integers" stdout
+for wrong in '[4]' '{"step": "4"}' '{"step": -4}' '{"unknown": 4}'; do
+    mkdir -p wrong
+    cp out/cached.onnx wrong
+    echo "{\"model_type\": \"onnx\", \"sizes\": $wrong}" >wrong/grail.json
+    "$grail" inspect wrong/cached.onnx >stdout 2>stderr && fail "sizes $wrong are taken"
+    says "grail.json: " stderr
+done
+"$python" - <<'PYTHON' || fail "cached.onnx is not narrowed as it should be"
+import numpy, onnxruntime
+def run(path, step, past):
+    random = numpy.random.default_rng(past)
+    given = {"input_ids": random.integers(0, 30, (2, step)), "attention_mask": numpy.ones((2, step + past), numpy.int64),
+             "past.key": random.normal(size=(2, 2, past, 8)).astype(numpy.float32)}
+    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, given)
+for step, past in ((4, 3), (1, 9), (6, 0)): # other sizes than those that were said, too
+    (dense, keys), (narrow, same) = run("cached.onnx", step, past), run("out/cached.onnx", step, past)
+    assert narrow.shape == dense.shape and (keys == same).all()
+    assert 0 < numpy.linalg.norm(dense - narrow) < 0.8 * numpy.linalg.norm(dense)
+PYTHON

@@ -275,8 +275,8 @@ DIRECTORY_TEST(other_inputs_and_outputs_are_refused)
     assert_ok(open_network(directory, &n));
     n.has_any_size = true;
     assert_fails(open_network(directory, &n), GRAIL_ERROR_UNSUPPORTED,
-                 "the input 'pixels' has type 1 and shape [-1, 3, -1, -1]; beside other inputs "
-                 "grail reads FLOAT (1) [N, channels, height, width]");
+                 "the input 'pixels' leaves sizes open, which a run of a network of several inputs "
+                 "needs; settings NAME=N say them");
 }
 
 DIRECTORY_TEST(outputs_that_cannot_be_narrowed_are_refused_by_name)
@@ -354,7 +354,8 @@ DIRECTORY_TEST(settings_say_sizes_that_the_file_leaves_open)
         {{"height=high"}, GRAIL_ERROR_FORMAT, "net.onnx: \"height\" is not an integer"},
         {{"depth=2"},
          GRAIL_ERROR_ARGUMENT,
-         "a onnx network has no setting 'depth'; known settings: preset, height"},
+         "a onnx network has no setting 'depth', and no input of the file has an open size of that "
+         "name; known settings: preset, height"},
     };
     network n = usual();
     n.has_any_size = true;
