@@ -169,7 +169,8 @@ static void check_region(const onnx_file *file)
     onnx_file *own = NULL;
     for (int64_t i = 0; i < file->input_count && file->input_count <= MOST; i++) {
         if (file->values[file->inputs[i]].tensor < 0) {
-            inputs[input_count++] = (region_value){file->inputs[i], REGION_IMAGE, 3, 1};
+            inputs[input_count++] = (region_value){
+                .value = file->inputs[i], .rank = REGION_IMAGE, .width = 3, .channels = 1};
         }
     }
     for (int64_t i = 0; i < file->node_count && i < MOST; i++) {

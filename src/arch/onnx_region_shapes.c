@@ -37,12 +37,17 @@ static bool is_sequence(const onnx_barriers *b, int rank, int64_t positions)
     return rank < IMAGE_RANK && (rank == FLAT_RANK || positions <= 1 || positions == length);
 }
 
+static bool is_real(int element)
+{
+    return element == ONNX_FLOAT || element == ONNX_FLOAT16;
+}
+
 /* Dimensions of a value of a graph. */
 static void set_shape(const onnx_barriers *b, onnx_known *k, int rank, int channels,
                       const int64_t shape[])
 {
     static const char *const layouts[][2] = {{"N,,C", "N,T,C"}, {"N,,,C", "N,Y,X,C"}};
-    const bool fits = b->file->values[b->input].element == ONNX_FLOAT ||
+    const bool fits = is_real(b->file->values[b->input].element) ||
                       is_sequence(b, rank, shape[channels == 1 ? 2 : 1]);
     k->rank = rank;
     k->width = shape[channels] > 0 && fits ? shape[channels] : 0;
@@ -63,7 +68,7 @@ static onnx_known declared_shape(const onnx_barriers *b, int64_t value, bool *is
     const onnx_value *v = &b->file->values[value];
     onnx_known k = {.value = GRAPH_NONE, .tensor = -1};
     *is_sure = v->element != 0 && v->rank >= 0;
-    if (!*is_sure || v->element != ONNX_FLOAT || v->rank < FLAT_RANK || v->rank > IMAGE_RANK) {
+    if (!*is_sure || !is_real(v->element) || v->rank < FLAT_RANK || v->rank > IMAGE_RANK) {
         return k;
     }
     if (!is_batch(&b->file->values[b->input], v, is_sure)) {
@@ -105,13 +110,13 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
         const extent at = are_several ? r->g->inputs[i].positions : r->g->image;
         const bool is_open = at.height <= 0;
         if (are_ids) {
-            out->inputs[i] = (region_value){value, REGION_IDS, 1, 1};
+            out->inputs[i] = (region_value){value, REGION_IDS, 1, 1, false};
             sizes[i] =
                 (region_positions){r->length < ONNX_OPEN_LENGTH ? r->length : TRIED_LENGTH, 1};
             continue;
         }
         if (r->values[value].form == ONNX_IDS) {
-            out->inputs[i] = (region_value){value, REGION_IDS, r->g->inputs[i].channels, 1};
+            out->inputs[i] = (region_value){value, REGION_IDS, r->g->inputs[i].channels, 1, false};
             sizes[i] = (region_positions){1, 1};
             continue;
         }
@@ -119,7 +124,7 @@ static grail_status list_inputs(const onnx_reading *r, region_parts *out, region
         const bool is_last = are_several ? r->g->inputs[i].channels_last : r->g->channels_last;
         out->inputs[i] =
             (region_value){value, rank, are_several ? r->g->inputs[i].channels : r->g->channels,
-                           is_last ? rank - 1 : 1};
+                           is_last ? rank - 1 : 1, f->values[value].element == ONNX_FLOAT16};
         sizes[i] =
             (region_positions){is_open ? USUAL_SIDE : at.height, !is_open       ? at.width
                                                                  : r->g->in_row ? 1
@@ -251,10 +256,26 @@ grail_status onnx_shape_of(onnx_reading *r, int64_t value, onnx_known *out)
         }
     }
     const ort_tensor *t = &b->asked[value];
-    if (follows_samples(b, value) && t->element == ONNX_FLOAT && t->rank >= FLAT_RANK &&
+    if (follows_samples(b, value) && is_real(t->element) && t->rank >= FLAT_RANK &&
         t->rank <= IMAGE_RANK && t->shape[0] == samples_of(b)) {
         set_shape(b, out, t->rank, channels_at(b, value, t->rank), t->shape);
     }
+    return GRAIL_OK;
+}
+
+grail_status onnx_is_half(onnx_reading *r, int64_t value, bool *out)
+{
+    const onnx_barriers *b = r->barriers;
+    bool has_halves = false;
+    *out = r->file->values[value].element == ONNX_FLOAT16;
+    if (r->file->values[value].element != 0) {
+        return GRAIL_OK;
+    }
+    for (int64_t i = 0; i < r->file->tensor_count && !has_halves; i++) {
+        has_halves = r->file->tensors[i].element == ONNX_FLOAT16;
+    }
+    CHECK(has_halves && b->asked == NULL ? ask_shapes(r) : GRAIL_OK);
+    *out = b->asked != NULL && b->asked[value].is_half;
     return GRAIL_OK;
 }
 

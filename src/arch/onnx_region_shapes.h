@@ -32,6 +32,8 @@ struct onnx_barriers {
 bool onnx_first_opaque(onnx_reading *r);
 /** *out <- rank and width of a value as one of a graph; a width of 0: it cannot be one. */
 grail_status onnx_shape_of(onnx_reading *r, int64_t value, onnx_known *out) GRAIL_MUST_CHECK;
+/** *out <- whether a value is of FLOAT16, as the file declares or ONNX Runtime tells. */
+grail_status onnx_is_half(onnx_reading *r, int64_t value, bool *out) GRAIL_MUST_CHECK;
 /** Notes the positions of what a region makes, 0 x 0 where they are not known: nodes behind it ask
  * for them, and need not run it. */
 grail_status onnx_note_positions(onnx_reading *r, int64_t value,

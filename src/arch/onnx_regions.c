@@ -390,10 +390,13 @@ static grail_status enlarge(onnx_reading *r, const cone *c)
                        "a node of grail does");
 }
 
-static region_value region_value_of(int64_t value, const onnx_known *k)
+static grail_status region_value_of(onnx_reading *r, int64_t value, const onnx_known *k,
+                                    region_value *out)
 {
     const bool is_last = onnx_has_layout(k) && onnx_ends_in_channels(k);
-    return (region_value){value, k->rank, k->width, is_last ? k->rank - 1 : 1};
+    *out = (region_value){
+        .value = value, .rank = k->rank, .width = k->width, .channels = is_last ? k->rank - 1 : 1};
+    return onnx_is_half(r, value, &out->is_half);
 }
 
 static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, onnx_known *k)
@@ -409,10 +412,10 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
                           .number_count = c->number_count,
                           .numbers = c->numbers,
                           .input_count = (int)c->input_count,
-                          .output = region_value_of(value, k),
                           .asks_size = c->asks_size,
                           .is_sequence = r->g->input_kind == INPUT_TOKENS && !k->one,
                           .takes_one_sample = r->file->values[b->input].shape[0] == 1};
+    TRY(region_value_of(r, value, k, &parts.output));
     for (int i = 0; i < parts.input_count; i++) {
         const onnx_known *x = &r->values[c->inputs[i]];
         const bool is_given = x->value == GRAPH_NONE; /* an input of the network */
@@ -421,14 +424,19 @@ static grail_status add_region(onnx_reading *r, const cone *c, int64_t value, on
             TRY(onnx_unpack(r, x->input, (extent){1, 1}, x->width, &held));
         }
         const int64_t width = r->g->input_kind == INPUT_IMAGES ? x->width : 1;
-        parts.inputs[i] = is_given ? (region_value){c->inputs[i], REGION_IDS, width, 1}
-                                   : region_value_of(c->inputs[i], x);
+        parts.inputs[i] = (region_value){
+            .value = c->inputs[i], .rank = REGION_IDS, .width = width, .channels = 1};
+        TRY(is_given ? GRAIL_OK : region_value_of(r, c->inputs[i], x, &parts.inputs[i]));
         n.inputs[n.input_count++] = held;
     }
     if (c->asks_size) {
+        const onnx_value *images = &r->file->values[b->input];
         parts.inputs[parts.input_count++] =
-            (region_value){b->input, r->file->values[b->input].rank, r->g->channels,
-                           r->g->channels_last ? r->file->values[b->input].rank - 1 : 1};
+            (region_value){.value = b->input,
+                           .rank = images->rank,
+                           .width = r->g->channels,
+                           .channels = r->g->channels_last ? images->rank - 1 : 1,
+                           .is_half = images->element == ONNX_FLOAT16};
     }
     for (int64_t i = 0; !b->is_opaque[c->nodes[i]]; i++) {
         parts.first = c->nodes[i + 1]; /* of constants and pads come before */

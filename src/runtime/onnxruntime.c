@@ -1,6 +1,7 @@
 #include "runtime/onnxruntime.h"
 
 #include "runtime/region_model.h"
+#include "tensor/tensor.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -226,18 +227,41 @@ void ort_session_close(ort_session *s)
     }
 }
 
-static grail_status hold_input(const ort_tensor *t, ort_value **out)
+/* *halves, for a tensor of FLOAT16, must live as long as *out. */
+static grail_status hold_input(const ort_tensor *t, uint16_t **halves, ort_value **out)
 {
     union { /* inputs are only read */
         const void *read;
         void *written;
     } values = {.read = t->values};
-    size_t bytes = region_element_bytes(t->element);
+    size_t count = 1;
     for (int d = 0; d < t->rank; d++) {
-        bytes *= (size_t)t->shape[d];
+        count *= (size_t)t->shape[d];
     }
-    return check(ort.CreateTensorWithDataAsOrtValue(host_memory, values.written, bytes, t->shape,
-                                                    (size_t)t->rank, t->element, out));
+    if (t->is_half) {
+        CHECK(memory_new_unset(halves, count, sizeof **halves));
+        CHECK(convert_from_f32(GRAIL_DTYPE_F16, t->values, (int64_t)count, *halves));
+        values.written = *halves;
+    }
+    const size_t bytes = t->is_half ? sizeof **halves : region_element_bytes(t->element);
+    return check(ort.CreateTensorWithDataAsOrtValue(host_memory, values.written, count * bytes,
+                                                    t->shape, (size_t)t->rank,
+                                                    t->is_half ? ONNX_FLOAT16 : t->element, out));
+}
+
+/* Values of FLOAT16 as those of FLOAT. */
+static grail_status widen(const void *halves, ort_tensor *t)
+{
+    size_t count = 1;
+    for (int d = 0; d < t->rank; d++) {
+        count *= (size_t)t->shape[d];
+    }
+    CHECK(memory_new_unset(&t->widened, count, sizeof t->widened[0]));
+    CHECK(convert_to_f32(GRAIL_DTYPE_F16, halves, (int64_t)count, t->widened));
+    t->values = t->widened;
+    t->element = ONNX_FLOAT;
+    t->is_half = true;
+    return GRAIL_OK;
 }
 
 /* Shape and values of what an output holds. */
@@ -251,6 +275,7 @@ static grail_status describe_output(ort_tensor *t)
     t->element = 0;
     t->rank = -1;
     t->values = NULL;
+    t->is_half = false;
     TRY(check(ort.IsTensor(t->held, &is_tensor)));
     if (is_tensor == 0) {
         return GRAIL_OK;
@@ -262,9 +287,12 @@ static grail_status describe_output(ort_tensor *t)
         t->rank = (int)rank;
         TRY(check(ort.GetDimensions(shape, t->shape, rank)));
     }
-    if (t->element == ONNX_FLOAT) {
+    if (t->element == ONNX_FLOAT || (t->element == ONNX_FLOAT16 && t->rank >= 0)) {
         TRY(check(ort.GetTensorMutableData(t->held, &values)));
         t->values = values;
+    }
+    if (t->element == ONNX_FLOAT16 && t->rank >= 0) {
+        TRY(widen(values, t));
     }
 out:
     if (shape != NULL) {
@@ -280,14 +308,17 @@ grail_status ort_session_run(ort_session *s, int input_count, const ort_tensor i
     const size_t all = (size_t)input_count + (size_t)output_count;
     const char **names = NULL;
     ort_value **values = NULL;
+    uint16_t **halves = NULL; /* of inputs */
     for (int i = 0; i < output_count; i++) {
         outputs[i].held = NULL;
+        outputs[i].widened = NULL;
     }
+    TRY(memory_new(&halves, all, sizeof halves[0]));
     TRY(memory_new(&names, all, sizeof names[0]));
     TRY(memory_new(&values, all, sizeof values[0]));
     for (int i = 0; i < input_count; i++) {
         names[i] = inputs[i].name;
-        TRY(hold_input(&inputs[i], &values[i]));
+        TRY(hold_input(&inputs[i], &halves[i], &values[i]));
     }
     for (int i = 0; i < output_count; i++) {
         names[input_count + i] = outputs[i].name;
@@ -307,6 +338,10 @@ out:
             ort.ReleaseValue(values[i]);
         }
     }
+    for (int i = 0; halves != NULL && i < input_count; i++) {
+        memory_free(halves[i]);
+    }
+    memory_free(halves);
     memory_free(values);
     memory_free(names);
     return status;
@@ -319,5 +354,7 @@ void ort_tensors_fini(int count, ort_tensor tensors[])
             ort.ReleaseValue(tensors[i].held);
             tensors[i].held = NULL;
         }
+        memory_free(tensors[i].widened);
+        tensors[i].widened = NULL;
     }
 }

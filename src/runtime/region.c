@@ -193,6 +193,7 @@ static ort_tensor tensor_of(const onnx_file *file, const region_value *v, int64_
     const int first = first_position(v);
     ort_tensor t = {.name = file->values[v->value].name,
                     .element = ONNX_FLOAT,
+                    .is_half = v->is_half,
                     .rank = v->rank,
                     .shape = {samples}};
     if (v->rank == REGION_IDS) {
@@ -227,7 +228,8 @@ static grail_status misshapen(const ort_tensor *found, const ort_tensor *expecte
 
 static bool fits(const ort_tensor *found, const ort_tensor *expected)
 {
-    return found->element == ONNX_FLOAT && found->rank == expected->rank &&
+    return found->element == ONNX_FLOAT && found->is_half == expected->is_half &&
+           found->rank == expected->rank &&
            memcmp(found->shape, expected->shape,
                   (size_t)expected->rank * sizeof expected->shape[0]) == 0;
 }

@@ -99,7 +99,9 @@ static grail_status put_input(const onnx_file *file, const region_value *input, 
     const size_t type = out->size; /* a message that is a tensor */
     const bool are_ids = input->rank == REGION_IDS;
     CHECK(protobuf_put_integer(out, TENSOR_TYPE_ELEMENT,
-                               are_ids ? file->values[input->value].element : ONNX_FLOAT));
+                               are_ids          ? file->values[input->value].element
+                               : input->is_half ? ONNX_FLOAT16
+                                                : ONNX_FLOAT));
     const size_t sizes = out->size;
     for (int d = 0; d < (are_ids ? file->values[input->value].rank : input->rank); d++) {
         const size_t size = out->size;

@@ -14,6 +14,7 @@ typedef struct region_value {
                       the type that the file declares */
     int64_t width; /* channels; of such an input values for each position */
     int channels;  /* which dimension they are: 1, or the last one, behind the positions */
+    bool is_half;  /* it is of FLOAT16 */
 } region_value;
 
 /** Integers in place of what computes a value of the file. */

@@ -165,3 +165,32 @@ onnx.save(model, "unknown.onnx")
 PYTHON
 rm -rf out
 refuses 1 "node 'make_c1' (FusedConv): has an activation that grail has no row for" "$grail" inspect unknown.onnx
+
+check "regions of FLOAT16"
+"$python" - <<'PYTHON' || fail "cannot make half.onnx"
+import numpy, onnx
+from onnx import TensorProto, helper, numpy_helper
+model = onnx.load("masked.onnx")
+for one in model.graph.initializer:
+    if one.data_type == TensorProto.FLOAT:
+        one.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(one).astype(numpy.float16), one.name))
+for node in model.graph.node:
+    node.input[:] = ["halves" if name == "pixels" else name for name in node.input]
+    node.output[:] = ["half_y" if name == "y" else name for name in node.output]
+model.graph.node.insert(0, helper.make_node("Cast", ["pixels"], ["halves"], to=TensorProto.FLOAT16))
+model.graph.node.append(helper.make_node("Cast", ["half_y"], ["y"], to=TensorProto.FLOAT))
+onnx.save(model, "half.onnx")
+PYTHON
+rm -rf out
+runs "$grail" inspect half.onnx
+grep -q "  ffn  " stdout || fail "half.onnx has no FFN"
+runs "$grail" compress half.onnx -o out --calib tokens.npy --sites ffn --align 1 --sparsity 0.5 --threads 1 --quiet
+rm -f own.safetensors
+runs "$grail" logits out/half.onnx --pixels tokens.safetensors -o own.safetensors --quiet
+"$python" - <<'PYTHON' || fail "half.onnx computes something else"
+import numpy, onnxruntime, sys
+from onnx_maker import read_tensors
+theirs = onnxruntime.InferenceSession("out/half.onnx", providers=["CPUExecutionProvider"]).run(None, {"pixels": numpy.load("tokens.npy")})[0]
+ours = next(iter(read_tensors("own.safetensors").values())).reshape(theirs.shape)
+assert abs(theirs - ours).max() < 0.01 * abs(theirs).max()
+PYTHON

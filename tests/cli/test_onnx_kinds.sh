@@ -492,3 +492,27 @@ says "leaves the height of the images open, but not the other size; the setting 
 check "arrays of other channels than the network reads"
 run "$grail" compress signals.onnx -o out2 --calib encoder.npy --sparsity 0.5 --quiet
 says "the images have 10 channels, but the network reads 6" stderr
+
+check "nodes in any order, as converters to 16 bits write them and ONNX Runtime takes them"
+"$python" - <<'PYTHON' || fail "cannot change the order"
+import onnx
+model = onnx.load("gated.onnx")
+nodes = list(model.graph.node)
+del model.graph.node[:]
+model.graph.node.extend(nodes[::-1])
+onnx.save(model, "turned.onnx")
+PYTHON
+same_outputs turned.onnx gated.safetensors
+rm -rf out out_turned out_whole
+runs "$grail" compress gated.onnx -o out --calib gated.npy --sites conv --align 1 --sparsity 0.5 --threads 1 --quiet
+runs "$grail" compress turned.onnx -o out_turned --calib gated.npy --sites conv --align 1 --sparsity 0.5 --threads 1 --quiet
+same_outputs out_turned/turned.onnx gated.safetensors
+runs "$grail" compress turned.onnx -o out_whole --calib gated.npy --sites conv --sparsity 0 --quiet
+cmp turned.onnx out_whole/turned.onnx || fail "a file without a cut has other bytes"
+"$python" - <<'PYTHON' || fail "the order of nodes is another one, or the weights are"
+import onnx
+usual, turned = onnx.load("out/gated.onnx").graph, onnx.load("out_turned/turned.onnx").graph
+assert [n.output[0] for n in turned.node] == [n.output[0] for n in usual.node][::-1]
+weights = [{t.name: onnx.numpy_helper.to_array(t) for t in g.initializer} for g in (usual, turned)]
+assert weights[0].keys() == weights[1].keys() and all((weights[0][n] == weights[1][n]).all() for n in weights[0])
+PYTHON

@@ -451,7 +451,8 @@ static grail_status lay_graph(onnx_edit *e)
         protobuf_field field;
         CHECK(protobuf_next(&rest, &field));
         if (field.number == GRAPH_NODE) {
-            CHECK(lay_node(e, node++));
+            CHECK(lay_node(e, e->file->order == NULL ? node : e->file->order[node]));
+            node++;
         } else if (field.number == GRAPH_INITIALIZER && e->tensors[tensor].is_dropped) {
             tensor++;
         } else if (field.number == GRAPH_INITIALIZER && !is_as_before(e, tensor)) {

@@ -1,5 +1,7 @@
 #include "format/onnx/onnx_file.h"
 
+#include "format/onnx/onnx_order.h"
+
 #include "base/utf8.h"
 #include "format/onnx/onnx_fields.h"
 #include "format/tensor_limits.h"
@@ -500,17 +502,6 @@ static grail_status read_node(onnx_file *file, const protobuf_field *field)
 
 /* -- edges ------------------------------------------------------------------------------------- */
 
-/* A value that node i reads is made before. */
-static grail_status check_order(const onnx_file *file, int64_t value, int64_t i)
-{
-    const onnx_value *v = &file->values[value];
-    return v->node < i ? GRAIL_OK
-                       : error_set(GRAIL_ERROR_FORMAT,
-                                   "reads '%s' before node %lld makes it: nodes come sorted, and "
-                                   "those of a cycle cannot be",
-                                   v->name, (long long)v->node);
-}
-
 static grail_status capture(onnx_file *file, onnx_file_node *n, byte_range name)
 {
     const char *text = NULL;
@@ -584,19 +575,23 @@ static grail_status resolve_node(onnx_file *file, int64_t i)
         if (inputs[j] < 0 && *name != '\0') {
             return error_set(GRAIL_ERROR_FORMAT, "reads '%s', which nothing makes", name);
         }
-        CHECK(inputs[j] < 0 ? GRAIL_OK : check_order(file, inputs[j], i));
     }
     for (int j = 0; j < n->node.attribute_count; j++) {
         CHECK(capture_attribute(file, n, n->node.attributes[j].message, 0));
     }
-    for (int64_t j = 0; j < n->capture_count; j++) {
-        CHECK(check_order(file, n->captures[j], i));
-    }
-    if (onnx_node_is(n, "Identity") && n->node.input_count == 1 && n->node.output_count == 1 &&
-        inputs[0] >= 0 && n->outputs[0] >= 0) {
-        file->values[n->outputs[0]].tensor = file->values[inputs[0]].tensor;
-    }
     return GRAIL_OK;
+}
+
+/* What an Identity makes of a constant is that constant. */
+static void pass_constants(onnx_file *file)
+{
+    for (int64_t i = 0; i < file->node_count; i++) {
+        const onnx_file_node *n = &file->nodes[i];
+        if (onnx_node_is(n, "Identity") && n->node.input_count == 1 && n->node.output_count == 1 &&
+            n->inputs[0] >= 0 && n->outputs[0] >= 0) {
+            file->values[n->outputs[0]].tensor = file->values[n->inputs[0]].tensor;
+        }
+    }
 }
 
 /* -- the file ---------------------------------------------------------------------------------- */
@@ -702,6 +697,8 @@ static grail_status read_file(onnx_file *file)
     for (int64_t i = 0; i < file->node_count; i++) {
         CHECK(in_node(resolve_node(file, i), file, i));
     }
+    CHECK(onnx_order_nodes(file));
+    pass_constants(file);
     for (int64_t i = 0; i < file->tensor_count; i++) {
         onnx_tensor *t = &file->tensors[i];
         CHECK(error_in(find_values(file, t), "tensor '%s'", t->view.name));
@@ -772,6 +769,7 @@ void onnx_file_close(onnx_file *file)
     memory_free(file->data_files);
     memory_free(file->tensors);
     memory_free(file->nodes);
+    memory_free(file->order);
     memory_free(file->inputs);
     memory_free(file->outputs);
     memory_free(file->values);

@@ -6,7 +6,7 @@
  * is not read but for the names of outer values in it.
  *
  * Checked, all when a file is opened: lengths and wire types; names are UTF-8 without NUL, each
- * value is made once, before it is read; a tensor has as many values as its shape says; values in
+ * value is made once, and not of itself; a tensor has as many values as its shape says; values in
  * other files lie in the directory of the model. Not checked: what operators ask of their inputs
  * and attributes. */
 #ifndef GRAIL_FORMAT_ONNX_ONNX_FILE_H
@@ -78,8 +78,9 @@ typedef struct onnx_file {
     int64_t value_count;
     int64_t *inputs, *outputs; /* values, as the graph lists them */
     int64_t input_count, output_count;
-    onnx_file_node *nodes;
+    onnx_file_node *nodes; /* each behind what it reads */
     int64_t node_count;
+    int64_t *order;       /* the numbers of nodes as the file has them; NULL: it has them so, too */
     onnx_tensor *tensors; /* initializers as the graph lists them, then those of attributes */
     int64_t tensor_count, initializer_count;
     onnx_data_file *data_files;

@@ -96,7 +96,8 @@ FIXTURE_TEST(a_size_below_zero_is_any)
     assert_int_equal(value_of(f, "v")->shape[0], ONNX_ANY_SIZE);
 }
 
-FIXTURE_TEST(what_a_subgraph_reads_is_made_before)
+/* Also behind what a subgraph reads. */
+FIXTURE_TEST(nodes_are_brought_behind_what_they_read)
 {
     put_node(&f->graph, "Neg", "y", "inner", NO_MORE);
     assert_ok(protobuf_end_message(&f->graph, ATTRIBUTE_GRAPH, 0, 0));
@@ -105,8 +106,18 @@ FIXTURE_TEST(what_a_subgraph_reads_is_made_before)
     assert_ok(protobuf_put_string(&f->graph, NODE_OPERATOR, "Loop"));
     assert_ok(protobuf_end_message(&f->graph, GRAPH_NODE, 0, 0));
     put_node(&f->graph, "Constant", "", "y", MORE("\x2A\x10\x0A\x09value_int\x18\x01\xA0\x01\x02"));
-    assert_fails(open_graph(f, 17, NO_MORE), GRAIL_ERROR_FORMAT,
-                 "node 0 (Loop): reads 'y' before node 1 makes it");
+    put_node(&f->graph, "Abs", "a", "b", NO_MORE);
+    put_node(&f->graph, "Neg", "y", "a", NO_MORE);
+    assert_ok(open_graph(f, 17, NO_MORE));
+    static const char *const sorted[] = {"Constant", "Loop", "Neg", "Abs"};
+    static const int64_t order[] = {1, 0, 3, 2};
+    assert_int_equal(f->file->node_count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(f->file->nodes[i].node.operator_name, sorted[i]);
+        assert_int_equal(f->file->order[i], order[i]);
+    }
+    assert_int_equal(value_of(f, "b")->node, 3);
+    assert_int_equal(value_of(f, "y")->node, 0);
 }
 
 FIXTURE_TEST(nodes_have_their_attributes_inputs_and_captures)
@@ -303,9 +314,9 @@ FIXTURE_TEST(graphs_that_lie_are_refused)
         grail_status status;
     } cases[] = {
         {"node 0 (Relu): reads 'q', which nothing makes", .nodes = {{"Relu", "q", "y"}}},
-        {"node 0 (Relu): reads 'z' before node 1 makes it",
+        {"node (Relu) reads what follows from what it makes",
          .nodes = {{"Relu", "z", "y"}, {"Relu", "y", "z"}}},
-        {"node 0 (Add): reads 'y' before node 0 makes it", .nodes = {{"Add", "x y", "y"}}},
+        {"node (Add) reads what follows from what it makes", .nodes = {{"Add", "x y", "y"}}},
         {"the value 'y' is made twice", .nodes = {{"Relu", "x", "y"}, {"Abs", "x", "y"}}},
         {"the value 'x' is made twice", .nodes = {{"Relu", "w", "x"}}},
         {"the value 'w' is made twice", .nodes = {{"Relu", "x", "w"}}},
