@@ -229,34 +229,40 @@ grail_status onnx_read_fused_gemm(onnx_reading *r)
     return map_and_activate(r, "Gemm");
 }
 
+/* Factor i with its last two dimensions turned. */
+static grail_status turn_factor(onnx_reading *r, int i, int to)
+{
+    int64_t order[ONNX_MAX_RANK];
+    const onnx_known *k = onnx_known_input(r, i);
+    const int rank = k->tensor >= 0 ? r->file->tensors[k->tensor].view.rank : k->rank;
+    for (int d = 0; d < rank && d < ONNX_MAX_RANK; d++) {
+        order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+    }
+    const onnx_attribute turned = {
+        .name = "perm", .kind = ONNX_INTEGERS, .integers = order, .count = rank};
+    step s = one("Transpose", i, to);
+    s.attributes = &turned;
+    s.attribute_count = 1;
+    return rank >= 2 && rank <= ONNX_MAX_RANK ? take_step(r, &s)
+                                              : onnx_misfit("turns a value that is no matrix");
+}
+
 /* alpha op(A) op(B) */
 grail_status onnx_read_fused_mat_mul(onnx_reading *r)
 {
+    static const char *const turns[] = {"transA", "transB"};
     const double alpha = onnx_real_of(r, "alpha", 1.0);
-    int64_t order[ONNX_MAX_RANK];
-    int right = 1;
-    if (onnx_integer_of(r, "transA", 0) != 0 || onnx_integer_of(r, "transBatchA", 0) != 0 ||
-        onnx_integer_of(r, "transBatchB", 0) != 0 || !onnx_has_input(r, 1)) {
-        return onnx_misfit("transposes its first factor, or samples of one");
+    step product = two("MatMul", 0, 1, 0);
+    if (onnx_integer_of(r, "transBatchA", 0) != 0 || onnx_integer_of(r, "transBatchB", 0) != 0 ||
+        !onnx_has_input(r, 0) || !onnx_has_input(r, 1)) {
+        return onnx_misfit("turns samples of a factor");
     }
-    if (onnx_integer_of(r, "transB", 0) != 0) {
-        const onnx_known *b = onnx_known_input(r, 1);
-        const int rank =
-            b->tensor >= 0 ? r->file->tensors[b->tensor].view.rank : b->rank; /* 0: not known */
-        for (int d = 0; d < rank && d < ONNX_MAX_RANK; d++) {
-            order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+    for (int i = 0; i < 2; i++) {
+        if (onnx_integer_of(r, turns[i], 0) != 0) {
+            product.inputs[i] = SCRATCH + i;
+            CHECK(turn_factor(r, i, SCRATCH + i));
         }
-        const onnx_attribute turned = {
-            .name = "perm", .kind = ONNX_INTEGERS, .integers = order, .count = rank};
-        step s = one("Transpose", 1, SCRATCH);
-        s.attributes = &turned;
-        s.attribute_count = 1;
-        right = SCRATCH;
-        CHECK(rank >= 2 && rank <= ONNX_MAX_RANK
-                  ? take_step(r, &s)
-                  : onnx_misfit("transposes a value of no matrices"));
     }
-    const step product = two("MatMul", 0, right, 0);
     CHECK(take_step(r, &product));
     onnx_known y = r->values[r->node->outputs[0]];
     if (y.form == ONNX_SCORES) {

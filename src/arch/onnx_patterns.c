@@ -87,28 +87,31 @@ static void swallow(search *s, int64_t at)
 
 /* -- GELU: x (1 + erf(x / sqrt 2)) / 2 --------------------------------------------------------- */
 
-/* x times `gate` times 1/2, in any order; -1 for the last node: it is not that. */
-static int64_t halve(search *s, int64_t gate, int64_t x)
+/* x times `gate` times 1/2, in any order, or without the half, which then is elsewhere. */
+static bool halve(search *s, int64_t gate, int64_t x, onnx_pattern *p)
 {
     const int64_t first = sole_reader(s, gate, "Mul");
     const int64_t other = first < 0 ? -1 : other_input(s, first, node_at(s, gate)->outputs[0]);
     const int64_t half = maker(s, other, "Mul");
     if (other < 0) {
-        return -1;
+        return false;
     }
+    p->last = first;
     if (half >= 0 && times(s, half, 0.5) == x && sole_reader(s, half, "Mul") == first) {
         swallow(s, half);
-        return first;
+        return true;
     }
     const int64_t second = sole_reader(s, first, "Mul");
     const int64_t made = node_at(s, first)->outputs[0];
     const bool fits = other == x ? times(s, second, 0.5) == made
                                  : is_number(s, other, 0.5) && other_input(s, second, made) == x;
-    if (second < 0 || !fits) {
-        return -1;
+    if (second >= 0 && fits) {
+        swallow(s, first);
+        p->last = second;
+        return true;
     }
-    swallow(s, first);
-    return second;
+    p->is_doubled = other == x;
+    return p->is_doubled;
 }
 
 static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
@@ -128,8 +131,8 @@ static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
     swallow(s, first);
     swallow(s, erf);
     swallow(s, gate);
-    *p = (onnx_pattern){.kind = ONNX_GELU, .last = halve(s, gate, x), .input = x};
-    return p->last >= 0;
+    *p = (onnx_pattern){.kind = ONNX_GELU, .input = x};
+    return halve(s, gate, x, p);
 }
 
 /* -- GELU by a tanh: x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 ------------------------- */
@@ -209,8 +212,8 @@ static bool find_gelu_tanh(search *s, int64_t tanh_at, onnx_pattern *p)
             fabs(terms[1] - scale) < 1e-3 * scale && fabs(terms[3] - cubic) < 1e-3 * cubic) {
             swallow(s, tanh_at);
             swallow(s, gate);
-            *p = (onnx_pattern){.kind = ONNX_GELU_TANH, .last = halve(s, gate, x), .input = x};
-            return p->last >= 0;
+            *p = (onnx_pattern){.kind = ONNX_GELU_TANH, .input = x};
+            return halve(s, gate, x, p);
         }
     }
     return false;
@@ -632,7 +635,14 @@ static grail_status add_function(onnx_reading *r, const onnx_pattern *p, const o
     if (p->kind == ONNX_GELU || p->kind == ONNX_GELU_TANH) {
         n = onnx_plain(NODE_ACTIVATION, x, NULL);
         n.activation = p->kind == ONNX_GELU ? ACTIVATION_GELU : ACTIVATION_GELU_TANH;
-        return onnx_give_node(r, &n, *x);
+        if (!p->is_doubled) {
+            return onnx_give_node(r, &n, *x);
+        }
+        onnx_known y = *x;
+        CHECK(graph_add_node(r->g, &n, &y.value));
+        n = onnx_plain(NODE_AFFINE, &y, NULL);
+        n.affine.scale = 2.0;
+        return onnx_give_node(r, &n, y);
     }
     CHECK(number_of(r, p, &n.slope));
     return n.slope <= 1.0 ? onnx_give_node(r, &n, *x)

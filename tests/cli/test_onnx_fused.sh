@@ -74,6 +74,12 @@ root = add("Sqrt", [add("Add", [add("ReduceMean", [add("Pow", [x, constant("two"
 x = add("Mul", [x, add("Div", [constant("unit", numpy.float32(1)), root], "inverse")], "scaled")
 x = add("Mul", [norm("n5")[0], add("Cast", [x], "again", to=TensorProto.FLOAT)], "n5")
 x = linear(add("Gelu", [linear(x, "f6", 16, 24)], "f6g", **OF), "p6", 24, 16)
+x = add("FusedMatMul", [add("Transpose", [x], "columns", perm=[0, 2, 1]), weight("t.w", 16, 16)], "t", transA=1, **OF)
+f = linear(x, "f7", 16, 24)
+cube = add("Mul", [add("Pow", [f, constant("three", numpy.float32(3))], "cube"), constant("c", numpy.float32(0.044715))], "small")
+wave = add("Tanh", [add("Mul", [add("Add", [f, cube], "bent"), constant("s", numpy.float32((2 / numpy.pi) ** 0.5))], "slow")], "wave")
+f = add("Mul", [f, add("Add", [wave, constant("more", numpy.float32(1))], "gate")], "twice")
+x = add("Add", [x, add("FusedMatMul", [f, weight("p7.w", 24, 16)], "p7", alpha=0.5, **OF)], "x7")
 add("Gemm", [add("ReduceMean", [x], "pooled", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "y", transB=1)
 net.save("tokens", {"pixels": ["N", 3, 16, 16]}, {"y": ["N", 5]})
 net.nodes, net.constants = [], []
@@ -134,7 +140,7 @@ narrow() {
 }
 
 narrow maps conv,ffn 5021
-narrow tokens ffn,heads 5261
+narrow tokens ffn,heads 5825
 
 check "words"
 of_words=input_ids=ids.npy,token_type_ids=kinds.npy,attention_mask=mask.npy
