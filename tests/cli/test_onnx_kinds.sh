@@ -516,3 +516,18 @@ assert [n.output[0] for n in turned.node] == [n.output[0] for n in usual.node][:
 weights = [{t.name: onnx.numpy_helper.to_array(t) for t in g.initializer} for g in (usual, turned)]
 assert weights[0].keys() == weights[1].keys() and all((weights[0][n] == weights[1][n]).all() for n in weights[0])
 PYTHON
+
+check "the loss of a map of few channels is relative to the whole of each image"
+"$python" -c "import numpy; one = numpy.load('signals.npy')[:1]; one[:, :, 20:] *= 0.01; numpy.save('same.npy', one.repeat(16, 0))"
+rm -rf out out_healed
+runs "$grail" compress signals.onnx -o out --calib same.npy --sites conv --align 1 --sparsity 0.3 --selector magnitude-l1 --compensate none --quiet
+runs "$grail" compress signals.onnx -o out_healed --calib same.npy --sites conv --align 1 --sparsity 0.3 --selector magnitude-l1 --compensate none \
+    --heal model --heal-steps 2 --quiet
+"$python" - <<'PYTHON' || fail "the loss is another one"
+import json, numpy, onnxruntime
+given = {"pixels": numpy.load("same.npy")}
+dense, narrow = (onnxruntime.InferenceSession(f, providers=["CPUExecutionProvider"]).run(None, given)[0] for f in ("signals.onnx", "out/signals.onnx"))
+expected = ((narrow - dense) ** 2).sum() / (dense ** 2).sum()
+found = json.load(open("out_healed/report.json"))["healed"][0]["held_loss_before"]
+assert abs(found - expected) < 1e-4 * expected, (found, expected)
+PYTHON

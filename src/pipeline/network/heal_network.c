@@ -271,6 +271,40 @@ static grail_status task_init(const heal_setting *s, network_task *t)
 
 /* -- the narrow network ------------------------------------------------------------------------ */
 
+/* Rows whose distances are relative to their lengths together: a single position of a map of few
+ * channels may be next to nothing, which says nothing of the map. */
+static int64_t rows_at_once(const network_task *t, int value, int64_t channels)
+{
+    enum { FEW = 16 };
+    const execution *e = t->setting->dense->execution;
+    const bool is_map = e->graph->input_kind == INPUT_IMAGES && channels < FEW;
+    return is_map ? e->extents[value].height * e->extents[value].width : 1;
+}
+
+/* The distances of so many rows at once, each counting as all of these. */
+static grail_status add_distances(matrix y, matrix target, int64_t at_once, double scale,
+                                  matrix gradient, matrix sum)
+{
+    grail_status status = GRAIL_OK;
+    const int64_t rows = y.rows / at_once;
+    const int64_t columns = y.columns * at_once;
+    matrix own = {0};
+    if (at_once == 1) {
+        return distance_add(y, target, scale, gradient, sum);
+    }
+    if (matrix_exists(sum)) {
+        TRY(matrix_new_zero(sum.owner, GRAIL_DTYPE_F64, 1, 1, &own));
+    }
+    TRY(distance_add(matrix_reshape(y, rows, columns), matrix_reshape(target, rows, columns),
+                     (double)at_once * scale,
+                     matrix_exists(gradient) ? matrix_reshape(gradient, rows, columns) : no_matrix,
+                     own));
+    TRY(matrix_exists(sum) ? matrix_add_scaled((double)at_once, own, sum) : GRAIL_OK);
+out:
+    matrix_free(&own);
+    return status;
+}
+
 static grail_status add_output_loss(const network_task *t, int i, double scale, matrix sum)
 {
     grail_status status = GRAIL_OK;
@@ -285,7 +319,8 @@ static grail_status add_output_loss(const network_task *t, int i, double scale, 
         TRY(matrix_pool_take(pool, y.rows, y.columns, &gradient));
     }
     TRY(output->is_logits ? divergence_add(y, target, gives ? scale : 0.0, gradient, sum)
-                          : distance_add(y, target, gives ? scale : 0.0, gradient, sum));
+                          : add_distances(y, target, rows_at_once(t, output->value, y.columns),
+                                          gives ? scale : 0.0, gradient, sum));
     if (gives) {
         TRY(tape_give(t->sections.tape, output->value, &gradient));
     }
