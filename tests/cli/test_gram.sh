@@ -98,7 +98,7 @@ for lines in 0 1 3 5 7; do
         refuses 1 "'out.partial' holds an interrupted run; resume it or delete it (--resume)" "${slow[@]}" -o out
         refuses 1 "was started with other options or files: full was true and is now false" "${slow[@]/--full/--quiet}" -o out --resume
         refuses 1 "read.samples was 16 and is now 15; use the options and files of the interrupted run, or delete its directory (--samples)" \
-            "${slow[@]/16/15}" -o out --resume
+            "${slow[@]/#16/15}" -o out --resume
         grep -q '"block":1' out.partial/grail-state.jsonl || fail "$(cut -c 1-200 out.partial/grail-state.jsonl)"
     fi
     [[ -e out && ! -e out.partial ]] || runs "${slow[@]}" -o out --resume

@@ -42,8 +42,8 @@ static void open_model(lab *l, const char *operator_name, more fields, bool decl
                               .nodes = &l->node,
                               .reason = "no row",
                               .input_count = 1,
-                              .inputs = {{onnx_file_find(l->file, "x"), 4, CHANNELS, 1}},
-                              .output = {onnx_file_find(l->file, "y"), 4, CHANNELS, 1}};
+                              .inputs = {{onnx_file_find(l->file, "x"), 4, CHANNELS, 1, false}},
+                              .output = {onnx_file_find(l->file, "y"), 4, CHANNELS, 1, false}};
     buffer_fini(&graph);
 }
 
