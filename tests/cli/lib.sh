@@ -295,3 +295,20 @@ same_outputs() {
     "$grail" logits "$1" --pixels "$2" -o own.safetensors --quiet 2>stderr || fail "$(cat stderr)"
     "$python" "$source_dir/tests/cli/compare_onnx.py" "$1" "$2" own.safetensors || fail "outputs of $1 differ"
 }
+
+# narrow_by_half NAME SITES PARAMETERS: the network NAME.onnx opens, is narrowed by half to so many of its parameters, by a fit that reads arrays of
+# the network's own shape, and computes in ONNX Runtime what grail computes; without a fit it is the dense one with zeros.
+narrow_by_half() {
+    check "$1"
+    same_outputs "$1.onnx" "$1.safetensors"
+    local repair
+    for repair in full none; do
+        rm -rf out
+        runs "$grail" compress "$1.onnx" -o out --calib "$1.npy" --sites "$2" --align 1 --sparsity 0.5 --compensate $repair --quiet
+        same_outputs "out/$1.onnx" "$1.safetensors"
+    done
+    "$python" -c "import json, sys; n = json.load(open('out/report.json'))['narrow']['parameters']; sys.exit(n != $3 and str(n))" \
+        || fail "parameters of $1"
+    runs "$grail" verify "$1.onnx" out/"$1.onnx"
+    says ", holds (tolerance 0.001)" stdout
+}

@@ -381,30 +381,13 @@ for name in ("shares", "single"):
     save(name, (3, 12, 12), {"probabilities": (6, 1, 1) if name == "single" else (6, 12, 12)})
 PYTHON
 
-# NAME SITES PARAMETERS: the network opens, is narrowed by half to so many of its parameters, by a fit that reads arrays of
-# the network's own shape, and computes in ONNX Runtime what grail computes; without a fit it is the dense one with zeros.
-narrow() {
-    check "$1"
-    same_outputs "$1.onnx" "$1.safetensors"
-    local repair
-    for repair in full none; do
-        rm -rf out
-        runs "$grail" compress "$1.onnx" -o out --calib "$1.npy" --sites "$2" --align 1 --sparsity 0.5 --compensate $repair --quiet
-        same_outputs "out/$1.onnx" "$1.safetensors"
-    done
-    "$python" -c "import json, sys; n = json.load(open('out/report.json'))['narrow']['parameters']; sys.exit(n != $3 and str(n))" \
-        || fail "parameters of $1"
-    runs "$grail" verify "$1.onnx" out/"$1.onnx"
-    says ", holds (tolerance 0.001)" stdout
-}
-
-narrow signals conv 1232
-narrow encoder conv,ffn,heads 2296
-narrow detector conv 4960
-narrow last ffn 1949
-narrow parted ffn 2841
-narrow computed conv,ffn 2993
-narrow padded conv,ffn 2017
+narrow_by_half signals conv 1232
+narrow_by_half encoder conv,ffn,heads 2296
+narrow_by_half detector conv 4960
+narrow_by_half last ffn 1949
+narrow_by_half parted ffn 2841
+narrow_by_half computed conv,ffn 2993
+narrow_by_half padded conv,ffn 2017
 runs "$grail" inspect padded.onnx
 grep -q region stdout && fail "a region is left"
 
@@ -424,28 +407,28 @@ says "a norm runs over a width that was cut" stdout
 runs "$grail" compress responses.onnx -o out3 --calib responses.npy --sites conv,ffn --align 1 --sparsity 0.7 --heal model --heal-steps 4 --quiet
 same_outputs out3/responses.onnx responses.safetensors
 
-narrow attended heads 2397
+narrow_by_half attended heads 2397
 runs "$grail" inspect attended.onnx
 grep -q region stdout && fail "a region is left"
 
-narrow mixer stream,ffn 5949
+narrow_by_half mixer stream,ffn 5949
 runs "$grail" inspect mixer.onnx
 grep -q region stdout && fail "a region is left"
 runs "$grail" compress mixer.onnx -o healed_mixer --calib mixer.npy --sites ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
 same_outputs healed_mixer/mixer.onnx mixer.safetensors
 
-narrow lines conv,ffn 2302
+narrow_by_half lines conv,ffn 2302
 runs "$grail" inspect lines.onnx
 grep -q region stdout && fail "a region is left"
 runs "$grail" compress lines.onnx -o healed --calib lines.npy --sites conv,ffn --sparsity 0.5 --heal model --heal-steps 4 --eval lines.npy
 says "same class" stdout
 grep -q "relative squared error" stdout && fail "logits of positions are compared as features"
 
-narrow held conv,ffn 6613
+narrow_by_half held conv,ffn 6613
 runs "$grail" inspect held.onnx
 says "channels that 3 of 6 maps make stay in every cut: 1 change places with others (a channel shuffle) ('a.w' first); 2 are parted by groups or heads that do not go together ('b.w' first, at d.w)" stderr
 
-narrow half conv 1427
+narrow_by_half half conv 1427
 runs "$grail" inspect half.onnx
 says "onnx, F16" stdout
 grep -q region stdout && fail "a region is left"
@@ -458,14 +441,14 @@ for path in ("half_io.onnx", "out_io/half_io.onnx"):
     made = session.run(None, {"pixels": numpy.load("half.npy").astype(numpy.float16)})[0]
     assert made.dtype == numpy.float16 and made.shape == (8, 3, 32, 32), made
 PYTHON
-narrow largest conv,ffn 1237
-narrow keras conv,ffn 2616
-narrow plane conv 17089
-narrow widened conv,stream 2941
-narrow gated conv 10807
-narrow shares conv 662
-narrow single conv 662
-narrow gelus conv,ffn 2989
+narrow_by_half largest conv,ffn 1237
+narrow_by_half keras conv,ffn 2616
+narrow_by_half plane conv 17089
+narrow_by_half widened conv,stream 2941
+narrow_by_half gated conv 10807
+narrow_by_half shares conv 662
+narrow_by_half single conv 662
+narrow_by_half gelus conv,ffn 2989
 runs "$grail" inspect gelus.onnx
 [[ $(grep -c "  ffn  " stdout) == 4 ]] || fail "FFNs with GELU are not found"
 for model in largest keras plane widened gated shares single gelus; do
