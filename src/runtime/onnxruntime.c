@@ -227,6 +227,15 @@ void ort_session_close(ort_session *s)
     }
 }
 
+static size_t count_of(const ort_tensor *t)
+{
+    size_t count = 1;
+    for (int d = 0; d < t->rank; d++) {
+        count *= (size_t)t->shape[d];
+    }
+    return count;
+}
+
 /* *halves, for a tensor of FLOAT16, must live as long as *out. */
 static grail_status hold_input(const ort_tensor *t, uint16_t **halves, ort_value **out)
 {
@@ -234,10 +243,7 @@ static grail_status hold_input(const ort_tensor *t, uint16_t **halves, ort_value
         const void *read;
         void *written;
     } values = {.read = t->values};
-    size_t count = 1;
-    for (int d = 0; d < t->rank; d++) {
-        count *= (size_t)t->shape[d];
-    }
+    const size_t count = count_of(t);
     if (t->is_half) {
         CHECK(memory_new_unset(halves, count, sizeof **halves));
         CHECK(convert_from_f32(GRAIL_DTYPE_F16, t->values, (int64_t)count, *halves));
@@ -252,10 +258,7 @@ static grail_status hold_input(const ort_tensor *t, uint16_t **halves, ort_value
 /* Values of FLOAT16 as those of FLOAT. */
 static grail_status widen(const void *halves, ort_tensor *t)
 {
-    size_t count = 1;
-    for (int d = 0; d < t->rank; d++) {
-        count *= (size_t)t->shape[d];
-    }
+    const size_t count = count_of(t);
     CHECK(memory_new_unset(&t->widened, count, sizeof t->widened[0]));
     CHECK(convert_to_f32(GRAIL_DTYPE_F16, halves, (int64_t)count, t->widened));
     t->values = t->widened;
