@@ -413,6 +413,8 @@ grail_status onnx_count_at(const onnx_reading *r, const char *name, int input, i
         CHECK(onnx_numbers_of(r, input, &list));
         out->tensor = list.items[element].tensor;
         out->element = list.items[element].element;
+        out->reader = list.items[element].reader;
+        out->input = list.items[element].input;
         out->by = list.items[element].of;
         memory_free(list.items);
     }

@@ -13,27 +13,25 @@ static bool is_computed(const onnx_count *c)
     return c->tensor < 0 && c->attribute == NULL;
 }
 
-/* The input by which the node of a count itself reads the tensor that it is in; -1: it reads what
- * others make of that, or twice. */
-static int input_of(const onnx_file *f, const onnx_count *c)
+/* The node that counts, where it reads the list which another node makes of the tensor; -1: it
+ * reads the tensor itself, or what is made of that list. */
+static int64_t counter_of(const onnx_file *f, const onnx_count *c)
 {
     const onnx_file_node *n = &f->nodes[c->node];
-    int found = -1;
-    for (int k = 0; c->tensor >= 0 && k < n->node.input_count; k++) {
-        if (n->inputs[k] >= 0 && f->values[n->inputs[k]].tensor == c->tensor) {
-            if (found >= 0) {
-                return -1;
-            }
-            found = k;
+    const onnx_file_node *reader = c->tensor < 0 ? NULL : &f->nodes[c->reader];
+    for (int k = 0; reader != NULL && c->reader != c->node && k < n->node.input_count; k++) {
+        if (reader->node.output_count == 1 && n->inputs[k] == reader->outputs[0]) {
+            return c->node;
         }
     }
-    return found;
+    return -1;
 }
 
-static bool is_of(const onnx_integers *integers, const onnx_count *c, int64_t reader)
+static bool is_of(const onnx_file *f, const onnx_integers *integers, const onnx_count *c)
 {
     return integers->tensor == c->tensor && integers->attribute == c->attribute &&
-           (c->attribute != NULL || integers->node == reader);
+           (c->attribute != NULL || (integers->node == c->reader && integers->input == c->input &&
+                                     integers->counter == counter_of(f, c)));
 }
 
 static size_t integer_count(const onnx_file *f, const onnx_integers *one)
@@ -45,15 +43,17 @@ static size_t integer_count(const onnx_file *f, const onnx_integers *one)
 }
 
 /* Adds the integers among which one counts channels, as they are. */
-static grail_status add_integers(const onnx_file *f, const onnx_count *c, int64_t reader, int input,
-                                 onnx_integer_list *list)
+static grail_status add_integers(const onnx_file *f, const onnx_count *c, onnx_integer_list *list)
 {
     const onnx_attribute *a = c->attribute;
     const onnx_tensor *t = c->tensor < 0 ? NULL : &f->tensors[c->tensor];
     CHECK(memory_reserve(&list->items, (size_t)list->count + 1, sizeof list->items[0]));
     onnx_integers *one = &list->items[list->count++];
-    *one = (onnx_integers){
-        .tensor = c->tensor, .node = a != NULL ? c->node : reader, .attribute = a, .input = input};
+    *one = (onnx_integers){.tensor = c->tensor,
+                           .node = a != NULL ? c->node : c->reader,
+                           .attribute = a,
+                           .input = c->input,
+                           .counter = counter_of(f, c)};
     const size_t count = integer_count(f, one);
     CHECK(memory_new(&one->values, count, sizeof one->values[0]));
     if (t != NULL) {
@@ -68,13 +68,11 @@ static grail_status add_integers(const onnx_file *f, const onnx_count *c, int64_
 static grail_status count_place(const onnx_file *f, const onnx_count *c, onnx_integer_list *list,
                                 int64_t **out)
 {
-    const int input = input_of(f, c);
-    const int64_t reader = input < 0 ? -1 : c->node;
     int64_t i = 0;
-    while (i < list->count && !is_of(&list->items[i], c, reader)) {
+    while (i < list->count && !is_of(f, &list->items[i], c)) {
         i++;
     }
-    CHECK(i == list->count ? add_integers(f, c, reader, input, list) : GRAIL_OK);
+    CHECK(i == list->count ? add_integers(f, c, list) : GRAIL_OK);
     *out = &list->items[i].values[c->element];
     return GRAIL_OK;
 }
@@ -180,8 +178,8 @@ static grail_status narrow_number(const onnx_reading *r, const graph *narrowed, 
     return GRAIL_OK;
 }
 
-/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by, and neither
- * reads itself, must suit both. */
+/* Puts the narrow numbers in the place of the dense ones; one that two nodes count by, by way of
+ * the same node that reads it, must suit both. */
 static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, bool *differ,
                                 onnx_integer_list *list)
 {
@@ -207,47 +205,131 @@ static grail_status put_numbers(const onnx_reading *r, const int64_t *numbers, b
     return GRAIL_OK;
 }
 
-/* The integers that a tensor itself has in the end: those of nodes that do not read it themselves,
- * or else the first ones. */
-static int64_t first_of(const onnx_integer_list *list, int64_t tensor)
-{
-    int64_t first = -1;
-    for (int64_t i = 0; i < list->count; i++) {
-        const onnx_integers *one = &list->items[i];
-        if (one->tensor == tensor && (first < 0 || one->node < 0)) {
-            first = i;
-        }
-    }
-    return first;
-}
-
 static bool has_values(const onnx_file *f, const onnx_integers *one, const int64_t *values)
 {
     return memcmp(one->values, values, integer_count(f, one) * sizeof values[0]) == 0;
 }
 
-/* A node for which a tensor counts other channels than for those before gets one of its own. */
-static grail_status part_integers(const onnx_file *f, onnx_integer_list *list)
+static bool is_listed(const onnx_integer_list *list, int64_t tensor, int64_t reader, int input)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const onnx_integers *one = &list->items[i];
+        if (one->tensor == tensor && one->node == reader && one->input == input) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_among(const onnx_file *f, int64_t tensor, const int64_t *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (values[i] >= 0 && f->values[values[i]].tensor == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a tensor is read for something else than the numbers in the list. */
+static bool has_others(const onnx_file *f, const onnx_integer_list *list, int64_t tensor)
+{
+    bool found = is_among(f, tensor, f->outputs, f->output_count);
+    for (int64_t i = 0; i < f->node_count && !found; i++) {
+        const onnx_file_node *n = &f->nodes[i];
+        found = is_among(f, tensor, n->captures, n->capture_count);
+        for (int k = 0; k < n->node.input_count && !found; k++) {
+            found = is_among(f, tensor, &n->inputs[k], 1) && !is_listed(list, tensor, i, k);
+        }
+    }
+    return found;
+}
+
+/* A name that no value has. */
+static grail_status free_name(const onnx_file *f, const char *like, int64_t *number, char **out)
 {
     char name[TENSOR_LONGEST_NAME + 32];
-    int64_t number = 1;
+    onnx_free_name(f, like, number, name, sizeof name);
+    return name[0] != '\0'
+               ? memory_copy_string(out, name)
+               : error_set(GRAIL_ERROR_UNSUPPORTED,
+                           "'%.100s...' counts channels for several nodes, which keep other "
+                           "numbers, and its name is too long for a second one",
+                           like);
+}
+
+/* The first that stands for others of a list: those of the tensor, or those of the input. */
+static const onnx_integers *first_of(const onnx_integer_list *list, const onnx_integers *like,
+                                     bool of_input)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const onnx_integers *one = &list->items[i];
+        const bool is_there = one->node == like->node && one->input == like->input;
+        if (one->tensor == like->tensor && one->list == NULL && (is_there || !of_input)) {
+            return one;
+        }
+    }
+    return like;
+}
+
+/* Counters whose numbers differ from those of the first one that a node makes a list for get a list
+ * of their own. */
+static grail_status part_lists(const onnx_file *f, onnx_integer_list *list, int64_t *number)
+{
     for (int64_t i = 0; i < list->count; i++) {
         onnx_integers *one = &list->items[i];
-        const int64_t first = one->tensor < 0 ? i : first_of(list, one->tensor);
-        if (first == i || has_values(f, one, list->items[first].values)) {
-            one->is_same = first != i;
+        const onnx_integers *first = one->tensor < 0 ? one : first_of(list, one, true);
+        if (one->list != NULL || first->counter == one->counter || one->counter < 0 ||
+            has_values(f, one, first->values)) {
             continue;
         }
-        onnx_free_name(f, f->tensors[one->tensor].view.name, &number, name, sizeof name);
-        if (name[0] == '\0') {
-            return error_set(GRAIL_ERROR_UNSUPPORTED,
-                             "the constant '%.100s...' counts channels for several nodes, which "
-                             "keep other numbers, and its name is too long for a second one",
-                             f->tensors[one->tensor].view.name);
+        const char *made = f->values[f->nodes[one->node].outputs[0]].name;
+        CHECK(free_name(f, made, number, &one->list));
+        for (int64_t k = 0; k < list->count; k++) {
+            onnx_integers *other = &list->items[k];
+            if (k != i && other->tensor >= 0 && other->node == one->node &&
+                other->counter == one->counter) {
+                memory_free(other->list);
+                other->list = NULL;
+                CHECK(memory_copy_string(&other->list, one->list));
+            }
         }
-        CHECK(memory_copy_string(&one->name, name));
     }
     return GRAIL_OK;
+}
+
+/* A node for which a tensor counts other channels than for others gets one of its own. The tensor
+ * itself changes for the first, but where it is read for something else, too. */
+static grail_status part_integers(const onnx_file *f, onnx_integer_list *list)
+{
+    grail_status status = GRAIL_OK;
+    int64_t number = 1;
+    int64_t *own = NULL; /* values of a tensor as the file has them */
+    TRY(part_lists(f, list, &number));
+    for (int64_t i = 0; i < list->count; i++) {
+        onnx_integers *one = &list->items[i];
+        if (one->tensor < 0) {
+            continue;
+        }
+        const onnx_integers *first = first_of(list, one, false);
+        const bool stays = first->list != NULL || has_others(f, list, one->tensor);
+        memory_free(own);
+        own = NULL;
+        TRY(memory_new(&own, integer_count(f, one), sizeof own[0]));
+        TRY(onnx_tensor_integers(&f->tensors[one->tensor], own));
+        if (has_values(f, one, stays ? own : first->values)) {
+            one->is_same = one->list == NULL && (stays || one != first);
+            continue;
+        }
+        if (one->list == NULL && first_of(list, one, true) != one) {
+            one->is_same = true; /* as the first counter of the same list */
+            continue;
+        }
+        TRY(free_name(f, f->tensors[one->tensor].view.name, &number, &one->name));
+    }
+out:
+    memory_free(own);
+    return status;
 }
 
 grail_status onnx_set_counts(onnx_reading *r, const graph *narrowed, bool *differ,

@@ -33,8 +33,10 @@ typedef struct onnx_number {
     bool is_real, is_open;   /* open: it is not known */
     bool per_sample;         /* times the number of samples, which is not known */
     int64_t tensor, element; /* the constant that states it; -1: it is computed */
-    onnx_channels of;        /* that it is computed from, in proportion */
-    int64_t above;           /* more than that, which a division is to round off */
+    int64_t reader;          /* the node by whose `input` that constant is read */
+    int input;
+    onnx_channels of; /* that it is computed from, in proportion */
+    int64_t above;    /* more than that, which a division is to round off */
 } onnx_number;
 
 typedef struct onnx_numbers {
@@ -88,7 +90,9 @@ typedef struct onnx_bounds {
 /* An integer of the file that counts channels, or must stay as it is. */
 typedef struct onnx_count {
     int64_t tensor; /* -1: an attribute; and without one, a number that is computed from `by` */
-    int64_t node;
+    int64_t node;   /* that counts by it */
+    int64_t reader; /* of the tensor, by its `input` */
+    int input;
     const onnx_attribute *attribute;
     int64_t element;
     onnx_channels of, by; /* of none: it stays */
@@ -117,14 +121,18 @@ typedef struct onnx_known {
     /* "" where the dimensions are [N, C, H, W] or [N, C]. Else what each of them goes through,
      * between commas (nothing: a size of 1), the last letter the fastest: N samples, Y and X rows
      * and columns, T all positions, S those of keys, C channels; or these in pieces, P, H and D
-     * from the outermost one on, H and D where they are two. */
+     * from the outermost one on, H and D where they are two; R repeats of each head. */
     char layout[ONNX_LAYOUT_SIZE];
     int64_t pieces[ONNX_PIECES]; /* sizes of P, H, D; 0: it is none */
+    int64_t repeats;             /* size of R; 0: there is none */
     onnx_form form;
     onnx_bounds bounds;
     int input;           /* of ids: of the graph's */
     double factor;       /* that heads are to be multiplied by; 0 counts as 1 */
+    double slope;        /* of scores: they are factor tanh(slope q . k); 0: factor q . k */
     int query, key;      /* of scores and shares: values of the graph */
+    int64_t behind;      /* of scores and shares: rows seen up to a row's own, which counts */
+    int64_t ahead;       /* and from there on; 0: all */
     const double *table; /* borrowed from the graph */
     int64_t readers;     /* inputs of nodes, and outputs of the network */
     int64_t depth;       /* nodes on the longest way to it */
@@ -136,6 +144,7 @@ typedef enum onnx_pattern_kind {
     ONNX_SLOPE, /* the larger one of a value and its multiple by `number` */
     ONNX_LAYER_NORM,
     ONNX_RMS_NORM,
+    ONNX_ROTATION, /* by the cosines `number` and the sines `weight` */
     ONNX_RESPONSE_NORM
 } onnx_pattern_kind;
 
@@ -176,7 +185,8 @@ typedef struct onnx_reading {
     int extent_count;
     int64_t samples; /* that the file is for; 0: any number */
     graph_sizes asked;
-    int64_t length; /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
+    int64_t length;  /* positions of sequences, perhaps ONNX_OPEN_LENGTH */
+    int64_t longest; /* sequences of which it is known what is seen */
     onnx_pattern *patterns;
     int64_t pattern_count;
     const onnx_file_node *node;  /* at hand */

@@ -32,6 +32,8 @@ grail_status onnx_note_number(onnx_reading *r, const onnx_number *n, const onnx_
     const onnx_channels none = {.value = GRAPH_NONE};
     const onnx_count count = {.tensor = n->tensor,
                               .node = onnx_node_number(r),
+                              .reader = n->reader,
+                              .input = n->input,
                               .element = n->element,
                               .of = n->above == 0 ? *of : none, /* it is in no proportion */
                               .by = n->of};
@@ -98,7 +100,12 @@ grail_status onnx_numbers_of(const onnx_reading *r, int i, onnx_numbers *out)
     }
     const onnx_numbers *computed = &r->numbers[r->node->inputs[i]];
     const int64_t tensor = r->values[r->node->inputs[i]].tensor;
-    return computed->is_known ? onnx_copy_numbers(computed, out)
-           : tensor >= 0      ? onnx_numbers_of_constant(r, tensor, out)
-                              : GRAIL_OK;
+    CHECK(computed->is_known ? onnx_copy_numbers(computed, out)
+          : tensor >= 0      ? onnx_numbers_of_constant(r, tensor, out)
+                             : GRAIL_OK);
+    for (int k = 0; k < out->count && !computed->is_known; k++) {
+        out->items[k].reader = onnx_node_number(r);
+        out->items[k].input = onnx_input_number(r, i);
+    }
+    return GRAIL_OK;
 }

@@ -104,6 +104,8 @@ static grail_status combine(onnx_reading *r, const char *name, const onnx_number
         const onnx_number *kept = is_one(a) ? b : a;
         y->tensor = kept->tensor;
         y->element = kept->element;
+        y->reader = kept->reader;
+        y->input = kept->input;
         y->of = kept->of;
         y->above = kept->above;
         return onnx_note_stays(r, is_one(a) ? a : b);

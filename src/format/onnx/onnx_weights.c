@@ -181,6 +181,7 @@ void onnx_integer_list_fini(onnx_integer_list *list)
     for (int64_t i = 0; i < list->count; i++) {
         memory_free(list->items[i].values);
         memory_free(list->items[i].name);
+        memory_free(list->items[i].list);
     }
     memory_free(list->items);
     memory_free(list->kept);
@@ -236,6 +237,49 @@ out:
     return status;
 }
 
+/* Whether integers are of the same second list as those before them. */
+static bool is_further(const onnx_integer_list *list, int64_t i)
+{
+    for (int64_t k = 0; k < i; k++) {
+        if (list->items[k].list != NULL && strcmp(list->items[k].list, list->items[i].list) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a node like that of the list, which makes a second one for its counter. */
+static grail_status add_list(const onnx_file *model, const onnx_integer_list *list, int64_t i,
+                             onnx_edit *edit)
+{
+    grail_status status = GRAIL_OK;
+    const onnx_integers *own = &list->items[i];
+    const onnx_file_node *counter = &model->nodes[own->counter];
+    const int64_t made = model->nodes[own->node].outputs[0];
+    const char *made_here[] = {own->list};
+    const char **inputs = NULL;
+    onnx_node n = model->nodes[own->node].node;
+    TRY(memory_new(&inputs, (size_t)n.input_count, sizeof inputs[0]));
+    memcpy(inputs, n.inputs, (size_t)n.input_count * sizeof inputs[0]);
+    for (int64_t k = 0; k < list->count; k++) {
+        const onnx_integers *one = &list->items[k];
+        if (one->list != NULL && one->name != NULL && strcmp(one->list, own->list) == 0) {
+            inputs[one->input] = one->name;
+        }
+    }
+    n.inputs = inputs;
+    n.outputs = made_here;
+    n.name = *n.name == '\0' ? "" : own->list;
+    TRY(onnx_edit_insert(edit, own->counter, &n));
+    for (int k = 0; k < counter->node.input_count; k++) {
+        TRY(counter->inputs[k] == made ? onnx_edit_input(edit, own->counter, k, own->list)
+                                       : GRAIL_OK);
+    }
+out:
+    memory_free(inputs);
+    return status;
+}
+
 static grail_status edit_integers(const onnx_file *model, const onnx_integer_list *list, int64_t i,
                                   onnx_edit *edit)
 {
@@ -245,6 +289,11 @@ static grail_status edit_integers(const onnx_file *model, const onnx_integer_lis
     }
     if (one->name != NULL) {
         CHECK(onnx_edit_add_integers(edit, one->name, one->tensor, one->values));
+    }
+    if (one->list != NULL) {
+        return is_further(list, i) ? GRAIL_OK : add_list(model, list, i, edit);
+    }
+    if (one->name != NULL) {
         return onnx_edit_input(edit, one->node, one->input, one->name);
     }
     const tensor_view *view = &model->tensors[one->tensor].view;

@@ -28,13 +28,16 @@ const onnx_copy_list *onnx_weights_copies(const tensor_file *file);
  * such as the sizes of a Split, or of an attribute, such as the groups of a Conv. */
 typedef struct onnx_integers {
     int64_t tensor;                  /* -1: of an attribute */
-    int64_t node;                    /* that has it, or reads it; -1: any that reads the tensor */
+    int64_t node;                    /* that has it, or reads the tensor */
     const onnx_attribute *attribute; /* of the file: ONNX_INTEGER or ONNX_INTEGERS */
     int64_t *values;                 /* owned */
-    char *name;   /* owned: of a tensor that the node reads in place of this one; NULL: the tensor
-                     itself changes */
-    int input;    /* of the node, by which it reads the tensor */
-    bool is_same; /* as others of the tensor, which change it */
+    char *name; /* owned: of a tensor that the node reads in place of this one; NULL: the tensor
+                   itself changes */
+    int input;  /* of the node, by which it reads the tensor */
+    int64_t counter; /* that counts by the list which the node makes of it; -1: the node itself */
+    char *list;      /* owned: of a second list, made for the counter by a node like this one; those
+                        of other inputs of that node have the same; NULL: there is none */
+    bool is_same;    /* as others of the tensor, which change it */
 } onnx_integers;
 
 typedef struct onnx_integer_list {
