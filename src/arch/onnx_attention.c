@@ -3,16 +3,25 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
+#include "arch/onnx_masks.h"
 #include "arch/onnx_numbers.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The layout of a factor: [prefix, rows, columns]. */
+/* The layout of a factor: [prefix, rows, columns]; heads that are repeated count as so many. */
 typedef struct sides {
     char prefix[ONNX_LAYOUT_SIZE], rows[ONNX_LAYOUT_SIZE], columns[ONNX_LAYOUT_SIZE];
     bool fits;
 } sides;
+
+/* All channels of a single head are its features. */
+static void name_features(char *letters)
+{
+    if (strcmp(letters, "C") == 0) {
+        *letters = 'D';
+    }
+}
 
 static sides sides_of(const onnx_known *x)
 {
@@ -26,6 +35,14 @@ static sides sides_of(const onnx_known *x)
         memcpy(i == 0 ? s.columns : s.rows, comma + 1, strlen(comma));
         *comma = '\0';
     }
+    char *repeat = strchr(s.prefix, 'R');
+    if (repeat != NULL && strchr(s.prefix, 'H') == NULL) { /* of a single one */
+        *repeat = 'H';
+        name_features(s.rows);
+        name_features(s.columns);
+    } else if (repeat != NULL) {
+        memmove(repeat, repeat + 1, strlen(repeat));
+    }
     /* Samples, and heads where channels are parted. */
     const bool has_heads = strchr(s.prefix, 'H') != NULL;
     size_t letters = 0;
@@ -33,7 +50,7 @@ static sides sides_of(const onnx_known *x)
         letters += *at != ',' ? 1 : 0;
     }
     s.fits = strchr(s.prefix, 'N') != NULL && letters == (has_heads ? 2 : 1) &&
-             has_heads == (x->pieces[2] > 0);
+             has_heads == (x->pieces[2] > 0 || x->repeats > 0);
     return s;
 }
 
@@ -45,6 +62,12 @@ static double factor_of(const onnx_known *x)
 static int64_t head_width(const onnx_known *x)
 {
     return x->pieces[2] > 0 ? x->pieces[2] : x->width;
+}
+
+/* As many as queries have of their own. */
+static int64_t head_count(const onnx_known *x)
+{
+    return x->width / head_width(x) * (x->repeats > 0 ? x->repeats : 1);
 }
 
 static bool is_head(const char *letters)
@@ -80,7 +103,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
 {
     if (!is_head(left->columns) || strcmp(left->columns, right->rows) != 0 ||
         head_width(x) != head_width(y) || strcmp(left->rows, right->columns) != 0 ||
-        x->width != y->width) {
+        head_count(x) != head_count(y) || x->repeats > 0) {
         return misfit_of_products();
     }
     CHECK(onnx_settle(r, x));
@@ -96,36 +119,72 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
     scores.value = GRAPH_NONE;
     scores.linear = 0;
     scores.factor = factor_of(x) * factor_of(y);
+    scores.slope = 0.0;
     onnx_set_layout(&scores, text);
     return onnx_give(r, 0, scores);
 }
 
+/* Its output is laid out as `like`. */
 static grail_status add_attention(onnx_reading *r, int query, int key, onnx_known *v,
-                                  attention_attributes attributes)
+                                  const onnx_known *like, attention_attributes attributes)
 {
-    CHECK(onnx_settle(r, v));
     CHECK(check_positions(r, query, key));
     CHECK(check_positions(r, query, v->value));
     node n = node_of(NODE_ATTENTION, GRAPH_NONE, query, key);
     n.inputs[2] = v->value;
     n.input_count = 3;
     n.attention = attributes;
-    return onnx_give_node(r, &n, *v);
+    return onnx_give_node(r, &n, *like);
+}
+
+/* Rows see all, or back alone, or as far ahead as back. */
+static grail_status check_sight(const onnx_known *scores)
+{
+    return scores->ahead == 1 || scores->ahead == scores->behind
+               ? GRAIL_OK
+               : onnx_misfit("is attention that looks %lld positions ahead and %lld back, for "
+                             "which grail has no row",
+                             (long long)scores->ahead, (long long)scores->behind);
+}
+
+/* Values of `own` heads, which those of queries share, come out as so many. */
+static void lay_as_queries(const onnx_known *query, int64_t heads, int64_t own, onnx_known *y)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    const int64_t width = y->width / own;
+    if (heads == own) {
+        return;
+    }
+    if (query->pieces[2] > 0) {
+        onnx_letters(query, text);
+        onnx_replace_dimension(text, query->rank - 1, "D");
+        y->pieces[1] = heads;
+        y->pieces[2] = width;
+        y->repeats = 0;
+        onnx_set_layout(y, text);
+    }
+    y->width = heads * width;
 }
 
 static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_known *v,
                                    const sides *left, const sides *right)
 {
     const int64_t query_width = head_width(x);
+    CHECK(check_sight(x));
     if (strcmp(left->columns, "S") != 0 || strcmp(left->rows, right->rows) != 0 ||
-        !is_head(right->columns) || v->factor != 0.0 ||
-        v->width / head_width(v) != x->width / query_width) {
+        !is_head(right->columns) || v->factor != 0.0 || head_count(v) != x->width / query_width) {
         return misfit_of_products();
     }
-    return add_attention(r, x->query, x->key, v,
-                         (attention_attributes){.head_dim = query_width,
-                                                .bidirectional = true,
-                                                .scale = factor_of(x)});
+    CHECK(onnx_settle(r, v));
+    onnx_known y = *v;
+    lay_as_queries(x, head_count(v), v->width / head_width(v), &y);
+    return add_attention(
+        r, x->query, x->key, v, &y,
+        (attention_attributes){.head_dim = query_width,
+                               .window = x->behind,
+                               .bidirectional = x->ahead != 1,
+                               .scale = factor_of(x) * (x->slope == 0.0 ? 1.0 : x->slope),
+                               .cap = x->slope == 0.0 ? 0.0 : factor_of(x)});
 }
 
 /* What the transposed matrices have. */
@@ -204,42 +263,57 @@ grail_status onnx_read_softmax(onnx_reading *r)
  * the operator of ONNX states for queries and for keys, others for both. */
 grail_status onnx_read_attention(onnx_reading *r)
 {
+    enum { MASK = 3 };
     onnx_known *in[3];
     sides s[3];
-    const bool is_causal =
-        onnx_integer_of(r, "is_causal", 0) != 0 || onnx_integer_of(r, "unidirectional", 0) != 0;
+    int64_t heads[3];
     const bool states_both = onnx_node_attribute(r->node, "num_heads") != NULL;
-    const char *names[] = {states_both ? "num_heads" : "q_num_heads", "kv_num_heads"};
+    const char *names[] = {states_both ? "num_heads" : "q_num_heads",
+                           states_both ? "num_heads" : "kv_num_heads"};
     bool fits = r->node->node.output_count == 1 && onnx_real_of(r, "softcap", 0.0) == 0.0;
     for (int i = 0; i < r->node->node.input_count; i++) {
-        fits = fits && (i < 3 || !onnx_has_input(r, i));
+        fits = fits && (i < 3 || (i == MASK && !states_both) || !onnx_has_input(r, i));
     }
     for (int i = 0; i < 3; i++) {
         CHECK(onnx_laid_input(r, i, &in[i]));
         s[i] = sides_of(in[i]);
-        fits = fits && s[i].fits && is_head(s[i].columns) && in[i]->form == ONNX_VALUE &&
+        const bool are_laid = in[i]->pieces[2] > 0 || in[i]->repeats > 0;
+        heads[i] = are_laid ? head_count(in[i]) : onnx_integer_of(r, names[i > 0 ? 1 : 0], 1);
+        fits = fits && s[i].fits && (is_head(s[i].columns)) && in[i]->form == ONNX_VALUE &&
                in[i]->factor == 0.0 && strcmp(s[i].prefix, s[0].prefix) == 0 &&
-               strcmp(s[i].rows, s[0].rows) == 0 && in[i]->width == in[0]->width &&
-               head_width(in[i]) == head_width(in[0]);
+               strcmp(s[i].rows, s[0].rows) == 0 && heads[i] >= 1 &&
+               (are_laid || in[i]->width % heads[i] == 0) && heads[i] == heads[i > 0 ? 1 : 0];
     }
-    const int64_t heads = onnx_integer_of(r, names[0], 1);
-    if (!fits || heads < 1 || (!states_both && heads != onnx_integer_of(r, names[1], 1)) ||
-        in[0]->width % heads != 0 || (heads > 1 && in[0]->pieces[2] > 0)) {
-        return onnx_misfit("is attention with a mask, a cap, earlier keys or other heads of keys "
-                           "than of queries, for which grail has no row in networks of ONNX");
+    if (!fits || heads[0] % heads[1] != 0 || in[0]->repeats > 0) {
+        return onnx_misfit("is attention with a cap, earlier keys or other heads, for which grail "
+                           "has no row in networks of ONNX");
     }
-    for (int i = 0; i < 2; i++) {
+    const int64_t head_dim = in[0]->pieces[2] > 0 ? head_width(in[0]) : in[0]->width / heads[0];
+    const double scale = onnx_real_of(r, "scale", 0.0); /* 0 where others leave it to the heads */
+    const bool is_causal =
+        onnx_integer_of(r, "is_causal", 0) != 0 || onnx_integer_of(r, "unidirectional", 0) != 0;
+    onnx_known scores = {.ahead = is_causal ? 1 : 0};
+    if (onnx_has_input(r, MASK)) {
+        const int element = r->file->values[r->node->inputs[MASK]].element;
+        CHECK(element != 0 ? onnx_hide(r, MASK, element == ONNX_BOOL, true, &scores)
+                           : onnx_misfit("has a mask whose type is not declared"));
+    }
+    CHECK(check_sight(&scores));
+    for (int i = 0; i < 3; i++) {
         CHECK(onnx_settle(r, in[i]));
+    }
+    for (int i = 0; i < (states_both ? 1 : 2); i++) {
         CHECK(onnx_node_attribute(r->node, names[i]) == NULL
                   ? GRAIL_OK
                   : onnx_note_channels(r, names[i], 0, 0, onnx_channels_of(in[i])));
     }
-    const int64_t head_dim = head_width(in[0]) / heads;
-    const double scale = onnx_real_of(r, "scale", 0.0); /* 0 where others leave it to the heads */
+    onnx_known y = *in[2];
+    lay_as_queries(in[0], heads[0], in[2]->repeats > 0 ? heads[2] / in[2]->repeats : heads[2], &y);
     return add_attention(
-        r, in[0]->value, in[1]->value, in[2],
+        r, in[0]->value, in[1]->value, in[2], &y,
         (attention_attributes){.head_dim = head_dim,
-                               .bidirectional = !is_causal,
+                               .window = scores.behind,
+                               .bidirectional = scores.ahead != 1,
                                .scale = scale == 0.0 ? 1.0 / sqrt((double)head_dim) : scale});
 }
 
@@ -249,6 +323,17 @@ static bool is_scaled(const onnx_known *x)
 {
     return x->form == ONNX_SCORES || (x->form == ONNX_VALUE && x->pieces[2] > 0 &&
                                       (x->value != GRAPH_NONE || x->linear != 0));
+}
+
+grail_status onnx_cap_scores(onnx_reading *r)
+{
+    onnx_known y = *onnx_known_input(r, 0);
+    if (y.slope != 0.0 || y.behind > 0 || y.ahead > 0) {
+        return onnx_misfit("caps scores of attention a second time, or hidden ones");
+    }
+    y.slope = factor_of(&y);
+    y.factor = 1.0;
+    return onnx_give(r, 0, y);
 }
 
 bool onnx_scales_heads(const onnx_reading *r)

@@ -8,6 +8,8 @@
 /** Whether a Mul or Div is of heads, or of scores of attention, by one number. */
 bool onnx_scales_heads(const onnx_reading *r);
 grail_status onnx_scale_heads(onnx_reading *r, bool divides) GRAIL_MUST_CHECK;
+/** Scores become their hyperbolic tangent. */
+grail_status onnx_cap_scores(onnx_reading *r) GRAIL_MUST_CHECK;
 /** A MatMul of two values: scores of attention, or its sums of values. */
 grail_status onnx_multiply_heads(onnx_reading *r) GRAIL_MUST_CHECK;
 

@@ -135,6 +135,13 @@ bool onnx_is_always(const onnx_reading *r, int i, double number)
     return bounds_of(r, i, &found, &b) == GRAIL_OK && found && is_always(&b, number);
 }
 
+bool onnx_is_at_most(const onnx_reading *r, int i, double number)
+{
+    bool found = false;
+    onnx_bounds b;
+    return bounds_of(r, i, &found, &b) == GRAIL_OK && found && b.high <= number;
+}
+
 /* -- what nodes make of bounds ----------------------------------------------------------------- */
 
 static double product(double a, double b)
@@ -289,8 +296,7 @@ static onnx_bounds part(const onnx_reading *r, const onnx_bounds *a)
 
 static onnx_bounds cast(const onnx_reading *r, const onnx_bounds *a)
 {
-    enum { TO_BOOL = 9 };
-    return onnx_integer_of(r, "to", 0) == TO_BOOL ? as_truth(a) : rounded(a);
+    return onnx_integer_of(r, "to", 0) == ONNX_BOOL ? as_truth(a) : rounded(a);
 }
 
 static grail_status filled(const onnx_reading *r, onnx_bounds *y)
@@ -662,13 +668,17 @@ static bool any_has(const onnx_reading *r, onnx_form form)
     return has;
 }
 
+/* Whether no input depends on a sample; beside one that is computed constants of any kind do not.
+ */
 static bool all_are_bounded(const onnx_reading *r)
 {
-    bool are = r->node->node.input_count > 0;
+    const bool is_computed = any_has(r, ONNX_BOUNDED);
+    bool are = r->node->node.input_count > 0 && r->node->capture_count == 0;
     for (int i = 0; are && i < r->node->node.input_count; i++) {
         bool found = true;
         onnx_bounds b;
-        are = !onnx_has_input(r, i) || (bounds_of(r, i, &found, &b) == GRAIL_OK && found);
+        are = !onnx_has_input(r, i) || (is_computed && onnx_known_input(r, i)->tensor >= 0) ||
+              (bounds_of(r, i, &found, &b) == GRAIL_OK && found);
     }
     return are;
 }
@@ -683,7 +693,8 @@ static bool takes_rows_of_table(const onnx_reading *r)
 bool onnx_reads_bounds(const onnx_reading *r)
 {
     const onnx_file_node *n = r->node;
-    if (n->node.output_count != 1 || !onnx_has_input(r, 0)) {
+    const bool attends = onnx_node_is(n, "Attention"); /* its mask is judged there */
+    if (n->node.output_count != 1 || !onnx_has_input(r, 0) || attends) {
         return false;
     }
     const bool takes_rows = takes_rows_of_table(r);
@@ -713,6 +724,10 @@ grail_status onnx_read_bounds(onnx_reading *r)
             return compare_ids(r, onnx_known_input(r, i), 1 - i);
         }
         if (has_form(r, i, ONNX_ROWS)) {
+            const bool stays = onnx_node_is(r->node, "Cast") || onnx_node_is(r->node, "Identity");
+            if (stays && onnx_integer_of(r, "to", ONNX_FLOAT) == ONNX_FLOAT) {
+                return onnx_give(r, 0, *onnx_known_input(r, i));
+            }
             return onnx_node_is(r->node, "Add") && is_value(r, 1 - i)
                        ? add_rows(r, i)
                        : onnx_misfit("goes on with rows of a table that nothing is added to");
@@ -750,8 +765,7 @@ grail_status onnx_read_bounds(onnx_reading *r)
     }
     TRY(transfer(r, in, &found, &y));
     TRY(note_numbers(r));
-    TRY(found ? give_bounds(r, y)
-              : onnx_misfit("computes of masks and positions what grail has no row for"));
+    TRY(give_bounds(r, found ? y : anything));
 out:
     memory_free(in);
     return status;

@@ -12,5 +12,7 @@ bool onnx_reads_bounds(const onnx_reading *r);
 grail_status onnx_read_bounds(onnx_reading *r) GRAIL_MUST_CHECK;
 /** Whether input i is the same for all elements, and that number; a mask that hides nothing is. */
 bool onnx_is_always(const onnx_reading *r, int i, double number);
+/** Whether no element of input i is above a number. */
+bool onnx_is_at_most(const onnx_reading *r, int i, double number);
 
 #endif

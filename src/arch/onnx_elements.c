@@ -61,7 +61,8 @@ grail_status onnx_read_gelu(onnx_reading *r)
 
 grail_status onnx_read_tanh(onnx_reading *r)
 {
-    return add_activation(r, ACTIVATION_TANH);
+    const bool caps = onnx_has_input(r, 0) && onnx_known_input(r, 0)->form == ONNX_SCORES;
+    return caps ? onnx_cap_scores(r) : add_activation(r, ACTIVATION_TANH);
 }
 
 grail_status onnx_read_erf(onnx_reading *r)
@@ -365,6 +366,21 @@ grail_status onnx_read_mul(onnx_reading *r)
     return onnx_scales_heads(r)       ? onnx_scale_heads(r, false)
            : constant_operand(r) >= 0 ? add_affine(r, TIMES)
                                       : join_inputs(r, NODE_MULTIPLY);
+}
+
+/* x^2 */
+grail_status onnx_read_pow(onnx_reading *r)
+{
+    bool found = false;
+    double power = 0.0;
+    onnx_known *x = NULL;
+    CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_number_of(r, "", 1, &found, &power));
+    if (power != 2.0) {
+        return onnx_misfit("is another power than 2, for which grail has no row");
+    }
+    const node n = onnx_plain(NODE_MULTIPLY, x, x);
+    return onnx_give_node(r, &n, *x);
 }
 
 /* A difference of two values is the sum with what is turned round. */

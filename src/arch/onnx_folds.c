@@ -189,8 +189,8 @@ static grail_status compute_folded(folding *f)
         return GRAIL_OK;
     }
     CHECK(find_needed(f));
-    const grail_status status =
-        region_constants(f->file, f->node_count, f->nodes, f->count, f->values, f->made);
+    const region_parts parts = {.file = f->file, .node_count = f->node_count, .nodes = f->nodes};
+    const grail_status status = region_values(&parts, NULL, NULL, f->count, f->values, f->made);
     for (int64_t i = 0; i < f->count; i++) {
         f->is_folded[f->values[i]] = status == GRAIL_OK && f->made[i].data != NULL;
     }

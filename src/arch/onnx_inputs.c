@@ -6,10 +6,7 @@
 
 #include <string.h>
 
-enum {
-    MOST_CONTEXT = 1 << 20, /* positions, where no table says how many there are */
-    ONNX_BOOL = 9
-};
+enum { MOST_CONTEXT = 1 << 20 }; /* positions, where no table says how many there are */
 
 static bool is_real_input(const onnx_file *f, int64_t i)
 {
@@ -336,6 +333,7 @@ grail_status onnx_settle_ids(onnx_reading *r)
         }
     }
     int64_t most = g->context > 0 ? g->context : MOST_CONTEXT;
+    most = r->longest < most ? r->longest : most;
     for (int i = 0; i < g->node_count; i++) {
         node *n = &g->nodes[i];
         if (n->kind == NODE_EMBEDDING) {

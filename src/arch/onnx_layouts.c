@@ -142,6 +142,7 @@ static int64_t size_of(const onnx_reading *r, const onnx_known *x, extent positi
            : letter == 'C' ? x->width
            : letter == 'Y' ? positions.height
            : letter == 'X' ? positions.width
+           : letter == 'R' ? x->repeats
            : piece != NULL ? x->pieces[piece - piece_letters]
                            : positions.height * positions.width;
 }
@@ -540,6 +541,10 @@ static grail_status deal_out(dimensions *d, const onnx_numbers *to)
 static grail_status note_targets(onnx_reading *r, const dimensions *d, const onnx_known *x,
                                  const onnx_numbers *to)
 {
+    int pieces = 0;
+    for (int i = 0; i < d->count; i++) {
+        pieces += is_channel(d->items[i].letter) ? 1 : 0;
+    }
     for (int k = 0; k < to->count; k++) {
         onnx_channels of = {.value = GRAPH_NONE};
         for (int i = 0; i < d->count; i++) {
@@ -549,7 +554,7 @@ static grail_status note_targets(onnx_reading *r, const dimensions *d, const onn
                 const bool second = of.second;
                 of = onnx_channels_of(x);
                 of.outer = outer || f->place == 0;
-                of.second = second || f->place == 1;
+                of.second = second || f->place == 1 || pieces == 1;
             }
         }
         CHECK(to->items[k].element >= 0 ? onnx_note_number(r, &to->items[k], &of) : GRAIL_OK);
@@ -724,4 +729,63 @@ grail_status onnx_lay_unsqueezed(onnx_reading *r, int count, const int64_t axes[
     }
     d.rank = rank;
     return give_laid(r, &d, *x);
+}
+
+/* The dimension behind that of the heads, where nothing is yet, that numbers state a size of; *size
+ * <- it. -1: there is none, or others change, too. */
+static int repeated_dimension(const dimensions *d, const onnx_numbers *to, int64_t *size)
+{
+    int found = -1;
+    for (int k = 0; k < to->count; k++) {
+        const onnx_number *n = &to->items[k];
+        product own = {1, 0};
+        for (int i = 0; i < d->count; i++) {
+            own.factor *= d->items[i].dimension == k ? d->items[i].size : 1;
+            own.samples += d->items[i].dimension == k && d->items[i].per_sample;
+        }
+        const bool stays = !n->per_sample && (n->factor == 1 || n->factor == -1);
+        if (n->is_open || n->is_real) {
+            return -1;
+        }
+        if (stays || (n->factor == own.factor && n->per_sample == (own.samples > 0))) {
+            continue;
+        }
+        if (found >= 0 || has_factor(d, k) || n->per_sample || n->factor < 1) {
+            return -1;
+        }
+        found = k;
+        *size = n->factor;
+    }
+    return found;
+}
+
+grail_status onnx_lay_repeated(onnx_reading *r)
+{
+    onnx_known *x = NULL;
+    onnx_numbers to;
+    dimensions d;
+    int64_t size = 0;
+    int at = 0;
+    CHECK(onnx_laid_input(r, 0, &x));
+    CHECK(lay_out(r, x, &d));
+    CHECK(onnx_numbers_of(r, 1, &to));
+    const int k = to.is_known && to.count == d.rank ? repeated_dimension(&d, &to, &size) : -1;
+    while (at < d.count && d.items[at].dimension < k) {
+        at++;
+    }
+    const factor *before = at > 0 ? &d.items[at - 1] : NULL;
+    const bool fits = k > 0 && before != NULL && x->form == ONNX_VALUE && x->repeats == 0 &&
+                      d.count < MOST_FACTORS &&
+                      (before->letter == 'H' || (x->pieces[2] == 0 && before->letter == 'N'));
+    const grail_status status =
+        fits ? note_targets(r, &d, x, &to)
+             : onnx_misfit("repeats other than each head, or a constant [1, 1, C] for each sample");
+    memory_free(to.items);
+    CHECK(status);
+    onnx_known y = *x;
+    y.repeats = size;
+    memmove(&d.items[at + 1], &d.items[at], (size_t)(d.count - at) * sizeof d.items[0]);
+    d.items[at] = (factor){.letter = 'R', .dimension = k, .size = size};
+    d.count++;
+    return give_laid(r, &d, y);
 }

@@ -32,6 +32,8 @@ grail_status onnx_lay_transposed(onnx_reading *r, int count,
                                  const int64_t order[]) GRAIL_MUST_CHECK;
 grail_status onnx_lay_flat(onnx_reading *r) GRAIL_MUST_CHECK;
 grail_status onnx_lay_squeezed(onnx_reading *r, int count, const int64_t axes[]) GRAIL_MUST_CHECK;
+/** Heads of keys and values are repeated for those of queries that share them. */
+grail_status onnx_lay_repeated(onnx_reading *r) GRAIL_MUST_CHECK;
 grail_status onnx_lay_unsqueezed(onnx_reading *r, int count, const int64_t axes[]) GRAIL_MUST_CHECK;
 
 #endif

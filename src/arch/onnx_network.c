@@ -65,6 +65,10 @@ static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
     int64_t value = nearer(r, n->inputs, n->node.input_count, -1);
     value = nearer(r, n->captures, n->capture_count, value);
     value = pattern == NULL ? value : nearer(r, &pattern->input, 1, value);
+    if (pattern != NULL && pattern->kind == ONNX_ROTATION) {
+        value = nearer(r, &pattern->number, 1, value);
+        value = nearer(r, &pattern->weight, 1, value);
+    }
     return value < 0 ? -1 : r->file->values[value].node;
 }
 
@@ -410,6 +414,7 @@ static grail_status read_nodes(onnx_reading *r)
     r->stand_in_count = 0;
     r->extent_count = 0;
     r->pattern_count = 0;
+    r->longest = INT64_MAX;
     memset(r->is_read, 0, (size_t)f->node_count * sizeof r->is_read[0]);
     for (int64_t i = 0; i < f->value_count; i++) {
         r->values[i] =

@@ -4,6 +4,7 @@
 #include "arch/onnx_bounds.h"
 #include "arch/onnx_extents.h"
 #include "arch/onnx_indices.h"
+#include "arch/onnx_masks.h"
 #include "arch/onnx_patterns.h"
 #include "arch/onnx_region_shapes.h"
 #include "arch/onnx_regions.h"
@@ -43,6 +44,9 @@ grail_status onnx_read_by_operator(onnx_reading *r)
         if (status != GRAIL_ERROR_UNSUPPORTED || !onnx_reads_bounds(r)) {
             return status;
         }
+    }
+    if (onnx_hides_scores(r)) {
+        return onnx_hide_scores(r);
     }
     if (onnx_reads_bounds(r)) {
         return onnx_read_bounds(r);

@@ -3,6 +3,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_regions.h"
+#include "arch/onnx_rotations.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 typedef struct search {
     onnx_reading *r;
     int64_t *reader; /* [values] */
-    int64_t nodes[12];
+    int64_t nodes[16];
     int count;
 } search;
 
@@ -435,6 +436,101 @@ static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
     return find_response(s, quotient, x, p);
 }
 
+/* -- rotation: x cos + (-x2, x1) sin, x1 and x2 the halves of x, perhaps beside features that stay
+ */
+
+/* The node that takes a part of x; -1: none does. */
+static int64_t taker(const search *s, int64_t value)
+{
+    const int64_t slice = maker(s, value, "Slice");
+    const int64_t at = slice >= 0 ? slice : value < 0 ? -1 : s->r->file->values[value].node;
+    return value >= 0 && s->r->values[value].readers == 1 &&
+                   (slice >= 0 || check(s, at, "Split") >= 0)
+               ? at
+               : -1;
+}
+
+/* What the halves are parts of, with the nodes that put them together swallowed; -1: nothing. */
+static int64_t turned_halves(search *s, int64_t value)
+{
+    const int64_t concat = maker(s, value, "Concat");
+    const int64_t minus = maker(s, input_of(s, concat, 0), "Neg");
+    const int64_t second = taker(s, input_of(s, minus, 0));
+    const int64_t first = taker(s, input_of(s, concat, 1));
+    if (concat < 0 || node_at(s, concat)->node.input_count != 2 || second < 0 || first < 0 ||
+        sole_reader(s, minus, "Concat") != concat ||
+        input_of(s, first, 0) != input_of(s, second, 0)) {
+        return -1;
+    }
+    swallow(s, concat);
+    swallow(s, minus);
+    swallow(s, second);
+    swallow(s, first);
+    return input_of(s, first, 0);
+}
+
+/* The value that a node reads, and that is given on to another one, perhaps through a few Casts,
+ * which are swallowed; -1: it does not read it. */
+static int64_t before_casts(search *s, int64_t value, int64_t reader)
+{
+    for (int i = 0; i < 3 && value >= 0; i++) {
+        const int64_t cast = maker(s, value, "Cast");
+        if (input_of(s, reader, 0) == value || input_of(s, reader, 1) == value) {
+            return value;
+        }
+        value = input_of(s, cast, 0);
+        if (cast >= 0) {
+            swallow(s, cast);
+        }
+    }
+    return -1;
+}
+
+/* Features of the head that are not turned lie behind the others. */
+static void take_others(search *s, onnx_pattern *p)
+{
+    const int64_t part = s->r->file->values[p->input].node;
+    const bool is_part =
+        part >= 0 && (check(s, part, "Slice") >= 0 || check(s, part, "Split") >= 0);
+    const int64_t concat = is_part ? sole_reader(s, p->last, "Concat") : -1;
+    const int64_t rest = concat < 0 || node_at(s, concat)->node.input_count != 2
+                             ? -1
+                             : taker(s, input_of(s, concat, 1));
+    if (rest >= 0 && input_of(s, concat, 0) == node_at(s, p->last)->outputs[0] &&
+        input_of(s, rest, 0) == input_of(s, part, 0)) {
+        swallow(s, p->last);
+        swallow(s, part);
+        swallow(s, rest);
+        p->last = concat;
+        p->input = input_of(s, part, 0);
+    }
+}
+
+static bool find_rotation(search *s, int64_t root, onnx_pattern *p)
+{
+    for (int i = 0; i < 4 && node_at(s, root)->node.input_count == 2; i++) {
+        const int64_t plain = maker(s, input_of(s, root, i % 2), "Mul");
+        const int64_t across = maker(s, input_of(s, root, 1 - i % 2), "Mul");
+        s->count = 0;
+        const int64_t halves = across < 0 ? -1 : turned_halves(s, input_of(s, across, i / 2));
+        const int64_t x = before_casts(s, halves, plain);
+        if (x < 0 || plain < 0 || sole_reader(s, plain, "Add") != root ||
+            sole_reader(s, across, "Add") != root) {
+            continue;
+        }
+        swallow(s, plain);
+        swallow(s, across);
+        *p = (onnx_pattern){.kind = ONNX_ROTATION,
+                            .last = root,
+                            .input = x,
+                            .number = other_input(s, plain, x),
+                            .weight = input_of(s, across, 1 - i / 2)};
+        take_others(s, p);
+        return true;
+    }
+    return false;
+}
+
 /* -- the list ---------------------------------------------------------------------------------- */
 
 static bool find_norm(search *s, int64_t root, onnx_pattern *p)
@@ -462,6 +558,7 @@ static grail_status find_in(search *s)
         const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
                            (check(s, i, "Tanh") >= 0 && find_gelu_tanh(s, i, &p)) ||
                            (check(s, i, "Max") >= 0 && find_slope(s, i, &p)) ||
+                           (check(s, i, "Add") >= 0 && find_rotation(s, i, &p)) ||
                            (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
                            (check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
         if (found && !onnx_is_opaque(s->r, p.last)) {
@@ -517,14 +614,18 @@ static grail_status add_norm(onnx_reading *r, node_kind kind, onnx_known *x, dou
     node n = onnx_plain(kind, x, NULL);
     int *parameters[] = {&n.weight, &n.bias};
     n.norm.epsilon = epsilon;
-    if (!onnx_ends_in_channels(x)) {
+    const bool of_heads = kind == NODE_RMS_NORM && x->pieces[1] > 0 && x->pieces[0] == 0 &&
+                          x->layout[strlen(x->layout) - 1] == 'D';
+    const int64_t width = of_heads ? x->pieces[2] : x->width;
+    n.norm.group = of_heads ? width : 0;
+    if (!of_heads && !onnx_ends_in_channels(x)) {
         return onnx_misfit("is a norm over other dimensions than that of the channels");
     }
     for (int i = 0; i < 2; i++) {
         const tensor_view *t = w[i];
-        if (t != NULL && (t->rank != 1 || t->shape[0] != x->width || !dtype_is_float(t->dtype))) {
+        if (t != NULL && (t->rank != 1 || t->shape[0] != width || !dtype_is_float(t->dtype))) {
             return onnx_misfit("its weight or bias is no constant of %lld channels",
-                               (long long)x->width);
+                               (long long)width);
         }
         CHECK(t == NULL ? GRAIL_OK : onnx_add_parameter(r, t, false, parameters[i]));
     }
@@ -653,9 +754,14 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
 {
     double epsilon = 0.0;
     onnx_known *x = &r->values[p->input];
-    if (x->form != ONNX_VALUE || x->factor != 0.0 || (x->value == GRAPH_NONE && x->linear == 0)) {
+    const bool may_be_scaled = p->kind == ONNX_ROTATION;
+    if (x->form != ONNX_VALUE || (x->factor != 0.0 && !may_be_scaled) ||
+        (x->value == GRAPH_NONE && x->linear == 0)) {
         return onnx_misfit("'%.100s' does not follow from the images",
                            r->file->values[p->input].name);
+    }
+    if (p->kind == ONNX_ROTATION) {
+        return onnx_read_rotation(r, p, x);
     }
     CHECK(onnx_settle(r, x));
     if (p->kind == ONNX_GELU || p->kind == ONNX_GELU_TANH || p->kind == ONNX_SLOPE) {

@@ -298,7 +298,8 @@ grail_status onnx_check_positions(const onnx_reading *r)
     for (int k = 0; k < r->node->node.input_count; k++) {
         const int64_t value = r->node->inputs[k];
         const bool is_image = value >= 0 && r->values[value].value != GRAPH_NONE &&
-                              r->values[value].rank == IMAGE_RANK;
+                              r->values[value].rank == IMAGE_RANK &&
+                              r->values[value].pieces[2] == 0 && r->values[value].repeats == 0;
         const extent now = is_image ? positions_of(r, value, &r->values[value]) : (extent){0, 0};
         if (now.height <= 1 && now.width <= 1) {
             continue;

@@ -3,8 +3,9 @@
 #ifndef GRAIL_ARCH_ONNX_REGION_SHAPES_H
 #define GRAIL_ARCH_ONNX_REGION_SHAPES_H
 
-#include "arch/onnx_nodes.h"
+#include "arch/onnx_masks.h"
 #include "arch/onnx_places.h"
+#include "arch/onnx_rotations.h"
 
 enum { ONNX_REASON_SIZE = 1024 };
 
@@ -19,9 +20,13 @@ struct onnx_barriers {
     onnx_place *places; /* of values: where their channels are */
     ort_tensor *asked;  /* of values: shapes out of a trial, NULL before it */
     ort_tensor *more;   /* the same with one image more, where their number is open */
-    int64_t input;      /* the images */
-    int64_t *marks;     /* of nodes: the last search that came there */
-    int64_t *stack;     /* [nodes] of that search */
+    onnx_mask *masks;   /* [mask_count] that were computed */
+    int64_t mask_count;
+    onnx_rotation *rotations; /* [rotation_count] likewise */
+    int64_t rotation_count;
+    int64_t input;  /* the images */
+    int64_t *marks; /* of nodes: the last search that came there */
+    int64_t *stack; /* [nodes] of that search */
     int64_t search, steps, readings;
     bool has_grown; /* in this reading */
     bool has_size;  /* the images have one, and so has what follows from them */

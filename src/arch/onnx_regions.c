@@ -41,6 +41,15 @@ void onnx_barriers_free(onnx_barriers *b)
     for (int64_t i = 0; b->reasons != NULL && i < b->file->node_count; i++) {
         memory_free(b->reasons[i]);
     }
+    for (int64_t i = 0; i < b->mask_count; i++) {
+        memory_free(b->masks[i].refusal);
+    }
+    for (int64_t i = 0; i < b->rotation_count; i++) {
+        memory_free(b->rotations[i].frequency);
+        memory_free(b->rotations[i].refusal);
+    }
+    memory_free(b->masks);
+    memory_free(b->rotations);
     memory_free(b->is_opaque);
     memory_free(b->reasons);
     memory_free(b->marks);

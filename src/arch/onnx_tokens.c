@@ -58,6 +58,9 @@ grail_status onnx_read_expand(onnx_reading *r)
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
     const tensor_view *t = k == NULL ? NULL : float_input(r, 0);
     onnx_numbers to;
+    if (k != NULL && is_value(k)) {
+        return onnx_lay_repeated(r);
+    }
     if (t == NULL || !is_vector(t)) {
         return onnx_misfit("repeats other than a constant [1, 1, C] for each sample");
     }
@@ -296,6 +299,21 @@ static grail_status no_run(int64_t begin, int64_t end)
                        (long long)begin, (long long)end);
 }
 
+/* Output `to` <- so many features of each head, which stay. */
+static grail_status take_features(onnx_reading *r, int to, const onnx_known *x, int64_t first,
+                                  int64_t size)
+{
+    onnx_known y = *x;
+    if (size < 1 || size > x->pieces[2] - first) {
+        return onnx_misfit("takes more features than the %lld of a head", (long long)x->pieces[2]);
+    }
+    y.width = x->pieces[1] * size;
+    y.pieces[2] = size;
+    y.value = GRAPH_NONE;
+    CHECK(onnx_part_heads(r, x->linear, x->pieces[1], x->pieces[2], first, size, &y.linear));
+    return onnx_give(r, to, y);
+}
+
 /* All positions behind the first ones, which are tokens of the network's own. */
 static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int64_t end)
 {
@@ -323,6 +341,19 @@ static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int
     return onnx_give_node(r, &n, *x);
 }
 
+/* One of several runs of the channels of a Linear, all of which keep the same share of theirs, so
+ * that the numbers between them do, too. */
+static grail_status part_in_runs(onnx_reading *r, const onnx_known *x, int64_t first, int64_t last)
+{
+    onnx_known y = *x;
+    y.value = GRAPH_NONE;
+    y.width = last - first;
+    CHECK(onnx_part_linear(r, x->linear, first, y.width, &y.linear));
+    CHECK(first == 0 ? GRAIL_OK : onnx_note_channels(r, "starts", 1, 0, onnx_channels_of(x)));
+    CHECK(last == x->width ? GRAIL_OK : onnx_note_channels(r, "ends", 2, 0, onnx_channels_of(x)));
+    return onnx_give(r, 0, y);
+}
+
 /* The first or the last channels of a Linear: the number between them, which the file states,
  * counts the first. */
 static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, int64_t end)
@@ -333,7 +364,13 @@ static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, i
     const int64_t cut = first == 0 ? last : first;
     onnx_known y = whole;
     onnx_known before = whole;
-    if ((first == 0) == (last == x->width) || last <= first || begin < 0 || end < 0) {
+    if (last <= first || begin < 0 || end < 0 || (first == 0 && last == x->width)) {
+        return take_channels(r, begin, end);
+    }
+    if (x->readers > 2) {
+        return part_in_runs(r, &whole, first, last);
+    }
+    if (first > 0 && last < x->width) {
         return take_channels(r, begin, end);
     }
     y.value = GRAPH_NONE;
@@ -385,6 +422,18 @@ static grail_status take_every(onnx_reading *r, int count, int64_t list[4][ONNX_
     return onnx_give_node(r, &n, *x);
 }
 
+/* Whether dimension k is the features of each head. */
+static bool is_of_features(const onnx_known *x, int k)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    char part[ONNX_LAYOUT_SIZE] = "";
+    onnx_letters(x, text);
+    if (k >= 0) {
+        onnx_dimension_text(text, k, part);
+    }
+    return strcmp(part, "D") == 0 && x->pieces[0] == 0;
+}
+
 grail_status onnx_read_slice(onnx_reading *r)
 {
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
@@ -417,6 +466,10 @@ grail_status onnx_read_slice(onnx_reading *r)
     }
     if (list[3][0] != 1) {
         return no_run(list[0][0], list[1][0]);
+    }
+    if (parts && is_of_features(x, onnx_axis_of(list[2][0], x->rank))) {
+        const int64_t first = bound_of(list[0][0], x->pieces[2]);
+        return take_features(r, 0, x, first, bound_of(list[1][0], x->pieces[2]) - first);
     }
     if (parts && linear->mixes && onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
         return take_mixed(r, x, list[0][0], list[1][0]);
@@ -474,17 +527,7 @@ static grail_status part_heads(onnx_reading *r, const onnx_known *x, int count,
 {
     int64_t first = 0;
     for (int i = 0; i < count; i++) {
-        onnx_known y = *x;
-        if (sizes[i] < 1 || sizes[i] > x->pieces[2] - first) {
-            return onnx_misfit("takes more features than the %lld of a head",
-                               (long long)x->pieces[2]);
-        }
-        y.width = x->pieces[1] * sizes[i];
-        y.pieces[2] = sizes[i];
-        y.value = GRAPH_NONE;
-        CHECK(
-            onnx_part_heads(r, x->linear, x->pieces[1], x->pieces[2], first, sizes[i], &y.linear));
-        CHECK(onnx_give(r, i, y));
+        CHECK(take_features(r, i, x, first, sizes[i]));
         first += sizes[i];
     }
     return first == x->pieces[2] ? GRAIL_OK : onnx_misfit("leaves features of heads out");

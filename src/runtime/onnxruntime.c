@@ -267,6 +267,18 @@ static grail_status widen(const void *halves, ort_tensor *t)
     return GRAIL_OK;
 }
 
+/* Truths as 0 and 1. */
+static grail_status widen_truths(const unsigned char *truths, ort_tensor *t)
+{
+    const size_t count = count_of(t);
+    CHECK(memory_new_unset(&t->widened, count, sizeof t->widened[0]));
+    for (size_t i = 0; i < count; i++) {
+        t->widened[i] = truths[i] != 0 ? 1.0F : 0.0F;
+    }
+    t->values = t->widened;
+    return GRAIL_OK;
+}
+
 /* Shape and values of what an output holds. */
 static grail_status describe_output(ort_tensor *t)
 {
@@ -290,12 +302,16 @@ static grail_status describe_output(ort_tensor *t)
         t->rank = (int)rank;
         TRY(check(ort.GetDimensions(shape, t->shape, rank)));
     }
-    if (t->element == ONNX_FLOAT || (t->element == ONNX_FLOAT16 && t->rank >= 0)) {
+    if (t->rank >= 0 &&
+        (t->element == ONNX_FLOAT || t->element == ONNX_FLOAT16 || t->element == ONNX_BOOL)) {
         TRY(check(ort.GetTensorMutableData(t->held, &values)));
-        t->values = values;
     }
-    if (t->element == ONNX_FLOAT16 && t->rank >= 0) {
+    if (t->element == ONNX_FLOAT) {
+        t->values = values;
+    } else if (t->element == ONNX_FLOAT16 && t->rank >= 0) {
         TRY(widen(values, t));
+    } else if (t->element == ONNX_BOOL && t->rank >= 0) {
+        TRY(widen_truths(values, t));
     }
 out:
     if (shape != NULL) {

@@ -11,7 +11,8 @@ typedef struct ort_tensor {
     int element;      /* numbered as in a file; 0: no tensor */
     int rank;         /* -1: of no tensor, or more than ONNX_MAX_RANK */
     int64_t shape[ONNX_MAX_RANK];
-    const float *values; /* of ONNX_FLOAT; NULL of other types that are made */
+    const float *values; /* of ONNX_FLOAT, and of truths that are made; NULL of other types that
+                            are */
     bool is_half;        /* for the library it is of ONNX_FLOAT16 */
     float *widened;      /* `values`, where that is so of one that is made */
     struct ort_value *held;

@@ -481,12 +481,12 @@ out:
     return status;
 }
 
-static grail_status copy_constant(const ort_tensor *made, tensor_view *out)
+static grail_status copy_values(const ort_tensor *made, tensor_view *out)
 {
     void *data = NULL;
     size_t bytes = 0;
     *out = (tensor_view){.name = made->name, .dtype = GRAIL_DTYPE_F32, .rank = made->rank};
-    if (made->element != ONNX_FLOAT || made->rank < 1) {
+    if (made->values == NULL || made->rank < 1) {
         return GRAIL_OK;
     }
     memcpy(out->shape, made->shape, (size_t)made->rank * sizeof out->shape[0]);
@@ -500,21 +500,26 @@ static grail_status copy_constant(const ort_tensor *made, tensor_view *out)
     return GRAIL_OK;
 }
 
-grail_status region_constants(const onnx_file *file, int64_t node_count, const int64_t nodes[],
-                              int64_t count, const int64_t values[], tensor_view out[])
+grail_status region_values(const region_parts *parts, const region_positions in[],
+                           const void *const inputs[], int64_t count, const int64_t values[],
+                           tensor_view out[])
 {
     grail_status status = GRAIL_OK;
-    const region_parts parts = {.file = file, .node_count = node_count, .nodes = nodes};
     ort_session *session = NULL;
     ort_tensor *made = NULL;
+    ort_tensor given[REGION_MOST_INPUTS];
+    for (int i = 0; i < parts->input_count; i++) {
+        given[i] = tensor_of(parts->file, &parts->inputs[i], 1, in[i]);
+        given[i].values = inputs[i];
+    }
     TRY(memory_new(&made, (size_t)count, sizeof made[0]));
     for (int64_t i = 0; i < count; i++) {
-        made[i].name = file->values[values[i]].name;
+        made[i].name = parts->file->values[values[i]].name;
     }
-    TRY(open_session(&parts, count, values, &session));
-    TRY(ort_session_run(session, 0, NULL, (int)count, made));
+    TRY(open_session(parts, count, values, &session));
+    TRY(ort_session_run(session, parts->input_count, given, (int)count, made));
     for (int64_t i = 0; i < count; i++) {
-        TRY(copy_constant(&made[i], &out[i]));
+        TRY(copy_values(&made[i], &out[i]));
     }
 out:
     if (made != NULL) {

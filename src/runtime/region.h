@@ -71,11 +71,12 @@ grail_status region_run(region *r, int64_t samples, const region_positions in[],
                         const void *const inputs[], region_positions made,
                         float *out) GRAIL_MUST_CHECK;
 
-/** out[count] <- what nodes of a file, in its order, make of constants alone: these values, as F32
- * whose data is owned (memory_free), or no data where one is of another type or empty. */
-grail_status region_constants(const onnx_file *file, int64_t node_count, const int64_t nodes[],
-                              int64_t count, const int64_t values[],
-                              tensor_view out[]) GRAIL_MUST_CHECK;
+/** out[count] <- what nodes of a file, in its order, make of constants, and of inputs of one sample
+ * with these positions: values of the file, as F32 whose data is owned (memory_free), truths as 0
+ * and 1, or no data where one is of another type or empty. */
+grail_status region_values(const region_parts *parts, const region_positions in[],
+                           const void *const inputs[], int64_t count, const int64_t values[],
+                           tensor_view out[]) GRAIL_MUST_CHECK;
 
 /** shapes[count] <- what a network makes of `samples` images of zeros, of these sizes for its
  * inputs: element and shape of each of these values; more[count]: the same of one image more, where
