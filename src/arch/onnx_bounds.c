@@ -694,7 +694,8 @@ bool onnx_reads_bounds(const onnx_reading *r)
 {
     const onnx_file_node *n = r->node;
     const bool attends = onnx_node_is(n, "Attention"); /* its mask is judged there */
-    if (n->node.output_count != 1 || !onnx_has_input(r, 0) || attends) {
+    const bool parts = onnx_node_is(n, "Split") && has_form(r, 0, ONNX_BOUNDED);
+    if ((n->node.output_count != 1 && !parts) || !onnx_has_input(r, 0) || attends) {
         return false;
     }
     const bool takes_rows = takes_rows_of_table(r);
@@ -748,6 +749,11 @@ grail_status onnx_read_bounds(onnx_reading *r)
     }
     if (has_form(r, 0, ONNX_SUM)) {
         return divide_sum(r);
+    }
+    for (int i = 1; i < r->node->node.output_count; i++) { /* of a Split, whose parts are not told */
+        const onnx_known part = {
+            .value = GRAPH_NONE, .tensor = -1, .form = ONNX_BOUNDED, .bounds = anything, .rank = 1};
+        CHECK(onnx_give(r, i, part));
     }
     if (onnx_node_is(r->node, "IsNaN") && is_value(r, 0)) { /* which ends a run */
         return give_bounds(r, between(0.0, 0.0));

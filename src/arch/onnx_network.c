@@ -68,6 +68,9 @@ static int64_t next_before(const onnx_reading *r, const onnx_file_node *n)
     if (pattern != NULL && pattern->kind == ONNX_ROTATION) {
         value = nearer(r, &pattern->number, 1, value);
         value = nearer(r, &pattern->weight, 1, value);
+        for (int i = 0; i < 2 && pattern->reshapes[i] >= 0; i++) {
+            value = nearer(r, &r->file->nodes[pattern->reshapes[i]].inputs[1], 1, value);
+        }
     }
     return value < 0 ? -1 : r->file->values[value].node;
 }

@@ -157,6 +157,7 @@ typedef struct onnx_pattern {
     int64_t number;                 /* the slope, or a norm's epsilon; a value of the file */
     int64_t axis;                   /* of a norm */
     int64_t lengths;                /* of a response norm: the node that takes them of channels */
+    int64_t reshapes[2];            /* of a rotation: nodes that state sizes; -1: none */
     bool is_doubled;                /* of a GELU: its 1/2 is not there */
 } onnx_pattern;
 

@@ -8,11 +8,13 @@
 #include <math.h>
 #include <string.h>
 
+enum { MOST_SWALLOWED = 24 };
+
 /* The search: the last node that reads each value, and the nodes of the pattern at hand. */
 typedef struct search {
     onnx_reading *r;
     int64_t *reader; /* [values] */
-    int64_t nodes[16];
+    int64_t nodes[MOST_SWALLOWED];
     int count;
 } search;
 
@@ -436,95 +438,119 @@ static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
     return find_response(s, quotient, x, p);
 }
 
-/* -- rotation: x cos + (-x2, x1) sin, x1 and x2 the halves of x, perhaps beside features that stay
+/* -- rotation: x cos + z sin, z the features of x in another order, perhaps beside others that stay
  */
 
-/* The node that takes a part of x; -1: none does. */
-static int64_t taker(const search *s, int64_t value)
-{
-    const int64_t slice = maker(s, value, "Slice");
-    const int64_t at = slice >= 0 ? slice : value < 0 ? -1 : s->r->file->values[value].node;
-    return value >= 0 && s->r->values[value].readers == 1 &&
-                   (slice >= 0 || check(s, at, "Split") >= 0)
-               ? at
-               : -1;
-}
+enum { DEEPEST_ORDER = 8 };
 
-/* What the halves are parts of, with the nodes that put them together swallowed; -1: nothing. */
-static int64_t turned_halves(search *s, int64_t value)
+/* Whether a value is made of x alone, by nodes that take parts of it, turn their signs and put them
+ * together, which are swallowed. */
+static bool is_made_of(search *s, int64_t value, int64_t x, int depth)
 {
-    const int64_t concat = maker(s, value, "Concat");
-    const int64_t minus = maker(s, input_of(s, concat, 0), "Neg");
-    const int64_t second = taker(s, input_of(s, minus, 0));
-    const int64_t first = taker(s, input_of(s, concat, 1));
-    if (concat < 0 || node_at(s, concat)->node.input_count != 2 || second < 0 || first < 0 ||
-        sole_reader(s, minus, "Concat") != concat ||
-        input_of(s, first, 0) != input_of(s, second, 0)) {
-        return -1;
+    static const char *const names[] = {"Slice",   "Split",     "Neg",     "Concat", "Cast",
+                                        "Reshape", "Unsqueeze", "Squeeze", "Gather", "Flatten"};
+    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
+    bool fits = at >= 0 && depth < DEEPEST_ORDER && s->count < MOST_SWALLOWED;
+    size_t i = 0;
+    if (value == x) {
+        return true;
     }
-    swallow(s, concat);
-    swallow(s, minus);
-    swallow(s, second);
-    swallow(s, first);
-    return input_of(s, first, 0);
+    while (fits && i < sizeof names / sizeof names[0] && check(s, at, names[i]) < 0) {
+        i++;
+    }
+    fits = fits && i < sizeof names / sizeof names[0];
+    if (fits) {
+        swallow(s, at);
+    }
+    const int inputs = !fits ? 0 : check(s, at, "Concat") >= 0 ? node_at(s, at)->node.input_count : 1;
+    for (int k = 0; k < inputs && fits; k++) {
+        fits = is_made_of(s, input_of(s, at, k), x, depth + 1);
+    }
+    return fits;
 }
 
-/* The value that a node reads, and that is given on to another one, perhaps through a few Casts,
- * which are swallowed; -1: it does not read it. */
-static int64_t before_casts(search *s, int64_t value, int64_t reader)
+/* The value that x is the same as in front of Casts, up to one that `value` is made of, too; -1:
+ * there is none. */
+static int64_t common_source(search *s, int64_t x, int64_t value)
 {
-    for (int i = 0; i < 3 && value >= 0; i++) {
-        const int64_t cast = maker(s, value, "Cast");
-        if (input_of(s, reader, 0) == value || input_of(s, reader, 1) == value) {
-            return value;
+    for (int i = 0; i < 3 && x >= 0; i++) {
+        s->count = 0;
+        if (x != value && is_made_of(s, value, x, 0)) {
+            return x;
         }
-        value = input_of(s, cast, 0);
-        if (cast >= 0) {
-            swallow(s, cast);
-        }
+        x = input_of(s, maker(s, x, "Cast"), 0);
     }
     return -1;
 }
 
-/* Features of the head that are not turned lie behind the others. */
+/* The nodes among those that are swallowed which state sizes; false: there are more than two. */
+static bool find_reshapes(const search *s, int64_t out[2])
+{
+    int count = 0;
+    out[0] = out[1] = -1;
+    for (int i = 0; i < s->count; i++) {
+        const bool states = check(s, s->nodes[i], "Reshape") >= 0;
+        if (states && count == 2) {
+            return false;
+        }
+        if (states) {
+            out[count++] = s->nodes[i];
+        }
+    }
+    return true;
+}
+
+/* A part of what another node takes x from. */
+static int64_t whole_of(const search *s, int64_t value)
+{
+    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
+    return at >= 0 && (check(s, at, "Slice") >= 0 || check(s, at, "Split") >= 0)
+               ? input_of(s, at, 0)
+               : -1;
+}
+
+/* Features of the head, or positions, that are not turned lie behind the others, or before. */
 static void take_others(search *s, onnx_pattern *p)
 {
-    const int64_t part = s->r->file->values[p->input].node;
-    const bool is_part =
-        part >= 0 && (check(s, part, "Slice") >= 0 || check(s, part, "Split") >= 0);
-    const int64_t concat = is_part ? sole_reader(s, p->last, "Concat") : -1;
+    const int64_t made = node_at(s, p->last)->outputs[0];
+    const int64_t whole = whole_of(s, p->input);
+    const int64_t concat = whole < 0 ? -1 : sole_reader(s, p->last, "Concat");
     const int64_t rest = concat < 0 || node_at(s, concat)->node.input_count != 2
                              ? -1
-                             : taker(s, input_of(s, concat, 1));
-    if (rest >= 0 && input_of(s, concat, 0) == node_at(s, p->last)->outputs[0] &&
-        input_of(s, rest, 0) == input_of(s, part, 0)) {
+                             : other_input(s, concat, made);
+    if (rest >= 0 && whole_of(s, rest) == whole && s->count + 3 <= MOST_SWALLOWED) {
         swallow(s, p->last);
-        swallow(s, part);
-        swallow(s, rest);
+        swallow(s, s->r->file->values[p->input].node);
+        swallow(s, s->r->file->values[rest].node);
         p->last = concat;
-        p->input = input_of(s, part, 0);
+        p->input = whole;
     }
 }
 
 static bool find_rotation(search *s, int64_t root, onnx_pattern *p)
 {
-    for (int i = 0; i < 4 && node_at(s, root)->node.input_count == 2; i++) {
+    for (int i = 0; i < 8 && node_at(s, root)->node.input_count == 2; i++) {
         const int64_t plain = maker(s, input_of(s, root, i % 2), "Mul");
         const int64_t across = maker(s, input_of(s, root, 1 - i % 2), "Mul");
-        s->count = 0;
-        const int64_t halves = across < 0 ? -1 : turned_halves(s, input_of(s, across, i / 2));
-        const int64_t x = before_casts(s, halves, plain);
-        if (x < 0 || plain < 0 || sole_reader(s, plain, "Add") != root ||
-            sole_reader(s, across, "Add") != root) {
+        const int64_t order = input_of(s, across, i / 2 % 2);
+        const int64_t x = common_source(s, input_of(s, plain, i / 4), order);
+        if (x < 0 || order < 0 || plain == across || sole_reader(s, plain, "Add") != root ||
+            sole_reader(s, across, "Add") != root || s->count + 2 > MOST_SWALLOWED ||
+            s->r->file->values[x].tensor >= 0) {
+            continue;
+        }
+        int64_t reshapes[2];
+        if (!find_reshapes(s, reshapes)) {
             continue;
         }
         swallow(s, plain);
         swallow(s, across);
         *p = (onnx_pattern){.kind = ONNX_ROTATION,
+                            .reshapes = {reshapes[0], reshapes[1]},
                             .last = root,
                             .input = x,
-                            .number = other_input(s, plain, x),
-                            .weight = input_of(s, across, 1 - i / 2)};
+                            .number = input_of(s, plain, 1 - i / 4),
+                            .weight = input_of(s, across, 1 - i / 2 % 2)};
         take_others(s, p);
         return true;
     }

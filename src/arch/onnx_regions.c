@@ -45,7 +45,7 @@ void onnx_barriers_free(onnx_barriers *b)
         memory_free(b->masks[i].refusal);
     }
     for (int64_t i = 0; i < b->rotation_count; i++) {
-        memory_free(b->rotations[i].frequency);
+        memory_free(b->rotations[i].angles);
         memory_free(b->rotations[i].refusal);
     }
     memory_free(b->masks);

@@ -1,18 +1,19 @@
-/* Rotary positions in networks that read sequences: heads whose features are turned in pairs by
- * angles that grow with the position. ONNX Runtime computes cosines and sines, and how a head goes
- * through the nodes that are taken for a rotation. */
+/* Rotary positions: heads whose features are turned in pairs, by angles that grow with the position
+ * or that a table has. ONNX Runtime tells what the nodes that look like a rotation do to heads. */
 #ifndef GRAIL_ARCH_ONNX_ROTATIONS_H
 #define GRAIL_ARCH_ONNX_ROTATIONS_H
 
 #include "arch/onnx_nodes.h"
 
-/** Cosines and sines, values of the file, that are those of a rotation. */
+/** What all heads that are multiplied by these values of the file turn by. */
 typedef struct onnx_rotation {
     int64_t cosines, sines;
-    int64_t turned, length; /* features; positions that they were computed for */
+    int64_t length; /* positions that were tried */
+    int64_t turned; /* features */
+    bool neighbours, grows;
     double factor;
-    double *frequency; /* [turned / 2], owned */
-    char *refusal;     /* why they are none, owned; NULL: they are */
+    double *angles; /* [length, turned / 2], or [turned / 2] of each position where it `grows`; owned */
+    char *refusal;  /* why they are none, owned; NULL: they are */
 } onnx_rotation;
 
 /** A pattern of the kind ONNX_ROTATION, whose input is x. */

@@ -5,7 +5,9 @@
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 #include "arch/onnx_products.h"
+#include "format/tensor_limits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Input i, which there is, if it is a constant of floats. */
@@ -42,17 +44,19 @@ static bool is_token(const onnx_known *k)
     return k->form == ONNX_TOKEN || (k->value == GRAPH_NONE && k->tensor >= 0);
 }
 
-/* Whether a constant is [C], [1, C] or [1, 1, C]. */
-static bool is_vector(const tensor_view *t)
+/* Whether a constant is [C], [1, C] or [1, K, C]. */
+static bool are_tokens(const tensor_view *t)
 {
-    bool is = t->rank >= 1 && t->rank <= 3;
-    for (int d = 0; is && d + 1 < t->rank; d++) {
-        is = t->shape[d] == 1;
-    }
-    return is;
+    return t->rank == 1 || (t->rank >= 2 && t->rank <= 3 && t->shape[0] == 1);
 }
 
-/* [1, 1, C] for each sample */
+/* K of them. */
+static int64_t token_count(const tensor_view *t)
+{
+    return t->rank == 3 ? t->shape[1] : 1;
+}
+
+/* [1, K, C] for each sample */
 grail_status onnx_read_expand(onnx_reading *r)
 {
     const onnx_known *k = onnx_has_input(r, 0) ? onnx_known_input(r, 0) : NULL;
@@ -61,8 +65,8 @@ grail_status onnx_read_expand(onnx_reading *r)
     if (k != NULL && is_value(k)) {
         return onnx_lay_repeated(r);
     }
-    if (t == NULL || !is_vector(t)) {
-        return onnx_misfit("repeats other than a constant [1, 1, C] for each sample");
+    if (t == NULL || !are_tokens(t)) {
+        return onnx_misfit("repeats other than a constant [1, K, C] for each sample");
     }
     CHECK(onnx_numbers_of(r, 1, &to));
     bool fits = to.is_known && to.count == 3;
@@ -70,7 +74,7 @@ grail_status onnx_read_expand(onnx_reading *r)
         const onnx_number *n = &to.items[i];
         fits = !n->is_open && !n->per_sample &&
                (n->factor == 1 || (n->factor == -1 && t->rank == 3) ||
-                (i == 2 && n->factor == t->shape[t->rank - 1]));
+                n->factor == (i == 2 ? t->shape[t->rank - 1] : token_count(t)));
     }
     fits = fits &&
            (to.items[0].per_sample ? to.items[0].factor == 1 : to.items[0].factor == r->samples);
@@ -86,6 +90,20 @@ bool onnx_adds_tokens(const onnx_reading *r)
     return last > 0 && onnx_has_input(r, 0) && onnx_has_input(r, last) &&
            is_token(onnx_known_input(r, 0)) && is_value(onnx_known_input(r, last)) &&
            onnx_has_layout(onnx_known_input(r, last));
+}
+
+/* *value <- token j of a constant before it. */
+static grail_status add_token(onnx_reading *r, const tensor_view *t, int64_t j, int64_t width,
+                              int *value)
+{
+    char name[TENSOR_LONGEST_NAME + 32];
+    node n = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, *value, GRAPH_NONE);
+    const bool is_only = token_count(t) == 1;
+    const storage_map part = storage_rows(j * width, width);
+    snprintf(name, sizeof name, "%s[%lld]", t->name, (long long)j);
+    CHECK(graph_add_stored(r->g, is_only ? t->name : name, t->name,
+                           is_only ? &(storage_map){0} : &part, 1, &width, &n.weight));
+    return graph_add_node(r->g, &n, value);
 }
 
 grail_status onnx_add_tokens(onnx_reading *r)
@@ -104,15 +122,15 @@ grail_status onnx_add_tokens(onnx_reading *r)
         const tensor_view *t = k == NULL || !is_token(k) ? NULL
                                : k->form == ONNX_TOKEN   ? k->copy
                                                          : float_input(r, i);
-        node n = node_of(NODE_CLASS_TOKEN, GRAPH_NONE, y.value, GRAPH_NONE);
-        if (t == NULL || !is_vector(t) || (k->form != ONNX_TOKEN && t->rank != 3) ||
+        if (t == NULL || !are_tokens(t) || (k->form != ONNX_TOKEN && t->rank != 3) ||
             t->shape[t->rank - 1] != x->width) {
-            return onnx_misfit("puts other than tokens [1, 1, %lld] before positions",
+            return onnx_misfit("puts other than tokens [1, K, %lld] before positions",
                                (long long)x->width);
         }
         CHECK(onnx_check_free(r, t));
-        CHECK(graph_add_stored(r->g, t->name, t->name, &(storage_map){0}, 1, &x->width, &n.weight));
-        CHECK(graph_add_node(r->g, &n, &y.value));
+        for (int64_t j = token_count(t) - 1; j >= 0; j--) {
+            CHECK(add_token(r, t, j, x->width, &y.value));
+        }
     }
     return onnx_give(r, 0, y);
 }

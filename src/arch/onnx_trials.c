@@ -32,6 +32,11 @@ static bool sizes_at(const onnx_reading *r, int64_t value, int64_t length, regio
     return are_known;
 }
 
+static grail_status misfit_of_input(const onnx_reading *r, int64_t value)
+{
+    return onnx_misfit("'%.100s' depends on more than positions", r->file->values[value].name);
+}
+
 /* What leads to a value, which other values of the graph do not. */
 static grail_status want(const onnx_reading *r, const int64_t *values, int64_t count, int64_t given,
                          bool *is_wanted)
@@ -41,8 +46,7 @@ static grail_status want(const onnx_reading *r, const int64_t *values, int64_t c
         const int64_t maker = k == NULL ? -1 : r->file->values[values[i]].node;
         if (maker >= 0 && values[i] != given && !onnx_is_opaque(r, maker) &&
             (k->value != GRAPH_NONE || k->linear != 0)) {
-            return onnx_misfit("'%.100s' depends on more than positions",
-                               r->file->values[values[i]].name);
+            return misfit_of_input(r, values[i]);
         }
         if (k != NULL) {
             is_wanted[values[i]] = true;
@@ -88,7 +92,9 @@ static grail_status find_nodes(const onnx_reading *r, const onnx_trial *t, bool 
     for (int64_t i = 0; i < f->input_count; i++) {
         const region_value v = {f->inputs[i], REGION_IDS, 1, 1, false};
         const bool is_read = is_wanted[v.value] && f->values[v.value].tensor < 0;
-        CHECK(is_read ? add_input(p, &v, (region_positions){t->length, 1}) : GRAIL_OK);
+        CHECK(!is_read                               ? GRAIL_OK
+              : r->g->input_kind == INPUT_TOKENS ? add_input(p, &v, (region_positions){t->length, 1})
+                                                     : misfit_of_input(r, v.value));
     }
     return t->given < 0 ? GRAIL_OK : add_input(p, &t->form, t->at);
 }

@@ -68,7 +68,8 @@ static inline int64_t conv_groups(const conv_shape *s)
     return s->groups > 1 ? s->groups : 1;
 }
 
-/** Rotary embedding of rows at positions first, first + 1, ...: frequency[turned / 2]. */
+/** Rotary embedding of rows at positions first, first + 1, ... by their number times
+ * frequency[turned / 2], or by angles[first + length, turned / 2] where there are some. */
 typedef struct rope_shape {
     int64_t sequences, length;
     int64_t first; /* position of each sequence's first row */
@@ -78,7 +79,17 @@ typedef struct rope_shape {
     bool backward;  /* rotates by the negative angles, which takes a rotation back and gives the
                        gradient of one */
     const double *frequency;
+    const double *angles; /* NULL: none */
+    bool neighbours;      /* features 2 k and 2 k + 1 are a pair; else k and turned / 2 + k */
 } rope_shape;
+
+/** The angle of pair k in row `row` of a sequence. */
+static inline double rope_angle(const rope_shape *s, int64_t row, int64_t k)
+{
+    const int64_t position = s->first + row;
+    return s->angles != NULL ? s->angles[position * (s->turned / 2) + k]
+                             : (double)position * s->frequency[k];
+}
 
 /** What is taken as the value of a unit with blocks A and M (matrix_unit_values). */
 typedef enum unit_value {

@@ -62,6 +62,10 @@ typedef struct rope_attributes {
     const double *long_frequency; /* likewise, in samples of more than `longest` positions; NULL:
                                      `frequency` there, too */
     int64_t longest;
+    const double *angles; /* [positions, turned / 2], in place of position times frequency, borrowed
+                             from the graph; NULL: none */
+    int64_t positions;    /* that `angles` has, at most */
+    bool neighbours;      /* a pair is two features side by side, not one of each half */
 } rope_attributes;
 
 typedef struct attention_attributes {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Decoders as exporters write them: masks that are computed from positions, rotary positions, heads that share keys and values.
-# ONNX Runtime tells what masks and rotations are; what they only look like is left to it.
+# Decoders as exporters write them: masks that are computed from positions, rotary positions, heads that share keys and values; and
+# patches of images whose pairs of neighbouring features turn by a table. ONNX Runtime tells what masks and rotations are; what they only
+# look like is left to it.
 #
 # usage: test_onnx_decoders.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -11,7 +12,7 @@ needs_onnx
 "$python" - <<'PYTHON' || fail "cannot make the networks"
 import numpy
 from onnx import TensorProto
-from onnx_maker import Network
+from onnx_maker import Network, write_pixels
 
 net = Network()
 add, constant, linear, weight = net.add, net.constant, net.linear, net.weight
@@ -174,6 +175,40 @@ layer("swapped", causal_mask, lambda one, name: turn(one, name, 4, angles(name, 
 layer("uneven", causal_mask, lambda one, name: turn(one, name, 4, [add("Mul", [part, number(f"{name}{i}", [1, 1, 1, 2] * 2)], f"{name}{i}x")
                                                                    for i, part in enumerate(angles(name, 4))]))
 layer("both_ways", lambda: hide("mask", add("Less", [add("Abs", [add("Sub", ["queries", "keys"], "d")], "far"), number("w", 3, numpy.int64)], "near")))
+# Two tokens and 16 patches, of which the patches turn, by angles of their places.
+net.nodes, net.constants = [], []
+for i in range(3):
+    constant(f"i{i}", [i])
+constant("end", [2**62]), constant("minus", [-1]), constant("parts", [2, 16]), constant("step", [2]), constant("three", [3])
+angle = numpy.random.default_rng(3).uniform(-3, 3, (1, 1, 16, 4)).repeat(2, 3)
+table = [constant(n, f(angle).astype(numpy.float32)) for n, f in (("cos", numpy.cos), ("sin", numpy.sin))]
+x = add("Conv", ["pixels", weight("e.w", 16, 3, 4, 4), weight("e.b", 16)], "e", strides=[4, 4])
+x = add("Transpose", [add("Reshape", [x, constant("flatten", [0, 16, -1])], "row")], "patches", perm=[0, 2, 1])
+pixels = add("Slice", [add("Shape", ["pixels"], "shape"), "i0", "i1"], "N")
+own = add("Expand", [weight("own", 1, 2, 16), add("Concat", ["N", "i2", constant("sixteen", [16])], "wide", axis=0)], "tokens")
+x = add("Concat", [own, x], "x", axis=1)
+of_heads = constant("of_heads", [0, 18, 2, 8])
+sizes = add("Concat", ["N", constant("count", [2]), constant("patch", [16]), constant("width", [8])], "sizes", axis=0)
+turned = []
+for n in "qk":
+    one = heads(linear(x, n, 16, 16), f"{n}h", of_heads)
+    first, rest = add("Split", [one, "parts"], f"{n}1", f"{n}2", axis=2)
+    odd = add("Unsqueeze", [add("Neg", [add("Slice", [rest, "i1", "end", "three", "step"], f"{n}o")], f"{n}m"), "minus"], f"{n}mo")
+    even = add("Unsqueeze", [add("Slice", [rest, "i0", "end", "three", "step"], f"{n}e"), "minus"], f"{n}ev")
+    other = add("Reshape", [add("Concat", [odd, even], f"{n}p", axis=-1), sizes], f"{n}r")
+    rest = add("Add", [add("Mul", [rest, table[0]], f"{n}c"), add("Mul", [other, table[1]], f"{n}s")], f"{n}turned")
+    turned.append(add("Concat", [first, rest], f"{n}w", axis=2))
+v = heads(linear(x, "v", 16, 16), "vh", of_heads)
+scores = add("MatMul", [turned[0], add("Transpose", [turned[1]], "kt", perm=[0, 1, 3, 2])], "scores")
+mixed = add("MatMul", [add("Softmax", [add("Mul", [scores, number("scale", 0.35)], "scaled")], "shares", axis=-1), v], "mixed")
+mixed = add("Reshape", [add("Transpose", [mixed], "back", perm=[0, 2, 1, 3]), constant("whole", [0, 18, -1])], "together")
+x = ffn(add("Add", [x, linear(mixed, "o", 16, 16)], "x1"), "y")
+add("Gemm", [add("ReduceMean", [x], "pooled", axes=[1], keepdims=0), weight("h.w", 5, 16), weight("h.b", 5)], "classes", transB=1)
+net.save("patches", {"pixels": ["N", 3, 16, 16]}, {"classes": ["N", 5]})
+samples = net.random.standard_normal((24, 3, 16, 16)).astype(numpy.float32)
+numpy.save("patches.npy", samples)
+write_pixels("patches.safetensors", samples.transpose(0, 2, 3, 1))
+
 mask = (numpy.arange(11) < net.random.integers(4, 12, (24, 1))).astype(numpy.int64)
 mask[0] = 1
 numpy.save("mask.npy", mask)
@@ -205,6 +240,13 @@ narrow_decoder() {
 narrow_decoder shared 2 2
 narrow_decoder fused 2 1
 narrow_decoder both_ways 2 1
+
+runs "$grail" inspect patches.onnx
+grep -q region stdout && fail "a region is left in patches.onnx"
+narrow_by_half patches heads,ffn 1865
+rm -rf out
+runs "$grail" compress patches.onnx -o out --calib patches.npy --sites heads,ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
+same_outputs out/patches.onnx patches.safetensors
 
 check "layers that keep other numbers"
 runs "$grail" plan shared.onnx -o plan.json --calib "$given" --sites heads,ffn --target-ratio 0.8 --budget uniform --quiet

@@ -167,6 +167,45 @@ TEST(test_rope_turns_and_scales_the_first_features_of_each_head)
     free_blocks(x, expected);
 }
 
+/* Angles of a table, from its second position on, by pairs side by side and of both halves. */
+TEST(test_rope_turns_by_a_table_and_neighbours)
+{
+    enum { LENGTH = 5, HEADS = 2, HEAD_DIM = 6, HALF = 2, COUNT = 2 * LENGTH * HEADS * HEAD_DIM };
+    double *angles = doubles((LENGTH + 1) * HALF, 0.0);
+    float *x = normals(COUNT, 6, 1.0);
+    double *expected = doubles(COUNT, 0.0);
+    for (int i = 0; i < (LENGTH + 1) * HALF; i++) {
+        angles[i] = sin(3.0 * i) * 2.0;
+    }
+    for (int neighbours = 0; neighbours < 2; neighbours++) {
+        const rope_shape shape = {.sequences = 2,
+                                  .length = LENGTH,
+                                  .first = 1,
+                                  .head_dim = HEAD_DIM,
+                                  .turned = 2 * HALF,
+                                  .factor = 1.0,
+                                  .angles = angles,
+                                  .neighbours = neighbours != 0};
+        for (int i = 0; i < COUNT; i++) {
+            const int d = i % HEAD_DIM;
+            const int apart = neighbours ? 1 : HALF;
+            const bool is_first = neighbours ? d % 2 == 0 : d < HALF;
+            const int row = i / (HEADS * HEAD_DIM) % LENGTH;
+            const double angle = angles[(row + 1) * HALF + (neighbours ? d / 2 : d % HALF)];
+            expected[i] = d >= 2 * HALF ? (double)x[i]
+                          : is_first    ? (double)x[i] * cos(angle) - (double)x[i + apart] * sin(angle)
+                                        : (double)x[i] * cos(angle) + (double)x[i - apart] * sin(angle);
+        }
+        FOR_EACH_BACKEND(b)
+        {
+            OWNED(matrix) bx = values_of(b, 2 * LENGTH, HEADS * HEAD_DIM, x);
+            assert_ok(matrix_rope(&shape, bx));
+            assert_matrix_near("rope", bx, expected, 32.0 * rounding(b));
+        }
+    }
+    free_blocks(angles, x, expected);
+}
+
 static double naive_activation(activation_kind kind, double x)
 {
     switch (kind) {

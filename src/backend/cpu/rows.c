@@ -20,6 +20,18 @@ CPU_CLONES static void rotate_pairs(int64_t count, const float *cosine, const fl
     }
 }
 
+/* The same of pairs side by side. */
+CPU_CLONES static void rotate_neighbours(int64_t count, const float *cosine, const float *sine,
+                                         float *pairs)
+{
+    for (int64_t k = 0; k < count; k++) {
+        const float a = pairs[2 * k];
+        const float b = pairs[2 * k + 1];
+        pairs[2 * k] = a * cosine[k] - b * sine[k];
+        pairs[2 * k + 1] = b * cosine[k] + a * sine[k];
+    }
+}
+
 /* Pairs k0 .. k0 + count - 1 of all heads of all rows at one position. */
 static void rotate_position(const rope_shape *s, matrix x, int64_t position, int64_t k0,
                             int64_t count, const float *cosine, const float *sine)
@@ -28,7 +40,11 @@ static void rotate_position(const rope_shape *s, matrix x, int64_t position, int
         float *row = host_row(x, sequence * s->length + position);
         for (int64_t head = 0; head < x.columns; head += s->head_dim) {
             float *first = row + head + k0;
-            rotate_pairs(count, cosine, sine, first, first + s->turned / 2);
+            if (s->neighbours) {
+                rotate_neighbours(count, cosine, sine, first + k0);
+            } else {
+                rotate_pairs(count, cosine, sine, first, first + s->turned / 2);
+            }
         }
     }
 }
@@ -67,6 +83,14 @@ static void turn_to(const double *frequency, int64_t count, int64_t position, tu
     }
 }
 
+static void look_up(const rope_shape *s, int64_t row, int64_t k0, int64_t count, turning *t)
+{
+    for (int64_t k = 0; k < count; k++) {
+        t->cosine[k] = cos(rope_angle(s, row, k0 + k));
+        t->sine[k] = sin(rope_angle(s, row, k0 + k));
+    }
+}
+
 /* Positions are an outer loop: a sine is there once for all sequences and heads, and needs no table
  * that could fail to be allocated. */
 static void rotate_positions(int64_t begin, int64_t end, void *context)
@@ -81,7 +105,9 @@ static void rotate_positions(int64_t begin, int64_t end, void *context)
         for (int64_t position = begin; position < end; position++) {
             float cosine[AT_ONCE];
             float sine[AT_ONCE];
-            if (position == begin || (s->first + position) % TURNS == 0) {
+            if (s->angles != NULL) {
+                look_up(s, position, k0, count, &t);
+            } else if (position == begin || (s->first + position) % TURNS == 0) {
                 turn_to(s->frequency + k0, count, s->first + position, &t);
             } else {
                 turn_on(count, &t);

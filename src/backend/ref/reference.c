@@ -40,14 +40,15 @@ grail_status ref_rope(const operation *o)
     for (int64_t row = 0; row < x.rows; row++) {
         for (int64_t head = 0; head < x.columns / s->head_dim; head++) {
             double *first = (double *)x.memory + row * x.columns + head * s->head_dim;
-            double *second = first + half;
+            double *second = first + (s->neighbours ? 1 : half);
+            const int64_t step = s->neighbours ? 2 : 1;
             for (int64_t k = 0; k < half; k++) {
-                const double turn = (double)(s->first + row % s->length) * s->frequency[k];
+                const double turn = rope_angle(s, row % s->length, k);
                 const double angle = s->backward ? -turn : turn;
-                const double a = first[k];
-                const double b = second[k];
-                first[k] = s->factor * (a * cos(angle) - b * sin(angle));
-                second[k] = s->factor * (b * cos(angle) + a * sin(angle));
+                const double a = first[step * k];
+                const double b = second[step * k];
+                first[step * k] = s->factor * (a * cos(angle) - b * sin(angle));
+                second[step * k] = s->factor * (b * cos(angle) + a * sin(angle));
             }
         }
     }

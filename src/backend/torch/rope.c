@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-/* What a table is made of; the frequencies follow it. */
+/* What a table is made of; the frequencies or angles follow it. */
 typedef struct table_key {
-    int64_t length, turned, backward;
+    int64_t length, turned, backward, has_angles;
     double factor;
 } table_key;
 
@@ -28,8 +28,14 @@ static torch_tensor make_table(torch_frame *f, const rope_shape *s)
 {
     const int64_t half = s->turned / 2;
     const double sine = s->backward ? -s->factor : s->factor;
-    const torch_tensor frequency = torch_list(f, GRAIL_DTYPE_F64, half, s->frequency);
-    const torch_tensor angles = torch_times(f, counted(f, s->first, s->length), frequency);
+    const torch_tensor angles =
+        s->angles != NULL
+            ? torch_reshaped(f,
+                             torch_list(f, GRAIL_DTYPE_F64, s->length * half,
+                                        s->angles + s->first * half),
+                             2, (int64_t[]){s->length, half}, (int64_t[]){half, 1}, 0)
+            : torch_times(f, counted(f, s->first, s->length),
+                          torch_list(f, GRAIL_DTYPE_F64, half, s->frequency));
     const torch_tensor sines = torch_unary(f, "aten::sin", angles);
     const torch_tensor all =
         torch_call(f, "aten::cat", "",
@@ -43,8 +49,9 @@ static torch_tensor make_table(torch_frame *f, const rope_shape *s)
  * has its own. */
 static torch_tensor table_of(torch_frame *f, const rope_shape *s)
 {
-    const size_t list = (size_t)(s->turned / 2) * sizeof s->frequency[0];
-    const table_key key = {s->length, s->turned, s->backward, s->factor};
+    const int64_t rows = s->angles != NULL ? s->length : 1;
+    const size_t list = (size_t)(s->turned / 2 * rows) * sizeof(double);
+    const table_key key = {s->length, s->turned, s->backward, s->angles != NULL, s->factor};
     unsigned char *bytes = NULL;
     torch_tensor t = NULL;
     if (s->first != 0 || s->length * s->turned > MOST_KEPT ||
@@ -52,7 +59,7 @@ static torch_tensor table_of(torch_frame *f, const rope_shape *s)
         return make_table(f, s);
     }
     memcpy(bytes, &key, sizeof key);
-    memcpy(bytes + sizeof key, s->frequency, list);
+    memcpy(bytes + sizeof key, s->angles != NULL ? s->angles : s->frequency, list);
     t = torch_kept(f, GRAIL_DTYPE_F32, sizeof key + list, bytes);
     if (t == NULL) {
         t = make_table(f, s);
@@ -71,13 +78,15 @@ KERNEL(rope)
         return;
     }
     const torch_tensor table = table_of(f, s);
+    const int64_t apart = s->neighbours ? 1 : half; /* the two of a pair */
+    const int64_t next = s->neighbours ? 2 : 1;     /* pair */
     const torch_tensor own = torch_reshaped(f, table, 4, (int64_t[]){s->length, 1, 1, half},
                                             (int64_t[]){3 * half, 0, 0, 1}, 0);
     const torch_tensor other = torch_reshaped(f, table, 4, (int64_t[]){s->length, 1, 2, half},
                                               (int64_t[]){3 * half, 0, half, 1}, half);
     const torch_tensor halves =
         torch_view(f, x, 5, (int64_t[]){s->sequences, s->length, x.columns / s->head_dim, 2, half},
-                   (int64_t[]){s->length * x.columns, x.columns, s->head_dim, half, 1});
+                   (int64_t[]){s->length * x.columns, x.columns, s->head_dim, apart, next});
     const torch_tensor exchanged =
         torch_call(f, "aten::roll", "", A_TENSOR(halves), INTEGERS(1), INTEGERS(3));
     if (torch_is_narrow(x)) { /* rounded once */
