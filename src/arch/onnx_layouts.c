@@ -740,8 +740,10 @@ static int repeated_dimension(const dimensions *d, const onnx_numbers *to, int64
         const onnx_number *n = &to->items[k];
         product own = {1, 0};
         for (int i = 0; i < d->count; i++) {
-            own.factor *= d->items[i].dimension == k ? d->items[i].size : 1;
-            own.samples += d->items[i].dimension == k && d->items[i].per_sample;
+            const factor *f = &d->items[i];
+            if (f->dimension == k && multiply(&own, f->size, f->per_sample) != GRAIL_OK) {
+                return -1;
+            }
         }
         const bool stays = !n->per_sample && (n->factor == 1 || n->factor == -1);
         if (n->is_open || n->is_real) {

@@ -68,8 +68,13 @@ static void fill(int64_t count, double start, float *x)
 static grail_status try_heads(const onnx_reading *r, int64_t value, double start, heads *h,
                               float **x, tensor_view *y)
 {
-    const int64_t count = h->count * h->length * h->width;
+    enum { MOST_TRIED = 1 << 27 };
     int64_t made = 0;
+    int64_t count = 0;
+    const int64_t shape[] = {h->count, h->length, h->width};
+    if (!shape_elements(3, shape, &count) || count > MOST_TRIED) {
+        return onnx_misfit("turns heads of more than %d numbers in a sample", MOST_TRIED);
+    }
     CHECK(memory_new(x, (size_t)count, sizeof **x));
     fill(count, start, *x);
     const onnx_trial t = {.value = value,
