@@ -129,7 +129,7 @@ def main():
                     if not path.exists():
                         export(name, attention, exporter, path)
                     print(f"| {name} | {attention} | {exporter} | {cut(given.grail, path, given.folder)} |", flush=True)
-                except (RuntimeError, ValueError, torch.onnx.errors.OnnxExporterError) as error:
+                except (RuntimeError, ValueError, AssertionError, torch.onnx.errors.OnnxExporterError) as error:
                     print(f"| {name} | {attention} | {exporter} | {str(error).splitlines()[0][:300]} |", flush=True)
 
 

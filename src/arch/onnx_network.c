@@ -191,8 +191,35 @@ static grail_status read_input(onnx_reading *r)
     return GRAIL_OK;
 }
 
+/* A row for each position that a matrix makes, with a number for each id, in a network of ids whose
+ * positions see no later ones: the scores of the next token. */
+static bool scores_next_token(const onnx_reading *r, const onnx_known *k)
+{
+    const graph *g = r->g;
+    int64_t rows = 0;
+    int tables = 0;
+    bool looks_back = false;
+    bool is_made = false;
+    for (int i = 0; i < g->input_count; i++) {
+        rows = g->inputs[i].rows > 0 ? g->inputs[i].rows : rows;
+        tables += g->inputs[i].rows > 0 ? 1 : 0;
+    }
+    for (int i = 0; i < g->node_count; i++) {
+        const node *n = &g->nodes[i];
+        if (operator_of(n)->axis == AXIS_HEADS && n->attention.bidirectional) {
+            return false;
+        }
+        looks_back = looks_back || operator_of(n)->axis == AXIS_HEADS;
+        is_made = is_made || (n->output == k->value && node_is_map(n));
+    }
+    const bool is_last = g->node_count > 0 && g->nodes[g->node_count - 1].output == k->value;
+    return g->input_kind == INPUT_TOKENS && tables == 1 && rows == k->width && looks_back &&
+           is_made && is_last && r->file->output_count == 1 && strcmp(k->layout, "N,T,C") == 0;
+}
+
 /* One row for each image that a matrix makes is logits, or a region, but not one that divides it by
- * another value, such as its length, and what a Softmax is behind; everything else is features. */
+ * another value, such as its length, and what a Softmax is behind, and the scores of next tokens;
+ * everything else is features. */
 static bool is_logits(const onnx_reading *r, int64_t value)
 {
     const onnx_known *k = &r->values[value];
@@ -201,6 +228,9 @@ static bool is_logits(const onnx_reading *r, int64_t value)
     const node *made = NULL;
     if (k->form == ONNX_PROBABILITIES) {
         return r->g->input_kind == INPUT_IMAGES;
+    }
+    if (scores_next_token(r, k)) {
+        return true;
     }
     for (int i = 0; i < r->g->node_count && k->rank == FLAT_RANK; i++) {
         made = r->g->nodes[i].output == k->value ? &r->g->nodes[i] : made;

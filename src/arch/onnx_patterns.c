@@ -462,7 +462,9 @@ static bool is_made_of(search *s, int64_t value, int64_t x, int depth)
     if (fits) {
         swallow(s, at);
     }
-    const int inputs = !fits ? 0 : check(s, at, "Concat") >= 0 ? node_at(s, at)->node.input_count : 1;
+    const int inputs = !fits                         ? 0
+                       : check(s, at, "Concat") >= 0 ? node_at(s, at)->node.input_count
+                                                     : 1;
     for (int k = 0; k < inputs && fits; k++) {
         fits = is_made_of(s, input_of(s, at, k), x, depth + 1);
     }
@@ -515,9 +517,8 @@ static void take_others(search *s, onnx_pattern *p)
     const int64_t made = node_at(s, p->last)->outputs[0];
     const int64_t whole = whole_of(s, p->input);
     const int64_t concat = whole < 0 ? -1 : sole_reader(s, p->last, "Concat");
-    const int64_t rest = concat < 0 || node_at(s, concat)->node.input_count != 2
-                             ? -1
-                             : other_input(s, concat, made);
+    const int64_t rest =
+        concat < 0 || node_at(s, concat)->node.input_count != 2 ? -1 : other_input(s, concat, made);
     if (rest >= 0 && whole_of(s, rest) == whole && s->count + 3 <= MOST_SWALLOWED) {
         swallow(s, p->last);
         swallow(s, s->r->file->values[p->input].node);

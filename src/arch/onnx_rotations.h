@@ -12,8 +12,9 @@ typedef struct onnx_rotation {
     int64_t turned; /* features */
     bool neighbours, grows;
     double factor;
-    double *angles; /* [length, turned / 2], or [turned / 2] of each position where it `grows`; owned */
-    char *refusal;  /* why they are none, owned; NULL: they are */
+    double *
+        angles; /* [length, turned / 2], or [turned / 2] of each position where it `grows`; owned */
+    char *refusal; /* why they are none, owned; NULL: they are */
 } onnx_rotation;
 
 /** A pattern of the kind ONNX_ROTATION, whose input is x. */

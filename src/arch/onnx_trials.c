@@ -92,9 +92,10 @@ static grail_status find_nodes(const onnx_reading *r, const onnx_trial *t, bool 
     for (int64_t i = 0; i < f->input_count; i++) {
         const region_value v = {f->inputs[i], REGION_IDS, 1, 1, false};
         const bool is_read = is_wanted[v.value] && f->values[v.value].tensor < 0;
-        CHECK(!is_read                               ? GRAIL_OK
-              : r->g->input_kind == INPUT_TOKENS ? add_input(p, &v, (region_positions){t->length, 1})
-                                                     : misfit_of_input(r, v.value));
+        CHECK(!is_read ? GRAIL_OK
+              : r->g->input_kind == INPUT_TOKENS
+                  ? add_input(p, &v, (region_positions){t->length, 1})
+                  : misfit_of_input(r, v.value));
     }
     return t->given < 0 ? GRAIL_OK : add_input(p, &t->form, t->at);
 }

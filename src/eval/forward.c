@@ -79,10 +79,12 @@ grail_status forward_advance(forward_pass *f, int end)
     return GRAIL_OK;
 }
 
-/* The nodes behind the last block of a file may mix rows, so the pass runs them, too. */
+/* The nodes behind the last block of a file may mix rows, so the pass runs them, too, but for the
+ * one that scores tokens. */
 static bool is_whole(const forward_pass *f)
 {
-    return f->model->graph->outputs[0].name != NULL;
+    const graph *g = f->model->graph;
+    return g->outputs[0].name != NULL && (g->input_kind != INPUT_TOKENS || graph_gives_features(g));
 }
 
 grail_status forward_begin(forward_pass *f, const grail_model *model, parameter_store *store,

@@ -136,7 +136,8 @@ for i, (count, several) in enumerate([("i2", "i2"), ("i1", "four")]):
     a = attend(q, share(k, f"{i}ks", sizes, joined), share(v, f"{i}vs", sizes, joined), f"{i}a",
                lambda s: add("Where", [near, add("Add", [s, causal], f"{i}s"), "low"], f"{i}near"), cap=1.5)
     x = ffn(add("Add", [x, linear(a, f"{i}o", 32, 16)], f"{i}x"), f"{i}y")
-net.save("fused", WORDS, {x: ["N", "T", 16]})
+add("MatMul", [norm(x, "final", 16), weight("head", 16, 40)], "scores")
+net.save("fused", WORDS, {"scores": ["N", "T", 40]})
 
 
 # What is none: scores that a constant hides from alternate keys, a bias by distance, a mask by the words, turns of no rotation.
@@ -247,6 +248,28 @@ narrow_by_half patches heads,ffn 1865
 rm -rf out
 runs "$grail" compress patches.onnx -o out --calib patches.npy --sites heads,ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
 same_outputs out/patches.onnx patches.safetensors
+
+check "scores of the next token"
+runs "$grail" inspect fused.onnx
+says "B of KV cache" stdout
+grep -q "gives hidden states" stdout && fail "scores of tokens are taken for hidden states"
+"$python" -c "import numpy; numpy.save('full.npy', numpy.load('ids.npy')[numpy.load('mask.npy').sum(1) == 11])"
+runs "$grail" eval fused.onnx --data full.npy --context 11 --threads 1 --precision f32 --json
+"$python" - <<'PYTHON' || fail "another perplexity"
+import json, numpy, onnxruntime
+told = json.load(open("stdout"))["perplexity"]
+ids = numpy.load("full.npy")
+made = onnxruntime.InferenceSession("fused.onnx", providers=["CPUExecutionProvider"]).run(
+    None, {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})[0].astype(float)
+made -= numpy.log(numpy.exp(made).sum(-1, keepdims=True))
+losses = [-made[s, t, ids[s, t + 1]] for s in range(len(ids)) for t in range(10)]
+assert abs(numpy.log(told) - numpy.mean(losses)) < 1e-4, (told, numpy.exp(numpy.mean(losses)))
+PYTHON
+rm -rf out
+runs "$grail" compress fused.onnx -o out --calib full.npy --context 11 --sites ffn --sparsity 0.5 --heal model --heal-steps 4 --quiet
+grep -q "relative squared error of its output" stdout && fail "healing does not go by the divergence"
+runs "$grail" verify fused.onnx out --data full.npy
+says "mean KL" stdout
 
 check "layers that keep other numbers"
 runs "$grail" plan shared.onnx -o plan.json --calib "$given" --sites heads,ffn --target-ratio 0.8 --budget uniform --quiet

@@ -193,8 +193,9 @@ TEST(test_rope_turns_by_a_table_and_neighbours)
             const int row = i / (HEADS * HEAD_DIM) % LENGTH;
             const double angle = angles[(row + 1) * HALF + (neighbours ? d / 2 : d % HALF)];
             expected[i] = d >= 2 * HALF ? (double)x[i]
-                          : is_first    ? (double)x[i] * cos(angle) - (double)x[i + apart] * sin(angle)
-                                        : (double)x[i] * cos(angle) + (double)x[i - apart] * sin(angle);
+                          : is_first
+                              ? (double)x[i] * cos(angle) - (double)x[i + apart] * sin(angle)
+                              : (double)x[i] * cos(angle) + (double)x[i - apart] * sin(angle);
         }
         FOR_EACH_BACKEND(b)
         {

@@ -30,10 +30,9 @@ static torch_tensor make_table(torch_frame *f, const rope_shape *s)
     const double sine = s->backward ? -s->factor : s->factor;
     const torch_tensor angles =
         s->angles != NULL
-            ? torch_reshaped(f,
-                             torch_list(f, GRAIL_DTYPE_F64, s->length * half,
-                                        s->angles + s->first * half),
-                             2, (int64_t[]){s->length, half}, (int64_t[]){half, 1}, 0)
+            ? torch_reshaped(
+                  f, torch_list(f, GRAIL_DTYPE_F64, s->length * half, s->angles + s->first * half),
+                  2, (int64_t[]){s->length, half}, (int64_t[]){half, 1}, 0)
             : torch_times(f, counted(f, s->first, s->length),
                           torch_list(f, GRAIL_DTYPE_F64, half, s->frequency));
     const torch_tensor sines = torch_unary(f, "aten::sin", angles);

@@ -23,10 +23,9 @@ static grail_status run_rope(const node_run *r)
 {
     const rope_shape shape = rotation_of(r);
     if (shape.angles != NULL && shape.first + shape.length > r->node->rope.positions) {
-        return error_set(GRAIL_ERROR_SHAPE,
-                         "rotary positions are known for %lld positions, and there are %lld",
-                         (long long)r->node->rope.positions,
-                         (long long)(shape.first + shape.length));
+        return error_set(
+            GRAIL_ERROR_SHAPE, "rotary positions are known for %lld positions, and there are %lld",
+            (long long)r->node->rope.positions, (long long)(shape.first + shape.length));
     }
     if (r->y.allocation != r->x[0].allocation) {
         CHECK(matrix_copy(r->x[0], r->y));
