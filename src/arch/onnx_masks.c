@@ -10,8 +10,7 @@
 /* What a score is lowered by at least where its key is hidden: exp(-1e4) is 0 in f64. */
 static const double least_hidden = -1e4;
 
-/* -- what a mask hides --------------------------------------------------------------------------
- */
+/* -- what a mask hides ------------------------------------------------------------------------- */
 
 /* A square of queries and keys. */
 typedef struct square {
@@ -107,8 +106,7 @@ out:
     return status;
 }
 
-/* -- the node at hand ---------------------------------------------------------------------------
- */
+/* -- the node at hand -------------------------------------------------------------------------- */
 
 static bool are_scores(const onnx_reading *r, int i)
 {

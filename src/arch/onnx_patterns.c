@@ -382,8 +382,7 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
     return p->weight >= 0; /* without one no channel could go */
 }
 
-/* -- response norm: x + weight x l / (mean(l) + epsilon) + bias, l the lengths of channels ------
- */
+/* -- response norm: x + weight x l / (mean(l) + epsilon) + bias, l the lengths of channels ----- */
 
 /* What follows the quotient: the product with x, with a weight, perhaps with 1, the sums with a
  * bias and with x. */
@@ -438,8 +437,7 @@ static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
     return find_response(s, quotient, x, p);
 }
 
-/* -- rotation: x cos + z sin, z the features of x in another order, perhaps beside others that stay
- */
+/* -- rotation: x cos + z sin, z the features of x in another order ----------------------------- */
 
 enum { DEEPEST_ORDER = 8 };
 
@@ -485,21 +483,25 @@ static int64_t common_source(search *s, int64_t x, int64_t value)
     return -1;
 }
 
-/* The nodes among those that are swallowed which state sizes; false: there are more than two. */
+/* The nodes among those that are swallowed which state sizes; false: there are more than two, or
+ * none turns a sign. */
 static bool find_reshapes(const search *s, int64_t out[2])
 {
     int count = 0;
+    bool turns_sign = false;
     out[0] = out[1] = -1;
     for (int i = 0; i < s->count; i++) {
-        const bool states = check(s, s->nodes[i], "Reshape") >= 0;
-        if (states && count == 2) {
+        const int64_t at = s->nodes[i];
+        const bool states = check(s, at, "Reshape") >= 0;
+        turns_sign = turns_sign || check(s, at, "Neg") >= 0;
+        if (states && (count == 2 || node_at(s, at)->node.input_count < 2)) {
             return false;
         }
         if (states) {
-            out[count++] = s->nodes[i];
+            out[count++] = at;
         }
     }
-    return true;
+    return turns_sign;
 }
 
 /* A part of what another node takes x from. */

@@ -14,8 +14,7 @@
  * ONNX_LONGEST_TRIED, and tables may be in FLOAT16. */
 static const double tolerance = 4e-3;
 
-/* -- heads of one sample ------------------------------------------------------------------------
- */
+/* -- heads of one sample ----------------------------------------------------------------------- */
 
 /* [heads, length, width], or with `positions_first` [length, heads, width]. */
 typedef struct heads {
@@ -91,8 +90,7 @@ static grail_status try_heads(const onnx_reading *r, int64_t value, double start
                : onnx_misfit("makes another number of features of heads than it reads");
 }
 
-/* -- angles -------------------------------------------------------------------------------------
- */
+/* -- angles ------------------------------------------------------------------------------------ */
 
 /* The features of pair k. */
 static void pair_of(const onnx_rotation *a, int64_t k, int64_t pair[2])
