@@ -781,7 +781,7 @@ grail_status onnx_lay_repeated(onnx_reading *r)
                       (before->letter == 'H' || (x->pieces[2] == 0 && before->letter == 'N'));
     const grail_status status =
         fits ? note_targets(r, &d, x, &to)
-             : onnx_misfit("repeats other than each head, or a constant [1, 1, C] for each sample");
+             : onnx_misfit("repeats other than each head, or a constant [1, K, C] for each sample");
     memory_free(to.items);
     CHECK(status);
     onnx_known y = *x;
