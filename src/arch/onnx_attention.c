@@ -279,7 +279,7 @@ grail_status onnx_read_attention(onnx_reading *r)
         s[i] = sides_of(in[i]);
         const bool are_laid = in[i]->pieces[2] > 0 || in[i]->repeats > 0;
         heads[i] = are_laid ? head_count(in[i]) : onnx_integer_of(r, names[i > 0 ? 1 : 0], 1);
-        fits = fits && s[i].fits && (is_head(s[i].columns)) && in[i]->form == ONNX_VALUE &&
+        fits = fits && s[i].fits && is_head(s[i].columns) && in[i]->form == ONNX_VALUE &&
                in[i]->factor == 0.0 && strcmp(s[i].prefix, s[0].prefix) == 0 &&
                strcmp(s[i].rows, s[0].rows) == 0 && heads[i] >= 1 &&
                (are_laid || in[i]->width % heads[i] == 0) && heads[i] == heads[i > 0 ? 1 : 0];

@@ -750,8 +750,8 @@ grail_status onnx_read_bounds(onnx_reading *r)
     if (has_form(r, 0, ONNX_SUM)) {
         return divide_sum(r);
     }
-    for (int i = 1; i < r->node->node.output_count;
-         i++) { /* of a Split, whose parts are not told */
+    /* A Split does not tell its parts. */
+    for (int i = 1; i < r->node->node.output_count; i++) {
         const onnx_known part = {
             .value = GRAPH_NONE, .tensor = -1, .form = ONNX_BOUNDED, .bounds = anything, .rank = 1};
         CHECK(onnx_give(r, i, part));

@@ -92,6 +92,10 @@ static grail_status judge_mask(const onnx_reading *r, bool are_truths, onnx_mask
     tensor_view made = {0};
     const onnx_trial t = {
         .value = m->value, .length = onnx_short_length(r), .alternates = true, .given = -1};
+    if (t.length > ONNX_LONGEST_TRIED) { /* its square is computed */
+        return onnx_misfit("hides scores of %lld positions, of which at most %d are looked at",
+                           (long long)t.length, ONNX_LONGEST_TRIED);
+    }
     TRY(onnx_try(r, &t, &brief));
     TRY(judge(&brief, are_truths, true, m));
     if (r->file->values[m->value].tensor >= 0) {

@@ -3,6 +3,8 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_regions.h"
 
+enum { MOST_TRIED = 1 << 20 }; /* positions of a sample */
+
 /* The part of a network that makes a value. */
 typedef struct part {
     region_parts region;
@@ -179,6 +181,10 @@ grail_status onnx_try(const onnx_reading *r, const onnx_trial *t, tensor_view *o
     if (r->file->values[t->value].tensor >= 0) {
         return copy_constant(r, t->value, out);
     }
+    if (t->length > MOST_TRIED) {
+        return onnx_misfit("is of %lld positions, of which at most %d are tried",
+                           (long long)t->length, MOST_TRIED);
+    }
     TRY(find_part(r, t, &p));
     for (int i = 0; i < p.region.input_count; i++) {
         inputs[i] = t->values;
@@ -199,15 +205,9 @@ out:
 
 grail_status onnx_try_long(const onnx_reading *r, int64_t value, int64_t *length, tensor_view *out)
 {
-    onnx_trial t = {.value = value, .given = -1, .length = r->length};
     const bool is_open = r->length == ONNX_OPEN_LENGTH;
-    if (is_open) {
-        t.length = ONNX_LONGEST_TRIED;
-    } else if (r->length > ONNX_LONGEST_TRIED) {
-        return onnx_misfit("is of %lld positions; what depends on positions alone is looked at up "
-                           "to %d",
-                           (long long)r->length, ONNX_LONGEST_TRIED);
-    }
+    onnx_trial t = {
+        .value = value, .given = -1, .length = is_open ? ONNX_LONGEST_TRIED : r->length};
     grail_status status = onnx_try(r, &t, out);
     /* The file's own tables may have fewer. */
     while (status == GRAIL_ERROR_UNSUPPORTED && is_open && t.length / 2 >= ONNX_SHORTEST_TRIED &&
