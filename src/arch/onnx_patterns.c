@@ -4,56 +4,10 @@
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_regions.h"
 #include "arch/onnx_rotations.h"
+#include "arch/onnx_search.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { MOST_SWALLOWED = 24 };
-
-/* The search: the last node that reads each value, and the nodes of the pattern at hand. */
-typedef struct search {
-    onnx_reading *r;
-    int64_t *reader; /* [values] */
-    int64_t nodes[MOST_SWALLOWED];
-    int count;
-} search;
-
-static const onnx_file_node *node_at(const search *s, int64_t at)
-{
-    return &s->r->file->nodes[at];
-}
-
-/* The node of this operator that makes a value, or that alone reads it; -1: none. */
-static int64_t check(const search *s, int64_t at, const char *name)
-{
-    return at >= 0 && onnx_node_is(node_at(s, at), name) &&
-                   node_at(s, at)->node.output_count >= 1 && node_at(s, at)->outputs[0] >= 0
-               ? at
-               : -1;
-}
-
-static int64_t maker(const search *s, int64_t value, const char *name)
-{
-    return value < 0 ? -1 : check(s, s->r->file->values[value].node, name);
-}
-
-static int64_t sole_reader(const search *s, int64_t at, const char *name)
-{
-    const int64_t value = at < 0 ? -1 : node_at(s, at)->outputs[0];
-    return value < 0 || s->r->values[value].readers != 1 ? -1 : check(s, s->reader[value], name);
-}
-
-static int64_t input_of(const search *s, int64_t at, int i)
-{
-    return at >= 0 && i < node_at(s, at)->node.input_count ? node_at(s, at)->inputs[i] : -1;
-}
-
-/* The other input of a node of two that reads `value`. */
-static int64_t other_input(const search *s, int64_t at, int64_t value)
-{
-    const int64_t first = input_of(s, at, 0);
-    return first == value ? input_of(s, at, 1) : first;
-}
 
 /* Whether a value is a constant of one number. */
 static bool take_number(const search *s, int64_t value, double *number)
@@ -78,14 +32,9 @@ static bool is_number(const search *s, int64_t value, double number)
 /* The input of a node of two whose other input is that number; -1: none. */
 static int64_t times(const search *s, int64_t at, double number)
 {
-    const int64_t a = input_of(s, at, 0);
-    const int64_t b = input_of(s, at, 1);
+    const int64_t a = search_input(s, at, 0);
+    const int64_t b = search_input(s, at, 1);
     return is_number(s, b, number) ? a : is_number(s, a, number) ? b : -1;
-}
-
-static void swallow(search *s, int64_t at)
-{
-    s->nodes[s->count++] = at;
 }
 
 /* -- GELU: x (1 + erf(x / sqrt 2)) / 2 --------------------------------------------------------- */
@@ -93,23 +42,23 @@ static void swallow(search *s, int64_t at)
 /* x times `gate` times 1/2, in any order, or without the half, which then is elsewhere. */
 static bool halve(search *s, int64_t gate, int64_t x, onnx_pattern *p)
 {
-    const int64_t first = sole_reader(s, gate, "Mul");
-    const int64_t other = first < 0 ? -1 : other_input(s, first, node_at(s, gate)->outputs[0]);
-    const int64_t half = maker(s, other, "Mul");
+    const int64_t first = search_reader(s, gate, "Mul");
+    const int64_t other = first < 0 ? -1 : search_other(s, first, search_node(s, gate)->outputs[0]);
+    const int64_t half = search_maker(s, other, "Mul");
     if (other < 0) {
         return false;
     }
     p->last = first;
-    if (half >= 0 && times(s, half, 0.5) == x && sole_reader(s, half, "Mul") == first) {
-        swallow(s, half);
+    if (half >= 0 && times(s, half, 0.5) == x && search_reader(s, half, "Mul") == first) {
+        search_swallow(s, half);
         return true;
     }
-    const int64_t second = sole_reader(s, first, "Mul");
-    const int64_t made = node_at(s, first)->outputs[0];
+    const int64_t second = search_reader(s, first, "Mul");
+    const int64_t made = search_node(s, first)->outputs[0];
     const bool fits = other == x ? times(s, second, 0.5) == made
-                                 : is_number(s, other, 0.5) && other_input(s, second, made) == x;
+                                 : is_number(s, other, 0.5) && search_other(s, second, made) == x;
     if (second >= 0 && fits) {
-        swallow(s, first);
+        search_swallow(s, first);
         p->last = second;
         return true;
     }
@@ -119,21 +68,21 @@ static bool halve(search *s, int64_t gate, int64_t x, onnx_pattern *p)
 
 static bool find_gelu(search *s, int64_t erf, onnx_pattern *p)
 {
-    const int64_t scaled = input_of(s, erf, 0);
-    const int64_t division = maker(s, scaled, "Div");
-    const int64_t product = maker(s, scaled, "Mul");
-    const int64_t x = division >= 0 && is_number(s, input_of(s, division, 1), sqrt(2.0))
-                          ? input_of(s, division, 0)
+    const int64_t scaled = search_input(s, erf, 0);
+    const int64_t division = search_maker(s, scaled, "Div");
+    const int64_t product = search_maker(s, scaled, "Mul");
+    const int64_t x = division >= 0 && is_number(s, search_input(s, division, 1), sqrt(2.0))
+                          ? search_input(s, division, 0)
                           : times(s, product, sqrt(0.5));
     const int64_t first = division >= 0 ? division : product;
-    const int64_t gate = sole_reader(s, erf, "Add");
-    if (x < 0 || sole_reader(s, first, "Erf") != erf ||
-        times(s, gate, 1.0) != node_at(s, erf)->outputs[0]) {
+    const int64_t gate = search_reader(s, erf, "Add");
+    if (x < 0 || search_reader(s, first, "Erf") != erf ||
+        times(s, gate, 1.0) != search_node(s, erf)->outputs[0]) {
         return false;
     }
-    swallow(s, first);
-    swallow(s, erf);
-    swallow(s, gate);
+    search_swallow(s, first);
+    search_swallow(s, erf);
+    search_swallow(s, gate);
     *p = (onnx_pattern){.kind = ONNX_GELU, .input = x};
     return halve(s, gate, x, p);
 }
@@ -174,19 +123,19 @@ static bool expand(search *s, int64_t value, int64_t x, double *out)
     if (at < 0 || s->count > MOST_STEPS || s->r->values[value].readers != 1) {
         return false;
     }
-    swallow(s, at);
-    if (check(s, at, "Pow") >= 0) {
-        bool fits = take_number(s, input_of(s, at, 1), &power) && (power == 2.0 || power == 3.0) &&
-                    expand(s, input_of(s, at, 0), x, b);
+    search_swallow(s, at);
+    if (search_check(s, at, "Pow") >= 0) {
+        bool fits = take_number(s, search_input(s, at, 1), &power) &&
+                    (power == 2.0 || power == 3.0) && expand(s, search_input(s, at, 0), x, b);
         memcpy(out, b, sizeof b);
         for (; fits && power > 1.0; power -= 1.0) {
             fits = multiply_terms(out, b, out);
         }
         return fits;
     }
-    const bool adds = check(s, at, "Add") >= 0;
-    if ((!adds && check(s, at, "Mul") < 0) || !expand(s, input_of(s, at, 0), x, out) ||
-        !expand(s, input_of(s, at, 1), x, b)) {
+    const bool adds = search_check(s, at, "Add") >= 0;
+    if ((!adds && search_check(s, at, "Mul") < 0) || !expand(s, search_input(s, at, 0), x, out) ||
+        !expand(s, search_input(s, at, 1), x, b)) {
         return false;
     }
     for (int i = 0; adds && i < TERMS; i++) {
@@ -200,21 +149,22 @@ static bool find_gelu_tanh(search *s, int64_t tanh_at, onnx_pattern *p)
 {
     const double scale = sqrt(2.0 / acos(-1.0));
     const double cubic = 0.044715 * scale;
-    const int64_t gate = sole_reader(s, tanh_at, "Add");
-    int64_t x = input_of(s, tanh_at, 0);
-    if (times(s, gate, 1.0) != node_at(s, tanh_at)->outputs[0]) {
+    const int64_t gate = search_reader(s, tanh_at, "Add");
+    int64_t x = search_input(s, tanh_at, 0);
+    if (times(s, gate, 1.0) != search_node(s, tanh_at)->outputs[0]) {
         return false;
     }
     for (int i = 0; i < MOST_STEPS && x >= 0 && s->r->file->values[x].node >= 0; i++) {
         double terms[TERMS];
         double number = 0.0;
         const int64_t at = s->r->file->values[x].node;
-        x = input_of(s, at, take_number(s, input_of(s, at, 0), &number) ? 1 : 0);
+        x = search_input(s, at, take_number(s, search_input(s, at, 0), &number) ? 1 : 0);
         s->count = 0;
-        if (expand(s, input_of(s, tanh_at, 0), x, terms) && terms[0] == 0.0 && terms[2] == 0.0 &&
-            fabs(terms[1] - scale) < 1e-3 * scale && fabs(terms[3] - cubic) < 1e-3 * cubic) {
-            swallow(s, tanh_at);
-            swallow(s, gate);
+        if (expand(s, search_input(s, tanh_at, 0), x, terms) && terms[0] == 0.0 &&
+            terms[2] == 0.0 && fabs(terms[1] - scale) < 1e-3 * scale &&
+            fabs(terms[3] - cubic) < 1e-3 * cubic) {
+            search_swallow(s, tanh_at);
+            search_swallow(s, gate);
             *p = (onnx_pattern){.kind = ONNX_GELU_TANH, .input = x};
             return halve(s, gate, x, p);
         }
@@ -226,13 +176,13 @@ static bool find_gelu_tanh(search *s, int64_t tanh_at, onnx_pattern *p)
 
 static bool find_slope(search *s, int64_t root, onnx_pattern *p)
 {
-    for (int i = 0; i < 2 && node_at(s, root)->node.input_count == 2; i++) {
-        const int64_t x = input_of(s, root, 1 - i);
-        const int64_t product = maker(s, input_of(s, root, i), "Mul");
-        const int64_t slope = product < 0 ? -1 : other_input(s, product, x);
+    for (int i = 0; i < 2 && search_node(s, root)->node.input_count == 2; i++) {
+        const int64_t x = search_input(s, root, 1 - i);
+        const int64_t product = search_maker(s, search_input(s, root, i), "Mul");
+        const int64_t slope = product < 0 ? -1 : search_other(s, product, x);
         if (slope >= 0 && s->r->file->values[slope].tensor >= 0 &&
-            other_input(s, product, slope) == x && sole_reader(s, product, "Max") == root) {
-            swallow(s, product);
+            search_other(s, product, slope) == x && search_reader(s, product, "Max") == root) {
+            search_swallow(s, product);
             *p = (onnx_pattern){.kind = ONNX_SLOPE, .last = root, .input = x, .number = slope};
             return true;
         }
@@ -245,14 +195,14 @@ static bool find_slope(search *s, int64_t root, onnx_pattern *p)
 /* The mean over one dimension, *over, which is kept: the last one, as it is to be found out. */
 static int64_t mean_of(const search *s, int64_t value, int64_t *over)
 {
-    const int64_t at = maker(s, value, "ReduceMean");
+    const int64_t at = search_maker(s, value, "ReduceMean");
     int64_t axis = 0;
     if (at < 0) {
         return -1;
     }
-    const onnx_attribute *keeps = onnx_node_attribute(node_at(s, at), "keepdims");
-    const onnx_attribute *axes = onnx_node_attribute(node_at(s, at), "axes");
-    const int64_t given = input_of(s, at, 1);
+    const onnx_attribute *keeps = onnx_node_attribute(search_node(s, at), "keepdims");
+    const onnx_attribute *axes = onnx_node_attribute(search_node(s, at), "axes");
+    const int64_t given = search_input(s, at, 1);
     const int64_t tensor = given < 0 ? -1 : s->r->file->values[given].tensor;
     if (axes != NULL && axes->kind == ONNX_INTEGERS && axes->count == 1) {
         axis = axes->integers[0];
@@ -272,44 +222,46 @@ static bool is_constant(const search *s, int64_t value)
  * the last node, and *last is swallowed. */
 static int64_t take_constant(search *s, int64_t *last, const char *name)
 {
-    const int64_t next = sole_reader(s, *last, name);
-    const int64_t constant = next < 0 ? -1 : other_input(s, next, node_at(s, *last)->outputs[0]);
+    const int64_t next = search_reader(s, *last, name);
+    const int64_t constant =
+        next < 0 ? -1 : search_other(s, next, search_node(s, *last)->outputs[0]);
     if (!is_constant(s, constant)) {
         return -1;
     }
-    swallow(s, *last);
+    search_swallow(s, *last);
     *last = next;
     return constant;
 }
 
 static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
 {
-    const int64_t sum = maker(s, input_of(s, root, 0), "Add");
-    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
+    const int64_t sum = search_maker(s, search_input(s, root, 0), "Add");
+    const int at = is_constant(s, search_input(s, sum, 1)) ? 1 : 0;
     int64_t axes[2] = {0};
-    const int64_t variance = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axes[0]);
-    const int64_t power = maker(s, input_of(s, variance, 0), "Pow");
-    const int64_t product = maker(s, input_of(s, variance, 0), "Mul");
+    const int64_t variance = sum < 0 ? -1 : mean_of(s, search_input(s, sum, 1 - at), &axes[0]);
+    const int64_t power = search_maker(s, search_input(s, variance, 0), "Pow");
+    const int64_t product = search_maker(s, search_input(s, variance, 0), "Mul");
     const int64_t squares = power >= 0 ? power : product;
-    const int64_t centred = input_of(s, squares, 0);
-    const int64_t difference = maker(s, centred, "Sub");
-    const int64_t mean = difference < 0 ? -1 : mean_of(s, input_of(s, difference, 1), &axes[1]);
-    int64_t last = sole_reader(s, root, "Div");
-    if (mean < 0 || last < 0 || axes[0] != axes[1] || !is_constant(s, input_of(s, sum, at)) ||
-        input_of(s, mean, 0) != input_of(s, difference, 0) || input_of(s, last, 0) != centred ||
-        !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0)
-                     : input_of(s, product, 1) == centred)) {
+    const int64_t centred = search_input(s, squares, 0);
+    const int64_t difference = search_maker(s, centred, "Sub");
+    const int64_t mean = difference < 0 ? -1 : mean_of(s, search_input(s, difference, 1), &axes[1]);
+    int64_t last = search_reader(s, root, "Div");
+    if (mean < 0 || last < 0 || axes[0] != axes[1] || !is_constant(s, search_input(s, sum, at)) ||
+        search_input(s, mean, 0) != search_input(s, difference, 0) ||
+        search_input(s, last, 0) != centred ||
+        !(power >= 0 ? is_number(s, search_input(s, power, 1), 2.0)
+                     : search_input(s, product, 1) == centred)) {
         return false;
     }
-    swallow(s, mean);
-    swallow(s, difference);
-    swallow(s, squares);
-    swallow(s, variance);
-    swallow(s, sum);
-    swallow(s, root);
+    search_swallow(s, mean);
+    search_swallow(s, difference);
+    search_swallow(s, squares);
+    search_swallow(s, variance);
+    search_swallow(s, sum);
+    search_swallow(s, root);
     *p = (onnx_pattern){.kind = ONNX_LAYER_NORM,
-                        .input = input_of(s, difference, 0),
-                        .number = input_of(s, sum, at),
+                        .input = search_input(s, difference, 0),
+                        .number = search_input(s, sum, at),
                         .axis = axes[0]};
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
@@ -325,55 +277,56 @@ static bool find_layer_norm(search *s, int64_t root, onnx_pattern *p)
  * swallowed. -1: none. */
 static int64_t divide_by_root(search *s, int64_t root, int64_t x)
 {
-    const int64_t division = sole_reader(s, root, "Div");
-    const bool is_inverse = division >= 0 && is_number(s, input_of(s, division, 0), 1.0);
-    const int64_t inverse = is_inverse ? division : sole_reader(s, root, "Reciprocal");
-    const int64_t product = inverse < 0 ? -1 : sole_reader(s, inverse, "Mul");
-    if (product >= 0 && other_input(s, product, node_at(s, inverse)->outputs[0]) == x) {
-        swallow(s, inverse);
+    const int64_t division = search_reader(s, root, "Div");
+    const bool is_inverse = division >= 0 && is_number(s, search_input(s, division, 0), 1.0);
+    const int64_t inverse = is_inverse ? division : search_reader(s, root, "Reciprocal");
+    const int64_t product = inverse < 0 ? -1 : search_reader(s, inverse, "Mul");
+    if (product >= 0 && search_other(s, product, search_node(s, inverse)->outputs[0]) == x) {
+        search_swallow(s, inverse);
         return product;
     }
-    return input_of(s, division, 0) == x ? division : -1;
+    return search_input(s, division, 0) == x ? division : -1;
 }
 
 /* The weight, behind a Cast, too, which an exporter writes to where the values came from. */
 static int64_t take_weight(search *s, int64_t *last)
 {
     const int64_t before = *last;
-    const int64_t cast = sole_reader(s, before, "Cast");
+    const int64_t cast = search_reader(s, before, "Cast");
     *last = cast >= 0 ? cast : before;
     const int64_t weight = take_constant(s, last, "Mul");
     if (weight >= 0 && cast >= 0) {
-        swallow(s, before);
+        search_swallow(s, before);
     }
     return weight;
 }
 
 static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
 {
-    const int64_t sum = maker(s, input_of(s, root, 0), "Add");
-    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
+    const int64_t sum = search_maker(s, search_input(s, root, 0), "Add");
+    const int at = is_constant(s, search_input(s, sum, 1)) ? 1 : 0;
     int64_t axis = 0;
-    const int64_t mean = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axis);
-    const int64_t power = maker(s, input_of(s, mean, 0), "Pow");
-    const int64_t product = maker(s, input_of(s, mean, 0), "Mul");
+    const int64_t mean = sum < 0 ? -1 : mean_of(s, search_input(s, sum, 1 - at), &axis);
+    const int64_t power = search_maker(s, search_input(s, mean, 0), "Pow");
+    const int64_t product = search_maker(s, search_input(s, mean, 0), "Mul");
     const int64_t squares = power >= 0 ? power : product;
-    const int64_t x = input_of(s, squares, 0);
-    if (mean < 0 || x < 0 || !is_constant(s, input_of(s, sum, at)) ||
-        !(power >= 0 ? is_number(s, input_of(s, power, 1), 2.0) : input_of(s, product, 1) == x)) {
+    const int64_t x = search_input(s, squares, 0);
+    if (mean < 0 || x < 0 || !is_constant(s, search_input(s, sum, at)) ||
+        !(power >= 0 ? is_number(s, search_input(s, power, 1), 2.0)
+                     : search_input(s, product, 1) == x)) {
         return false;
     }
     int64_t last = divide_by_root(s, root, x);
     if (last < 0) {
         return false;
     }
-    swallow(s, squares);
-    swallow(s, mean);
-    swallow(s, sum);
-    swallow(s, root);
+    search_swallow(s, squares);
+    search_swallow(s, mean);
+    search_swallow(s, sum);
+    search_swallow(s, root);
     *p = (onnx_pattern){.kind = ONNX_RMS_NORM,
                         .input = x,
-                        .number = input_of(s, sum, at),
+                        .number = search_input(s, sum, at),
                         .bias = -1,
                         .axis = axis};
     p->weight = take_weight(s, &last);
@@ -388,176 +341,53 @@ static bool find_rms_norm(search *s, int64_t root, onnx_pattern *p)
  * bias and with x. */
 static bool find_response(search *s, int64_t quotient, int64_t x, onnx_pattern *p)
 {
-    int64_t last = sole_reader(s, quotient, "Mul");
-    if (last < 0 || other_input(s, last, node_at(s, quotient)->outputs[0]) != x) {
+    int64_t last = search_reader(s, quotient, "Mul");
+    if (last < 0 || search_other(s, last, search_node(s, quotient)->outputs[0]) != x) {
         return false;
     }
-    swallow(s, quotient);
+    search_swallow(s, quotient);
     p->weight = take_constant(s, &last, "Mul");
     p->weight_node = last;
-    const int64_t same = p->weight < 0 ? -1 : sole_reader(s, last, "Mul");
-    if (same >= 0 && times(s, same, 1.0) == node_at(s, last)->outputs[0]) {
-        swallow(s, last);
+    const int64_t same = p->weight < 0 ? -1 : search_reader(s, last, "Mul");
+    if (same >= 0 && times(s, same, 1.0) == search_node(s, last)->outputs[0]) {
+        search_swallow(s, last);
         last = same;
     }
     p->bias = p->weight < 0 ? -1 : take_constant(s, &last, "Add");
     p->bias_node = last;
-    p->last = p->bias < 0 ? -1 : sole_reader(s, last, "Add");
-    if (p->last < 0 || other_input(s, p->last, node_at(s, last)->outputs[0]) != x) {
+    p->last = p->bias < 0 ? -1 : search_reader(s, last, "Add");
+    if (p->last < 0 || search_other(s, p->last, search_node(s, last)->outputs[0]) != x) {
         return false;
     }
-    swallow(s, last);
+    search_swallow(s, last);
     return true;
 }
 
 static bool find_response_norm(search *s, int64_t lengths, onnx_pattern *p)
 {
-    const int64_t value = node_at(s, lengths)->outputs[0];
-    const int64_t x = input_of(s, lengths, 0);
-    const int64_t quotient = check(s, s->reader[value], "Div");
-    const int64_t sum = maker(s, input_of(s, quotient, 1), "Add");
-    const int at = is_constant(s, input_of(s, sum, 1)) ? 1 : 0;
-    const onnx_attribute *keeps = onnx_node_attribute(node_at(s, lengths), "keepdims");
+    const int64_t value = search_node(s, lengths)->outputs[0];
+    const int64_t x = search_input(s, lengths, 0);
+    const int64_t quotient = search_check(s, s->reader[value], "Div");
+    const int64_t sum = search_maker(s, search_input(s, quotient, 1), "Add");
+    const int at = is_constant(s, search_input(s, sum, 1)) ? 1 : 0;
+    const onnx_attribute *keeps = onnx_node_attribute(search_node(s, lengths), "keepdims");
     int64_t axis = 0;
-    const int64_t mean = sum < 0 ? -1 : mean_of(s, input_of(s, sum, 1 - at), &axis);
-    if (mean < 0 || x < 0 || input_of(s, mean, 0) != value || input_of(s, quotient, 0) != value ||
-        s->r->values[value].readers != 2 || !is_constant(s, input_of(s, sum, at)) ||
-        sole_reader(s, mean, "Add") != sum || sole_reader(s, sum, "Div") != quotient ||
-        (keeps != NULL && keeps->integer != 1)) {
+    const int64_t mean = sum < 0 ? -1 : mean_of(s, search_input(s, sum, 1 - at), &axis);
+    if (mean < 0 || x < 0 || search_input(s, mean, 0) != value ||
+        search_input(s, quotient, 0) != value || s->r->values[value].readers != 2 ||
+        !is_constant(s, search_input(s, sum, at)) || search_reader(s, mean, "Add") != sum ||
+        search_reader(s, sum, "Div") != quotient || (keeps != NULL && keeps->integer != 1)) {
         return false;
     }
-    swallow(s, lengths);
-    swallow(s, mean);
-    swallow(s, sum);
+    search_swallow(s, lengths);
+    search_swallow(s, mean);
+    search_swallow(s, sum);
     *p = (onnx_pattern){.kind = ONNX_RESPONSE_NORM,
                         .input = x,
-                        .number = input_of(s, sum, at),
+                        .number = search_input(s, sum, at),
                         .axis = axis,
                         .lengths = lengths};
     return find_response(s, quotient, x, p);
-}
-
-/* -- rotation: x cos + z sin, z the features of x in another order ----------------------------- */
-
-enum { DEEPEST_ORDER = 8 };
-
-/* Whether a value is made of x alone, by nodes that take parts of it, turn their signs and put them
- * together, which are swallowed. */
-static bool is_made_of(search *s, int64_t value, int64_t x, int depth)
-{
-    static const char *const names[] = {"Slice",   "Split",     "Neg",     "Concat", "Cast",
-                                        "Reshape", "Unsqueeze", "Squeeze", "Gather", "Flatten"};
-    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
-    bool fits = at >= 0 && depth < DEEPEST_ORDER && s->count < MOST_SWALLOWED;
-    size_t i = 0;
-    if (value == x) {
-        return true;
-    }
-    while (fits && i < sizeof names / sizeof names[0] && check(s, at, names[i]) < 0) {
-        i++;
-    }
-    fits = fits && i < sizeof names / sizeof names[0];
-    if (fits) {
-        swallow(s, at);
-    }
-    const int inputs = !fits                         ? 0
-                       : check(s, at, "Concat") >= 0 ? node_at(s, at)->node.input_count
-                                                     : 1;
-    for (int k = 0; k < inputs && fits; k++) {
-        fits = is_made_of(s, input_of(s, at, k), x, depth + 1);
-    }
-    return fits;
-}
-
-/* The value that x is the same as in front of Casts, up to one that `value` is made of, too; -1:
- * there is none. */
-static int64_t common_source(search *s, int64_t x, int64_t value)
-{
-    for (int i = 0; i < 3 && x >= 0; i++) {
-        s->count = 0;
-        if (x != value && is_made_of(s, value, x, 0)) {
-            return x;
-        }
-        x = input_of(s, maker(s, x, "Cast"), 0);
-    }
-    return -1;
-}
-
-/* The nodes among those that are swallowed which state sizes; false: there are more than two, or
- * none turns a sign. */
-static bool find_reshapes(const search *s, int64_t out[2])
-{
-    int count = 0;
-    bool turns_sign = false;
-    out[0] = out[1] = -1;
-    for (int i = 0; i < s->count; i++) {
-        const int64_t at = s->nodes[i];
-        const bool states = check(s, at, "Reshape") >= 0;
-        turns_sign = turns_sign || check(s, at, "Neg") >= 0;
-        if (states && (count == 2 || node_at(s, at)->node.input_count < 2)) {
-            return false;
-        }
-        if (states) {
-            out[count++] = at;
-        }
-    }
-    return turns_sign;
-}
-
-/* A part of what another node takes x from. */
-static int64_t whole_of(const search *s, int64_t value)
-{
-    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
-    return at >= 0 && (check(s, at, "Slice") >= 0 || check(s, at, "Split") >= 0)
-               ? input_of(s, at, 0)
-               : -1;
-}
-
-/* Features of the head, or positions, that are not turned lie behind the others, or before. */
-static void take_others(search *s, onnx_pattern *p)
-{
-    const int64_t made = node_at(s, p->last)->outputs[0];
-    const int64_t whole = whole_of(s, p->input);
-    const int64_t concat = whole < 0 ? -1 : sole_reader(s, p->last, "Concat");
-    const int64_t rest =
-        concat < 0 || node_at(s, concat)->node.input_count != 2 ? -1 : other_input(s, concat, made);
-    if (rest >= 0 && whole_of(s, rest) == whole && s->count + 3 <= MOST_SWALLOWED) {
-        swallow(s, p->last);
-        swallow(s, s->r->file->values[p->input].node);
-        swallow(s, s->r->file->values[rest].node);
-        p->last = concat;
-        p->input = whole;
-    }
-}
-
-static bool find_rotation(search *s, int64_t root, onnx_pattern *p)
-{
-    for (int i = 0; i < 8 && node_at(s, root)->node.input_count == 2; i++) {
-        const int64_t plain = maker(s, input_of(s, root, i % 2), "Mul");
-        const int64_t across = maker(s, input_of(s, root, 1 - i % 2), "Mul");
-        const int64_t order = input_of(s, across, i / 2 % 2);
-        const int64_t x = common_source(s, input_of(s, plain, i / 4), order);
-        if (x < 0 || order < 0 || plain == across || sole_reader(s, plain, "Add") != root ||
-            sole_reader(s, across, "Add") != root || s->count + 2 > MOST_SWALLOWED ||
-            s->r->file->values[x].tensor >= 0) {
-            continue;
-        }
-        int64_t reshapes[2];
-        if (!find_reshapes(s, reshapes)) {
-            continue;
-        }
-        swallow(s, plain);
-        swallow(s, across);
-        *p = (onnx_pattern){.kind = ONNX_ROTATION,
-                            .reshapes = {reshapes[0], reshapes[1]},
-                            .last = root,
-                            .input = x,
-                            .number = input_of(s, plain, 1 - i / 4),
-                            .weight = input_of(s, across, 1 - i / 2 % 2)};
-        take_others(s, p);
-        return true;
-    }
-    return false;
 }
 
 /* -- the list ---------------------------------------------------------------------------------- */
@@ -584,12 +414,12 @@ static grail_status find_in(search *s)
     for (int64_t i = 0; i < f->node_count; i++) {
         onnx_pattern p = {0};
         s->count = 0;
-        const bool found = (check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
-                           (check(s, i, "Tanh") >= 0 && find_gelu_tanh(s, i, &p)) ||
-                           (check(s, i, "Max") >= 0 && find_slope(s, i, &p)) ||
-                           (check(s, i, "Add") >= 0 && find_rotation(s, i, &p)) ||
-                           (check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
-                           (check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
+        const bool found = (search_check(s, i, "Erf") >= 0 && find_gelu(s, i, &p)) ||
+                           (search_check(s, i, "Tanh") >= 0 && find_gelu_tanh(s, i, &p)) ||
+                           (search_check(s, i, "Max") >= 0 && find_slope(s, i, &p)) ||
+                           (search_check(s, i, "Add") >= 0 && onnx_find_rotation(s, i, &p)) ||
+                           (search_check(s, i, "Sqrt") >= 0 && find_norm(s, i, &p)) ||
+                           (search_check(s, i, "ReduceL2") >= 0 && find_response_norm(s, i, &p));
         if (found && !onnx_is_opaque(s->r, p.last)) {
             onnx_reading *r = s->r;
             CHECK(memory_reserve(&r->patterns, (size_t)r->pattern_count + 1, sizeof p));

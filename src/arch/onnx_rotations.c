@@ -5,6 +5,7 @@
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 #include "arch/onnx_region_shapes.h"
+#include "arch/onnx_search.h"
 #include "arch/onnx_trials.h"
 
 #include <math.h>
@@ -13,6 +14,130 @@
 /* How far values may be from those of a rotation: angles are products in f32, of positions up to
  * ONNX_LONGEST_TRIED, and tables may be in FLOAT16. */
 static const double tolerance = 4e-3;
+
+/* -- the nodes: x cos + z sin, z the features of x in another order ---------------------------- */
+
+enum { DEEPEST_ORDER = 8 };
+
+/* Whether a value is made of x alone, by nodes that take parts of it, turn their signs and put them
+ * together, which are swallowed. */
+static bool is_made_of(search *s, int64_t value, int64_t x, int depth)
+{
+    static const char *const names[] = {"Slice",   "Split",     "Neg",     "Concat", "Cast",
+                                        "Reshape", "Unsqueeze", "Squeeze", "Gather", "Flatten"};
+    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
+    bool fits = at >= 0 && depth < DEEPEST_ORDER && s->count < MOST_SWALLOWED;
+    size_t i = 0;
+    if (value == x) {
+        return true;
+    }
+    while (fits && i < sizeof names / sizeof names[0] && search_check(s, at, names[i]) < 0) {
+        i++;
+    }
+    fits = fits && i < sizeof names / sizeof names[0];
+    if (fits) {
+        search_swallow(s, at);
+    }
+    const int inputs = !fits                                ? 0
+                       : search_check(s, at, "Concat") >= 0 ? search_node(s, at)->node.input_count
+                                                            : 1;
+    for (int k = 0; k < inputs && fits; k++) {
+        fits = is_made_of(s, search_input(s, at, k), x, depth + 1);
+    }
+    return fits;
+}
+
+/* The value that x is the same as in front of Casts, up to one that `value` is made of, too; -1:
+ * there is none. */
+static int64_t common_source(search *s, int64_t x, int64_t value)
+{
+    for (int i = 0; i < 3 && x >= 0; i++) {
+        s->count = 0;
+        if (x != value && is_made_of(s, value, x, 0)) {
+            return x;
+        }
+        x = search_input(s, search_maker(s, x, "Cast"), 0);
+    }
+    return -1;
+}
+
+/* The nodes among those that are swallowed which state sizes; false: there are more than two, or
+ * none turns a sign. */
+static bool find_reshapes(const search *s, int64_t out[2])
+{
+    int count = 0;
+    bool turns_sign = false;
+    out[0] = out[1] = -1;
+    for (int i = 0; i < s->count; i++) {
+        const int64_t at = s->nodes[i];
+        const bool states = search_check(s, at, "Reshape") >= 0;
+        turns_sign = turns_sign || search_check(s, at, "Neg") >= 0;
+        if (states && (count == 2 || search_node(s, at)->node.input_count < 2)) {
+            return false;
+        }
+        if (states) {
+            out[count++] = at;
+        }
+    }
+    return turns_sign;
+}
+
+/* A part of what another node takes x from. */
+static int64_t whole_of(const search *s, int64_t value)
+{
+    const int64_t at = value < 0 ? -1 : s->r->file->values[value].node;
+    return at >= 0 && (search_check(s, at, "Slice") >= 0 || search_check(s, at, "Split") >= 0)
+               ? search_input(s, at, 0)
+               : -1;
+}
+
+/* Features of the head, or positions, that are not turned lie behind the others, or before. */
+static void take_others(search *s, onnx_pattern *p)
+{
+    const int64_t made = search_node(s, p->last)->outputs[0];
+    const int64_t whole = whole_of(s, p->input);
+    const int64_t concat = whole < 0 ? -1 : search_reader(s, p->last, "Concat");
+    const int64_t rest = concat < 0 || search_node(s, concat)->node.input_count != 2
+                             ? -1
+                             : search_other(s, concat, made);
+    if (rest >= 0 && whole_of(s, rest) == whole && s->count + 3 <= MOST_SWALLOWED) {
+        search_swallow(s, p->last);
+        search_swallow(s, s->r->file->values[p->input].node);
+        search_swallow(s, s->r->file->values[rest].node);
+        p->last = concat;
+        p->input = whole;
+    }
+}
+
+bool onnx_find_rotation(search *s, int64_t root, onnx_pattern *p)
+{
+    for (int i = 0; i < 8 && search_node(s, root)->node.input_count == 2; i++) {
+        const int64_t plain = search_maker(s, search_input(s, root, i % 2), "Mul");
+        const int64_t across = search_maker(s, search_input(s, root, 1 - i % 2), "Mul");
+        const int64_t order = search_input(s, across, i / 2 % 2);
+        const int64_t x = common_source(s, search_input(s, plain, i / 4), order);
+        if (x < 0 || order < 0 || plain == across || search_reader(s, plain, "Add") != root ||
+            search_reader(s, across, "Add") != root || s->count + 2 > MOST_SWALLOWED ||
+            s->r->file->values[x].tensor >= 0) {
+            continue;
+        }
+        int64_t reshapes[2];
+        if (!find_reshapes(s, reshapes)) {
+            continue;
+        }
+        search_swallow(s, plain);
+        search_swallow(s, across);
+        *p = (onnx_pattern){.kind = ONNX_ROTATION,
+                            .reshapes = {reshapes[0], reshapes[1]},
+                            .last = root,
+                            .input = x,
+                            .number = search_input(s, plain, 1 - i / 4),
+                            .weight = search_input(s, across, 1 - i / 2 % 2)};
+        take_others(s, p);
+        return true;
+    }
+    return false;
+}
 
 /* -- heads of one sample ----------------------------------------------------------------------- */
 

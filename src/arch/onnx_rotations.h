@@ -3,7 +3,7 @@
 #ifndef GRAIL_ARCH_ONNX_ROTATIONS_H
 #define GRAIL_ARCH_ONNX_ROTATIONS_H
 
-#include "arch/onnx_nodes.h"
+#include "arch/onnx_search.h"
 
 /** What all heads that are multiplied by these values of the file turn by. */
 typedef struct onnx_rotation {
@@ -17,6 +17,8 @@ typedef struct onnx_rotation {
     char *refusal; /* why they are none, owned; NULL: they are */
 } onnx_rotation;
 
+/** Whether node `root` of the file is the last of what looks like a rotation: *p. */
+bool onnx_find_rotation(search *s, int64_t root, onnx_pattern *p);
 /** A pattern of the kind ONNX_ROTATION, whose input is x. */
 grail_status onnx_read_rotation(onnx_reading *r, const onnx_pattern *p,
                                 onnx_known *x) GRAIL_MUST_CHECK;
