@@ -15,7 +15,7 @@ typedef struct attention_case {
 static void attend(void *context)
 {
     const attention_case *c = context;
-    bench_check(matrix_attention(&c->shape, c->q, c->k, c->v, c->out, no_matrix));
+    bench_check(matrix_attention(&c->shape, c->q, c->k, c->v, c->out, no_matrix, no_matrix));
 }
 
 /* Pairs of query and key that are not masked, in one head of one sequence. */

@@ -62,10 +62,11 @@ NETWORKS = {
     "ModernBERT, window 16": T.ModernBertConfig(**TEXT, global_attn_every_n_layers=2, local_attention=16, pad_token_id=0),
     "ESM, rotary": T.EsmConfig(**TEXT, position_embedding_type="rotary", pad_token_id=1, mask_token_id=2),
     "BERT": T.BertConfig(**TEXT),
+    "MPNet": T.MPNetConfig(vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, max_position_embeddings=80),
     "T5, encoder": T.T5Config(vocab_size=200, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4),
 }
 CLASSES = {"CLIP, text": T.CLIPTextModel, "T5, encoder": T.T5EncoderModel, "ModernBERT, window 16": T.ModernBertModel,
-           "ESM, rotary": T.EsmModel, "BERT": T.BertModel}
+           "ESM, rotary": T.EsmModel, "BERT": T.BertModel, "MPNet": T.MPNetModel}
 
 
 def export(name, attention, exporter, path):

@@ -516,6 +516,7 @@ static grail_status note_pinned(grail_model *m)
     static const char *const causes[PINS] = {
         [PINNED_BY_REGION] = "go through nodes left to ONNX Runtime",
         [PINNED_BY_SHUFFLE] = "change places with others (a channel shuffle)",
+        [PINNED_BY_TABLE] = "are of heads whose scores have biases that the file computes",
         [PINNED_IN_PARTS] = "are parted by groups or heads that do not go together",
         [PINNED_BY_NUMBERS] = "are counted by numbers that the file computes"};
     char text[1024] = "";

@@ -124,9 +124,10 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
     return onnx_give(r, 0, scores);
 }
 
-/* Its output is laid out as `like`. */
+/* Its output is laid out as `like`, and has so many heads. */
 static grail_status add_attention(onnx_reading *r, int query, int key, onnx_known *v,
-                                  const onnx_known *like, attention_attributes attributes)
+                                  const onnx_known *like, const onnx_known *scores, int64_t heads,
+                                  attention_attributes attributes)
 {
     CHECK(check_positions(r, query, key));
     CHECK(check_positions(r, query, v->value));
@@ -134,6 +135,7 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
     n.inputs[2] = v->value;
     n.input_count = 3;
     n.attention = attributes;
+    CHECK(onnx_bias_attention(r, scores, heads, &n));
     return onnx_give_node(r, &n, *like);
 }
 
@@ -179,7 +181,7 @@ static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_kn
     onnx_known y = *v;
     lay_as_queries(x, head_count(v), v->width / head_width(v), &y);
     return add_attention(
-        r, x->query, x->key, v, &y,
+        r, x->query, x->key, v, &y, x, x->width / query_width,
         (attention_attributes){.head_dim = query_width,
                                .window = x->behind,
                                .bidirectional = x->ahead != 1,
@@ -310,7 +312,7 @@ grail_status onnx_read_attention(onnx_reading *r)
     onnx_known y = *in[2];
     lay_as_queries(in[0], heads[0], in[2]->repeats > 0 ? heads[2] / in[2]->repeats : heads[2], &y);
     return add_attention(
-        r, in[0]->value, in[1]->value, in[2], &y,
+        r, in[0]->value, in[1]->value, in[2], &y, &scores, heads[0],
         (attention_attributes){.head_dim = head_dim,
                                .window = scores.behind,
                                .bidirectional = scores.ahead != 1,
@@ -328,7 +330,7 @@ static bool is_scaled(const onnx_known *x)
 grail_status onnx_cap_scores(onnx_reading *r)
 {
     onnx_known y = *onnx_known_input(r, 0);
-    if (y.slope != 0.0 || y.behind > 0 || y.ahead > 0) {
+    if (y.slope != 0.0 || y.behind > 0 || y.ahead > 0 || y.biased != 0) {
         return onnx_misfit("caps scores of attention a second time, or hidden ones");
     }
     y.slope = factor_of(&y);
@@ -354,7 +356,7 @@ grail_status onnx_scale_heads(onnx_reading *r, bool divides)
     memory_free(list.items);
     const double number = n.is_real ? n.real : (double)n.factor;
     const double by = divides ? 1.0 / number : number;
-    if (!is_one || !isfinite(by) || by == 0.0) {
+    if (!is_one || !isfinite(by) || by == 0.0 || y.biased != 0) {
         return onnx_misfit("multiplies heads or scores of attention by what is not one number that "
                            "is known");
     }

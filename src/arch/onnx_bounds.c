@@ -559,6 +559,9 @@ static grail_status look_up(onnx_reading *r)
         return onnx_give_node(r, &n, y);
     }
     CHECK(bounds_of(r, 1, &found, &b));
+    if (k->form == ONNX_BOUNDED && !b.counts_up && !is_same(&b)) {
+        return give_bounds(r, anything);
+    }
     if (!found || !(b.counts_up || is_always(&b, 0.0)) || !(b.low >= 0.0) ||
         b.low >= (double)t->shape[0] || floor(b.low) != b.low) {
         return onnx_misfit("takes rows by numbers that are neither ids nor positions");

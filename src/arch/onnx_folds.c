@@ -24,6 +24,7 @@ typedef struct folding {
     bool *is_computed; /* of values: by nodes, from constants alone */
     bool *is_folded;   /* of values: a tensor in place of its node */
     bool *is_read;     /* of values: by a node that stays, or as an output */
+    bool *are_scores;  /* of values: a Softmax reads them, or what is added to them */
     bool *goes;        /* of nodes: nothing that stays reads what it makes */
     bool *keeps;       /* of tensors: a node that stays reads it */
     bool *loses;       /* of tensors: a node that goes reads it */
@@ -42,6 +43,7 @@ static void folding_fini(folding *f)
     memory_free(f->is_computed);
     memory_free(f->is_folded);
     memory_free(f->is_read);
+    memory_free(f->are_scores);
     memory_free(f->goes);
     memory_free(f->keeps);
     memory_free(f->loses);
@@ -58,6 +60,7 @@ static grail_status folding_init(const onnx_file *file, folding *f)
     CHECK(memory_new(&f->is_computed, values, sizeof f->is_computed[0]));
     CHECK(memory_new(&f->is_folded, values, sizeof f->is_folded[0]));
     CHECK(memory_new(&f->is_read, values, sizeof f->is_read[0]));
+    CHECK(memory_new(&f->are_scores, values, sizeof f->are_scores[0]));
     CHECK(memory_new(&f->goes, nodes, sizeof f->goes[0]));
     CHECK(memory_new(&f->keeps, (size_t)file->tensor_count, sizeof f->keeps[0]));
     CHECK(memory_new(&f->loses, (size_t)file->tensor_count, sizeof f->loses[0]));
@@ -98,17 +101,42 @@ static bool is_only_output(const folding *f, int64_t value)
     return is_only;
 }
 
+static void fold_run(folding *f, const onnx_file_node *n, int first, int last)
+{
+    for (int k = first; k <= last && k < n->node.input_count; k++) {
+        const int64_t v = n->inputs[k];
+        if (v >= 0 && f->is_computed[v] && !f->is_folded[v] && !is_turned_matrix(f, n, v) &&
+            is_only_output(f, v)) {
+            f->is_folded[v] = true;
+            f->values[f->count++] = v;
+        }
+    }
+}
+
+/* Biases of attention count as weights. */
 static void fold_inputs(folding *f, const onnx_file_node *n)
 {
     for (size_t i = 0; i < sizeof weighted / sizeof weighted[0]; i++) {
-        for (int k = weighted[i].first;
-             onnx_node_is(n, weighted[i].name) && k <= weighted[i].last && k < n->node.input_count;
-             k++) {
-            const int64_t v = n->inputs[k];
-            if (v >= 0 && f->is_computed[v] && !f->is_folded[v] && !is_turned_matrix(f, n, v) &&
-                is_only_output(f, v)) {
-                f->is_folded[v] = true;
-                f->values[f->count++] = v;
+        if (onnx_node_is(n, weighted[i].name)) {
+            fold_run(f, n, weighted[i].first, weighted[i].last);
+        }
+    }
+    if (onnx_node_is(n, "Add") && n->outputs[0] >= 0 && f->are_scores[n->outputs[0]]) {
+        fold_run(f, n, 0, 1);
+    }
+}
+
+static void find_scores(folding *f)
+{
+    for (int64_t i = f->file->node_count - 1; i >= 0; i--) {
+        const onnx_file_node *n = &f->file->nodes[i];
+        const bool goes_on = onnx_node_is(n, "Add") || onnx_node_is(n, "Reshape");
+        if (onnx_node_is(n, "Softmax") ||
+            (goes_on && n->outputs[0] >= 0 && f->are_scores[n->outputs[0]])) {
+            for (int k = 0; k < (onnx_node_is(n, "Add") ? 2 : 1); k++) {
+                if (k < n->node.input_count && n->inputs[k] >= 0) {
+                    f->are_scores[n->inputs[k]] = true;
+                }
             }
         }
     }
@@ -302,6 +330,7 @@ grail_status onnx_fold_nodes(checkpoint *c, int64_t *useless)
         return GRAIL_OK;
     }
     TRY(folding_init(checkpoint_onnx(c), &f));
+    find_scores(&f);
     find_folded(&f);
     TRY(compute_folded(&f));
     decide_nodes(&f);

@@ -1,114 +1,12 @@
 #include "arch/onnx_masks.h"
 
 #include "arch/onnx_arguments.h"
+#include "arch/onnx_biases.h"
 #include "arch/onnx_bounds.h"
 #include "arch/onnx_region_shapes.h"
 #include "arch/onnx_trials.h"
 
 #include <string.h>
-
-/* What a score is lowered by at least where its key is hidden: exp(-1e4) is 0 in f64. */
-static const double least_hidden = -1e4;
-
-/* -- what a mask hides ------------------------------------------------------------------------- */
-
-/* A square of queries and keys. */
-typedef struct square {
-    const float *values;
-    int64_t length;
-    bool are_truths; /* they choose the scores that are seen, not what is added to them */
-    bool shows_true;
-} square;
-
-static bool is_seen(const square *s, int64_t query, int64_t key)
-{
-    const float x = s->values[query * s->length + key];
-    return s->are_truths ? (x != 0.0F) == s->shows_true : x == 0.0F;
-}
-
-static bool is_hidden(const square *s, int64_t query, int64_t key)
-{
-    const float x = s->values[query * s->length + key];
-    return s->are_truths ? !is_seen(s, query, key) : (double)x <= least_hidden;
-}
-
-static bool agrees(const square *s, const onnx_mask *m)
-{
-    for (int64_t i = 0; i < s->length; i++) {
-        for (int64_t j = 0; j < s->length; j++) {
-            const bool is_visible =
-                (m->behind == 0 || i - j < m->behind) && (m->ahead == 0 || j - i < m->ahead);
-            if (is_visible ? !is_seen(s, i, j) : !is_hidden(s, i, j)) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-/* The last query tells how far back keys are seen, the first one how far ahead. */
-static void guess(const square *s, onnx_mask *m)
-{
-    const int64_t last = s->length - 1;
-    int64_t first = 0;
-    int64_t end = last;
-    while (first < last && !is_seen(s, last, first)) {
-        first++;
-    }
-    while (end > 0 && !is_seen(s, 0, end)) {
-        end--;
-    }
-    m->behind = first == 0 ? 0 : s->length - first;
-    m->ahead = end == last ? 0 : end + 1;
-}
-
-/* All squares of a tensor [.., length, length] hide the same. */
-static grail_status judge(const tensor_view *t, bool are_truths, bool is_first, onnx_mask *m)
-{
-    static const char *const refusal = "adds to scores of attention, or chooses from them, "
-                                       "otherwise than to hide keys that are too far from "
-                                       "each query";
-    int64_t count = 0;
-    bool fits = t->data != NULL && t->rank >= 2 && t->shape[t->rank - 1] > 1 &&
-                t->shape[t->rank - 1] == t->shape[t->rank - 2] &&
-                shape_elements(t->rank, t->shape, &count) && count > 0;
-    const int64_t length = fits ? t->shape[t->rank - 1] : 1;
-    for (int64_t at = 0; fits && at < count; at += length * length) {
-        const square s = {(const float *)t->data + at, length, are_truths, m->shows_true};
-        if (at == 0 && is_first) {
-            guess(&s, m);
-        }
-        fits = agrees(&s, m);
-    }
-    return fits ? GRAIL_OK : onnx_misfit("%s", refusal);
-}
-
-/* Short samples tell first what is no mask at all, with ids that are not all the same; long ones
- * tell of windows. */
-static grail_status judge_mask(const onnx_reading *r, bool are_truths, onnx_mask *m)
-{
-    grail_status status = GRAIL_OK;
-    tensor_view brief = {0};
-    tensor_view made = {0};
-    const onnx_trial t = {
-        .value = m->value, .length = onnx_short_length(r), .alternates = true, .given = -1};
-    if (t.length > ONNX_LONGEST_TRIED) { /* its square is computed */
-        return onnx_misfit("hides scores of %lld positions, of which at most %d are looked at",
-                           (long long)t.length, ONNX_LONGEST_TRIED);
-    }
-    TRY(onnx_try(r, &t, &brief));
-    TRY(judge(&brief, are_truths, true, m));
-    if (r->file->values[m->value].tensor >= 0) {
-        goto out;
-    }
-    TRY(onnx_try_long(r, m->value, &m->length, &made));
-    TRY(judge(&made, are_truths, true, m));
-    TRY(judge(&brief, are_truths, false, m));
-out:
-    memory_free((void *)(uintptr_t)brief.data);
-    memory_free((void *)(uintptr_t)made.data);
-    return status;
-}
 
 /* -- the node at hand -------------------------------------------------------------------------- */
 
@@ -149,7 +47,7 @@ static grail_status find_mask(onnx_reading *r, int mask, bool are_truths, bool s
         }
     }
     onnx_mask m = {.value = value, .shows_true = shows_true};
-    const grail_status status = judge_mask(r, are_truths, &m);
+    const grail_status status = onnx_find_biases(r, are_truths, &m);
     if (status == GRAIL_ERROR_UNSUPPORTED || status == GRAIL_ERROR_SHAPE) {
         char why[ONNX_REASON_SIZE];
         error_copy(why, sizeof why);
@@ -159,6 +57,7 @@ static grail_status find_mask(onnx_reading *r, int mask, bool are_truths, bool s
     }
     if (memory_reserve(&b->masks, (size_t)b->mask_count + 1, sizeof b->masks[0]) != GRAIL_OK) {
         memory_free(m.refusal);
+        memory_free(m.biases);
         return GRAIL_ERROR_MEMORY;
     }
     b->masks[b->mask_count] = m;
@@ -185,7 +84,46 @@ grail_status onnx_hide(onnx_reading *r, int mask, bool are_truths, bool shows_tr
     y->behind = nearer(y->behind, m->behind); /* what one of two masks hides is hidden */
     y->ahead = nearer(y->ahead, m->ahead);
     onnx_note_longest(r, m->length);
+    if (m->biases == NULL) {
+        return GRAIL_OK;
+    }
+    if (y->biased != 0 || y->slope != 0.0) {
+        return onnx_misfit("adds biases to scores of attention a second time, or to capped ones");
+    }
+    y->biased = 1 + (m - r->barriers->masks);
+    y->biases = m->is_tensor ? onnx_constant_of(r, mask) : NULL;
     return GRAIL_OK;
+}
+
+grail_status onnx_bias_attention(const onnx_reading *r, const onnx_known *scores, int64_t heads,
+                                 node *n)
+{
+    grail_status status = GRAIL_OK;
+    attention_attributes *a = &n->attention;
+    double *table = NULL;
+    if (scores->biased == 0) {
+        return GRAIL_OK;
+    }
+    const onnx_mask *m = &r->barriers->masks[scores->biased - 1];
+    a->positions = m->positions;
+    if (scores->biases != NULL && m->heads == heads) {
+        const int64_t shape[] = {heads, m->positions, m->positions};
+        return onnx_add_shaped(r, scores->biases, false, 3, shape, &n->bias);
+    }
+    if (m->heads != 1 && m->heads != heads) {
+        return onnx_misfit("has biases for %lld heads, and there are %lld", (long long)m->heads,
+                           (long long)heads);
+    }
+    const int64_t each = m->by_distance ? 2 * m->positions - 1 : m->positions * m->positions;
+    TRY(memory_new(&table, (size_t)(m->heads * each), sizeof table[0]));
+    memcpy(table, m->biases, (size_t)(m->heads * each) * sizeof table[0]);
+    a->biases = table;
+    a->bias_heads = m->heads;
+    a->by_distance = m->by_distance;
+    TRY(graph_own_table(r->g, &table));
+out:
+    memory_free(table);
+    return status;
 }
 
 grail_status onnx_hide_scores(onnx_reading *r)
@@ -193,7 +131,7 @@ grail_status onnx_hide_scores(onnx_reading *r)
     const bool chooses = onnx_node_is(r->node, "Where");
     const int scores = chooses ? (are_scores(r, 1) ? 1 : 2) : are_scores(r, 0) ? 0 : 1;
     onnx_known y = *onnx_known_input(r, scores);
-    if (chooses && !onnx_is_at_most(r, 3 - scores, least_hidden) &&
+    if (chooses && !onnx_is_at_most(r, 3 - scores, ONNX_LEAST_HIDDEN) &&
         !onnx_is_always(r, 0, scores == 1 ? 1.0 : 0.0)) {
         return onnx_misfit("chooses between scores of attention and what does not hide them");
     }

@@ -133,6 +133,9 @@ typedef struct onnx_known {
     int query, key;      /* of scores and shares: values of the graph */
     int64_t behind;      /* of scores and shares: rows seen up to a row's own, which counts */
     int64_t ahead;       /* and from there on; 0: all */
+    int64_t biased;      /* of scores and shares: 1 + the mask of the barriers that has biases; 0:
+                            none */
+    const tensor_view *biases; /* the tensor that has them for each head; NULL: that mask */
     const double *table; /* borrowed from the graph */
     int64_t readers;     /* inputs of nodes, and outputs of the network */
     int64_t depth;       /* nodes on the longest way to it */

@@ -42,6 +42,7 @@ void onnx_barriers_free(onnx_barriers *b)
         memory_free(b->reasons[i]);
     }
     for (int64_t i = 0; i < b->mask_count; i++) {
+        memory_free(b->masks[i].biases);
         memory_free(b->masks[i].refusal);
     }
     for (int64_t i = 0; i < b->rotation_count; i++) {

@@ -215,6 +215,29 @@ static grail_status take_piece(onnx_reading *r, int to, const onnx_known *x, int
     return onnx_give(r, to, y);
 }
 
+/* One of several parts that each head has: its queries, keys or values. */
+static grail_status take_of_heads(onnx_reading *r, const onnx_known *x, int k, int64_t index,
+                                  bool keeps)
+{
+    char text[ONNX_LAYOUT_SIZE];
+    onnx_known y = *x;
+    const int64_t *pieces = x->pieces;
+    if (index < 0 || index >= pieces[1]) {
+        return onnx_misfit("takes part %lld of %lld", (long long)index, (long long)pieces[1]);
+    }
+    y.width = pieces[0] * pieces[2];
+    y.pieces[1] = pieces[0];
+    y.pieces[0] = 0;
+    y.value = GRAPH_NONE;
+    CHECK(onnx_part_heads(r, x->linear, pieces[0], pieces[1] * pieces[2], index * pieces[2],
+                          pieces[2], &y.linear));
+    onnx_letters(x, text);
+    onnx_replace_dimension(text, k, keeps ? "" : NULL);
+    *strchr(text, 'P') = 'H';
+    onnx_set_layout(&y, text);
+    return onnx_give(r, 0, y);
+}
+
 static grail_status take_position(onnx_reading *r, onnx_known *x, int k, int64_t index, bool keeps)
 {
     char text[ONNX_LAYOUT_SIZE];
@@ -245,7 +268,9 @@ static grail_status take(onnx_reading *r, int64_t axis, int64_t index, bool keep
     onnx_letters(x, text);
     onnx_dimension_text(text, k, part);
     const bool is_outer = strcmp(part, x->pieces[0] > 0 ? "P" : "H") == 0;
+    const bool is_inner = !is_outer && strcmp(part, "H") == 0 && strchr(text, 'P') != NULL;
     return is_outer                 ? take_piece(r, 0, x, k, index, keeps)
+           : is_inner               ? take_of_heads(r, x, k, index, keeps)
            : strcmp(part, "T") == 0 ? take_position(r, x, k, index, keeps)
                                     : onnx_misfit("takes a part of dimension %d of [%s], for which "
                                                   "grail has no row",

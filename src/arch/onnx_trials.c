@@ -203,11 +203,12 @@ out:
     return status;
 }
 
-grail_status onnx_try_long(const onnx_reading *r, int64_t value, int64_t *length, tensor_view *out)
+grail_status onnx_try_long(const onnx_reading *r, int64_t value, int64_t most, int64_t *length,
+                           tensor_view *out)
 {
     const bool is_open = r->length == ONNX_OPEN_LENGTH;
-    onnx_trial t = {
-        .value = value, .given = -1, .length = is_open ? ONNX_LONGEST_TRIED : r->length};
+    const int64_t longest = most < ONNX_LONGEST_TRIED ? most : ONNX_LONGEST_TRIED;
+    onnx_trial t = {.value = value, .given = -1, .length = is_open ? longest : r->length};
     grail_status status = onnx_try(r, &t, out);
     /* The file's own tables may have fewer. */
     while (status == GRAIL_ERROR_UNSUPPORTED && is_open && t.length / 2 >= ONNX_SHORTEST_TRIED &&

@@ -33,9 +33,9 @@ typedef struct onnx_trial {
 grail_status onnx_try(const onnx_reading *r, const onnx_trial *t,
                       tensor_view *out) GRAIL_MUST_CHECK;
 
-/** The same of what depends on no sample, of as many positions as there can be up to
+/** The same of what depends on no sample, of as many positions as there can be up to `most` and
  * ONNX_LONGEST_TRIED, where the file leaves their number open: *length. */
-grail_status onnx_try_long(const onnx_reading *r, int64_t value, int64_t *length,
+grail_status onnx_try_long(const onnx_reading *r, int64_t value, int64_t most, int64_t *length,
                            tensor_view *out) GRAIL_MUST_CHECK;
 
 #endif

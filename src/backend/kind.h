@@ -15,7 +15,7 @@ typedef enum operation_slot {
     SLOT_COUNT
 } operation_slot;
 
-enum { OPERATION_MATRICES = 10 };
+enum { OPERATION_MATRICES = 11 };
 
 /** Everything besides matrices that operations take; each uses the fields that its row of
  * operation_list.h sets. Pointers are to host memory. */

@@ -41,14 +41,17 @@ OPERATION(rms_norm, "vmV", (double epsilon, matrix x, matrix weight, matrix y),
 OPERATION(rope, "V", (const rope_shape *shape, matrix x), rotation_fits(shape, x), .m = {x},
           .with.rope = shape)
 
-/** OUT[rows, query_heads*value_dim] = softmax(cap(scale Q K^T) + mask) V per head, without a
- * length x length matrix. Q[rows, query_heads*head_dim], K[rows, kv_heads*head_dim], V[rows,
+/** OUT[rows, query_heads*value_dim] = softmax(cap(scale Q K^T) + biases + mask) V per head, without
+ * a length x length matrix. Q[rows, query_heads*head_dim], K[rows, kv_heads*head_dim], V[rows,
  * kv_heads*value_dim]. Each softmax also sums over the head's sink[1, query_heads], a score
- * whose value is 0; it may be missing. */
-OPERATION(attention, "vvvV?m",
-          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix sinks),
-          attention_fits(shape, q, k, v, out) && has_columns(sinks, shape->query_heads),
-          .m = {q, k, v, out, sinks}, .with.attention = shape)
+ * whose value is 0; it may be missing. So may biases, which lie as bias_places says, are finite,
+ * and go with no cap. */
+OPERATION(attention, "vvvV?m?m",
+          (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix sinks,
+           matrix biases),
+          attention_fits(shape, q, k, v, out) && has_columns(sinks, shape->query_heads) &&
+              biases_fit(shape, biases),
+          .m = {q, k, v, out, sinks, biases}, .with.attention = shape)
 
 /** Y = f(X); Y may be X. */
 OPERATION(activate, "vV", (activation_kind kind, matrix x, matrix y), same_shape(x, y), .m = {x, y},
@@ -235,15 +238,16 @@ OPERATION(unit_length_gradient, "vvV", (matrix x, matrix dy, matrix dx),
 /** Per head, P the weights of the softmax and D = sum(dout out) of each row: dV = P^T dOUT,
  * dS = P (dOUT V^T - D) (times the slope of the cap), dQ = scale dS K, dK = scale dS^T Q; dK and dV
  * sum over the query heads that share a key/value head. With the sink's weight p of each row
- * dsinks += sum over rows of -p D; dsinks may be missing. `out` is what matrix_attention made. */
-OPERATION(attention_gradient, "vvvvvVVV?m?M",
+ * dsinks += sum over rows of -p D; dsinks may be missing. `out` is what matrix_attention made of
+ * the same sinks and biases, which have no gradient. */
+OPERATION(attention_gradient, "vvvvvVVV?m?M?m",
           (const attention_shape *shape, matrix q, matrix k, matrix v, matrix out, matrix dout,
-           matrix dq, matrix dk, matrix dv, matrix sinks, matrix dsinks),
+           matrix dq, matrix dk, matrix dv, matrix sinks, matrix dsinks, matrix biases),
           attention_fits(shape, q, k, v, out) && k.rows == q.rows && same_shape(out, dout) &&
               same_shape(q, dq) && same_shape(k, dk) && same_shape(v, dv) &&
-              has_columns(sinks, shape->query_heads) &&
+              has_columns(sinks, shape->query_heads) && biases_fit(shape, biases) &&
               (!matrix_exists(dsinks) || (matrix_exists(sinks) && same_shape(sinks, dsinks))),
-          .m = {q, k, v, out, dout, dq, dk, dv, sinks, dsinks}, .with.attention = shape)
+          .m = {q, k, v, out, dout, dq, dk, dv, sinks, dsinks, biases}, .with.attention = shape)
 
 /** For Y = route(X) in the order of scores, dY being 0 where nothing is chosen: with the parts p,
  * which are s exp(x) or s sigmoid(x) and sum to 1 over what counts, dX_o = scale p_o (dy_o - sum p

@@ -52,6 +52,26 @@ static inline int64_t attention_room(const attention_shape *s)
     return s->room == 0 ? attention_keys(s) : s->room;
 }
 
+/** Where biases of scores lie: of P positions either [query_heads, 2 P - 1], for each distance of
+ * the key from the query from -(P - 1) on, or [query_heads * P, P] for each query and key. The bias
+ * of head h, query i and key j is at h * head + first + i * step + j. */
+typedef struct bias_places {
+    int64_t head, first, step;
+} bias_places;
+
+static inline bool attention_goes_by_distance(const attention_shape *s, matrix biases)
+{
+    return biases.rows == s->query_heads;
+}
+
+static inline bias_places attention_bias_places(const attention_shape *s, matrix biases)
+{
+    const int64_t columns = biases.columns;
+    return attention_goes_by_distance(s, biases)
+               ? (bias_places){columns, (columns - 1) / 2 - s->earlier, -1}
+               : (bias_places){columns * columns, s->earlier * columns, columns};
+}
+
 /** Images X[samples * height * width, in], channel last, and the output of a window that moves over
  * them. */
 typedef struct conv_shape {

@@ -66,6 +66,15 @@ bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matr
            out.columns == s->query_heads * value_dim && v.columns == s->kv_heads * value_dim;
 }
 
+bool biases_fit(const attention_shape *s, matrix biases)
+{
+    const bool by_distance = attention_goes_by_distance(s, biases);
+    const int64_t positions = by_distance ? (biases.columns + 1) / 2 : biases.columns;
+    return !matrix_exists(biases) ||
+           (s->cap == 0.0 && positions >= attention_keys(s) &&
+            (by_distance ? biases.columns % 2 == 1 : biases.rows == s->query_heads * positions));
+}
+
 static bool has_positions(const conv_shape *s, matrix x)
 {
     return x.rows == s->samples * s->in.height * s->in.width && x.columns == s->channels_in;

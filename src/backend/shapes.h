@@ -21,6 +21,7 @@ bool groups_fit(matrix x, matrix weight);
 bool product_fits(bool transpose_a, bool transpose_b, matrix a, matrix b, matrix c);
 bool rotation_fits(const rope_shape *s, matrix x);
 bool attention_fits(const attention_shape *s, matrix q, matrix k, matrix v, matrix out);
+bool biases_fit(const attention_shape *s, matrix biases);
 /** Whether X has the rows and columns of a window's input, and Y those of its output. */
 bool window_fits(const conv_shape *s, matrix x, matrix y);
 /** The same, of means over a window. */

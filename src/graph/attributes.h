@@ -76,6 +76,12 @@ typedef struct attention_attributes {
                             it can be cut */
     double scale;        /* of the scores */
     double cap;          /* of scaled scores s, cap tanh(s / cap); 0: none */
+    /* Added to scores, where the node's bias does not do so: */
+    const double *biases; /* of bias_heads heads, each [2 positions - 1] or [positions, positions],
+                             borrowed from the graph; NULL: none */
+    int64_t bias_heads;   /* 1: those of all heads */
+    int64_t positions;    /* at most, of biases or of the node's bias */
+    bool by_distance;     /* of the key from the query, from -(positions - 1) on */
 } attention_attributes;
 
 /** min(max(x, low), high) + offset */

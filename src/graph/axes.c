@@ -265,6 +265,9 @@ static void follow_attention(axes *a, const node *n, gqa_mode mode)
         axis_join_heads(a, n->output, k);
         axis_join_heads(a, n->output, v);
     }
+    if (n->attention.biases != NULL && n->attention.bias_heads > 1) { /* which no tensor holds */
+        axis_pin_by(a, n->output, PINNED_BY_TABLE, (int)(n - a->g->nodes));
+    }
     class = axes_class_of_value(a, n->output);
     if (class != NULL && mode == GQA_QUERY_PER_GROUP) {
         axis_cut_into(class, query_heads, kv_heads, 1, false);

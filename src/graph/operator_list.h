@@ -19,7 +19,8 @@ OPERATOR(RMS_NORM, rms_norm, .inputs = 1, .rows = ROWS_ALONE, .pins = norms_with
 OPERATOR(ROPE, rope, .inputs = 1, .in_place = IN_PLACE_ANY)
 
 /* (q, k, v) -> heads side by side, as wide as those of v; weight[query heads]: their sinks, scores
- * that each softmax sums over too, of a value 0 */
+ * that each softmax sums over too, of a value 0; bias[query heads, positions, positions]: added to
+ * scores of each query and key */
 OPERATOR(ATTENTION, attention, .inputs = 3, .axis = AXIS_HEADS, .width = WIDTH_HEADS,
          .check = heads_fit, .per_channel = true, .may_overflow = true, .looks_at_inputs = true,
          .looks_at_output = true)

@@ -59,6 +59,9 @@ static grail_status heads_fit(const graph *g, const node *n, const int64_t *in)
     if (n->weight != GRAPH_NONE && shape_of(g, n->weight)[0] != query_heads) {
         return width_mismatch(g, n, NULL, shape_of(g, n->weight)[0], query_heads);
     }
+    if (n->bias != GRAPH_NONE && shape_of(g, n->bias)[0] != query_heads) {
+        return width_mismatch(g, n, NULL, shape_of(g, n->bias)[0], query_heads);
+    }
     if (query_heads % kv_heads != 0) {
         return error_set(GRAIL_ERROR_SHAPE,
                          "block %d: %lld query heads are not a multiple of %lld key/value heads",

@@ -92,6 +92,7 @@ typedef enum pin {
     PINNED_AT_ENDS,    /* the network's input or outputs, a norm, or what else has them all */
     PINNED_BY_REGION,  /* nodes of another program read or make them */
     PINNED_BY_SHUFFLE, /* they change places with others */
+    PINNED_BY_TABLE,   /* of heads: their scores have biases that no tensor holds */
     PINNED_IN_PARTS,   /* groups or heads part them in ways that do not go together */
     PINNED_BY_NUMBERS, /* the network's file computes numbers of them that would not follow */
     PINS

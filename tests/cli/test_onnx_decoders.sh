@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Decoders as exporters write them: masks that are computed from positions, rotary positions, heads that share keys and values; and
-# patches of images whose pairs of neighbouring features turn by a table. ONNX Runtime tells what masks and rotations are; what they only
-# look like is left to it.
+# Decoders as exporters write them: masks that are computed from positions, biases of scores, rotary positions, heads that share keys and
+# values; and patches of images whose pairs of neighbouring features turn by a table. ONNX Runtime tells what masks, biases and rotations
+# are; what they only look like is left to it.
 #
 # usage: test_onnx_decoders.sh GRAIL SOURCE_DIRECTORY
 . "$(dirname "$0")/lib.sh"
@@ -11,7 +11,7 @@ needs_onnx
 
 "$python" - <<'PYTHON' || fail "cannot make the networks"
 import numpy
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 from onnx_maker import Network, write_pixels
 
 net = Network()
@@ -140,18 +140,54 @@ add("MatMul", [norm(x, "final", 16), weight("head", 16, 40)], "scores")
 net.save("fused", WORDS, {"scores": ["N", "T", 40]})
 
 
-# What is none: scores that a constant hides from alternate keys, a bias by distance, a mask by the words, turns of no rotation.
-def layer(name, mask, turned=lambda one, _: one):
+# Biases of scores: of all heads by distance, or for alternate keys; of each head by buckets of distances, in two layers the same, and by
+# the key alone. What is none: a bias by the length of a sample, a mask by the words, turns of no rotation.
+def layer(name, mask, turned=lambda one, _: one, layers=1, length="T", idle=False):
     x = words()
     shape = add("Concat", ["N", "T", constant("two", [2]), constant("eight", [8])], "of_heads", axis=0)
-    q, k, v = (heads(linear(x, n, 16, 16), f"{n}h", shape) for n in "qkv")
-    a = attend(turned(q, "tq"), turned(k, "tk"), v, "a", mask())
-    net.save(name, WORDS, {ffn(add("Add", [x, linear(a, "o", 16, 16)], "x"), "y"): ["N", "T", 16]})
+    added = mask()
+    for i in range(layers):
+        q, k, v = (heads(linear(x, f"{i}{n}", 16, 16), f"{i}{n}h", shape) for n in "qkv")
+        a = attend(turned(q, "tq"), turned(k, "tk"), v, f"{i}a", added)
+        o = linear(a, f"{i}o", 16, 16)
+        if idle:  # the first head's values do nothing
+            net.constants[-2] = numpy_helper.from_array(numpy.where(numpy.arange(16)[:, None] < 8, 0, numpy_helper.to_array(net.constants[-2])),
+                                                        net.constants[-2].name)
+        x = ffn(add("Add", [x, o], f"{i}x"), f"{i}y")
+    net.save(name, {n: (kind, ["N", length]) for n, (kind, _) in WORDS.items()}, {x: ["N", length, 16]})
 
 
-def distance():
+def distances(by=None):
     apart = add("Cast", [add("Abs", [add("Sub", ["queries", "keys"], "d")], "far")], "bias", to=FLOAT)
-    return add("Add", [add("Mul", [apart, number("slope", -0.3)], "biases"), causal_mask()], "both")
+    return add("Add", [add("Mul", [apart, by or number("slope", -0.3)], "biases"), causal_mask()], "both")
+
+
+def by_length():
+    return distances(add("Div", [number("slope", -1), add("Cast", ["length"], "long", to=FLOAT)], "own"))
+
+
+def buckets():
+    """As T5 has them: rows of a table by distances, of which the far ones share one."""
+    far = add("Min", [add("Max", [add("Sub", ["keys", "queries"], "d"), number("least", -5, numpy.int64)], "clipped"),
+                      number("most", 5, numpy.int64)], "near")
+    rows = add("Squeeze", [add("Add", [far, number("five", 5, numpy.int64)], "rows"), constant("outer", [0, 1])], "bucket")
+    biases = add("Gather", [weight("buckets", 11, 2), "bucket"], "picked")
+    biases = add("Unsqueeze", [add("Transpose", [biases], "of_each", perm=[2, 0, 1]), "i0"], "biases")
+    return add("Add", [biases, causal_mask()], "both")
+
+
+def by_key():
+    """As BLOOM has them: a slope of each head times the position of the key."""
+    biases = add("Mul", [add("Cast", ["keys"], "real", to=FLOAT), number("slopes", [[[0.5]], [[0.25]]])], "biases")
+    return lambda s: add("Add", [add("Add", [s, biases], "biased"), causal_mask()], "masked")
+
+
+def constants():
+    """As BEiT has them: rows of a table by numbers that are constants, 11 positions."""
+    index = constant("index", net.random.integers(0, 30, 121))
+    biases = add("Reshape", [add("Gather", [weight("table", 30, 2), index], "picked"), constant("square", [11, 11, 2])], "square2")
+    biases = add("Unsqueeze", [add("Transpose", [biases], "of_each", perm=[2, 0, 1]), "i0"], "biases")
+    return lambda s: add("Add", [add("Add", [biases, s], "biased"), causal_mask()], "masked")
 
 
 def by_words():
@@ -169,7 +205,11 @@ def causal_mask():
     return hide("causal", add("LessOrEqual", ["keys", "queries"], "behind"))
 
 
-layer("distance", distance)
+layer("distance", distances)
+layer("by_length", by_length)
+layer("buckets", buckets, layers=2)
+layer("by_key", by_key)
+layer("constants", constants, length=11, idle=True)
 layer("by_words", by_words)
 layer("alternate", alternate)
 layer("swapped", causal_mask, lambda one, name: turn(one, name, 4, angles(name, 4), swaps=True))
@@ -213,6 +253,7 @@ write_pixels("patches.safetensors", samples.transpose(0, 2, 3, 1))
 mask = (numpy.arange(11) < net.random.integers(4, 12, (24, 1))).astype(numpy.int64)
 mask[0] = 1
 numpy.save("mask.npy", mask)
+numpy.save("ones.npy", numpy.ones_like(mask))
 numpy.save("ids.npy", net.random.integers(2, 40, (24, 11)) * mask)
 PYTHON
 
@@ -241,6 +282,39 @@ narrow_decoder() {
 narrow_decoder shared 2 2
 narrow_decoder fused 2 1
 narrow_decoder both_ways 2 1
+narrow_decoder distance 2 1
+narrow_decoder alternate 2 1
+narrow_decoder constants 2 1
+
+# NAME LAYERS: the file computes biases for all heads, which stay
+narrow_biased() {
+    check "$1"
+    runs "$grail" inspect "$1.onnx"
+    grep -q "^region of " stdout && fail "a region is left"
+    says "are of heads whose scores have biases that the file computes" stderr
+    [[ $(grep -c "  ffn  " stdout) == "$2" ]] || fail "expected $2 FFNs"
+    compare "$1.onnx"
+    rm -rf out
+    runs "$grail" compress "$1.onnx" -o out --calib "$given" --sites ffn --align 1 --sparsity 0.5 --threads 1 --quiet --heal model --heal-steps 4
+    compare "out/$1.onnx"
+}
+
+narrow_biased buckets 2
+narrow_biased by_key 1
+
+check "the head that stays has its own biases"
+rm -rf out
+runs "$grail" compress constants.onnx -o out --calib "$given" --sites heads --align 1 --sparsity 0.5 --compensate none --threads 1 --quiet
+"$python" - <<'PYTHON' || fail "another head, or its biases are not its own"
+import numpy, onnx, onnxruntime
+ids = numpy.load("ids.npy")
+made = [onnxruntime.InferenceSession(f, providers=["CPUExecutionProvider"]).run(
+    None, {"input_ids": ids, "attention_mask": numpy.ones_like(ids)})[0]
+        for f in ("constants.onnx", "out/constants.onnx")]
+shapes = [list(t.dims) for t in onnx.load("out/constants.onnx").graph.initializer]
+assert [1, 1, 11, 11] in shapes, shapes
+assert numpy.abs(made[0] - made[1]).max() < 1e-5 * numpy.abs(made[0]).max()
+PYTHON
 
 runs "$grail" inspect patches.onnx
 grep -q region stdout && fail "a region is left in patches.onnx"
@@ -292,9 +366,10 @@ refuses 1 "a context of 2049 tokens is longer than the model's 2048 positions" \
     "$grail" compress shared.onnx -o long --calib long.npy --sites ffn --sparsity 0.5
 
 check "what no mask and no rotation is"
-for pair in "distance:otherwise than to hide keys that are too far" by_words: "alternate:otherwise than to hide keys that are too far" swapped: \
-    uneven:; do
+for pair in "by_length:what differs from sample to sample, or with their length" by_words: swapped: uneven:; do
     name=${pair%%:*}
+    given=input_ids=ids.npy,attention_mask=mask.npy
+    [[ $name == by_length ]] && given=input_ids=ids.npy,attention_mask=ones.npy # padding would count
     runs "$grail" inspect "$name.onnx"
     grep -q "^region of " stdout || fail "$name.onnx has no region"
     says "${pair#*:}" stdout

@@ -1,10 +1,26 @@
 /* Attention against the full matrix of weights. */
 #include "conformance/conformance.h"
 
-/* Heads have no sinks where `sinks` is NULL. */
-static void naive_head(const attention_shape *s, int64_t sequence, int64_t head, const float *q,
-                       const float *k, const float *v, const float *sinks, double *expected)
+/* What scores have added; a zeroed one is nothing. */
+typedef struct score_terms {
+    const float *sinks; /* [query_heads] */
+    const float *biases;
+    int64_t positions; /* that biases are of */
+    bool by_distance;
+} score_terms;
+
+static double bias_of(const score_terms *t, int64_t head, int64_t query, int64_t key)
 {
+    const int64_t p = t->positions;
+    return t->biases == NULL ? 0.0
+           : t->by_distance  ? (double)t->biases[head * (2 * p - 1) + p - 1 + key - query]
+                             : (double)t->biases[(head * p + query) * p + key];
+}
+
+static void naive_head(const attention_shape *s, int64_t sequence, int64_t head, const float *q,
+                       const float *k, const float *v, const score_terms *terms, double *expected)
+{
+    const float *sinks = terms->sinks;
     const int64_t value_dim = attention_value_dim(s);
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
     OWNED(double) *weights = doubles(attention_keys(s), 0.0);
@@ -22,7 +38,8 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
             for (int64_t d = 0; visible && d < s->head_dim; d++) {
                 score += s->scale * (double)q[at + d] * (double)key[d];
             }
-            weights[j] = visible && s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
+            weights[j] = visible && s->cap > 0.0 ? s->cap * tanh(score / s->cap)
+                                                 : score + bias_of(terms, head, own, j);
             largest = fmax(largest, weights[j]);
         }
         double total = sinks == NULL ? 0.0 : exp((double)sinks[head] - largest);
@@ -68,25 +85,32 @@ static double rounding_of_attention(const backend *b, const attention_shape *s, 
 }
 
 static void check_attention(backend *b, attention_shape s, bool exact, const float *q,
-                            const float *k, const float *v, const float *sinks, double tolerance)
+                            const float *k, const float *v, const score_terms *terms,
+                            double tolerance)
 {
+    static const score_terms none = {0};
+    const score_terms *t = terms == NULL ? &none : terms;
     const int64_t rows = s.sequences * s.length;
     const int64_t keys = s.sequences * attention_room(&s);
     const int64_t width = s.query_heads * attention_value_dim(&s);
     double *expected = doubles(rows * width, 0.0);
     for (int64_t i = 0; i < s.sequences * s.query_heads; i++) {
-        naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, sinks, expected);
+        naive_head(&s, i / s.query_heads, i % s.query_heads, q, k, v, t, expected);
     }
     matrix bq = values_of(b, rows, s.query_heads * s.head_dim, q);
     matrix bk = values_of(b, keys, s.kv_heads * s.head_dim, k);
     matrix bv = values_of(b, keys, s.kv_heads * attention_value_dim(&s), v);
     matrix out = blank_values(b, rows, width);
-    matrix bs = sinks == NULL ? no_matrix : values_of(b, 1, s.query_heads, sinks);
-    assert_ok(matrix_attention(&s, bq, bk, bv, out, bs));
+    matrix bs = t->sinks == NULL ? no_matrix : values_of(b, 1, s.query_heads, t->sinks);
+    matrix bb = t->biases == NULL ? no_matrix
+                : t->by_distance
+                    ? values_of(b, s.query_heads, 2 * t->positions - 1, t->biases)
+                    : values_of(b, s.query_heads * t->positions, t->positions, t->biases);
+    assert_ok(matrix_attention(&s, bq, bk, bv, out, bs, bb));
     assert_matrix_near("attention", out, expected,
                        tolerance * rounding(b) + rounding_of_attention(b, &s, exact, q, k, v));
     memory_free(expected);
-    free_matrices(&bq, &bk, &bv, &out, &bs);
+    free_matrices(&bq, &bk, &bv, &out, &bs, &bb);
 }
 
 static float *operands(const backend *b, int64_t count, uint64_t seed)
@@ -100,7 +124,7 @@ static float *operands(const backend *b, int64_t count, uint64_t seed)
 
 /* The operands are exact, and the scale is a power of two. `spread` is about the standard
  * deviation of the scores. */
-static void check_sinks(backend *b, attention_shape s, const float *sinks, double spread)
+static void check_terms(backend *b, attention_shape s, const score_terms *terms, double spread)
 {
     const int64_t queries = s.sequences * s.length * s.query_heads * s.head_dim;
     const int64_t keys = s.sequences * attention_room(&s) * s.kv_heads;
@@ -108,13 +132,31 @@ static void check_sinks(backend *b, attention_shape s, const float *sinks, doubl
     float *q = operands(b, queries, 1);
     float *k = operands(b, keys * s.head_dim, 2);
     float *v = operands(b, keys * attention_value_dim(&s), 3);
-    check_attention(b, s, true, q, k, v, sinks, 100.0 * (1.0 + spread));
+    check_attention(b, s, true, q, k, v, terms, 100.0 * (1.0 + spread));
     free_blocks(v, k, q);
+}
+
+static void check_sinks(backend *b, attention_shape s, const float *sinks, double spread)
+{
+    check_terms(b, s, &(score_terms){.sinks = sinks}, spread);
+}
+
+/* Biases that values hold exactly, and such as hide a key. */
+static void check_biases(backend *b, attention_shape s, int64_t positions, bool by_distance)
+{
+    const int64_t each = by_distance ? 2 * positions - 1 : positions * positions;
+    OWNED(float) *biases = operands(b, s.query_heads * each, 4);
+    for (int64_t i = 2; i < s.query_heads * each && !by_distance; i += 5) {
+        biases[i] = -32768.0F;
+    }
+    check_terms(
+        b, s, &(score_terms){.biases = biases, .positions = positions, .by_distance = by_distance},
+        1.0);
 }
 
 static void check_random(backend *b, attention_shape s, double spread)
 {
-    check_sinks(b, s, NULL, spread);
+    check_terms(b, s, NULL, spread);
 }
 
 /* Their scores are small, or else those of bf16 would say nothing. */
@@ -247,6 +289,28 @@ BACKEND_TEST(test_sinks_take_a_part_of_the_weights)
     check_sinks(b, (attention_shape){3, 40, 4, 2, 5, 0, true, 0, 2.0, 0, 0, 0}, sinks, 1.0);
 }
 
+/* More positions than there are rows, behind earlier keys, of shared keys, with windows, of more
+ * keys than are taken at once. */
+BACKEND_TEST(test_scores_have_biases)
+{
+    static const struct {
+        attention_shape shape;
+        int64_t positions;
+    } cases[] = {
+        {{2, 9, 4, 2, 8, 0, true, 0, 0.0, 0, 0, 0}, 9},
+        {{3, 19, 3, 3, 5, 0, true, 0, 0.0, 7, 0, 0}, 30},
+        {{1, 1, 2, 2, 4, 0, true, 0, 0.0, 0, 0, 0}, 1},
+        {{2, 7, 3, 3, 17, 4, false, 0, 0.0, 0, 30, 64}, 40},
+        {{2, 3, 6, 2, 8, 0, false, 0, 0.0, 0, 500, 510}, 503},
+        {{1, 700, 2, 1, 6, 63, true, 0, 0.0, 0, 0, 0}, 701},
+        {{1, 900, 2, 2, 6, 0, false, 0, 0.0, 0, 0, 0}, 900},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        check_biases(b, cases[i].shape, cases[i].positions, false);
+        check_biases(b, cases[i].shape, cases[i].positions, true);
+    }
+}
+
 BACKEND_TEST(test_values_may_be_wider_or_narrower_than_keys)
 {
     static const float sinks[] = {0.5F, -1.0F, 2.0F, 0.0F};
@@ -264,7 +328,7 @@ static grail_status attend_small(void *context)
 {
     const small_attention *a = context;
     const attention_shape s = {1, 2, 1, 1, 1, 0, false, 1.0, 0.0, 0, 0, 0};
-    return matrix_attention(&s, a->q, a->q, a->q, a->out, no_matrix);
+    return matrix_attention(&s, a->q, a->q, a->q, a->out, no_matrix, no_matrix);
 }
 
 BACKEND_TEST(test_attention_reports_lack_of_memory)

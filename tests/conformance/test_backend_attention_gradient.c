@@ -7,6 +7,7 @@
 /* Everything of one case in f64; gradients are sums over the query heads that share a key. */
 typedef struct expectation {
     float *q, *k, *v, *dout, *sinks;
+    float *biases; /* [query_heads, 2 length - 1], by distance; NULL: none */
     double *out, *dq, *dk, *dv, *dsinks;
     double *q_terms, *k_terms, *v_terms; /* the sums of the sizes of what gradients add up */
 } expectation;
@@ -39,9 +40,9 @@ static bool sees(const attention_shape *s, int64_t i, int64_t j)
 }
 
 /* weights[j] = softmax of the scores of row i, 0 where it does not see row j; returns the weight of
- * the sink, a score of -infinity where there is none. */
+ * the sink, a score of -infinity where there is none. Biases of the head may be NULL. */
 static double weigh_naively(const attention_shape *s, int64_t i, const float *q, const float *k,
-                            int64_t stride, double sink, double *weights)
+                            int64_t stride, double sink, const float *biases, double *weights)
 {
     double largest = sink;
     for (int64_t j = 0; j < s->length; j++) {
@@ -52,6 +53,7 @@ static double weigh_naively(const attention_shape *s, int64_t i, const float *q,
         if (s->cap > 0.0 && sees(s, i, j)) {
             weights[j] = s->cap * tanh(weights[j] / s->cap);
         }
+        weights[j] += biases == NULL ? 0.0 : (double)biases[s->length - 1 + j - i];
         largest = fmax(largest, weights[j]);
     }
     double total = exp(sink - largest);
@@ -90,9 +92,10 @@ static void naive_row(const attention_shape *s, int64_t row, int64_t head, const
     const int64_t output = (row * s->query_heads + head) * value_dim;
     const int64_t value = (begin * s->kv_heads + kv_head) * value_dim;
     const double sink = e->sinks == NULL ? -INFINITY : (double)e->sinks[head];
+    const float *biases = e->biases == NULL ? NULL : e->biases + head * (2 * s->length - 1);
     double mean = 0.0;
     const double own =
-        weigh_naively(s, row - begin, e->q + query, e->k + key, stride, sink, weights);
+        weigh_naively(s, row - begin, e->q + query, e->k + key, stride, sink, biases, weights);
     for (int64_t j = 0; j < s->length; j++) {
         products[j] = 0.0;
         for (int64_t d = 0; d < value_dim; d++) {
@@ -132,13 +135,15 @@ static float *exact_normals(int64_t count, uint64_t seed, double deviation)
     return values;
 }
 
-static expectation expectation_with(const attention_shape *s, bool sinks)
+static expectation expectation_with(const attention_shape *s, bool sinks, bool biases)
 {
     expectation e = {.q = exact_normals(query_count(s), 1, 1.0),
                      .k = exact_normals(key_count(s), 2, 1.0),
                      .v = exact_normals(value_count(s), 3, 1.0),
                      .dout = exact_normals(output_count(s), 4, 1.0),
                      .sinks = sinks ? normals(s->query_heads, 5, 2.0) : NULL,
+                     .biases = biases ? exact_normals(s->query_heads * (2 * s->length - 1), 6, 1.0)
+                                      : NULL,
                      .out = doubles(output_count(s), 0.0),
                      .dq = doubles(query_count(s), 0.0),
                      .dk = doubles(key_count(s), 0.0),
@@ -160,13 +165,13 @@ static expectation expectation_with(const attention_shape *s, bool sinks)
 
 static expectation expectation_new(const attention_shape *s)
 {
-    return expectation_with(s, false);
+    return expectation_with(s, false, false);
 }
 
 static void expectation_free(expectation *e)
 {
-    free_blocks(e->q, e->k, e->v, e->dout, e->sinks, e->out, e->dq, e->dk, e->dv, e->dsinks,
-                e->q_terms, e->k_terms, e->v_terms);
+    free_blocks(e->q, e->k, e->v, e->dout, e->sinks, e->biases, e->out, e->dq, e->dk, e->dv,
+                e->dsinks, e->q_terms, e->k_terms, e->v_terms);
 }
 
 OWNS(expectation, expectation_free)
@@ -197,7 +202,8 @@ static void assert_gradient(const char *what, matrix m, const double *expected, 
 
 /* What a backend makes of a case. */
 typedef struct gradients {
-    matrix q, k, v, out, dout, dq, dk, dv, sinks, dsinks; /* the last two may be missing */
+    matrix q, k, v, out, dout, dq, dk, dv, sinks, dsinks, biases; /* the last three may be missing
+                                                                   */
 } gradients;
 
 static gradients gradients_new(backend *b, const attention_shape *s, const expectation *e)
@@ -211,6 +217,9 @@ static gradients gradients_new(backend *b, const attention_shape *s, const expec
     static const float zeros[8] = {0.0F};
     return (gradients){.sinks = sinks ? values_of(b, 1, s->query_heads, e->sinks) : no_matrix,
                        .dsinks = sinks ? values_of(b, 1, s->query_heads, zeros) : no_matrix,
+                       .biases = e->biases == NULL
+                                     ? no_matrix
+                                     : values_of(b, s->query_heads, 2 * s->length - 1, e->biases),
                        .q = values_of(b, rows, queries, e->q),
                        .k = values_of(b, rows, keys, e->k),
                        .v = values_of(b, rows, values, e->v),
@@ -224,7 +233,7 @@ static gradients gradients_new(backend *b, const attention_shape *s, const expec
 static void gradients_free(gradients *g)
 {
     free_matrices(&g->q, &g->k, &g->v, &g->out, &g->dout, &g->dq, &g->dk, &g->dv, &g->sinks,
-                  &g->dsinks);
+                  &g->dsinks, &g->biases);
 }
 
 OWNS(gradients, gradients_free)
@@ -232,14 +241,14 @@ OWNS(gradients, gradients_free)
 static grail_status differentiate(const attention_shape *s, const gradients *g)
 {
     return matrix_attention_gradient(s, g->q, g->k, g->v, g->out, g->dout, g->dq, g->dk, g->dv,
-                                     g->sinks, g->dsinks);
+                                     g->sinks, g->dsinks, g->biases);
 }
 
 /* `spread` is about the standard deviation of the scores, whose scale is a power of two. */
-static void check_with(attention_shape s, bool sinks, double spread)
+static void check_with(attention_shape s, bool sinks, bool biases, double spread)
 {
     s.scale = exp2(round(log2(spread / sqrt((double)s.head_dim))));
-    OWNED(expectation) e = expectation_with(&s, sinks);
+    OWNED(expectation) e = expectation_with(&s, sinks, biases);
     const double tolerance = 100.0 * (1.0 + spread);
     FOR_EACH_BACKEND(b)
     {
@@ -256,7 +265,7 @@ static void check_with(attention_shape s, bool sinks, double spread)
 
 static void check(attention_shape s, double spread)
 {
-    check_with(s, false, spread);
+    check_with(s, false, false, spread);
 }
 
 static void check_all(size_t count, const attention_shape shapes[])
@@ -274,7 +283,7 @@ static double tolerance_of(const backend *b)
 
 static void attend(const void *context, const matrix *inputs, matrix y)
 {
-    assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y, no_matrix));
+    assert_ok(matrix_attention(context, inputs[0], inputs[1], inputs[2], y, no_matrix, no_matrix));
 }
 
 /* The shapes have every kind of mask, and shared keys. */
@@ -378,16 +387,24 @@ TEST(test_the_slope_of_capped_scores_counts)
 
 TEST(test_sinks_have_the_gradient_of_what_they_take)
 {
-    check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, true, 1.0);
-    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0, 0, 0}, true, 2.0);
-    check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0, 0, 0}, true, 1.0);
+    check_with((attention_shape){2, 19, 4, 2, 8, 0, false, 0, 0.0, 0, 0, 0}, true, false, 1.0);
+    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0, 0, 0}, true, false, 2.0);
+    check_with((attention_shape){3, 40, 2, 2, 5, 0, true, 0, 2.0, 0, 0, 0}, true, false, 1.0);
+}
+
+/* Biases change the weights alone. */
+TEST(test_biases_of_scores_count_in_gradients)
+{
+    check_with((attention_shape){2, 19, 4, 2, 8, 0, true, 0, 0.0, 0, 0, 0}, false, true, 1.0);
+    check_with((attention_shape){1, 700, 2, 1, 4, 63, false, 0, 0.0, 0, 0, 0}, false, true, 1.0);
+    check_with((attention_shape){2, 200, 2, 2, 5, 0, false, 0, 0.0, 0, 0, 0}, true, true, 1.0);
 }
 
 TEST(test_gradients_of_values_of_another_width)
 {
     check((attention_shape){2, 129, 4, 2, 8, 0, false, 0, 0.0, 3, 0, 0}, 1.0);
     check((attention_shape){1, 300, 2, 1, 40, 0, false, 0, 0.0, 70, 0, 0}, 1.0);
-    check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9, 0, 0}, true, 1.0);
+    check_with((attention_shape){1, 500, 2, 2, 4, 0, false, 0, 0.0, 9, 0, 0}, true, false, 1.0);
 }
 
 TEST(test_gradients_of_large_scores_stay_finite)

@@ -39,7 +39,7 @@ static double *run_attention(backend *b, int64_t *count)
     matrix q = values_of(b, rows, width, x);
     matrix k = values_of(b, rows, s.kv_heads * s.head_dim, x);
     matrix y = blank_values(b, rows, width);
-    assert_ok(matrix_attention(&s, q, k, k, y, no_matrix));
+    assert_ok(matrix_attention(&s, q, k, k, y, no_matrix, no_matrix));
     *count = rows * width;
     double *out = results_of(y);
     memory_free(x);
@@ -186,7 +186,8 @@ static double *run_gradients(backend *b, int64_t *count)
                                          matrix_rows(sums, 1, 1)));
     assert_ok(matrix_attention_gradient(&s, q, matrix_rows(k, 0, ROWS), matrix_rows(k, ROWS, ROWS),
                                         q, g, dq, matrix_rows(keys, 0, ROWS),
-                                        matrix_rows(keys, ROWS, ROWS), no_matrix, no_matrix));
+                                        matrix_rows(keys, ROWS, ROWS), no_matrix, no_matrix,
+                                        no_matrix));
     assert_ok(matrix_rms_norm_gradient(1e-5, matrix_reshape(keys, ROWS, WIDTH), weight, dq, dq,
                                        matrix_rows(sums, 2, 1)));
     assert_ok(matrix_product(true, false, dq, g, 1.0, sums));

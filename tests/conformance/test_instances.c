@@ -335,10 +335,11 @@ static void assert_places_are_checked(matrix v, matrix d)
     SHAPES_DISAGREE(matrix_fold_columns(4, places, share, v, v), "fold_columns");
     SHAPES_DISAGREE(matrix_fold_rows(4, before, share, v, v), "fold_rows");
     SHAPES_DISAGREE(matrix_fold_rows(2, places + 2, share, v, v), "fold_rows");
-    SHAPES_DISAGREE(matrix_attention(&attention, v, matrix_rows(v, 0, 2), v, v, no_matrix),
-                    "attention");
+    SHAPES_DISAGREE(
+        matrix_attention(&attention, v, matrix_rows(v, 0, 2), v, v, no_matrix, no_matrix),
+        "attention");
     SHAPES_DISAGREE(matrix_attention(&uneven, v, matrix_columns(v, 0, 3), matrix_columns(v, 0, 3),
-                                     v, no_matrix),
+                                     v, no_matrix, no_matrix),
                     "attention");
     SHAPES_DISAGREE(matrix_conv2d(&larger, 0.0, v, v, no_matrix, no_matrix, v), "conv2d");
     SHAPES_DISAGREE(matrix_max_pool(&larger, v, v), "max_pool");
@@ -369,7 +370,7 @@ static void assert_shapes_are_checked(matrix v, matrix d, matrix narrow_v, matri
     SHAPES_DISAGREE(matrix_rope(&rope, v), "rope");
     SHAPES_DISAGREE(matrix_rope(&odd, v), "rope");
     SHAPES_DISAGREE(matrix_rope(&wide, v), "rope");
-    SHAPES_DISAGREE(matrix_attention(&attention, v, v, v, v, no_matrix), "attention");
+    SHAPES_DISAGREE(matrix_attention(&attention, v, v, v, v, no_matrix, no_matrix), "attention");
     SHAPES_DISAGREE(matrix_activate(ACTIVATION_RELU, v, narrow_v), "activate");
     SHAPES_DISAGREE(matrix_multiply(v, narrow_v, v), "multiply");
     SHAPES_DISAGREE(matrix_add(narrow_v, v, v), "add");

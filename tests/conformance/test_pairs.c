@@ -325,7 +325,7 @@ static void check_attention(const attention_shape *s)
     matrix expected = blank_values(backend_host(), queries, columns[3]);
     operation o = {.slot = SLOT_attention, .m = {m[0], m[1], m[2], m[3]}, .with.attention = s};
     assert_ok(attention_in_pairs(&o));
-    assert_ok(matrix_attention(s, m[0], m[1], m[2], expected, no_matrix));
+    assert_ok(matrix_attention(s, m[0], m[1], m[2], expected, no_matrix, no_matrix));
     OWNED(double) *is = results_of(m[3]);
     OWNED(double) *should = results_of(expected);
     assert_all_near(backend_host(), "attention", queries * columns[3], is, should, NULL, 0x1p-6);

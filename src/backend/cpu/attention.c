@@ -63,6 +63,21 @@ void attention_cap(int64_t count, float cap, float *scores)
     cap_row(count, cap, scores);
 }
 
+CPU_CLONES static void add_row(int64_t count, const float *restrict x, float *restrict scores)
+{
+    for (int64_t i = 0; i < count; i++) {
+        scores[i] += x[i];
+    }
+}
+
+void attention_add_biases(const head_biases *b, int64_t query, int64_t k0, int64_t count,
+                          float *scores)
+{
+    if (b->first != NULL) {
+        add_row(count, b->first + query * b->step + k0, scores);
+    }
+}
+
 /* Turns the scores of one query over keys k0 .. k0 + keys - 1 into weights relative to its running
  * maximum; hidden keys get 0. */
 static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, bool accumulate)
@@ -79,6 +94,7 @@ static void weigh_row(query_block *b, int64_t query, int64_t k0, int64_t keys, b
     if (b->shape->cap > 0.0) {
         attention_cap(count, (float)b->shape->cap, row + seen.begin);
     }
+    attention_add_biases(&b->biases, row_of_out, k0 + seen.begin, count, row + seen.begin);
     const float largest = row_maximum(count, row + seen.begin, b->largest[query]);
     const float correction = exp_f32(b->largest[query] - largest);
     const float sum = exponentiate(count, row + seen.begin, largest);
@@ -186,6 +202,7 @@ static query_block block_of(const attention_job *job, int64_t sequence, int64_t 
         .v_stride = s->kv_heads * value_dim,
         .out_stride = s->query_heads * value_dim,
         .sink = sink_of(m[4], head),
+        .biases = biases_of(s, m[5], head),
         .scores = scratch,
         .scratch = scratch + at_once * job->products->keys,
     };

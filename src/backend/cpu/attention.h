@@ -43,6 +43,20 @@ static inline key_range visible_keys(const attention_shape *s, int64_t query, in
     return (key_range){begin, end > begin ? end : begin};
 }
 
+/** Those of a head in operand `biases`, of its query and key 0 on, and from query to query; NULL:
+ * there are none. */
+typedef struct head_biases {
+    const float *first;
+    int64_t step;
+} head_biases;
+
+static inline head_biases biases_of(const attention_shape *s, matrix biases, int64_t head)
+{
+    const float *all = biases.memory;
+    const bias_places at = attention_bias_places(s, biases);
+    return (head_biases){matrix_exists(biases) ? all + head * at.head + at.first : NULL, at.step};
+}
+
 typedef struct attention_products attention_products;
 
 /* `queries` rows of one head from row `first`. Pointers are to the first row of the sequence, at
@@ -59,7 +73,8 @@ typedef struct query_block {
     const float *v;
     float *out;
     int64_t q_stride, k_stride, v_stride, out_stride;
-    float sink;                  /* of the head; -infinity where it has none */
+    float sink; /* of the head; -infinity where it has none */
+    head_biases biases;
     float *scores;               /* [queries, products->keys] */
     float *scratch;              /* [products->scratch] */
     float largest[MOST_QUERIES]; /* running maximum of the scores */
@@ -84,6 +99,10 @@ static inline float sink_of(matrix sinks, int64_t head)
 {
     return matrix_exists(sinks) ? ((const float *)sinks.memory)[head] : -INFINITY;
 }
+
+/** Adds what a query's scores of keys k0 .. k0 + count - 1 have. */
+void attention_add_biases(const head_biases *b, int64_t query, int64_t k0, int64_t count,
+                          float *scores);
 
 /** scores <- cap tanh(scores / cap) */
 void attention_cap(int64_t count, float cap, float *scores);

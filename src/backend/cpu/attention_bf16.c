@@ -168,7 +168,7 @@ grail_status cpu_bf16_attention(const operation *o)
     if (o->with.attention->length <= FEW_QUERIES) { /* to order the keys would take longer */
         return cpu_attention(o);
     }
-    if (pairs_has(PAIR_TILES)) {
+    if (pairs_has(PAIR_TILES) && !matrix_exists(o->m[5])) { /* whose scores lie in rows */
         return attention_in_pairs(o);
     }
     a = (bf16_attention){.shape = o->with.attention, .k = o->m[1].memory, .v = o->m[2].memory};

@@ -18,7 +18,8 @@
 typedef struct gradient_block {
     const attention_shape *shape;
     int64_t q_stride, k_stride, v_stride, out_stride;
-    float sink;    /* of the head; -infinity where it has none */
+    float sink; /* of the head; -infinity where it has none */
+    head_biases biases;
     double *dsink; /* of the head in this sequence; NULL where it is not wanted */
     const float *q, *k, *v, *out, *dout;
     float *dq, *dk, *dv;
@@ -35,8 +36,12 @@ static void make_scores(const gradient_block *b, int64_t k0, int64_t keys)
     blas_sgemm(false, true, b->queries, keys, b->shape->head_dim, (float)b->shape->scale,
                b->q + b->first * b->q_stride, b->q_stride, b->k + k0 * b->k_stride, b->k_stride,
                0.0F, b->weights, KEYS);
-    for (int64_t query = 0; b->shape->cap > 0.0 && query < b->queries; query++) {
-        attention_cap(keys, (float)b->shape->cap, b->weights + query * KEYS);
+    for (int64_t query = 0; query < b->queries; query++) {
+        float *scores = b->weights + query * KEYS;
+        if (b->shape->cap > 0.0) {
+            attention_cap(keys, (float)b->shape->cap, scores);
+        }
+        attention_add_biases(&b->biases, b->first + query, k0, keys, scores);
     }
 }
 
@@ -178,6 +183,7 @@ static gradient_block block_of_head(const gradient_job *job, int64_t sequence, i
         .v_stride = s->kv_heads * value_dim,
         .out_stride = s->query_heads * value_dim,
         .sink = sink_of(m[8], head),
+        .biases = biases_of(s, m[10], head),
         .dsink = job->dsinks == NULL ? NULL : job->dsinks + sequence * s->query_heads + head,
         .q = (const float *)m[0].memory + query * s->head_dim,
         .k = (const float *)m[1].memory + key * s->head_dim,

@@ -415,7 +415,8 @@ grail_status cpu_bf16_attention_gradient(const operation *o)
     grail_status status = GRAIL_OK;
     const attention_shape *s = o->with.attention;
     gradient_tiles t = {.operation = o, .shape = s};
-    if (matrix_count(o->m[0]) == 0 || matrix_count(o->m[2]) == 0) { /* no empty tiles */
+    /* There are no empty tiles, and none of biases. */
+    if (matrix_count(o->m[0]) == 0 || matrix_count(o->m[2]) == 0 || matrix_exists(o->m[10])) {
         return cpu_attention_gradient(o);
     }
     t.rows = attention_tile_rows(s->length);

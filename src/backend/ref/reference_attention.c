@@ -9,15 +9,35 @@ static double capped(const attention_shape *s, double score)
     return s->cap > 0.0 ? s->cap * tanh(score / s->cap) : score;
 }
 
-/* scores[j] = softmax_j(cap(scale q . k_j)) over the keys first .. last of one head and its sink,
- * -infinity where it has none; K has `stride` elements from row to row. Returns the sink's weight.
- */
-static double attention_weights(const attention_shape *s, double sink, int64_t first, int64_t last,
-                                const double *q, const double *k, int64_t stride, double *scores)
+/* What one head adds to its scores. */
+typedef struct head_terms {
+    double sink;          /* -infinity where it has none */
+    const double *biases; /* of query and key 0; NULL: none */
+    int64_t step;         /* from query to query */
+} head_terms;
+
+static head_terms terms_of(const attention_shape *s, matrix sinks, matrix biases, int64_t head)
 {
+    const double *all = biases.memory;
+    const bias_places at = attention_bias_places(s, biases);
+    return (head_terms){.sink =
+                            matrix_exists(sinks) ? ((const double *)sinks.memory)[head] : -HUGE_VAL,
+                        .biases = matrix_exists(biases) ? all + head * at.head + at.first : NULL,
+                        .step = at.step};
+}
+
+/* scores[j] = softmax_j(cap(scale q_i . k_j) + bias) over the keys first .. last of one head and
+ * its sink; K has `stride` elements from row to row. Returns the sink's weight. */
+static double attention_weights(const attention_shape *s, const head_terms *terms, int64_t i,
+                                int64_t first, int64_t last, const double *q, const double *k,
+                                int64_t stride, double *scores)
+{
+    const double *biases = terms->biases == NULL ? NULL : terms->biases + i * terms->step;
+    const double sink = terms->sink;
     double largest = sink;
     for (int64_t j = first; j <= last; j++) {
         scores[j] = capped(s, s->scale * host_dot(s->head_dim, q, k + j * stride));
+        scores[j] += biases == NULL ? 0.0 : biases[j];
         largest = fmax(largest, scores[j]);
     }
     const double own = exp(sink - largest);
@@ -62,14 +82,15 @@ static row_strides strides_of(const attention_shape *s)
 }
 
 /* All rows of one head of one sequence. q, k, v and out point at its first row and feature. */
-static void attention_head(const attention_shape *s, double sink, const double *q, const double *k,
-                           const double *v, double *out, double *scores)
+static void attention_head(const attention_shape *s, const head_terms *terms, const double *q,
+                           const double *k, const double *v, double *out, double *scores)
 {
     const row_strides stride = strides_of(s);
     for (int64_t i = 0; i < s->length; i++) {
         const int64_t first = first_visible(s, i);
         const int64_t last = last_visible(s, i);
-        (void)attention_weights(s, sink, first, last, q + i * stride.query, k, stride.key, scores);
+        (void)attention_weights(s, terms, i, first, last, q + i * stride.query, k, stride.key,
+                                scores);
         for (int64_t d = 0; d < attention_value_dim(s); d++) {
             double sum = 0.0;
             for (int64_t j = first; j <= last; j++) {
@@ -97,12 +118,6 @@ static head_place place_of_head(const attention_shape *s, int64_t sequence, int6
                         .out = query * value_dim};
 }
 
-/* -infinity where heads have none. */
-static double sink_of(matrix sinks, int64_t head)
-{
-    return matrix_exists(sinks) ? ((const double *)sinks.memory)[head] : -HUGE_VAL;
-}
-
 grail_status ref_attention(const operation *o)
 {
     const attention_shape *s = o->with.attention;
@@ -111,7 +126,8 @@ grail_status ref_attention(const operation *o)
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);
-            attention_head(s, sink_of(o->m[4], head), (const double *)o->m[0].memory + at.query,
+            const head_terms terms = terms_of(s, o->m[4], o->m[5], head);
+            attention_head(s, &terms, (const double *)o->m[0].memory + at.query,
                            (const double *)o->m[1].memory + at.key,
                            (const double *)o->m[2].memory + at.value,
                            (double *)o->m[3].memory + at.out, scores);
@@ -125,7 +141,7 @@ grail_status ref_attention(const operation *o)
 typedef struct head_gradient {
     const double *q, *k, *v, *out, *dout;
     double *dq, *dk, *dv;
-    double sink;
+    head_terms terms;
     double *dsink; /* of this head; NULL where it is not wanted */
 } head_gradient;
 
@@ -148,7 +164,7 @@ static void attention_row_gradient(const attention_shape *s, const head_gradient
     const double *q = h->q + i * stride.query;
     const double *dout = h->dout + i * stride.out;
     const double share = host_dot(value_dim, dout, h->out + i * stride.out);
-    const double own = attention_weights(s, h->sink, first, last, q, h->k, stride.key, scores);
+    const double own = attention_weights(s, &h->terms, i, first, last, q, h->k, stride.key, scores);
     if (h->dsink != NULL) {
         *h->dsink -= own * share;
     }
@@ -189,7 +205,7 @@ grail_status ref_attention_gradient(const operation *o)
                                 .dq = (double *)m[5].memory + at.query,
                                 .dk = (double *)m[6].memory + at.key,
                                 .dv = (double *)m[7].memory + at.value,
-                                .sink = sink_of(m[8], head),
+                                .terms = terms_of(s, m[8], m[10], head),
                                 .dsink = matrix_exists(m[9]) ? (double *)m[9].memory + head : NULL};
             for (int64_t i = 0; i < s->length; i++) {
                 attention_row_gradient(s, &h, i, scores);

@@ -15,7 +15,7 @@ typedef struct block {
     torch_frame *f;
     const operation *o;
     const attention_shape *s;
-    matrix sinks; /* may be missing */
+    matrix sinks, biases; /* may be missing */
     int64_t sequence, sequences;
     part queries, keys; /* those that any of the queries sees */
 } block;
@@ -180,6 +180,33 @@ static void share_with_sinks(const block *b, torch_tensor scores, weights *w)
     }
 }
 
+/* Those that go by distance begin one later for each query before the last, so that the rows are
+ * made the other way round. */
+static void add_biases(const block *b, torch_tensor scores)
+{
+    torch_frame *f = b->f;
+    const attention_shape *s = b->s;
+    const bias_places at = attention_bias_places(s, b->biases);
+    const bool turns = attention_goes_by_distance(s, b->biases);
+    const int64_t first = b->queries.begin + (turns ? b->queries.rows - 1 : 0);
+    const int64_t begin = at.first + first * at.step + b->keys.begin;
+    const int64_t columns = b->biases.columns;
+    if (!matrix_exists(b->biases)) {
+        return;
+    }
+    const matrix from =
+        matrix_columns(matrix_rows(b->biases, begin / columns, 1), begin % columns, 1);
+    torch_tensor own = torch_view(
+        f, from, 5,
+        (int64_t[]){1, s->kv_heads, s->query_heads / s->kv_heads, b->queries.rows, b->keys.rows},
+        (int64_t[]){0, s->query_heads / s->kv_heads * at.head, at.head, turns ? 1 : at.step, 1});
+    if (turns) {
+        own = torch_call(f, "aten::flip", "", A_TENSOR(own), INTEGERS(3));
+    }
+    const torch_tensor all = parted(b, b->queries, scores, b->keys.rows);
+    torch_copy(f, torch_sum(f, all, own, 1.0), all);
+}
+
 static weights weigh(const block *b)
 {
     const attention_shape *s = b->s;
@@ -192,6 +219,7 @@ static weights weigh(const block *b)
         w.share = torch_unary(b->f, "aten::tanh", scores);
         scores = torch_scaled(b->f, w.share, s->cap);
     }
+    add_biases(b, scores);
     hide_unseen(b, scores);
     w.p = torch_call(b->f, "aten::_softmax", "", A_TENSOR(scores), AN_INTEGER(2), A_TRUTH(false));
     share_with_sinks(b, scores, &w);
@@ -219,7 +247,7 @@ static bool is_fused(const operation *o)
                                                          s->sequences <= MOST && s->kv_heads <= MOST
                                                    : s->head_dim == width;
     return fits && !has_earlier && reach_of(s) == s->length && !(s->cap > 0.0) &&
-           !matrix_exists(o->m[4]) && matrix_count(o->m[0]) > 0;
+           !matrix_exists(o->m[4]) && !matrix_exists(o->m[5]) && matrix_count(o->m[0]) > 0;
 }
 
 /* Head g of each key head's, in place. */
@@ -270,14 +298,14 @@ static torch_tensor rows_of(torch_frame *f, const attention_shape *s, int64_t he
 }
 
 /* A GPU's own kernel for values of 16 bits, which knows windows and shared key heads. */
-static bool is_flash(const operation *o, matrix sinks)
+static bool is_flash(const operation *o, matrix sinks, matrix biases)
 {
     enum { WIDEST = 256, STEP = 8 };
     const attention_shape *s = o->with.attention;
     return torch_is_cuda(o->m[0].owner) && torch_is_narrow(o->m[0]) &&
            attention_room(s) == s->length && s->head_dim == attention_value_dim(s) &&
            s->head_dim <= WIDEST && s->head_dim % STEP == 0 && !(s->cap > 0.0) &&
-           !matrix_exists(sinks) && matrix_count(o->m[0]) > 0;
+           !matrix_exists(sinks) && !matrix_exists(biases) && matrix_count(o->m[0]) > 0;
 }
 
 enum { FLASH_RESULTS = 5 };
@@ -341,8 +369,8 @@ static void differentiate_by_flash(torch_frame *f, const operation *o)
 
 KERNEL(attention)
 {
-    const block all = {f, o, o->with.attention, .sinks = o->m[4]};
-    if (is_flash(o, o->m[4])) {
+    const block all = {f, o, o->with.attention, .sinks = o->m[4], .biases = o->m[5]};
+    if (is_flash(o, o->m[4], o->m[5])) {
         attend_by_flash(f, o);
     } else if (is_fused(o)) {
         attend_fused(all);
@@ -388,11 +416,12 @@ static void differentiate(const block *b)
 
 KERNEL(attention_gradient)
 {
-    if (is_flash(o, o->m[8])) {
+    if (is_flash(o, o->m[8], o->m[10])) {
         differentiate_by_flash(f, o);
     } else {
         torch_zero(f, torch_matrix(f, o->m[6]));
         torch_zero(f, torch_matrix(f, o->m[7]));
-        over_blocks((block){f, o, o->with.attention, .sinks = o->m[8]}, differentiate);
+        over_blocks((block){f, o, o->with.attention, .sinks = o->m[8], .biases = o->m[10]},
+                    differentiate);
     }
 }

@@ -61,7 +61,7 @@ static grail_status attend(backend *b)
     OWNED(matrix) k = made(b, 8, 3);
     OWNED(matrix) v = made(b, 8, 5);
     OWNED(matrix) y = made(b, 8, 10);
-    return matrix_attention(&shape, q, k, v, y, no_matrix);
+    return matrix_attention(&shape, q, k, v, y, no_matrix, no_matrix);
 }
 
 TEST(operations_follow_from_shapes)
