@@ -32,7 +32,10 @@ from .surgery import put, resized, set_counts, tensors_of
 
 _AGREEMENT = 1e-4  # of the narrow module and the narrow file, relative to the largest output
 _RESEMBLANCE = 1e-2  # the same of dense ones, where another activation makes a tenth or more
-_MOVES = {"Identity", "Transpose", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze"}
+_MOVES = {
+    *("Identity", "Transpose", "Split", "Slice", "Gather", "GatherND", "Reshape", "Squeeze"),
+    "Unsqueeze",
+}
 # By what attributes code counts heads, and the features of all of them.
 _HEADS = ("num_heads", "num_attention_heads", "num_key_value_heads", "n_heads", "n_head")
 _WIDTHS = ("all_head_size", "attn_dim", "inner_dim", "split_size", "embed_dim")
@@ -117,7 +120,7 @@ def fitted(
 
 
 def _cut(module: nn.Module, tensors: Mapping[str, Any], sites: Any, counts: Sequence[str]) -> Any:
-    made, reason = resized(module, tensors, sites)
+    made, reason = resized(module, tensors, sites, compared=True)
     if made is None:
         kind = type(module).__name__
         raise UnsupportedError(f"the narrow tensors do not fit into a {kind}: {reason}")
@@ -463,6 +466,51 @@ def _places(path: Path, own: Mapping[str, Any], value: str) -> tuple[str, Any] |
     return name, found
 
 
+def _narrowed(tensor: Any, places: Any, array: Any) -> Any | None:
+    """The tensor without the slices that a value made of it by moving elements has lost, such as
+    the columns of heads in a table of biases; None where it has lost no whole ones."""
+    axes = [a for a, n in enumerate(array.shape) if places.shape[a : a + 1] != (n,)]
+    if len(axes) != 1 or array.ndim != places.ndim:
+        return None
+    (axis,) = axes
+    dense = np.moveaxis(places, axis, 0).reshape(places.shape[axis], -1)
+    left = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+    kept = [[k for k, own in enumerate(dense) if np.array_equal(tensor.flat[own], x)] for x in left]
+    if not all(kept):
+        return None
+    for own_axis, numbers in enumerate(np.unravel_index(dense, tensor.shape)):
+        one_each = (numbers == numbers[:, :1]).all() and len({*numbers[:, 0]}) == len(numbers)
+        if one_each and len(numbers) == tensor.shape[own_axis]:
+            return tensor.take(numbers[[k[0] for k in kept], 0], axis=own_axis)
+    return None
+
+
+def _is_as_before(path: Path, value: str, array: Any) -> bool:
+    """Whether the file computes just this from its constants."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.load(str(path))
+    makers = {name: node for node in model.graph.node for name in node.output}
+    constants = {one.name for one in model.graph.initializer}
+    nodes: list[Any] = []
+    wanted = [value]
+    while wanted:
+        name = wanted.pop()
+        node = makers.get(name)
+        if node is not None and node not in nodes:
+            nodes.append(node)
+            wanted.extend(one for one in node.input if one)
+        elif node is None and name not in constants:
+            return False
+    order = [node for node in model.graph.node if node in nodes]
+    made = onnx.helper.make_tensor_value_info(value, onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph(order, "before", [], [made], [*model.graph.initializer])
+    of_file = onnx.helper.make_model(graph, opset_imports=model.opset_import)
+    (found,) = ReferenceEvaluator(of_file).run(None, {})
+    return found.shape == array.shape and np.allclose(found, array, rtol=1e-5, atol=1e-6)
+
+
 def _put_part(
     own: Mapping[str, Any],
     found: tuple[str, Any] | None,
@@ -472,6 +520,10 @@ def _put_part(
 ) -> str:
     """Puts a changed value where it lies in a tensor of the module, whose name it gives."""
     name, places = found if found is not None else ("", np.empty(0))
+    narrow = _narrowed(own[name].numpy(), places, array) if name and name not in changed else None
+    if narrow is not None:
+        changed[name] = narrow
+        return name
     if name and name not in changed:
         changed[name] = np.array(own[name].numpy())
     if not name or places.shape != array.shape or changed[name].shape != own[name].shape:
@@ -505,6 +557,8 @@ def _changed(dense: nn.Module, path: Path, after: Mapping[str, Any]) -> dict[str
                 )
             values = {*array.flat, *np.asarray(np.nan if origin is None else origin).flat}
             del changed[name]
+            if origin is None and array.dtype.kind == "f" and _is_as_before(path, name, array):
+                continue  # computed from constants when the file was opened
             if array.dtype.kind == "f" and len(values) != 1:
                 name = _put_part(own, _places(path, own, name), name, array, changed)
         if name in changed and len(names[id(own[name])]) > 1:

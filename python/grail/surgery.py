@@ -101,10 +101,14 @@ def put(module: nn.Module, name: str, layer: nn.Module) -> None:
 
 
 def resized(
-    module: nn.Module, tensors: Mapping[str, Any], sites: Sequence[Any] = ()
+    module: nn.Module,
+    tensors: Mapping[str, Any],
+    sites: Sequence[Any] = (),
+    compared: bool = False,
 ) -> tuple[Any, str]:
     """A copy of a module with these in place of its own tensors, or None and why there is none.
-    Those of the run's sites that are of whole groups say how many each convolution has left."""
+    Those of the run's sites that are of whole groups say how many each convolution has left. An
+    attribute that may be a width is a reason unless what the copy computes is compared."""
     left = dict(tensors)
     groups = {
         site.name.removesuffix("[groups]"): site.kept for site in sites if site.kind == "groups"
@@ -122,7 +126,7 @@ def resized(
             if size != now
         }
         room = sizes(layer, new, groups.get(name)) if widths else {}
-        if room is None and (said := _says_width(layer, widths)):
+        if room is None and not compared and (said := _says_width(layer, widths)):
             kind = type(layer).__name__
             return None, f"the {kind} '{name}' has its width, too, as its attribute '{said}'"
         if new and name:

@@ -470,6 +470,53 @@ def test_counts_of_heads_in_the_code_are_set(monkeypatch: pytest.MonkeyPatch) ->
         grail.torch.compress(dense, PIXELS, **cut)
 
 
+class Biased(nn.Module):  # type: ignore[name-defined,misc]
+    """Scores have biases of each head, rows of a table by the distance, in windows of an image."""
+
+    def __init__(self, changes: bool = False) -> None:
+        super().__init__()
+        self.changes, self.num_heads = changes, 4
+        self.stem = nn.Conv2d(3, 32, 2, 2)
+        self.qkv, self.proj = nn.Linear(32, 96), nn.Linear(32, 32)
+        self.table = nn.Parameter(torch.randn(31, 4))
+        at = torch.arange(16)
+        self.register_buffer("index", at[:, None] - at[None] + 15)
+        self.up, self.down, self.head = nn.Linear(32, 64), nn.Linear(64, 32), nn.Linear(32, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x).permute(0, 2, 3, 1)
+        n, side = x.shape[0], x.shape[1] // 4
+        y = x.reshape(n, side, 4, side, 4, 32).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 32)
+        q, k, v = self.qkv(y).reshape(-1, 16, 3, self.num_heads, 8).permute(2, 0, 3, 1, 4)
+        table = self.table.sin() if self.changes else self.table
+        biases = table[self.index.view(-1)].view(16, 16, -1).permute(2, 0, 1)
+        shares = (0.3 * q @ k.transpose(-2, -1) + biases[None]).softmax(-1)
+        y = self.proj((shares @ v).transpose(1, 2).reshape(-1, 16, self.num_heads * 8))
+        y = y.reshape(n, side, side, 4, 4, 32).permute(0, 1, 3, 2, 4, 5).reshape(x.shape)
+        x = x + y
+        x = x + self.down(nn.functional.gelu(self.up(x)))
+        return self.head(x.mean((1, 2)))
+
+
+@pytest.mark.skipif(not RUNS_REGIONS, reason="biases are computed when the file is opened")
+def test_biases_of_heads_go_with_them() -> None:
+    torch.manual_seed(5)
+    dense = Biased().eval()
+    with torch.no_grad():
+        dense.proj.weight[:, 8:24] = 0  # the heads between the first and the last do nothing
+    cut = {"sites": "heads", "sparsity": 0.5, "compensate": "none", "progress": False}
+    made = grail.torch.compress(dense, PIXELS, **cut)
+    assert made.module.num_heads == 2 and made.difference < 1e-5
+    assert torch.equal(made.module.table, dense.table[:, [0, 3]])
+    with torch.no_grad():
+        assert (made.module(PIXELS) - dense(PIXELS)).abs().max() < 1e-4
+    healed = {"heal": "model", "heal_steps": 2, "heal_batch": 4}
+    other = grail.torch.compress(Biased(True).eval(), PIXELS, sites="ffn", **CUT, **healed)
+    assert other.module.up.out_features < 64 and other.difference < 1e-5
+    with pytest.raises(grail.UnsupportedError, match="what is changed is no tensor of the module"):
+        grail.torch.compress(Biased(True).eval(), PIXELS, **cut)
+
+
 class Pooled(nn.Module):  # type: ignore[name-defined,misc]
     """A probe attends to an FFN's outputs, and one tensor holds the maps of its queries, keys and
     values."""
