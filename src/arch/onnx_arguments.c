@@ -1,5 +1,6 @@
 #include "arch/onnx_arguments.h"
 
+#include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 
 #include <math.h>
@@ -148,6 +149,44 @@ grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out)
     return GRAIL_OK;
 }
 
+grail_status onnx_check_order(const onnx_known *x)
+{
+    return onnx_is_moved(x)
+               ? onnx_misfit("reads positions in windows, or rolled ones, for which grail has a "
+                             "row in attention alone")
+               : GRAIL_OK;
+}
+
+/* Whether a node makes each position of the same one alone. */
+static bool is_of_rows(const onnx_file_node *n)
+{
+    static const char *const names[] = {"Add",
+                                        "Cast",
+                                        "Div",
+                                        "Erf",
+                                        "Gelu",
+                                        "Gemm",
+                                        "HardSigmoid",
+                                        "HardSwish",
+                                        "Identity",
+                                        "LayerNormalization",
+                                        "MatMul",
+                                        "Mul",
+                                        "Pow",
+                                        "QuickGelu",
+                                        "Relu",
+                                        "Sigmoid",
+                                        "SimplifiedLayerNormalization",
+                                        "Slice",
+                                        "Sub",
+                                        "Tanh"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        found = found || strcmp(n->node.operator_name, names[i]) == 0; /* of any domain */
+    }
+    return found;
+}
+
 grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
 {
     CHECK(onnx_laid_input(r, i, out));
@@ -159,6 +198,7 @@ grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out)
         return onnx_misfit("reads the scores of attention, such as to mask some; grail has no row "
                            "for that");
     }
+    CHECK(is_of_rows(r->node) ? GRAIL_OK : onnx_check_order(*out));
     if ((*out)->factor != 0.0) {
         return onnx_misfit("reads heads times %g, for which grail has no row but in the scores of "
                            "attention",

@@ -25,6 +25,8 @@ grail_status onnx_laid_input(const onnx_reading *r, int i, onnx_known **out) GRA
 grail_status onnx_padded_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
 /** The same without zeros around. */
 grail_status onnx_any_input(const onnx_reading *r, int i, onnx_known **out) GRAIL_MUST_CHECK;
+/** Refuses positions in another order than the graph's. */
+grail_status onnx_check_order(const onnx_known *x) GRAIL_MUST_CHECK;
 /** How many rows it has: channels that it makes, or positions. */
 int64_t onnx_linear_rows(const onnx_linear *linear);
 /** Adds the Linear that makes a value to the graph, where it is not there yet. */

@@ -43,11 +43,11 @@ static sides sides_of(const onnx_known *x)
     } else if (repeat != NULL) {
         memmove(repeat, repeat + 1, strlen(repeat));
     }
-    /* Samples, and heads where channels are parted. */
+    /* Samples, windows of these, and heads where channels are parted. */
     const bool has_heads = strchr(s.prefix, 'H') != NULL;
     size_t letters = 0;
     for (const char *at = s.prefix; *at != '\0'; at++) {
-        letters += *at != ',' ? 1 : 0;
+        letters += strchr(",VUYX", *at) == NULL ? 1 : 0;
     }
     s.fits = strchr(s.prefix, 'N') != NULL && letters == (has_heads ? 2 : 1) &&
              has_heads == (x->pieces[2] > 0 || x->repeats > 0);
@@ -103,7 +103,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
 {
     if (!is_head(left->columns) || strcmp(left->columns, right->rows) != 0 ||
         head_width(x) != head_width(y) || strcmp(left->rows, right->columns) != 0 ||
-        head_count(x) != head_count(y) || x->repeats > 0) {
+        head_count(x) != head_count(y) || x->repeats > 0 || !onnx_moves_alike(x, y)) {
         return misfit_of_products();
     }
     CHECK(onnx_settle(r, x));
@@ -114,6 +114,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
     onnx_letters(x, text);
     onnx_replace_dimension(text, x->rank - 1, "S");
     scores.form = ONNX_SCORES;
+    scores.spans_windows = strcmp(left->rows, "VU") == 0;
     scores.query = x->value;
     scores.key = y->value;
     scores.value = GRAPH_NONE;
@@ -135,6 +136,11 @@ static grail_status add_attention(onnx_reading *r, int query, int key, onnx_know
     n.inputs[2] = v->value;
     n.input_count = 3;
     n.attention = attributes;
+    if (onnx_is_moved(v)) {
+        n.attention.windows = v->windows.height > 0 ? v->windows : (extent){1, 1};
+        n.attention.roll = v->roll;
+        n.attention.spans_windows = scores->spans_windows;
+    }
     CHECK(onnx_bias_attention(r, scores, heads, &n));
     return onnx_give_node(r, &n, *like);
 }
@@ -174,7 +180,8 @@ static grail_status give_attention(onnx_reading *r, const onnx_known *x, onnx_kn
     const int64_t query_width = head_width(x);
     CHECK(check_sight(x));
     if (strcmp(left->columns, "S") != 0 || strcmp(left->rows, right->rows) != 0 ||
-        !is_head(right->columns) || v->factor != 0.0 || head_count(v) != x->width / query_width) {
+        !is_head(right->columns) || v->factor != 0.0 || head_count(v) != x->width / query_width ||
+        !onnx_moves_alike(x, v)) {
         return misfit_of_products();
     }
     CHECK(onnx_settle(r, v));
@@ -283,8 +290,9 @@ grail_status onnx_read_attention(onnx_reading *r)
         heads[i] = are_laid ? head_count(in[i]) : onnx_integer_of(r, names[i > 0 ? 1 : 0], 1);
         fits = fits && s[i].fits && is_head(s[i].columns) && in[i]->form == ONNX_VALUE &&
                in[i]->factor == 0.0 && strcmp(s[i].prefix, s[0].prefix) == 0 &&
-               strcmp(s[i].rows, s[0].rows) == 0 && heads[i] >= 1 &&
-               (are_laid || in[i]->width % heads[i] == 0) && heads[i] == heads[i > 0 ? 1 : 0];
+               strcmp(s[i].rows, s[0].rows) == 0 && onnx_moves_alike(in[i], in[0]) &&
+               heads[i] >= 1 && (are_laid || in[i]->width % heads[i] == 0) &&
+               heads[i] == heads[i > 0 ? 1 : 0];
     }
     if (!fits || heads[0] % heads[1] != 0 || in[0]->repeats > 0) {
         return onnx_misfit("is attention with a cap, earlier keys or other heads, for which grail "
@@ -294,7 +302,7 @@ grail_status onnx_read_attention(onnx_reading *r)
     const double scale = onnx_real_of(r, "scale", 0.0); /* 0 where others leave it to the heads */
     const bool is_causal =
         onnx_integer_of(r, "is_causal", 0) != 0 || onnx_integer_of(r, "unidirectional", 0) != 0;
-    onnx_known scores = {.ahead = is_causal ? 1 : 0};
+    onnx_known scores = {.ahead = is_causal ? 1 : 0, .windows = in[0]->windows};
     if (onnx_has_input(r, MASK)) {
         const int element = r->file->values[r->node->inputs[MASK]].element;
         CHECK(element != 0 ? onnx_hide(r, MASK, element == ONNX_BOOL, true, &scores)

@@ -2,6 +2,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_rolls.h"
 #include "arch/onnx_tokens.h"
 
 #include <string.h>
@@ -194,6 +195,9 @@ grail_status onnx_read_concat(onnx_reading *r)
     onnx_known *x = NULL;
     if (onnx_adds_tokens(r)) {
         return onnx_add_tokens(r);
+    }
+    if (onnx_joins_lines(r)) {
+        return onnx_join_lines(r);
     }
     CHECK(onnx_any_input(r, 0, &x));
     CHECK(check_channel_axis(r, x));

@@ -14,10 +14,12 @@ static const double hides = -3e4;
 /* How far two computed biases of one distance may be from each other, of the largest one. */
 static const double tolerance = 1e-6;
 
-/* [heads, length, length], or [heads, 1, length] for all queries. */
+/* [heads, length, length], or [heads, 1, length] for all queries; where there are windows, as many
+ * heads for each of them. */
 typedef struct squares {
     const float *values;
     int64_t heads, length, queries;
+    int64_t windows; /* 0: none */
     double allowed;
     bool are_finite;
 } squares;
@@ -26,12 +28,15 @@ static grail_status are_squares(const tensor_view *t, squares *out)
 {
     int64_t count = 0;
     double largest = 0.0;
-    bool fits = t->data != NULL && t->rank >= 2 && t->rank <= IMAGE_RANK &&
-                (t->rank < IMAGE_RANK || t->shape[0] == 1) &&
+    const int at = t->rank - IMAGE_RANK; /* windows are behind the samples, or among them */
+    const bool has_windows = at >= 0 && at < 2 && t->shape[at] > 1;
+    bool fits = t->data != NULL && t->rank >= 2 && t->rank <= IMAGE_RANK + 1 &&
+                (t->rank <= IMAGE_RANK || t->shape[0] == 1) &&
                 shape_elements(t->rank, t->shape, &count) && count > 0 && count <= MOST_NUMBERS;
     *out = (squares){.values = t->data,
                      .length = fits ? t->shape[t->rank - 1] : 1,
                      .queries = fits ? t->shape[t->rank - 2] : 1,
+                     .windows = has_windows ? t->shape[at] : 0,
                      .are_finite = true};
     fits = fits && (out->queries == out->length || out->queries == 1);
     out->heads = count / out->queries / out->length;
@@ -136,12 +141,15 @@ static void fill(const squares *s, bool shifts, onnx_mask *m)
  * and all queries and keys. */
 static grail_status make_table(const squares *s, const squares *brief, onnx_mask *m)
 {
-    if (agrees(s, false, m) && agrees(brief, false, m)) {
+    const bool is_for_all =
+        s->heads <= 1 || s->heads == s->windows; /* none of them cut with heads */
+    if (is_for_all && agrees(s, false, m) && agrees(brief, false, m)) {
         return GRAIL_OK;
     }
     m->heads = s->heads;
     m->positions = s->length;
-    for (int form = 0; form < 3; form++) {
+    m->windows = s->windows;
+    for (int form = m->windows > 0 ? 2 : 0; form < 3; form++) {
         m->by_distance = form < 2;
         CHECK(memory_new(&m->biases, (size_t)(m->heads * numbers_of_head(m)), sizeof m->biases[0]));
         fill(s, form == 1, m);
@@ -192,7 +200,7 @@ grail_status onnx_find_biases(const onnx_reading *r, bool are_truths, onnx_mask 
         TRY(add_up(r, are_truths, m, most, &m->length, &made));
         TRY(are_squares(&made, &all));
     }
-    m->is_tensor = is_constant && all.heads > 1 && all.are_finite && all.queries == all.length;
+    m->is_tensor = is_constant && all.windows == 0 && all.are_finite && all.queries == all.length;
     find_limits(&all, m);
     TRY(make_table(&all, &few, m));
 out:

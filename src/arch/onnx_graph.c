@@ -561,6 +561,9 @@ static grail_status translate_attention(translation *t, const node *n, translate
         t->widths[n->inputs[0]] != t->widths[n->inputs[1]]) {
         return refuse("attention that masks positions or shares key/value heads");
     }
+    if (n->attention.positions > 0 || n->attention.windows.height > 0) {
+        return refuse("attention within windows, or with biases of its scores");
+    }
     CHECK(emit_heads(t, n, 0, false, &q));
     CHECK(emit_heads(t, n, 1, true, &k));
     CHECK(emit_heads(t, n, 2, false, &v));

@@ -30,121 +30,25 @@ static bool is_channel(char letter)
     return letter == 'C' || strchr(piece_letters, letter) != NULL;
 }
 
-/* -- letters ----------------------------------------------------------------------------------- */
-
-void onnx_letters(const onnx_known *x, char *text)
-{
-    const char *usual = x->rank == FLAT_RANK ? "N,C" : x->one ? "N,C,," : "N,C,Y,X";
-    memcpy(text, x->layout, ONNX_LAYOUT_SIZE);
-    if (x->layout[0] == '\0') {
-        memcpy(text, usual, strlen(usual) + 1);
-    }
-}
-
-bool onnx_has_layout(const onnx_known *x)
-{
-    return x->layout[0] != '\0';
-}
-
-bool onnx_ends_in_channels(const onnx_known *x)
-{
-    char text[ONNX_LAYOUT_SIZE];
-    onnx_letters(x, text);
-    const size_t length = strlen(text);
-    return length > 1 && text[length - 1] == 'C' && text[length - 2] == ',';
-}
-
-/* The letters but those of positions. */
-static void letters_without_positions(const onnx_known *x, char *text)
-{
-    char all[ONNX_LAYOUT_SIZE];
-    size_t length = 0;
-    onnx_letters(x, all);
-    for (const char *at = all; *at != '\0'; at++) {
-        if (strchr("TYX", *at) == NULL) {
-            text[length++] = *at;
-        }
-    }
-    text[length] = '\0';
-}
-
-bool onnx_agree(const onnx_known *x, const onnx_known *y)
-{
-    char texts[2][ONNX_LAYOUT_SIZE];
-    letters_without_positions(x, texts[0]);
-    letters_without_positions(y, texts[1]);
-    return strcmp(x->layout, y->layout) == 0 ||
-           (x->one != y->one && strcmp(texts[0], texts[1]) == 0);
-}
-
-/* Where dimension k, which is there, begins. */
-static size_t dimension_at(const char *layout, int k)
-{
-    size_t at = 0;
-    for (; k > 0 && layout[at] != '\0'; at++) {
-        k -= layout[at] == ',' ? 1 : 0;
-    }
-    return at;
-}
-
-void onnx_dimension_text(const char *layout, int k, char *text)
-{
-    const char *at = layout + dimension_at(layout, k);
-    const size_t size = strcspn(at, ",");
-    memcpy(text, at, size);
-    text[size] = '\0';
-}
-
-void onnx_replace_dimension(char *layout, int k, const char *letters)
-{
-    const size_t begin = dimension_at(layout, k);
-    char *at = layout + begin;
-    char *end = at + strcspn(at, ",");
-    if (letters != NULL) {
-        const size_t size = strlen(letters);
-        memmove(at + size, end, strlen(end) + 1);
-        memcpy(at, letters, size);
-    } else if (*end == ',') {
-        memmove(at, end + 1, strlen(end));
-    } else {
-        layout[begin > 0 ? begin - 1 : 0] = '\0';
-    }
-}
-
-void onnx_set_layout(onnx_known *x, const char *text)
-{
-    const bool is_image = strcmp(text, x->one ? "N,C,," : "N,C,Y,X") == 0;
-    const bool is_usual = is_image || (x->one && strcmp(text, "N,C") == 0);
-    x->rank = 1;
-    for (const char *at = text; *at != '\0'; at++) {
-        x->rank += *at == ',' ? 1 : 0;
-    }
-    memmove(x->layout, is_usual ? "" : text, is_usual ? 1 : strlen(text) + 1);
-}
-
-int onnx_axis_of(int64_t axis, int rank)
-{
-    const int64_t counted = axis < 0 ? axis + rank : axis;
-    return counted < 0 || counted >= rank ? -1 : (int)counted;
-}
-
-onnx_channels onnx_channels_of(const onnx_known *x)
-{
-    return (onnx_channels){.value = x->value, .linear = x->linear, .outer = true, .second = true};
-}
-
 /* -- factors of dimensions --------------------------------------------------------------------- */
 
 static int64_t size_of(const onnx_reading *r, const onnx_known *x, extent positions, char letter)
 {
     const char *piece = strchr(piece_letters, letter);
-    return letter == 'N'   ? (r->samples > 0 ? r->samples : 1)
-           : letter == 'C' ? x->width
-           : letter == 'Y' ? positions.height
-           : letter == 'X' ? positions.width
-           : letter == 'R' ? x->repeats
-           : piece != NULL ? x->pieces[piece - piece_letters]
-                           : positions.height * positions.width;
+    if (x->windows.height > 0) {
+        positions.height /= x->windows.height;
+        positions.width /= x->windows.width;
+    }
+    return letter == 'N'                       ? (r->samples > 0 ? r->samples : 1)
+           : letter == 'C'                     ? x->width
+           : letter == 'Y'                     ? positions.height
+           : letter == 'X'                     ? positions.width
+           : letter == 'V'                     ? x->windows.height
+           : letter == 'U'                     ? x->windows.width
+           : letter == 'R'                     ? x->repeats
+           : letter == 'S' && x->spans_windows ? x->windows.height * x->windows.width
+           : piece != NULL                     ? x->pieces[piece - piece_letters]
+                                               : positions.height * positions.width;
 }
 
 static int place_of(const onnx_known *x, char letter)
@@ -183,15 +87,45 @@ static void remove_factor(dimensions *d, int i)
     memmove(&d->items[i], &d->items[i + 1], (size_t)(d->count - i) * sizeof d->items[0]);
 }
 
+static int64_t size_of_letter(const dimensions *d, char letter)
+{
+    int64_t size = 0;
+    for (int i = 0; i < d->count; i++) {
+        size = d->items[i].letter == letter ? d->items[i].size : size;
+    }
+    return size;
+}
+
+/* Windows whose rows, or columns, lie one after the other are none. */
+static void join_windows(dimensions *d, extent *windows)
+{
+    for (int i = 0; i + 1 < d->count; i++) {
+        factor *a = &d->items[i];
+        const factor *b = &d->items[i + 1];
+        const bool follow =
+            (a->letter == 'V' && b->letter == 'Y') || (a->letter == 'U' && b->letter == 'X');
+        if (follow && a->dimension == b->dimension) {
+            a->size *= b->size;
+            a->letter = b->letter;
+            remove_factor(d, i + 1);
+        }
+    }
+    const int64_t rows = size_of_letter(d, 'V');
+    const int64_t columns = size_of_letter(d, 'U');
+    *windows = rows + columns == 0 ? (extent){0}
+                                   : (extent){rows > 0 ? rows : 1, columns > 0 ? columns : 1};
+}
+
 /* Puts neighbours of one dimension together: pieces that follow each other, rows and columns. */
-static void join_neighbours(dimensions *d)
+static void join_neighbours(dimensions *d, const extent *windows)
 {
     for (int i = 0; i + 1 < d->count;) {
         factor *a = &d->items[i];
         const factor *b = &d->items[i + 1];
         const bool pieces =
             is_channel(a->letter) && is_channel(b->letter) && b->place == a->place + 1;
-        if (a->dimension != b->dimension || !(pieces || (a->letter == 'Y' && b->letter == 'X'))) {
+        const bool lines = a->letter == 'Y' && b->letter == 'X' && windows->height == 0;
+        if (a->dimension != b->dimension || !(pieces || lines)) {
             i++;
             continue;
         }
@@ -255,19 +189,16 @@ static bool name_pieces(dimensions *d, onnx_known *y)
 static grail_status arrange(onnx_reading *r, const dimensions *d, onnx_known *x)
 {
     extent is;
-    extent wanted = {0};
+    const extent wanted = {size_of_letter(d, 'Y'), size_of_letter(d, 'X')};
     CHECK(onnx_positions_of(r, x, &is));
-    for (int i = 0; i < d->count; i++) {
-        wanted.height = d->items[i].letter == 'Y' ? d->items[i].size : wanted.height;
-        wanted.width = d->items[i].letter == 'X' ? d->items[i].size : wanted.width;
-    }
-    if (wanted.height == 0 || wanted.width == 0 ||
-        (wanted.height == is.height && wanted.width == is.width)) {
+    if (size_of_letter(d, 'V') + size_of_letter(d, 'U') > 0 || wanted.height == 0 ||
+        wanted.width == 0 || (wanted.height == is.height && wanted.width == is.width)) {
         return GRAIL_OK;
     }
     if (x->form != ONNX_VALUE) {
         return onnx_misfit("parts positions of attention into rows and columns");
     }
+    CHECK(onnx_check_order(x));
     CHECK(onnx_settle(r, x));
     node n = onnx_plain(NODE_TAKE_TOKENS, x, NULL);
     n.tokens.size = wanted;
@@ -300,12 +231,56 @@ static grail_status see_image(onnx_reading *r, dimensions *d, onnx_known *x)
     return arrange(r, d, x);
 }
 
+/* Rows or columns within windows that lie in the dimension of the channels, in front of these, are
+ * channels of what the windows become one position of. */
+static grail_status merge(onnx_reading *r, dimensions *d, onnx_known *x)
+{
+    const int last = d->count - 1;
+    int first = last;
+    merge_attributes m = {1, 1, false};
+    while (first > 0 && d->items[first - 1].dimension == d->items[last].dimension &&
+           strchr("YX", d->items[first - 1].letter) != NULL) {
+        first--;
+    }
+    const bool has_rows = size_of_letter(d, 'V') > 0;
+    const bool has_columns = size_of_letter(d, 'U') > 0;
+    bool fits = x->form == ONNX_VALUE && last >= 0 && d->items[last].letter == 'C' && first < last;
+    for (int i = first; fits && i < last; i++) {
+        const bool is_row = d->items[i].letter == 'Y';
+        *(is_row ? &m.height : &m.width) = d->items[i].size;
+        fits = is_row ? has_rows : has_columns;
+    }
+    m.columns_first = fits && d->items[first].letter == 'X';
+    fits = fits && (!has_rows || m.height > 1) && (!has_columns || m.width > 1) &&
+           x->roll.height + x->roll.width == 0;
+    if (!fits) {
+        return GRAIL_OK;
+    }
+    CHECK(onnx_settle(r, x));
+    node n = onnx_plain(NODE_MERGE, x, NULL);
+    n.merge = m;
+    CHECK(graph_add_node(r->g, &n, &x->value));
+    x->width *= m.height * m.width;
+    x->windows = (extent){0};
+    d->items[last].size = x->width;
+    for (int i = last - 1; i >= first; i--) {
+        remove_factor(d, i);
+    }
+    for (int i = 0; i < d->count; i++) {
+        char *letter = &d->items[i].letter;
+        *letter = *letter == 'V' ? 'Y' : *letter == 'U' ? 'X' : *letter;
+    }
+    return GRAIL_OK;
+}
+
 /* Gives output 0: `like` in these dimensions. */
 static grail_status give_laid(onnx_reading *r, dimensions *d, onnx_known like)
 {
     char text[ONNX_LAYOUT_SIZE] = {0};
     size_t length = 0;
-    join_neighbours(d);
+    join_windows(d, &like.windows);
+    CHECK(like.windows.height > 0 ? merge(r, d, &like) : GRAIL_OK);
+    join_neighbours(d, &like.windows);
     CHECK(see_image(r, d, &like));
     CHECK(like.form == ONNX_VALUE ? shuffle(r, d, &like) : GRAIL_OK);
     if ((like.form == ONNX_VALUE && !name_pieces(d, &like)) ||
@@ -447,7 +422,9 @@ static grail_status settle_target(const onnx_reading *r, const dimensions *d, on
 static bool cut_factor(dimensions *d, int i, int64_t size)
 {
     factor *f = &d->items[i];
-    const bool is_split = f->letter == 'T' || is_channel(f->letter);
+    const char window = f->letter == 'Y' ? 'V' : f->letter == 'X' ? 'U' : '\0';
+    const bool is_split = f->letter == 'T' || is_channel(f->letter) ||
+                          (window != '\0' && size_of_letter(d, window) == 0);
     if (!is_split || d->count == MOST_FACTORS || f->size % size != 0) {
         return false;
     }
@@ -461,6 +438,8 @@ static bool cut_factor(dimensions *d, int i, int64_t size)
             other->place += other != f && is_channel(other->letter) && other->place >= f->place;
         }
         f[1].place = f->place + 1;
+    } else if (window != '\0') {
+        f[0].letter = window;
     } else {
         f[0].letter = 'Y';
         f[1].letter = 'X';
@@ -541,7 +520,8 @@ static grail_status deal_out(dimensions *d, const onnx_numbers *to)
 static grail_status note_targets(onnx_reading *r, const dimensions *d, const onnx_known *x,
                                  const onnx_numbers *to)
 {
-    int pieces = 0;
+    const bool are_scores = x->form == ONNX_SCORES || x->form == ONNX_SHARES; /* of each head */
+    int pieces = are_scores ? 1 : 0;
     for (int i = 0; i < d->count; i++) {
         pieces += is_channel(d->items[i].letter) ? 1 : 0;
     }
@@ -553,6 +533,7 @@ static grail_status note_targets(onnx_reading *r, const dimensions *d, const onn
                 const bool outer = of.outer;
                 const bool second = of.second;
                 of = onnx_channels_of(x);
+                of.value = are_scores ? x->query : of.value;
                 of.outer = outer || f->place == 0;
                 of.second = second || f->place == 1 || pieces == 1;
             }

@@ -1,28 +1,10 @@
-/* What the dimensions of a value of ONNX go through (onnx_known.layout), and the nodes that change
- * that alone: none of them is a node of the graph. */
+/* The nodes that change what the dimensions of a value of ONNX go through: most are no node of the
+ * graph. */
 #ifndef GRAIL_ARCH_ONNX_LAYOUTS_H
 #define GRAIL_ARCH_ONNX_LAYOUTS_H
 
-#include "arch/onnx_nodes.h"
+#include "arch/onnx_letters.h"
 
-/** text[ONNX_LAYOUT_SIZE] <- the layout in letters, whether or not it is a usual one. */
-void onnx_letters(const onnx_known *x, char *text);
-/** Sets the layout, which is no more letters than before. */
-void onnx_set_layout(onnx_known *x, const char *text);
-/** Whether a value's dimensions are other ones than [N, C, H, W] and [N, C]. */
-bool onnx_has_layout(const onnx_known *x);
-/** Whether two values have the same dimensions, but for positions where one has a single one. */
-bool onnx_agree(const onnx_known *x, const onnx_known *y);
-/** Whether the last dimension is all channels. */
-bool onnx_ends_in_channels(const onnx_known *x);
-/** Dimension k alone: its letters, at most ONNX_LAYOUT_SIZE - 1. */
-void onnx_dimension_text(const char *layout, int k, char *text);
-/** Puts letters in the place of dimension k; NULL: takes it out. They are no more than before. */
-void onnx_replace_dimension(char *layout, int k, const char *letters);
-/** An axis as it is counted from the front; -1 where a value of this rank has none. */
-int onnx_axis_of(int64_t axis, int rank);
-/** Whose channels the value has. */
-onnx_channels onnx_channels_of(const onnx_known *x);
 /** *out <- the sizes of input 0; owned: memory_free(out->items). */
 grail_status onnx_sizes_of(onnx_reading *r, onnx_numbers *out) GRAIL_MUST_CHECK;
 

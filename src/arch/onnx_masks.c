@@ -4,6 +4,7 @@
 #include "arch/onnx_biases.h"
 #include "arch/onnx_bounds.h"
 #include "arch/onnx_region_shapes.h"
+#include "arch/onnx_regions.h"
 #include "arch/onnx_trials.h"
 
 #include <string.h>
@@ -22,7 +23,10 @@ static bool may_be_mask(const onnx_reading *r, int i)
     }
     const onnx_known *k = onnx_known_input(r, i);
     const tensor_view *t = onnx_constant_of(r, i);
-    return k->form == ONNX_BOUNDED || (t != NULL && t->rank >= 2);
+    const int64_t maker = r->file->values[r->node->inputs[i]].node;
+    const bool is_unknown = maker >= 0 && onnx_is_opaque(r, maker) && k->value == GRAPH_NONE &&
+                            k->linear == 0 && k->tensor < 0;
+    return k->form == ONNX_BOUNDED || (t != NULL && t->rank >= 2) || is_unknown;
 }
 
 bool onnx_hides_scores(const onnx_reading *r)
@@ -74,7 +78,9 @@ static int64_t nearer(int64_t a, int64_t b)
 grail_status onnx_hide(onnx_reading *r, int mask, bool are_truths, bool shows_true, onnx_known *y)
 {
     const onnx_mask *m = NULL;
-    if (onnx_is_always(r, mask, are_truths && shows_true ? 1.0 : 0.0)) {
+    const tensor_view *t = onnx_constant_of(r, mask);
+    const bool has_heads = t != NULL && t->rank > 2 && t->shape[t->rank - 3] > 1; /* of its own */
+    if (!has_heads && onnx_is_always(r, mask, are_truths && shows_true ? 1.0 : 0.0)) {
         return GRAIL_OK;
     }
     CHECK(find_mask(r, mask, are_truths, shows_true, &m));
@@ -87,6 +93,15 @@ grail_status onnx_hide(onnx_reading *r, int mask, bool are_truths, bool shows_tr
     if (m->biases == NULL) {
         return GRAIL_OK;
     }
+    if (m->windows > 0) {
+        const bool fits = m->windows == y->windows.height * y->windows.width;
+        y->window_masks = 1 + (m - r->barriers->masks);
+        return fits && y->window_masks != 0 && y->slope == 0.0
+                   ? GRAIL_OK
+                   : onnx_misfit("adds to scores of %lld windows, and there are %lld",
+                                 (long long)m->windows,
+                                 (long long)(y->windows.height * y->windows.width));
+    }
     if (y->biased != 0 || y->slope != 0.0) {
         return onnx_misfit("adds biases to scores of attention a second time, or to capped ones");
     }
@@ -95,35 +110,50 @@ grail_status onnx_hide(onnx_reading *r, int mask, bool are_truths, bool shows_tr
     return GRAIL_OK;
 }
 
+/* Has the node add the numbers of a table. */
+static grail_status add_table(const onnx_reading *r, const onnx_mask *m, attention_attributes *a)
+{
+    const int64_t each = m->by_distance ? 2 * m->positions - 1 : m->positions * m->positions;
+    double *table = NULL;
+    CHECK(memory_new(&table, (size_t)(m->heads * each), sizeof table[0]));
+    memcpy(table, m->biases, (size_t)(m->heads * each) * sizeof table[0]);
+    a->biases = table;
+    a->bias_heads = m->heads / (m->windows > 0 ? m->windows : 1);
+    a->bias_windows = m->windows;
+    a->by_distance = m->by_distance;
+    const grail_status status = graph_own_table(r->g, &table);
+    memory_free(table);
+    return status;
+}
+
 grail_status onnx_bias_attention(const onnx_reading *r, const onnx_known *scores, int64_t heads,
                                  node *n)
 {
-    grail_status status = GRAIL_OK;
-    attention_attributes *a = &n->attention;
-    double *table = NULL;
-    if (scores->biased == 0) {
+    const onnx_mask *masks = r->barriers->masks;
+    const onnx_mask *m = scores->biased == 0 ? NULL : &masks[scores->biased - 1];
+    const onnx_mask *w = scores->window_masks == 0 ? NULL : &masks[scores->window_masks - 1];
+    const onnx_mask *any = m != NULL ? m : w;
+    const bool is_tensor = m != NULL && scores->biases != NULL && m->heads == heads;
+    if (any == NULL) {
         return GRAIL_OK;
     }
-    const onnx_mask *m = &r->barriers->masks[scores->biased - 1];
-    a->positions = m->positions;
-    if (scores->biases != NULL && m->heads == heads) {
-        const int64_t shape[] = {heads, m->positions, m->positions};
-        return onnx_add_shaped(r, scores->biases, false, 3, shape, &n->bias);
-    }
-    if (m->heads != 1 && m->heads != heads) {
+    if (m != NULL && m->heads != 1 && m->heads != heads) {
         return onnx_misfit("has biases for %lld heads, and there are %lld", (long long)m->heads,
                            (long long)heads);
     }
-    const int64_t each = m->by_distance ? 2 * m->positions - 1 : m->positions * m->positions;
-    TRY(memory_new(&table, (size_t)(m->heads * each), sizeof table[0]));
-    memcpy(table, m->biases, (size_t)(m->heads * each) * sizeof table[0]);
-    a->biases = table;
-    a->bias_heads = m->heads;
-    a->by_distance = m->by_distance;
-    TRY(graph_own_table(r->g, &table));
-out:
-    memory_free(table);
-    return status;
+    if (w != NULL && w->heads != w->windows && (m != NULL || w->heads != heads * w->windows)) {
+        return onnx_misfit("has biases of windows for other heads than its own");
+    }
+    if (m != NULL && w != NULL && (!is_tensor || m->positions != w->positions)) {
+        return onnx_misfit("has biases of windows beside others that are no tensor");
+    }
+    n->attention.positions = any->positions;
+    if (is_tensor) {
+        const int64_t shape[] = {heads, m->positions, m->positions};
+        CHECK(onnx_add_shaped(r, scores->biases, false, 3, shape, &n->bias));
+        m = NULL;
+    }
+    return m == NULL && w == NULL ? GRAIL_OK : add_table(r, m != NULL ? m : w, &n->attention);
 }
 
 grail_status onnx_hide_scores(onnx_reading *r)

@@ -17,6 +17,7 @@ typedef struct onnx_mask {
     int64_t length;        /* of samples that it was computed for, perhaps the most; 0: any */
     double *biases; /* a table for an attention node (graph/attributes.h), owned; NULL: none */
     int64_t heads, positions;
+    int64_t windows; /* that `heads` are of, as many of each; 0: those of all are alike */
     bool by_distance;
     bool is_tensor; /* of the file, of finite biases for each query and key of each head */
     char *refusal;  /* why it is none, owned; NULL: it is one */

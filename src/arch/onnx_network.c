@@ -248,6 +248,7 @@ static grail_status check_whole(const onnx_known *k)
     char letters[ONNX_LAYOUT_SIZE];
     char others[ONNX_LAYOUT_SIZE] = "";
     int channels = 0;
+    CHECK(onnx_check_order(k));
     onnx_letters(k, text);
     for (int d = 0; d < k->rank; d++) {
         onnx_dimension_text(text, d, letters);

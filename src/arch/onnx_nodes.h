@@ -77,7 +77,8 @@ typedef enum onnx_form {
     ONNX_IDS,     /* an input of the network, rows of a table: onnx_inputs.h */
     ONNX_BOUNDED, /* depends on no sample: `bounds` */
     ONNX_ROWS,    /* of the table `copy`, from `bounds` on: onnx_bounds.h */
-    ONNX_SUM      /* of a value, over its positions */
+    ONNX_SUM,     /* of a value, over its positions */
+    ONNX_PART     /* rows or columns of the value `query`, from `behind` up to `ahead` */
 } onnx_form;
 
 /* Between which numbers all elements of a value lie, whatever the samples hold. */
@@ -121,24 +122,29 @@ typedef struct onnx_known {
     /* "" where the dimensions are [N, C, H, W] or [N, C]. Else what each of them goes through,
      * between commas (nothing: a size of 1), the last letter the fastest: N samples, Y and X rows
      * and columns, T all positions, S those of keys, C channels; or these in pieces, P, H and D
-     * from the outermost one on, H and D where they are two; R repeats of each head. */
+     * from the outermost one on, H and D where they are two; R repeats of each head. Where rows and
+     * columns are parted into windows, V rows and U columns of these, and Y and X those within. */
     char layout[ONNX_LAYOUT_SIZE];
     int64_t pieces[ONNX_PIECES]; /* sizes of P, H, D; 0: it is none */
     int64_t repeats;             /* size of R; 0: there is none */
+    extent windows;              /* sizes of V and U, 1 where it is none; 0: there are none */
+    bool spans_windows;          /* of scores: S are V and U, not Y and X */
+    extent roll; /* rows and columns by which positions are moved up and left, and come in again */
     onnx_form form;
     onnx_bounds bounds;
-    int input;           /* of ids: of the graph's */
-    double factor;       /* that heads are to be multiplied by; 0 counts as 1 */
-    double slope;        /* of scores: they are factor tanh(slope q . k); 0: factor q . k */
-    int query, key;      /* of scores and shares: values of the graph */
-    int64_t behind;      /* of scores and shares: rows seen up to a row's own, which counts */
-    int64_t ahead;       /* and from there on; 0: all */
-    int64_t biased;      /* of scores and shares: 1 + the mask of the barriers that has biases; 0:
-                            none */
+    int input;      /* of ids: of the graph's */
+    double factor;  /* that heads are to be multiplied by; 0 counts as 1 */
+    double slope;   /* of scores: they are factor tanh(slope q . k); 0: factor q . k */
+    int query, key; /* of scores and shares: values of the graph */
+    int64_t behind; /* of scores and shares: rows seen up to a row's own, which counts */
+    int64_t ahead;  /* and from there on; 0: all */
+    int64_t biased; /* of scores and shares: 1 + the mask of the barriers that has biases; 0:
+                       none */
     const tensor_view *biases; /* the tensor that has them for each head; NULL: that mask */
-    const double *table; /* borrowed from the graph */
-    int64_t readers;     /* inputs of nodes, and outputs of the network */
-    int64_t depth;       /* nodes on the longest way to it */
+    int64_t window_masks;      /* 1 + the mask that hides keys in each window; 0: none */
+    const double *table;       /* borrowed from the graph */
+    int64_t readers;           /* inputs of nodes, and outputs of the network */
+    int64_t depth;             /* nodes on the longest way to it */
 } onnx_known;
 
 typedef enum onnx_pattern_kind {

@@ -628,6 +628,7 @@ grail_status onnx_read_pattern(onnx_reading *r, const onnx_pattern *p)
     }
     CHECK(number_of(r, p, &epsilon));
     if (p->kind == ONNX_RESPONSE_NORM) {
+        CHECK(onnx_check_order(x));
         return add_response_norm(r, p, x, epsilon);
     }
     const node_kind kind = p->kind == ONNX_RMS_NORM ? NODE_RMS_NORM : NODE_LAYER_NORM;

@@ -190,17 +190,23 @@ static void cone_fini(cone *c)
 }
 
 /* What parts a Linear that is read as a whole, too, is left to regions. */
-static grail_status make_whole(onnx_reading *r, onnx_known *x)
+static grail_status leave_parts(onnx_reading *r, const onnx_known *x, bool *is_parted)
 {
-    bool is_parted = false;
     for (int i = 1; i < r->linear_count; i++) {
         const onnx_linear *l = &r->linears[i];
         const bool parts = x->linear != 0 && l->parent == x->linear;
-        is_parted = is_parted || parts;
+        *is_parted = *is_parted || parts;
         if (parts && !r->barriers->is_opaque[l->node]) {
             CHECK(make_opaque(r, l->node, "parts what nodes that no row reads read as a whole"));
         }
     }
+    return GRAIL_OK;
+}
+
+static grail_status make_whole(onnx_reading *r, onnx_known *x)
+{
+    bool is_parted = false;
+    CHECK(leave_parts(r, x, &is_parted));
     return is_parted ? GRAIL_OK : onnx_settle(r, x);
 }
 
@@ -218,7 +224,8 @@ static grail_status find_border(onnx_reading *r, int64_t value, bool through_opa
         return GRAIL_OK;
     }
     *out = (k->value != GRAPH_NONE || k->linear != 0) && k->form == ONNX_VALUE &&
-           !onnx_is_padded(k) && !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
+           !onnx_is_padded(k) && !onnx_is_moved(k) &&
+           !(through_opaque && maker >= 0 && r->barriers->is_opaque[maker]);
     if (*out && onnx_has_layout(k)) {
         onnx_letters(k, letters);
         *out = false;
@@ -226,7 +233,8 @@ static grail_status find_border(onnx_reading *r, int64_t value, bool through_opa
             *out = *out || strcmp(letters, borders[i]) == 0;
         }
     }
-    return *out ? make_whole(r, k) : GRAIL_OK;
+    bool is_parted = false;
+    return *out ? make_whole(r, k) : leave_parts(r, k, &is_parted);
 }
 
 static grail_status add_input(cone *c, int64_t value)

@@ -432,6 +432,7 @@ grail_status onnx_read_rotation(onnx_reading *r, const onnx_pattern *p, onnx_kno
     TRY(a->refusal == NULL ? GRAIL_OK : onnx_misfit("%s", a->refusal));
     TRY(check_nodes(r, r->node->outputs[0], h, a));
     TRY(note_sizes(r, p, x, &h));
+    TRY(onnx_check_order(x));
     TRY(onnx_settle(r, x));
     node n = onnx_plain(NODE_ROPE, x, NULL);
     const size_t count = (size_t)(a->turned / 2 * (a->grows ? 1 : a->length));

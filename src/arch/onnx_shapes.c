@@ -74,7 +74,9 @@ static onnx_number result_of(const char *name, const onnx_number *a, const onnx_
     if (a->is_real || b->is_real) {
         return a->per_sample || b->per_sample ? y : real_result(name, real_of(a), real_of(b));
     }
-    if (multiplies ? a->per_sample && b->per_sample : a->per_sample || b->per_sample) {
+    const bool parts = strcmp(name, "Div") == 0 && !b->per_sample && b->factor > 0 &&
+                       a->factor % b->factor == 0; /* as many samples, or parts of each */
+    if (multiplies ? a->per_sample && b->per_sample : (a->per_sample || b->per_sample) && !parts) {
         return y;
     }
     y = whole_result(name, a->factor, b->factor);

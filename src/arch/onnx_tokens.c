@@ -5,6 +5,7 @@
 #include "arch/onnx_layouts.h"
 #include "arch/onnx_numbers.h"
 #include "arch/onnx_products.h"
+#include "arch/onnx_rolls.h"
 #include "format/tensor_limits.h"
 
 #include <stdio.h>
@@ -170,6 +171,7 @@ grail_status onnx_add_positions(onnx_reading *r)
     const tensor_view *t = float_input(r, at);
     onnx_known *x = NULL;
     CHECK(onnx_any_input(r, 1 - at, &x));
+    CHECK(onnx_check_order(x));
     node n = onnx_plain(NODE_POSITIONS, x, NULL);
     n.positions.may_be_fewer = r->g->input_kind == INPUT_TOKENS;
     const int64_t *shape = t == NULL ? &k->shape[1] : &t->shape[t->rank - 2];
@@ -245,6 +247,7 @@ static grail_status take_position(onnx_reading *r, onnx_known *x, int k, int64_t
         return onnx_misfit("takes position %lld; grail has a row for the first one alone",
                            (long long)index);
     }
+    CHECK(onnx_check_order(x));
     CHECK(onnx_settle(r, x));
     node n = onnx_plain(NODE_FIRST_TOKEN, x, NULL);
     onnx_known y = *x;
@@ -373,6 +376,7 @@ static grail_status take_later(onnx_reading *r, int64_t axis, int64_t begin, int
     if (strcmp(part, "T") != 0 || x->form != ONNX_VALUE || x->factor != 0.0 || x->pieces[2] > 0) {
         return no_run(begin, end);
     }
+    CHECK(onnx_check_order(x));
     CHECK(onnx_settle(r, x));
     CHECK(onnx_positions_of(r, x, &positions));
     const int64_t all = positions.height * positions.width;
@@ -445,6 +449,7 @@ static grail_status take_every(onnx_reading *r, int count, int64_t list[4][ONNX_
     onnx_known *x = NULL;
     extent positions = {0};
     CHECK(onnx_any_input(r, 0, &x));
+    CHECK(onnx_check_order(x));
     CHECK(onnx_needs_rank(x, IMAGE_RANK));
     CHECK(onnx_positions_of(r, x, &positions));
     node n = onnx_plain(NODE_SHORTCUT, x, NULL);
@@ -482,6 +487,9 @@ grail_status onnx_read_slice(onnx_reading *r)
     static const char *const names[] = {"starts", "ends", "axes", "steps"};
     int64_t list[4][ONNX_MOST_AXES] = {{0}, {0}, {0}, {1}};
     int counts[4] = {0};
+    if (onnx_takes_lines(r)) {
+        return onnx_take_lines(r);
+    }
     for (int i = 0; i < 4; i++) {
         CHECK(onnx_list_of(r, names[i], i + 1, &counts[i], list[i]));
     }

@@ -2,6 +2,7 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
+#include "arch/onnx_numbers.h"
 #include "arch/onnx_nodes.h"
 #include "arch/onnx_products.h"
 #include "arch/onnx_tokens.h"
@@ -391,6 +392,19 @@ static grail_status join_zeros(onnx_reading *r, int64_t channels, int64_t at, bo
 
 /* Zeros around an image, which the convolutions behind take for their own padding, or minus
  * infinity, which maxima do; or zeros before and behind the channels. */
+/* Exporters pad what windows would not cover, by nothing where they do. */
+static bool pads_nothing(const onnx_reading *r)
+{
+    onnx_numbers pads;
+    bool is_nothing = onnx_numbers_of(r, 1, &pads) == GRAIL_OK && pads.is_known && pads.count > 0;
+    for (int i = 0; is_nothing && i < pads.count; i++) {
+        const onnx_number *n = &pads.items[i];
+        is_nothing = !n->is_open && !n->is_real && n->factor == 0;
+    }
+    memory_free(pads.items);
+    return is_nothing;
+}
+
 grail_status onnx_read_pad(onnx_reading *r)
 {
     const int64_t most = 1 << 20;
@@ -399,6 +413,10 @@ grail_status onnx_read_pad(onnx_reading *r)
     int64_t pads[ONNX_MOST_AXES];
     bool has_number = false;
     double number = 0.0;
+    if (onnx_node_attribute(r->node, "pads") == NULL && pads_nothing(r)) {
+        CHECK(onnx_laid_input(r, 0, &x));
+        return onnx_give(r, 0, *x);
+    }
     CHECK(map_input(r, NO_PADS, &x));
     const int dimensions = dimensions_of(x);
     const int behind = 2 + dimensions;

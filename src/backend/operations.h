@@ -53,10 +53,11 @@ static inline int64_t attention_room(const attention_shape *s)
 }
 
 /** Where biases of scores lie: of P positions either [query_heads, 2 P - 1], for each distance of
- * the key from the query from -(P - 1) on, or [query_heads * P, P] for each query and key. The bias
- * of head h, query i and key j is at h * head + first + i * step + j. */
+ * the key from the query from -(P - 1) on, or [windows * query_heads * P, P] for each query and key,
+ * of sequence s those of window s % windows. The bias of window w, head h, query i and key j is at
+ * w * window + h * head + first + i * step + j. */
 typedef struct bias_places {
-    int64_t head, first, step;
+    int64_t windows, window, head, first, step;
 } bias_places;
 
 static inline bool attention_goes_by_distance(const attention_shape *s, matrix biases)
@@ -67,9 +68,15 @@ static inline bool attention_goes_by_distance(const attention_shape *s, matrix b
 static inline bias_places attention_bias_places(const attention_shape *s, matrix biases)
 {
     const int64_t columns = biases.columns;
-    return attention_goes_by_distance(s, biases)
-               ? (bias_places){columns, (columns - 1) / 2 - s->earlier, -1}
-               : (bias_places){columns * columns, s->earlier * columns, columns};
+    if (attention_goes_by_distance(s, biases)) {
+        return (bias_places){1, 0, columns, (columns - 1) / 2 - s->earlier, -1};
+    }
+    const int64_t window = s->query_heads * columns * columns;
+    return (bias_places){.windows = window > 0 ? biases.rows * columns / window : 1,
+                         .window = window,
+                         .head = columns * columns,
+                         .first = s->earlier * columns,
+                         .step = columns};
 }
 
 /** Images X[samples * height * width, in], channel last, and the output of a window that moves over

@@ -72,7 +72,9 @@ bool biases_fit(const attention_shape *s, matrix biases)
     const int64_t positions = by_distance ? (biases.columns + 1) / 2 : biases.columns;
     return !matrix_exists(biases) ||
            (s->cap == 0.0 && positions >= attention_keys(s) &&
-            (by_distance ? biases.columns % 2 == 1 : biases.rows == s->query_heads * positions));
+            (by_distance           ? biases.columns % 2 == 1
+             : s->query_heads == 0 ? biases.rows == 0
+                                   : biases.rows % (s->query_heads * positions) == 0));
 }
 
 static bool has_positions(const conv_shape *s, matrix x)

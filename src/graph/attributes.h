@@ -82,6 +82,10 @@ typedef struct attention_attributes {
     int64_t bias_heads;   /* 1: those of all heads */
     int64_t positions;    /* at most, of biases or of the node's bias */
     bool by_distance;     /* of the key from the query, from -(positions - 1) on */
+    int64_t bias_windows; /* squares of a table, one for each window; 0: one for all */
+    extent windows;       /* rows and columns of windows, each attended to by itself; 0: none */
+    bool spans_windows;   /* a row sees those at its place in all windows, in place of its own */
+    extent roll;          /* rows and columns from which the first window begins */
 } attention_attributes;
 
 /** min(max(x, low), high) + offset */
@@ -162,6 +166,13 @@ typedef struct unpack_attributes {
 typedef struct embedding_attributes {
     int64_t divisor;
 } embedding_attributes;
+
+/** Squares of positions, each of which becomes one. */
+typedef struct merge_attributes {
+    int64_t height, width;
+    bool columns_first; /* channels of a column side by side, then those of the next one; else rows
+                         */
+} merge_attributes;
 
 /** Positions, of a parameter or, where there is none, of a table. */
 typedef struct position_attributes {

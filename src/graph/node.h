@@ -52,6 +52,7 @@ typedef struct node {
         join_attributes join;
         resize_attributes resize;
         slice_attributes slice;
+        merge_attributes merge;
         int64_t zeros;  /* channels */
         region *region; /* borrowed from the graph */
         int64_t runs; /* shuffle: equal runs of channels, whose first ones come first, and so on */

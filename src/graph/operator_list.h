@@ -129,6 +129,9 @@ OPERATOR(FIRST_TOKEN, first_token, .inputs = 1, .extent = one_position)
  */
 OPERATOR(TAKE_TOKENS, take_tokens, .inputs = 1, .extent = positions_taken)
 
+/* the positions of squares as one, with the channels of all of them, `merge` */
+OPERATOR(MERGE, merge, .inputs = 1, .axis = AXIS_ENDS, .width = WIDTH_MERGED, .extent = merged)
+
 /* x / ||x||_2 per row */
 OPERATOR(UNIT_LENGTH, unit_length, .inputs = 1, .rows = ROWS_ALONE, .pins = always,
          .in_place = IN_PLACE_ANY, .looks_at_inputs = true)

@@ -340,6 +340,19 @@ static grail_status positions_taken(const graph *g, const node *n, const extent 
                            (long long)t->left_out, (long long)(in->height * in->width));
 }
 
+static grail_status merged(const graph *g, const node *n, const extent *in, extent *out)
+{
+    const merge_attributes *m = &n->merge;
+    (void)g;
+    *out = (extent){in->height / m->height, in->width / m->width};
+    return in->height % m->height == 0 && in->width % m->width == 0
+               ? GRAIL_OK
+               : error_set(GRAIL_ERROR_SHAPE,
+                           "block %d: squares of %lld x %lld do not cover %lld x %lld positions",
+                           n->block, (long long)m->height, (long long)m->width,
+                           (long long)in->height, (long long)in->width);
+}
+
 static grail_status stored_positions(const graph *g, const node *n, const extent *in, extent *out)
 {
     const int64_t positions = in->height * in->width;
@@ -604,6 +617,8 @@ int64_t node_width(const node *n, const int64_t *weight, const int64_t in[NODE_M
         return weight[1];
     case WIDTH_PADDED:
         return in[0] + 2 * n->pad;
+    case WIDTH_MERGED:
+        return in[0] * n->merge.height * n->merge.width;
     case WIDTH_WINDOWS:
         return in[0] * window_taps(&n->window);
     case WIDTH_PATCHES:

@@ -45,6 +45,7 @@ typedef enum width_rule {
     WIDTH_COLUMNS,  /* of the weight */
     WIDTH_PADDED,   /* by `pad` channels on both sides */
     WIDTH_WINDOWS,  /* all positions of a window side by side */
+    WIDTH_MERGED,   /* those of a square */
     WIDTH_PATCHES,  /* of the channels of which all positions of a window are side by side */
     WIDTH_BESIDE,   /* of both inputs, head by head */
     WIDTH_HEADS,    /* as many heads as the first input has, as wide as those of the third */

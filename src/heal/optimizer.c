@@ -22,8 +22,9 @@ static void mark(const graph *g, int parameter, bool *trained)
 void optimizer_mark_trainable(const graph *g, int begin, int end, bool *trained)
 {
     for (int i = begin; i < end; i++) {
-        mark(g, g->nodes[i].weight, trained);
-        mark(g, g->nodes[i].bias, trained);
+        const node *n = &g->nodes[i];
+        mark(g, n->weight, trained);
+        mark(g, operator_of(n)->axis == AXIS_HEADS ? GRAPH_NONE : n->bias, trained); /* of scores */
     }
 }
 

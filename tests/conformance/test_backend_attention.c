@@ -7,8 +7,15 @@ typedef struct score_terms {
     const float *biases;
     int64_t positions; /* that biases are of */
     bool by_distance;
+    int64_t windows; /* that have biases of their own; 0 counts as 1 */
 } score_terms;
 
+static int64_t windows_of(const score_terms *t)
+{
+    return t->windows == 0 ? 1 : t->windows;
+}
+
+/* Heads count through those of a window. */
 static double bias_of(const score_terms *t, int64_t head, int64_t query, int64_t key)
 {
     const int64_t p = t->positions;
@@ -21,6 +28,7 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
                        const float *k, const float *v, const score_terms *terms, double *expected)
 {
     const float *sinks = terms->sinks;
+    const int64_t first = sequence % windows_of(terms) * s->query_heads;
     const int64_t value_dim = attention_value_dim(s);
     const int64_t kv_head = head / (s->query_heads / s->kv_heads);
     OWNED(double) *weights = doubles(attention_keys(s), 0.0);
@@ -39,7 +47,7 @@ static void naive_head(const attention_shape *s, int64_t sequence, int64_t head,
                 score += s->scale * (double)q[at + d] * (double)key[d];
             }
             weights[j] = visible && s->cap > 0.0 ? s->cap * tanh(score / s->cap)
-                                                 : score + bias_of(terms, head, own, j);
+                                                 : score + bias_of(terms, first + head, own, j);
             largest = fmax(largest, weights[j]);
         }
         double total = sinks == NULL ? 0.0 : exp((double)sinks[head] - largest);
@@ -103,9 +111,9 @@ static void check_attention(backend *b, attention_shape s, bool exact, const flo
     matrix out = blank_values(b, rows, width);
     matrix bs = t->sinks == NULL ? no_matrix : values_of(b, 1, s.query_heads, t->sinks);
     matrix bb = t->biases == NULL ? no_matrix
-                : t->by_distance
-                    ? values_of(b, s.query_heads, 2 * t->positions - 1, t->biases)
-                    : values_of(b, s.query_heads * t->positions, t->positions, t->biases);
+                : t->by_distance  ? values_of(b, s.query_heads, 2 * t->positions - 1, t->biases)
+                                  : values_of(b, windows_of(t) * s.query_heads * t->positions,
+                                              t->positions, t->biases);
     assert_ok(matrix_attention(&s, bq, bk, bv, out, bs, bb));
     assert_matrix_near("attention", out, expected,
                        tolerance * rounding(b) + rounding_of_attention(b, &s, exact, q, k, v));
@@ -142,16 +150,21 @@ static void check_sinks(backend *b, attention_shape s, const float *sinks, doubl
 }
 
 /* Biases that values hold exactly, and such as hide a key. */
-static void check_biases(backend *b, attention_shape s, int64_t positions, bool by_distance)
+static void check_biases(backend *b, attention_shape s, int64_t positions, bool by_distance,
+                         int64_t windows)
 {
     const int64_t each = by_distance ? 2 * positions - 1 : positions * positions;
-    OWNED(float) *biases = operands(b, s.query_heads * each, 4);
-    for (int64_t i = 2; i < s.query_heads * each && !by_distance; i += 5) {
+    const int64_t count = windows * s.query_heads * each;
+    OWNED(float) *biases = operands(b, count, 4);
+    for (int64_t i = 2; i < count && !by_distance; i += 5) {
         biases[i] = -32768.0F;
     }
-    check_terms(
-        b, s, &(score_terms){.biases = biases, .positions = positions, .by_distance = by_distance},
-        1.0);
+    check_terms(b, s,
+                &(score_terms){.biases = biases,
+                               .positions = positions,
+                               .by_distance = by_distance,
+                               .windows = windows},
+                1.0);
 }
 
 static void check_random(backend *b, attention_shape s, double spread)
@@ -306,9 +319,11 @@ BACKEND_TEST(test_scores_have_biases)
         {{1, 900, 2, 2, 6, 0, false, 0, 0.0, 0, 0, 0}, 900},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        check_biases(b, cases[i].shape, cases[i].positions, false);
-        check_biases(b, cases[i].shape, cases[i].positions, true);
+        check_biases(b, cases[i].shape, cases[i].positions, false, 1);
+        check_biases(b, cases[i].shape, cases[i].positions, true, 1);
     }
+    check_biases(b, (attention_shape){12, 16, 4, 2, 8, 0, true, 0, 0.0, 0, 0, 0}, 16, false, 4);
+    check_biases(b, (attention_shape){6, 900, 2, 2, 6, 0, true, 0, 0.0, 0, 0, 0}, 900, false, 3);
 }
 
 BACKEND_TEST(test_values_may_be_wider_or_narrower_than_keys)

@@ -202,7 +202,7 @@ static query_block block_of(const attention_job *job, int64_t sequence, int64_t 
         .v_stride = s->kv_heads * value_dim,
         .out_stride = s->query_heads * value_dim,
         .sink = sink_of(m[4], head),
-        .biases = biases_of(s, m[5], head),
+        .biases = biases_of(s, m[5], sequence, head),
         .scores = scratch,
         .scratch = scratch + at_once * job->products->keys,
     };

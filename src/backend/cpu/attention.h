@@ -50,11 +50,13 @@ typedef struct head_biases {
     int64_t step;
 } head_biases;
 
-static inline head_biases biases_of(const attention_shape *s, matrix biases, int64_t head)
+static inline head_biases biases_of(const attention_shape *s, matrix biases, int64_t sequence,
+                                    int64_t head)
 {
     const float *all = biases.memory;
     const bias_places at = attention_bias_places(s, biases);
-    return (head_biases){matrix_exists(biases) ? all + head * at.head + at.first : NULL, at.step};
+    const int64_t begin = sequence % at.windows * at.window + head * at.head + at.first;
+    return (head_biases){matrix_exists(biases) ? all + begin : NULL, at.step};
 }
 
 typedef struct attention_products attention_products;

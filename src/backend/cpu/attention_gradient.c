@@ -183,7 +183,7 @@ static gradient_block block_of_head(const gradient_job *job, int64_t sequence, i
         .v_stride = s->kv_heads * value_dim,
         .out_stride = s->query_heads * value_dim,
         .sink = sink_of(m[8], head),
-        .biases = biases_of(s, m[10], head),
+        .biases = biases_of(s, m[10], sequence, head),
         .dsink = job->dsinks == NULL ? NULL : job->dsinks + sequence * s->query_heads + head,
         .q = (const float *)m[0].memory + query * s->head_dim,
         .k = (const float *)m[1].memory + key * s->head_dim,

@@ -16,13 +16,15 @@ typedef struct head_terms {
     int64_t step;         /* from query to query */
 } head_terms;
 
-static head_terms terms_of(const attention_shape *s, matrix sinks, matrix biases, int64_t head)
+static head_terms terms_of(const attention_shape *s, matrix sinks, matrix biases, int64_t sequence,
+                           int64_t head)
 {
     const double *all = biases.memory;
     const bias_places at = attention_bias_places(s, biases);
+    const int64_t begin = sequence % at.windows * at.window + head * at.head + at.first;
     return (head_terms){.sink =
                             matrix_exists(sinks) ? ((const double *)sinks.memory)[head] : -HUGE_VAL,
-                        .biases = matrix_exists(biases) ? all + head * at.head + at.first : NULL,
+                        .biases = matrix_exists(biases) ? all + begin : NULL,
                         .step = at.step};
 }
 
@@ -126,7 +128,7 @@ grail_status ref_attention(const operation *o)
     for (int64_t sequence = 0; sequence < s->sequences; sequence++) {
         for (int64_t head = 0; head < s->query_heads; head++) {
             const head_place at = place_of_head(s, sequence, head);
-            const head_terms terms = terms_of(s, o->m[4], o->m[5], head);
+            const head_terms terms = terms_of(s, o->m[4], o->m[5], sequence, head);
             attention_head(s, &terms, (const double *)o->m[0].memory + at.query,
                            (const double *)o->m[1].memory + at.key,
                            (const double *)o->m[2].memory + at.value,
@@ -205,7 +207,7 @@ grail_status ref_attention_gradient(const operation *o)
                                 .dq = (double *)m[5].memory + at.query,
                                 .dk = (double *)m[6].memory + at.key,
                                 .dv = (double *)m[7].memory + at.value,
-                                .terms = terms_of(s, m[8], m[10], head),
+                                .terms = terms_of(s, m[8], m[10], sequence, head),
                                 .dsink = matrix_exists(m[9]) ? (double *)m[9].memory + head : NULL};
             for (int64_t i = 0; i < s->length; i++) {
                 attention_row_gradient(s, &h, i, scores);

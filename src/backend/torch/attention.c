@@ -50,8 +50,11 @@ static void over_blocks(block b, void (*run)(const block *b))
     if (s->length == 0 || s->query_heads == 0) {
         return;
     }
+    const int64_t windows =
+        matrix_exists(b.biases) ? attention_bias_places(s, b.biases).windows : 1;
     const int64_t rows = larger(1, MOST_SCORES / attention_keys(s) / s->query_heads);
-    const int64_t sequences = larger(1, rows / s->length);
+    const int64_t sequences =
+        rows / s->length >= windows ? larger(1, rows / s->length / windows * windows) : 1;
     for (b.sequence = 0; b.sequence < s->sequences; b.sequence += sequences) {
         b.sequences = smaller(sequences, s->sequences - b.sequence);
         for (int64_t begin = 0; begin < s->length && b.f->status == GRAIL_OK; begin += rows) {
@@ -181,29 +184,33 @@ static void share_with_sinks(const block *b, torch_tensor scores, weights *w)
 }
 
 /* Those that go by distance begin one later for each query before the last, so that the rows are
- * made the other way round. */
+ * made the other way round. A block has all windows of some samples, or a single one. */
 static void add_biases(const block *b, torch_tensor scores)
 {
     torch_frame *f = b->f;
     const attention_shape *s = b->s;
     const bias_places at = attention_bias_places(s, b->biases);
     const bool turns = attention_goes_by_distance(s, b->biases);
-    const int64_t first = b->queries.begin + (turns ? b->queries.rows - 1 : 0);
-    const int64_t begin = at.first + first * at.step + b->keys.begin;
+    const int64_t windows = b->sequences < at.windows ? 1 : at.windows;
+    const int64_t window = windows < at.windows ? b->sequence % at.windows : 0;
+    const int64_t query = b->queries.begin + (turns ? b->queries.rows - 1 : 0);
+    const int64_t begin = window * at.window + at.first + query * at.step + b->keys.begin;
     const int64_t columns = b->biases.columns;
+    const int64_t group = s->query_heads / s->kv_heads;
     if (!matrix_exists(b->biases)) {
         return;
     }
     const matrix from =
         matrix_columns(matrix_rows(b->biases, begin / columns, 1), begin % columns, 1);
     torch_tensor own = torch_view(
-        f, from, 5,
-        (int64_t[]){1, s->kv_heads, s->query_heads / s->kv_heads, b->queries.rows, b->keys.rows},
-        (int64_t[]){0, s->query_heads / s->kv_heads * at.head, at.head, turns ? 1 : at.step, 1});
+        f, from, 6, (int64_t[]){1, windows, s->kv_heads, group, b->queries.rows, b->keys.rows},
+        (int64_t[]){0, at.window, group * at.head, at.head, turns ? 1 : at.step, 1});
     if (turns) {
-        own = torch_call(f, "aten::flip", "", A_TENSOR(own), INTEGERS(3));
+        own = torch_call(f, "aten::flip", "", A_TENSOR(own), INTEGERS(4));
     }
-    const torch_tensor all = parted(b, b->queries, scores, b->keys.rows);
+    const torch_tensor all = torch_call(f, "aten::view", "", A_TENSOR(scores),
+                                        INTEGERS(b->sequences / windows, windows, s->kv_heads,
+                                                 group, b->queries.rows, b->keys.rows));
     torch_copy(f, torch_sum(f, all, own, 1.0), all);
 }
 

@@ -665,6 +665,50 @@ HAND_TEST(towers_have_the_gradients_of_finite_differences)
     assert_gradients(&p, "tower");
 }
 
+/* Heads of an image in rolled windows, and of the rows at one place of all windows, with a bias for
+ * each window. */
+HAND_TEST(windows_have_the_gradients_of_finite_differences)
+{
+    enum { WIDTH = 6, WINDOWS = 4, SEEN = 6, BIASES = WINDOWS * SEEN * SEEN };
+    const extent image = {4, 6};
+    const window2d point = WINDOW2D(1, 1, 1, 0, 1);
+    double biases[BIASES];
+    OWNED(float) *pixels = hand_pixels(2, image, 6);
+    for (int i = 0; i < BIASES; i++) {
+        biases[i] = i % 7 == 3 ? -3e4 : 0.1 * (i % 11);
+    }
+    int x = hand_conv(n, "in", 3, WIDTH, point, true, n->g->input);
+    for (int layer = 0; layer < 2; layer++) {
+        char names[3][8];
+        node attend = node_of(NODE_ATTENTION, 0, GRAPH_NONE, GRAPH_NONE);
+        for (int i = 0; i < 3; i++) {
+            snprintf(names[i], sizeof names[i], "%c%d", "qkv"[i], layer);
+            attend.inputs[attend.input_count++] = hand_linear(n, names[i], WIDTH, WIDTH, x);
+        }
+        attend.attention = (attention_attributes){.head_dim = 3,
+                                                  .bidirectional = true,
+                                                  .scale = 0.7,
+                                                  .windows = {2, 2},
+                                                  .spans_windows = layer > 0,
+                                                  .roll = {1 - layer, 2}};
+        if (layer == 0) {
+            attend.attention.biases = biases;
+            attend.attention.bias_heads = 1;
+            attend.attention.bias_windows = WINDOWS;
+            attend.attention.positions = SEEN;
+        }
+        assert_ok(graph_add_node(n->g, &attend, &x));
+    }
+    for (int columns = 0; columns < 2; columns++) {
+        node merge = node_of(NODE_MERGE, 0, x, GRAPH_NONE);
+        merge.merge = (merge_attributes){2 - columns, 1 + columns, columns > 0};
+        assert_ok(graph_add_node(n->g, &merge, &x));
+    }
+    hand_end(n, backend_reference(), hand_linear(n, "head", 4 * WIDTH, 5, x));
+    const probe p = probe_of(n, 2, image, pixels);
+    assert_gradients(&p, "windows");
+}
+
 HAND_TEST(decoders_of_tokens_have_the_gradients_of_finite_differences)
 {
     const extent image = {6, 6};
