@@ -23,6 +23,37 @@ static void name_features(char *letters)
     }
 }
 
+/* The letters of `text` that are among others. */
+static void letters_among(const char *text, const char *others, char *out)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr(others, *text) != NULL) {
+            *out++ = *text;
+        }
+    }
+    *out = '\0';
+}
+
+/* Whether a factor has all positions of a sample in one dimension, or those of each window, or the
+ * windows at each place within them. */
+static bool are_runs(const onnx_known *x, const sides *s)
+{
+    char all[ONNX_LAYOUT_SIZE];
+    char outer[ONNX_LAYOUT_SIZE];
+    char before[ONNX_LAYOUT_SIZE];
+    const bool is_turned =
+        strcmp(s->rows, "S") == 0 || strcmp(s->rows, "D") == 0 || strcmp(s->rows, "C") == 0;
+    const char *positions = is_turned ? s->columns : s->rows;
+    letters_among(s->prefix, "VUYX", before);
+    if (x->windows.height == 0) {
+        return *before == '\0';
+    }
+    onnx_letters(x, all);
+    letters_among(all, "VU", outer);
+    return (strcmp(before, outer) == 0 && strcmp(positions, "YX") == 0) ||
+           (strcmp(before, "YX") == 0 && strcmp(positions, "VU") == 0);
+}
+
 static sides sides_of(const onnx_known *x)
 {
     sides s = {.fits = false};
@@ -50,8 +81,13 @@ static sides sides_of(const onnx_known *x)
         letters += strchr(",VUYX", *at) == NULL ? 1 : 0;
     }
     s.fits = strchr(s.prefix, 'N') != NULL && letters == (has_heads ? 2 : 1) &&
-             has_heads == (x->pieces[2] > 0 || x->repeats > 0);
+             has_heads == (x->pieces[2] > 0 || x->repeats > 0) && are_runs(x, &s);
     return s;
+}
+
+static bool spans_windows(const sides *queries)
+{
+    return strcmp(queries->rows, "VU") == 0;
 }
 
 static double factor_of(const onnx_known *x)
@@ -114,7 +150,7 @@ static grail_status give_scores(onnx_reading *r, onnx_known *x, onnx_known *y, c
     onnx_letters(x, text);
     onnx_replace_dimension(text, x->rank - 1, "S");
     scores.form = ONNX_SCORES;
-    scores.spans_windows = strcmp(left->rows, "VU") == 0;
+    scores.spans_windows = spans_windows(left);
     scores.query = x->value;
     scores.key = y->value;
     scores.value = GRAPH_NONE;
@@ -302,7 +338,9 @@ grail_status onnx_read_attention(onnx_reading *r)
     const double scale = onnx_real_of(r, "scale", 0.0); /* 0 where others leave it to the heads */
     const bool is_causal =
         onnx_integer_of(r, "is_causal", 0) != 0 || onnx_integer_of(r, "unidirectional", 0) != 0;
-    onnx_known scores = {.ahead = is_causal ? 1 : 0, .windows = in[0]->windows};
+    onnx_known scores = {.ahead = is_causal ? 1 : 0,
+                         .windows = in[0]->windows,
+                         .spans_windows = spans_windows(&s[0])};
     if (onnx_has_input(r, MASK)) {
         const int element = r->file->values[r->node->inputs[MASK]].element;
         CHECK(element != 0 ? onnx_hide(r, MASK, element == ONNX_BOOL, true, &scores)

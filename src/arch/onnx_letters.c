@@ -109,6 +109,12 @@ int onnx_axis_of(int64_t axis, int rank)
     return counted < 0 || counted >= rank ? -1 : (int)counted;
 }
 
+int64_t onnx_bound_of(int64_t at, int64_t all)
+{
+    const int64_t from = at < 0 ? at + all : at;
+    return from < 0 ? 0 : from > all ? all : from;
+}
+
 onnx_channels onnx_channels_of(const onnx_known *x)
 {
     return (onnx_channels){.value = x->value, .linear = x->linear, .outer = true, .second = true};

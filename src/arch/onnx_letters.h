@@ -24,6 +24,8 @@ void onnx_dimension_text(const char *layout, int k, char *text);
 void onnx_replace_dimension(char *layout, int k, const char *letters);
 /** An axis as it is counted from the front; -1 where a value of this rank has none. */
 int onnx_axis_of(int64_t axis, int rank);
+/** A bound of a run of `all` elements, which may be counted from their end or lie beyond them. */
+int64_t onnx_bound_of(int64_t at, int64_t all);
 /** Whose channels the value has. */
 onnx_channels onnx_channels_of(const onnx_known *x);
 

@@ -93,17 +93,17 @@ grail_status onnx_hide(onnx_reading *r, int mask, bool are_truths, bool shows_tr
     if (m->biases == NULL) {
         return GRAIL_OK;
     }
-    if (m->windows > 0) {
-        const bool fits = m->windows == y->windows.height * y->windows.width;
-        y->window_masks = 1 + (m - r->barriers->masks);
-        return fits && y->window_masks != 0 && y->slope == 0.0
-                   ? GRAIL_OK
-                   : onnx_misfit("adds to scores of %lld windows, and there are %lld",
-                                 (long long)m->windows,
-                                 (long long)(y->windows.height * y->windows.width));
+    const int64_t windows = y->spans_windows ? 0 : y->windows.height * y->windows.width;
+    if (m->windows > 0 && m->windows != windows) {
+        return onnx_misfit("adds to scores of %lld windows, and there are %lld",
+                           (long long)m->windows, (long long)windows);
     }
-    if (y->biased != 0 || y->slope != 0.0) {
+    if ((m->windows > 0 ? y->window_masks : y->biased) != 0 || y->slope != 0.0) {
         return onnx_misfit("adds biases to scores of attention a second time, or to capped ones");
+    }
+    if (m->windows > 0) {
+        y->window_masks = 1 + (m - r->barriers->masks);
+        return GRAIL_OK;
     }
     y->biased = 1 + (m - r->barriers->masks);
     y->biases = m->is_tensor ? onnx_constant_of(r, mask) : NULL;

@@ -12,12 +12,6 @@ typedef struct lines {
     int64_t begin, end, step, all;
 } lines;
 
-static int64_t bound_of(int64_t at, int64_t all)
-{
-    const int64_t counted = at < 0 ? at + all : at;
-    return counted < 0 ? 0 : counted > all ? all : counted;
-}
-
 /* Whether dimension `axis` is all rows, or all columns, of an image that is not in windows. */
 static bool are_lines(const onnx_known *x, int64_t axis, lines *out)
 {
@@ -56,8 +50,8 @@ static bool lines_of(onnx_reading *r, const onnx_known *x, lines *out)
         return false;
     }
     out->all = out->are_rows ? positions.height : positions.width;
-    out->begin = bound_of(list[0][0], out->all);
-    out->end = bound_of(list[1][0], out->all);
+    out->begin = onnx_bound_of(list[0][0], out->all);
+    out->end = onnx_bound_of(list[1][0], out->all);
     out->step = list[3][0];
     return out->all > 0 && out->begin < out->end &&
            (out->step == 1

@@ -291,13 +291,6 @@ grail_status onnx_read_gather(onnx_reading *r)
                 : onnx_misfit("takes parts that are computed, or more than one");
 }
 
-/* Channel `at` of a range, which may count from the end or lie behind it. */
-static int64_t bound_of(int64_t at, int64_t width)
-{
-    const int64_t from = at < 0 ? at + width : at;
-    return from < 0 ? 0 : from > width ? width : from;
-}
-
 /* Notes that a bound follows the run of the node that was added last; where it cannot, that stays.
  */
 static grail_status note_bound(onnx_reading *r, bool is_end)
@@ -326,8 +319,8 @@ static grail_status take_channels(onnx_reading *r, int64_t begin, int64_t end)
     CHECK(onnx_any_input(r, 0, &x));
     onnx_known y = *x;
     node n = onnx_plain(NODE_SLICE, x, NULL);
-    const int64_t first = bound_of(begin, x->width);
-    const int64_t last = bound_of(end, x->width);
+    const int64_t first = onnx_bound_of(begin, x->width);
+    const int64_t last = onnx_bound_of(end, x->width);
     const bool from_end = begin < 0 || end < 0;
     y.width = last - first;
     n.slice = (slice_attributes){first, y.width, from_end, !from_end};
@@ -406,8 +399,8 @@ static grail_status part_in_runs(onnx_reading *r, const onnx_known *x, int64_t f
 static grail_status part_in_two(onnx_reading *r, onnx_known *x, int64_t begin, int64_t end)
 {
     const onnx_known whole = *x;
-    const int64_t first = bound_of(begin, x->width);
-    const int64_t last = bound_of(end, x->width);
+    const int64_t first = onnx_bound_of(begin, x->width);
+    const int64_t last = onnx_bound_of(end, x->width);
     const int64_t cut = first == 0 ? last : first;
     onnx_known y = whole;
     onnx_known before = whole;
@@ -435,8 +428,8 @@ static grail_status take_mixed(onnx_reading *r, const onnx_known *x, int64_t beg
 {
     onnx_known y = *x;
     const int64_t all = onnx_linear_rows(&r->linears[x->linear]);
-    const int64_t first = bound_of(begin, all);
-    const int64_t count = bound_of(end, all) - first;
+    const int64_t first = onnx_bound_of(begin, all);
+    const int64_t count = onnx_bound_of(end, all) - first;
     y.value = GRAPH_NONE;
     CHECK(count > 0 ? GRAIL_OK : no_run(begin, end));
     CHECK(onnx_part_positions(r, x->linear, first, count, &y.linear));
@@ -519,8 +512,8 @@ grail_status onnx_read_slice(onnx_reading *r)
         return no_run(list[0][0], list[1][0]);
     }
     if (parts && is_of_features(x, onnx_axis_of(list[2][0], x->rank))) {
-        const int64_t first = bound_of(list[0][0], x->pieces[2]);
-        return take_features(r, 0, x, first, bound_of(list[1][0], x->pieces[2]) - first);
+        const int64_t first = onnx_bound_of(list[0][0], x->pieces[2]);
+        return take_features(r, 0, x, first, onnx_bound_of(list[1][0], x->pieces[2]) - first);
     }
     if (parts && linear->mixes && onnx_axis_of(list[2][0], x->rank) == row_dimension(x)) {
         return take_mixed(r, x, list[0][0], list[1][0]);

@@ -52,7 +52,7 @@ def turn(x, name, first, order, last):
     return add("Reshape", [x, constant(f"{name}.e", last)], name)
 
 
-def attend(x, name, width, rows, columns, mask=None, grid=False, idle=False):
+def attend(x, name, width, rows, columns, masks=(), grid=False, idle=False):
     """Windows of 4 x 4 of so many rows and columns, or what is at one place in each of 4 x 4 windows; two heads."""
     half, sides = width // 2, [-1, rows // 4, 4, columns // 4, 4, width]
     sides = [-1, 4, rows // 4, 4, columns // 4, width] if grid else sides
@@ -66,10 +66,10 @@ def attend(x, name, width, rows, columns, mask=None, grid=False, idle=False):
     index = constant(f"{name}.index", net.random.integers(0, 49, 256))
     table = add("Reshape", [add("Gather", [weight(f"{name}.table", 49, 2, scale=1), index], f"{name}.g"), constant(f"{name}.sq", [16, 16, 2])], f"{name}.st")
     scores = add("Add", [scores, add("Unsqueeze", [add("Transpose", [table], f"{name}.bt", perm=[2, 0, 1]), "i0"], f"{name}.b")], f"{name}.biased")
-    if mask is not None:
-        whole, each = constant(f"{name}.6", [-1, len(mask), 2, 16, 16]), constant(f"{name}.4", [-1, 2, 16, 16])
-        scores = add("Add", [add("Reshape", [scores, whole], f"{name}.w"), constant(f"{name}.mask", mask[None, :, None])], f"{name}.masked")
-        scores = add("Reshape", [scores, each], f"{name}.each")
+    for i, one in enumerate(masks):
+        whole, each = constant(f"{name}.6{i}", [-1, len(one), 2, 16, 16]), constant(f"{name}.4{i}", [-1, 2, 16, 16])
+        scores = add("Add", [add("Reshape", [scores, whole], f"{name}.w{i}"), constant(f"{name}.mask{i}", one[None, :, None])], f"{name}.masked{i}")
+        scores = add("Reshape", [scores, each], f"{name}.each{i}")
     mixed = add("MatMul", [add("Softmax", [scores], f"{name}.shares", axis=-1), v], f"{name}.mixed")
     mixed = add("Reshape", [add("Transpose", [mixed], f"{name}.m", perm=[0, 2, 1, 3]), constant(f"{name}.o", [-1, 16, width])], f"{name}.all")
     y = linear(mixed, f"{name}.out", width, width)
@@ -113,7 +113,7 @@ def end(x, width, outputs):
 
 x = begin()
 x = ffn(add("Add", [x, attend(norm(x, "n0", 16), "a0", 16, SIDE, WIDE)], "x0"), "f0", 16)
-y = attend(roll(norm(x, "n1", 16), "up", 2, 2), "a1", 16, SIDE, WIDE, mask_of(SIDE, WIDE, 2))
+y = attend(roll(norm(x, "n1", 16), "up", 2, 2), "a1", 16, SIDE, WIDE, [mask_of(SIDE, WIDE, 2)])
 x = ffn(add("Add", [x, roll(y, "down", -2, -2)], "x1"), "f1", 16)
 x = norm(merge(x, "merged"), "n2", 64)
 x = add("MatMul", [x, weight("wider", 64, 24)], "wide")
@@ -133,7 +133,22 @@ x = add("Add", [x, attend(norm(x, "n0", 16), "a0", 16, SIDE, WIDE, idle=True)], 
 end(ffn(x, "f0", 16), 16, 5)
 save("idle", {"classes": [5]})
 
-# What is none: a roll that a convolution reads, parts in another order, squares whose parts are not all there, a mask of other windows.
+# What is none: a roll that a convolution reads, parts in another order, squares whose parts are not all there, two masks of windows, and
+# rows that are attended to each by itself.
+x = norm(begin(), "n0", 16)
+x = add("Add", [x, attend(x, "a0", 16, SIDE, WIDE, [mask_of(SIDE, WIDE, 2), mask_of(SIDE, WIDE, 1)])], "x0")
+end(ffn(x, "f0", 16), 16, 5)
+save("twice", {"classes": [5]})
+
+x = norm(begin(), "n0", 16)
+each = add("Reshape", [x, constant("line", [-1, WIDE, 16])], "lines")
+qkv = [add("Transpose", [add("Reshape", [linear(each, n, 16, 16), constant(f"{n}s", [-1, WIDE, 2, 8])], f"{n}r")], f"{n}h", perm=order)
+       for n, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3]))]
+mixed = add("MatMul", [add("Softmax", [add("MatMul", qkv[:2], "qk")], "shares", axis=-1), qkv[2]], "mixed")
+mixed = add("Reshape", [add("Transpose", [mixed], "m", perm=[0, 2, 1, 3]), constant("rows", [-1, SIDE, WIDE, 16])], "together")
+end(ffn(add("Add", [x, linear(mixed, "o", 16, 16)], "x0"), "f0", 16), 16, 5)
+save("axial", {"classes": [5]})
+
 x = begin()
 x = add("Transpose", [roll(norm(x, "n0", 16), "up", 2, 2)], "planes", perm=[0, 3, 1, 2])
 x = add("Transpose", [conv(x, "c", 16, 16, pads=[1, 1, 1, 1])], "c1", perm=[0, 2, 3, 1])
@@ -180,7 +195,7 @@ assert numpy.abs(made[0] - made[1]).max() < 1e-5 * numpy.abs(made[0]).max()
 PYTHON
 
 check "what is moved otherwise"
-for name in read order swapped; do
+for name in read order swapped twice axial; do
     runs "$grail" inspect "$name.onnx"
     grep -q "^region of " stdout || fail "$name.onnx has no region"
     same_outputs "$name.onnx" "$name.safetensors"

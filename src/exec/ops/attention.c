@@ -40,9 +40,10 @@ static grail_status keep_biases(const node_run *r, int64_t heads)
     const int64_t each = a->by_distance ? 2 * p - 1 : p * p;
     const bool repeats = a->bias_heads == 1 && a->bias_windows == 0;
     const int64_t rows = a->bias_windows > 0 ? a->bias_windows * a->bias_heads : heads;
-    if (matrix_exists(*r->kept)) {
+    if (matrix_exists(*r->kept) && r->kept->rows == rows) {
         return GRAIL_OK;
     }
+    matrix_free(r->kept); /* of more heads */
     TRY(matrix_new(r->x[0].owner, r->x[0].type, rows, each, r->kept));
     TRY(host_view_open(*r->kept, GRAIL_DTYPE_F32, HOST_WRITES, &v));
     for (int64_t i = 0; i < rows * each; i++) {
