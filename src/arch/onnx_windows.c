@@ -2,8 +2,8 @@
 #include "arch/onnx_arguments.h"
 #include "arch/onnx_extents.h"
 #include "arch/onnx_layouts.h"
-#include "arch/onnx_numbers.h"
 #include "arch/onnx_nodes.h"
+#include "arch/onnx_numbers.h"
 #include "arch/onnx_products.h"
 #include "arch/onnx_tokens.h"
 

@@ -53,9 +53,9 @@ static inline int64_t attention_room(const attention_shape *s)
 }
 
 /** Where biases of scores lie: of P positions either [query_heads, 2 P - 1], for each distance of
- * the key from the query from -(P - 1) on, or [windows * query_heads * P, P] for each query and key,
- * of sequence s those of window s % windows. The bias of window w, head h, query i and key j is at
- * w * window + h * head + first + i * step + j. */
+ * the key from the query from -(P - 1) on, or [windows * query_heads * P, P] for each query and
+ * key, of sequence s those of window s % windows. The bias of window w, head h, query i and key j
+ * is at w * window + h * head + first + i * step + j. */
 typedef struct bias_places {
     int64_t windows, window, head, first, step;
 } bias_places;
