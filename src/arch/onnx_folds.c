@@ -113,6 +113,11 @@ static void fold_run(folding *f, const onnx_file_node *n, int first, int last)
     }
 }
 
+static bool makes_scores(const folding *f, const onnx_file_node *n)
+{
+    return n->node.output_count > 0 && n->outputs[0] >= 0 && f->are_scores[n->outputs[0]];
+}
+
 /* Biases of attention count as weights. */
 static void fold_inputs(folding *f, const onnx_file_node *n)
 {
@@ -121,7 +126,7 @@ static void fold_inputs(folding *f, const onnx_file_node *n)
             fold_run(f, n, weighted[i].first, weighted[i].last);
         }
     }
-    if (onnx_node_is(n, "Add") && n->outputs[0] >= 0 && f->are_scores[n->outputs[0]]) {
+    if (onnx_node_is(n, "Add") && makes_scores(f, n)) {
         fold_run(f, n, 0, 1);
     }
 }
@@ -131,8 +136,7 @@ static void find_scores(folding *f)
     for (int64_t i = f->file->node_count - 1; i >= 0; i--) {
         const onnx_file_node *n = &f->file->nodes[i];
         const bool goes_on = onnx_node_is(n, "Add") || onnx_node_is(n, "Reshape");
-        if (onnx_node_is(n, "Softmax") ||
-            (goes_on && n->outputs[0] >= 0 && f->are_scores[n->outputs[0]])) {
+        if (onnx_node_is(n, "Softmax") || (goes_on && makes_scores(f, n))) {
             for (int k = 0; k < (onnx_node_is(n, "Add") ? 2 : 1); k++) {
                 if (k < n->node.input_count && n->inputs[k] >= 0) {
                     f->are_scores[n->inputs[k]] = true;

@@ -77,7 +77,7 @@ static bool is_joined(const onnx_reading *r, int64_t value, int count, bool deep
             continue;
         }
         readers++;
-        if (deep && onnx_node_is(n, "Slice")) {
+        if (deep && onnx_node_is(n, "Slice") && n->node.output_count == 1) {
             fits = is_joined(r, n->outputs[0], count, false);
             continue;
         }

@@ -194,6 +194,21 @@ made = [onnxruntime.InferenceSession(f, providers=["CPUExecutionProvider"]).run(
 assert numpy.abs(made[0] - made[1]).max() < 1e-5 * numpy.abs(made[0]).max()
 PYTHON
 
+check "nodes that make nothing"
+"$python" - <<'PYTHON'
+import onnx
+model = onnx.load("swin.onnx")
+for operator in ("Add", "Reshape", "Slice", "Concat", "Softmax"):
+    node = onnx.NodeProto()
+    node.CopyFrom(next(n for n in model.graph.node if n.op_type == operator))
+    node.ClearField("output")
+    node.name = f"bare_{operator}"
+    model.graph.node.append(node)
+open("bare.onnx", "wb").write(model.SerializeToString())
+PYTHON
+runs "$grail" inspect bare.onnx
+says "5 nodes of the file make nothing that an output needs" stderr
+
 check "what is moved otherwise"
 for name in read order swapped twice axial; do
     runs "$grail" inspect "$name.onnx"
