@@ -30,32 +30,15 @@ static attention_shape attention_of(const node_run *r)
 
 /* -- biases ------------------------------------------------------------------------------------ */
 
-/* The biases of a table, a row for each head or window; made for the first batch. */
+/* The biases of a table, a row for each head or window. */
 static grail_status keep_biases(const node_run *r, int64_t heads)
 {
-    grail_status status = GRAIL_OK;
-    host_view v = {0};
     const attention_attributes *a = &r->node->attention;
     const int64_t p = a->positions;
     const int64_t each = a->by_distance ? 2 * p - 1 : p * p;
-    const bool repeats = a->bias_heads == 1 && a->bias_windows == 0;
-    const int64_t rows = a->bias_windows > 0 ? a->bias_windows * a->bias_heads : heads;
-    if (matrix_exists(*r->kept) && r->kept->rows == rows) {
-        return GRAIL_OK;
-    }
-    matrix_free(r->kept); /* of more heads */
-    TRY(matrix_new(r->x[0].owner, r->x[0].type, rows, each, r->kept));
-    TRY(host_view_open(*r->kept, GRAIL_DTYPE_F32, HOST_WRITES, &v));
-    for (int64_t i = 0; i < rows * each; i++) {
-        ((float *)v.values)[i] = (float)a->biases[repeats ? i % each : i];
-    }
-    TRY(host_view_close(&v));
-out:
-    host_view_drop(&v);
-    if (status != GRAIL_OK) {
-        matrix_free(r->kept);
-    }
-    return status;
+    const int64_t windows = a->bias_windows > 0 ? a->bias_windows : 1;
+    const int64_t own = windows * a->bias_heads;
+    return keep_table(r, a->bias_windows > 0 ? own : heads, each, own * each, a->biases);
 }
 
 /* *out[windows * heads, positions^2] <- those of each head, 0 without, and of each window. */

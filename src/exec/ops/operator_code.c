@@ -19,6 +19,29 @@ profile_kind node_profile(const node *n)
                                        : PROFILE_ELEMENTWISE;
 }
 
+grail_status keep_table(const node_run *r, int64_t rows, int64_t columns, int64_t count,
+                        const double *values)
+{
+    grail_status status = GRAIL_OK;
+    host_view v = {0};
+    if (matrix_exists(*r->kept) && r->kept->rows == rows) {
+        return GRAIL_OK;
+    }
+    matrix_free(r->kept);
+    TRY(matrix_new(r->x[0].owner, r->x[0].type, rows, columns, r->kept));
+    TRY(host_view_open(*r->kept, GRAIL_DTYPE_F32, HOST_WRITES, &v));
+    for (int64_t i = 0; i < rows * columns; i++) {
+        ((float *)v.values)[i] = (float)values[i % count];
+    }
+    TRY(host_view_close(&v));
+out:
+    host_view_drop(&v);
+    if (status != GRAIL_OK) {
+        matrix_free(r->kept);
+    }
+    return status;
+}
+
 /* Weights that lack whole groups, or have merged ones beside them, have as many as read the input.
  */
 static int64_t groups_of(const node_run *r)

@@ -67,6 +67,11 @@ int64_t earlier_positions(const node_run *r);
 /** All positions of a sample as one row. */
 matrix by_sample(const node_run *r, matrix m);
 
+/** *r->kept[rows, columns] <- a table of so many values, again and again, read as f32, in which
+ * trained networks keep such; made for the first batch, and where there are other rows. */
+grail_status keep_table(const node_run *r, int64_t rows, int64_t columns, int64_t count,
+                        const double *values) GRAIL_MUST_CHECK;
+
 /** dx[input] <- a matrix of the pool with the shape of that input. */
 grail_status back_new(node_back *b, int input) GRAIL_MUST_CHECK;
 /** dx[input] <- dy, which is no more there. */

@@ -1,29 +1,5 @@
 #include "exec/ops/operator_code.h"
 
-/* The table as values, read as f32, in which trained networks keep it; made for the first batch. */
-static grail_status keep_table(const node_run *r)
-{
-    grail_status status = GRAIL_OK;
-    host_view v = {0};
-    const position_attributes *of = &r->node->positions;
-    const matrix x = r->x[0];
-    if (matrix_exists(*r->kept)) {
-        return GRAIL_OK;
-    }
-    TRY(matrix_new(x.owner, x.type, of->count, x.columns, r->kept));
-    TRY(host_view_open(*r->kept, GRAIL_DTYPE_F32, HOST_WRITES, &v));
-    for (int64_t i = 0; i < matrix_count(*r->kept); i++) {
-        ((float *)v.values)[i] = (float)of->table[i];
-    }
-    TRY(host_view_close(&v));
-out:
-    host_view_drop(&v);
-    if (status != GRAIL_OK) {
-        matrix_free(r->kept);
-    }
-    return status;
-}
-
 /* Those of the table, or of its gradient, that are added, as one row. */
 static matrix first_rows(const node_run *r, matrix table)
 {
@@ -39,7 +15,10 @@ static grail_status run_positions(const node_run *r)
         return matrix_add(r->x[0], matrix_repeat_row(row, r->x[0].rows), r->y);
     }
     const matrix x = by_sample(r, r->x[0]);
-    CHECK(matrix_exists(r->weight) ? GRAIL_OK : keep_table(r));
+    const position_attributes *of = &r->node->positions;
+    CHECK(matrix_exists(r->weight)
+              ? GRAIL_OK
+              : keep_table(r, of->count, r->x[0].columns, of->count * r->x[0].columns, of->table));
     const matrix added = first_rows(r, matrix_exists(r->weight) ? r->weight : *r->kept);
     return matrix_add(x, matrix_repeat_row(added, x.rows), by_sample(r, r->y));
 }
