@@ -77,6 +77,28 @@ int64_t tap_index(const conv_shape *s, int64_t p, int64_t k)
     return inside ? ((sample * s->in.height + row) * s->in.width + column) * s->channels_in : -1;
 }
 
+void share_scales(int64_t samples, extent positions, int64_t channels, double *scale)
+{
+    enum { SIDE = 4 };
+    const int64_t down = (positions.height + SIDE - 1) / SIDE;
+    const int64_t across = (positions.width + SIDE - 1) / SIDE;
+    const int64_t count = samples * positions.height * positions.width * channels;
+    double *largest = doubles(samples * down * across * channels, 0.0);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t at = i / channels;
+            const int64_t row = at / positions.width % positions.height;
+            const int64_t sample = at / positions.width / positions.height;
+            const int64_t square =
+                (sample * down + row / SIDE) * across + at % positions.width / SIDE;
+            double *shared = largest + square * channels + i % channels;
+            *shared = fmax(*shared, scale[i]);
+            scale[i] = pass == 0 ? scale[i] : *shared;
+        }
+    }
+    free_blocks(largest);
+}
+
 /* Odd sizes, narrowed channel counts, strides that leave a rest or rows unread, padding, dilation,
  * windows that are not square, 1 x 1, patches, windows in the padding alone, windows that move
  * along each axis in a way of its own, with more padding on one side than on the other, or a number
@@ -131,6 +153,14 @@ static const struct {
                                                           pieces */
     {2, {4, 4}, 768, 3072, WINDOW2D(3, 3, 1, 1, 1), 3},
     {1, {5, 7}, 12, 8, WINDOW2D(1, 1, 1, 2, 1), 4},
+    /* Squares of 4 x 4 outputs that are part empty, channels that fill no vector, panels of one to
+     * four vectors. */
+    {3, {8, 7}, 40, 80, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {2, {9, 11}, 33, 50, WINDOW2D(3, 3, 1, 1, 1), 1},
+    {1, {7, 10}, 40, 70, {{3, 1, 1, 0, 2}, {3, 1, 1, 2, 1}, false}, 1},
+    {2, {10, 9}, 70, 48, WINDOW2D(3, 3, 1, 0, 1), 1},
+    {1, {5, 13}, 32, 32, {{3, 1, 1, 4, 3}, {3, 1, 1, 1, 1}, false}, 1},
+    {1, {8, 9}, 36, 232, WINDOW2D(3, 3, 1, 1, 1), 1},
 };
 
 size_t case_count(void)

@@ -25,6 +25,11 @@ matrix weight_of(backend *b, const conv_shape *s, const float *weight);
 /** Index into X of channel 0 at tap `k` of output position `p`, -1 outside. */
 int64_t tap_index(const conv_shape *s, int64_t p, int64_t k);
 
+/** scale[positions, channels] of the samples' sums: each becomes the largest of its channel in a
+ * square of 4 x 4 positions, since a backend may form such a square's sums together
+ * (docs/numerics.md, Convolutions by squares). */
+void share_scales(int64_t samples, extent positions, int64_t channels, double *scale);
+
 /** Convolutions of all kinds, which backends compute and take the gradients of. */
 size_t case_count(void);
 conv_shape case_shape(size_t i);

@@ -69,6 +69,7 @@ static convolution convolution_of(const conv_shape *s)
     c.dweight = widened(weights_of(s), c.weight_before);
     c.dbias = widened(s->channels_out, c.bias_before);
     add_naive_gradients(&c);
+    share_scales(s->samples, s->in, s->channels_in, c.dx_scale);
     return c;
 }
 

@@ -1,6 +1,8 @@
 /* Convolution, patches, pooling and means over images, channel last, against naive sums. */
 #include "conformance/image_shapes.h"
 
+#include <string.h>
+
 /* expected += X * weight and scale += |X| * |weight|, position by position. */
 static void naive_convolution(const conv_shape *s, const float *x, const float *weight,
                               double *expected, double *scale)
@@ -38,6 +40,7 @@ static convolution convolution_of(const conv_shape *s)
                            .product = doubles(count, 0.0),
                            .scale = doubles(count, 2.0)};
     naive_convolution(s, c.x, c.weight, c.product, c.scale);
+    share_scales(s->samples, s->out, s->channels_out, c.scale);
     return c;
 }
 
@@ -88,6 +91,49 @@ TEST(test_convolution_matches_its_formula_in_every_shape)
         {
             check_convolution(b, &c, false, RESIDUAL_NONE, 0.0);
             check_convolution(b, &c, true, RESIDUAL_NONE, 0.0);
+        }
+        convolution_free(&c);
+    }
+}
+
+/* Whether cpu may convolve by squares; oneDNN promises less. */
+static bool has_squares(const conv_shape *s)
+{
+    return taps_of(s) == 9 && s->window.height.stride == 1 && read_by_each(s) > 32 &&
+           s->out.height * s->out.width > 49;
+}
+
+/* Passes are made of as many samples as fit, and the ranks of a run of those that are theirs. */
+TEST(test_squares_do_not_depend_on_other_samples)
+{
+    for (size_t i = 0; i < case_count(); i++) {
+        const conv_shape s = case_shape(i);
+        if (!has_squares(&s)) {
+            continue;
+        }
+        const convolution c = convolution_of(&s);
+        const int64_t inputs = s.samples == 0 ? 0 : inputs_of(&s) / s.samples;
+        const int64_t count = s.out.height * s.out.width * s.channels_out;
+        conv_shape one = s;
+        one.samples = 1;
+        FOR_EACH_BACKEND(b)
+        {
+            const bool promises =
+                strcmp(backend_precision(b), "f32") == 0 && !has_foreign_memory(b);
+            matrix all = images_of(b, &s, c.x);
+            matrix weight = weight_of(b, &s, c.weight);
+            matrix y = blank_values(b, positions_of(&s), s.channels_out);
+            assert_ok(matrix_conv2d(&s, 0.0, all, weight, no_matrix, no_matrix, y));
+            OWNED(double) *together = results_of(y);
+            for (int64_t n = 0; promises && n < s.samples; n++) {
+                matrix x = images_of(b, &one, c.x + n * inputs);
+                matrix alone = blank_values(b, positions_of(&one), s.channels_out);
+                assert_ok(matrix_conv2d(&one, 0.0, x, weight, no_matrix, no_matrix, alone));
+                OWNED(double) *apart = results_of(alone);
+                assert_memory_equal(apart, together + n * count, (size_t)count * sizeof *apart);
+                free_matrices(&x, &alone);
+            }
+            free_matrices(&all, &weight, &y);
         }
         convolution_free(&c);
     }

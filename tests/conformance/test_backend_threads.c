@@ -75,7 +75,7 @@ static double *run_rows(backend *b, int64_t *count)
 /* The gradient of a pooling, and that of the convolution before it: of X, then of the weight. */
 static double *run_image_gradients(backend *b, int64_t *count)
 {
-    enum { SAMPLES = 5, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };
+    enum { SAMPLES = 5, SIDE = 17, HALF = 9, IN = 33, OUT = 37, TAPS = 9 };
     const conv_shape conv = {.samples = SAMPLES,
                              .in = {SIDE, SIDE},
                              .out = {SIDE, SIDE},
@@ -112,7 +112,7 @@ static double *run_image_gradients(backend *b, int64_t *count)
 /* Convolution, batch norm and pooling, one after another. */
 static double *run_images(backend *b, int64_t *count)
 {
-    enum { SAMPLES = 3, SIDE = 33, HALF = 17, IN = 13, OUT = 21, TAPS = 9 };
+    enum { SAMPLES = 3, SIDE = 17, HALF = 9, IN = 33, OUT = 37, TAPS = 9 };
     const conv_shape conv = {.samples = SAMPLES,
                              .in = {SIDE, SIDE},
                              .out = {SIDE, SIDE},

@@ -3,6 +3,7 @@
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/taps.h"
+#include "backend/cpu/winograd.h"
 #include "base/clones.h"
 #include "base/parallel.h"
 
@@ -139,9 +140,16 @@ static grail_status convolve(const conv_products *by, const operation *o)
     return convolve_as_asked(by, o, residual != NULL, o->with.ceiling, y);
 }
 
+static grail_status convolve_f32(const conv_shape *s, const float *x, const float *weight,
+                                 const float *bias, bool accumulate, double ceiling, float *y)
+{
+    return winograd_suits(s) ? winograd_convolve(s, x, weight, bias, accumulate, ceiling, y)
+                             : onednn_convolve(s, x, weight, bias, accumulate, ceiling, y);
+}
+
 grail_status cpu_conv2d(const operation *o)
 {
-    static const conv_products by = {true, onednn_convolve};
+    static const conv_products by = {true, convolve_f32};
     return convolve(&by, o);
 }
 
@@ -405,7 +413,9 @@ grail_status cpu_conv2d_gradient(const operation *o)
         return GRAIL_OK;
     }
     if (o->m[3].memory != NULL) {
-        CHECK(onednn_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory));
+        CHECK(winograd_suits_gradient(s)
+                  ? winograd_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory)
+                  : onednn_input_gradient(s, o->m[1].memory, dy.memory, o->m[3].memory));
     }
     if (dweight.memory != NULL) {
         CHECK(overruns_in_onednn(&s->window)

@@ -6,49 +6,37 @@
 
 #include <string.h>
 
-static const void *element(matrix m, const void *row, int64_t column)
-{
-    return (const unsigned char *)row + (size_t)column * element_size(m.type);
-}
-
-static void gather_floats(int64_t count, const int64_t *columns, const float *from, float *to)
-{
-    for (int64_t j = 0; j < count; j++) {
-        to[j] = from[columns[j]];
+/* Defines NAME: to[j] = from[columns[j]]; NULL stands for 0, 1, 2, ... */
+#define GATHER(name, type_from, type_to)                                                           \
+    static void name(int64_t count, const int64_t *columns, const type_from *from, type_to *to)    \
+    {                                                                                              \
+        for (int64_t j = 0; columns == NULL && j < count; j++) {                                   \
+            to[j] = (type_to)from[j];                                                              \
+        }                                                                                          \
+        for (int64_t j = 0; columns != NULL && j < count; j++) {                                   \
+            to[j] = (type_to)from[columns[j]];                                                     \
+        }                                                                                          \
     }
-}
+GATHER(gather_floats, float, float)
+GATHER(gather_doubles, double, double)
+GATHER(gather_widened, float, double)
+GATHER(gather_rounded, double, float)
 
-/* Most gathers are of statistics. */
-static void gather_doubles(int64_t count, const int64_t *columns, const double *from, double *to)
-{
-    for (int64_t j = 0; j < count; j++) {
-        to[j] = from[columns[j]];
-    }
-}
-
-/* out[j] = in[columns[j]]; NULL stands for 0, 1, 2, ... May run in place where columns ascend. */
+/* May run in place where columns ascend. */
 static void gather_row(matrix in, const void *from, const int64_t *columns, matrix out, void *to)
 {
     const bool reads_f32 = in.type == GRAIL_DTYPE_F32;
+    const bool makes_f32 = out.type == GRAIL_DTYPE_F32;
     if (columns == NULL && in.type == out.type) {
         memmove(to, from, (size_t)out.columns * element_size(out.type));
-        return;
-    }
-    if (columns != NULL && !reads_f32 && out.type == GRAIL_DTYPE_F64) {
-        gather_doubles(out.columns, columns, from, to);
-        return;
-    }
-    if (columns != NULL && reads_f32 && out.type == GRAIL_DTYPE_F32) {
+    } else if (reads_f32 && makes_f32) {
         gather_floats(out.columns, columns, from, to);
-        return;
-    }
-    for (int64_t j = 0; j < out.columns; j++) {
-        const void *value = element(in, from, columns == NULL ? j : columns[j]);
-        if (out.type == GRAIL_DTYPE_F64) {
-            ((double *)to)[j] = reads_f32 ? (double)*(const float *)value : *(const double *)value;
-        } else {
-            ((float *)to)[j] = reads_f32 ? *(const float *)value : (float)*(const double *)value;
-        }
+    } else if (reads_f32) {
+        gather_widened(out.columns, columns, from, to);
+    } else if (makes_f32) {
+        gather_rounded(out.columns, columns, from, to);
+    } else {
+        gather_doubles(out.columns, columns, from, to);
     }
 }
 
