@@ -37,7 +37,7 @@ FOR_PROGRAMS = C_LIBRARY | {"malloc.h", "signal.h"}
 WRAPPED: dict[str, str | tuple[str, ...]] = {
     "blis.h": "backend/cpu/",
     "oneapi/dnnl/dnnl.h": "backend/cpu/onednn.c",
-    "immintrin.h": ("backend/cpu/exponentials.h", "backend/cpu/linear_pairs.c", "backend/cpu/packing.c", "backend/cpu/pairs.c", "backend/cpu/winograd.c", "base/hash_blocks.c"),
+    "immintrin.h": ("backend/cpu/exponentials.h", "backend/cpu/linear_pairs.c", "backend/cpu/packing.c", "backend/cpu/pairs.c", "backend/cpu/panels.c", "base/hash_blocks.c"),
     "jansson.h": "base/json",
     "jerror.h": "format/images/image_jpeg.c",
     "jpeglib.h": "format/images/image_jpeg.c",

@@ -2,11 +2,6 @@
 #include "backend/kind.h"
 #include "backend/operations.h"
 
-size_t element_size(grail_dtype type)
-{
-    return dtype_bits(type) / 8;
-}
-
 bool matrix_exists(matrix m)
 {
     return m.owner != NULL;

@@ -59,8 +59,11 @@ bool matrix_exists(matrix m);
 bool matrix_is_packed(matrix m);
 bool matrix_is_ordered(matrix m); /* a weight in the order of its instance */
 int64_t matrix_count(matrix m);   /* elements */
-/** Bytes of one element of a matrix's type. */
-size_t element_size(grail_dtype type);
+/** Bytes of one element of a matrix's type; asked for each row of many. */
+static inline size_t element_size(grail_dtype type)
+{
+    return type == GRAIL_DTYPE_F32 ? 4 : type == GRAIL_DTYPE_F64 ? 8 : dtype_bits(type) / 8;
+}
 
 /** Copies packed host values of the matrix's own type. */
 grail_status matrix_upload(matrix m, const void *values) GRAIL_MUST_CHECK;

@@ -89,9 +89,9 @@ static void check_gram(backend *b, int64_t rows, int64_t width, int64_t stride)
 BACKEND_TEST(test_gram_adds_to_the_lower_triangle_alone)
 {
     static const int64_t shapes[][3] = {
-        {0, 5, 5},      {3, 0, 0},      {1, 1, 1},       {1, 7, 9},
-        {7, 5, 5},      {13, 31, 40},   {100, 127, 127}, {2049, 3, 3},
-        {9001, 17, 20}, {33, 768, 768}, {50, 769, 769},  {61, 1601, 1610},
+        {0, 5, 5},      {3, 0, 0},        {1, 1, 1},       {1, 7, 9},      {7, 5, 5},
+        {13, 31, 40},   {100, 127, 127},  {2049, 3, 3},    {9001, 17, 20}, {33, 768, 768},
+        {50, 769, 769}, {61, 1601, 1610}, {513, 100, 103}, {2050, 64, 64},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         check_gram(b, shapes[i][0], shapes[i][1], shapes[i][2]);

@@ -3,25 +3,82 @@
  * are formed. Nothing of the size of C is allocated. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/panels.h"
 #include "backend/cpu/tasks.h"
 #include "backend/cpu/tiles.h"
 
 #include "base/parallel.h"
 
+#include <string.h>
+
 /* PANEL rows are summed in f32. More rows would cost accuracy, fewer would spend a larger share
  * of the time on adding tiles into C. */
 enum { TILE = 768, PANEL = 4096 };
+
+enum { MOST_HEIGHT = 8, MOST_WIDTH = PANEL_VECTORS * PANEL_VECTOR }; /* of kernels */
 
 typedef struct product {
     tiling tiles; /* of C; lower when y is x */
     matrix y, x, c;
 } product;
 
+/* sums[rows, columns] += part; both are of sides of at most a panel. */
+static void add_panel(int64_t rows, int64_t columns, const float *part, float *sums)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            sums[i * TILE + j] += part[i * MOST_WIDTH + j];
+        }
+    }
+}
+
+/* As multiply_tile, some rows at a time that stay in the caches. The last rows and columns are
+ * multiplied with some before them, since kernels have whole vectors; of a Gram matrix nothing far
+ * above the diagonal is. */
+static void multiply_panels(const panel_kernels *k, const product *p, const tile *t, int64_t first,
+                            int64_t rows, float *sums)
+{
+    enum { ROWS = 256 };
+    float part[MOST_HEIGHT * MOST_WIDTH];
+    const bool lower = tile_on_diagonal(&p->tiles, t);
+    memset(sums, 0, (size_t)(t->height * TILE) * sizeof *sums);
+    for (int64_t row = first; row < first + rows; row += ROWS) {
+        for (int64_t j = 0, panel = 0; j < t->width; j += panel) {
+            const int64_t left = t->width - j;
+            panel = left < PANEL_VECTOR ? left : smaller(k->width, left - left % PANEL_VECTOR);
+            for (int64_t i = lower ? j : 0; i < t->height; i += k->rows) {
+                const int64_t height = smaller(k->rows, t->height - i);
+                const int64_t width = lower ? smaller(panel, i + height - j) : panel;
+                const int64_t vectors = (width + PANEL_VECTOR - 1) / PANEL_VECTOR;
+                const int64_t i0 = smaller(i, t->height - k->rows);
+                const int64_t j0 = smaller(j, t->width - vectors * PANEL_VECTOR);
+                const panel_operands o = {.k = smaller(ROWS, first + rows - row),
+                                          .a = host_element(p->y, row, t->i0 + i0),
+                                          .a_row = 1,
+                                          .a_step = p->y.stride,
+                                          .b = host_element(p->x, row, t->j0 + j0),
+                                          .b_step = p->x.stride,
+                                          .c = part,
+                                          .c_step = MOST_WIDTH};
+                k->of_vectors[vectors - 1](&o);
+                add_panel(height, width, part + (i - i0) * MOST_WIDTH + j - j0,
+                          sums + i * TILE + j);
+            }
+        }
+    }
+}
+
 /* sums[height, TILE] = the tile of Y[first .. first + rows - 1]^T X[same] in f32. */
 static void multiply_tile(const product *p, const tile *t, int64_t first, int64_t rows, float *sums)
 {
+    const panel_kernels *k = panel_kernels_suitable();
+    const bool diagonal = tile_on_diagonal(&p->tiles, t);
+    const int64_t side = t->height > t->width ? t->height : t->width;
     const float *x = host_element(p->x, first, t->j0);
-    if (tile_on_diagonal(&p->tiles, t)) {
+    if (k != NULL && t->height >= k->rows && t->width >= PANEL_VECTOR &&
+        side <= (diagonal ? k->gram : k->cross)) {
+        multiply_panels(k, p, t, first, rows, sums);
+    } else if (diagonal) {
         blas_ssyrk(t->width, rows, x, p->x.stride, sums, TILE);
     } else {
         blas_sgemm(true, false, t->height, t->width, rows, 1.0F, host_element(p->y, first, t->i0),

@@ -1,8 +1,8 @@
 #include "backend/cpu/winograd.h"
 
-#include "backend/cpu/blas.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/packing.h"
+#include "backend/cpu/panels.h"
 #include "backend/cpu/tasks.h"
 #include "base/clones.h"
 
@@ -14,7 +14,7 @@ enum {
     MADE = 4, /* outputs of a square, along each axis */
     SIDE = MADE + TAP_SIDE - 1,
     PLANES = SIDE * SIDE,
-    LANES = 16,
+    LANES = PANEL_VECTOR,
     SCRATCH = 1 << 18, /* floats of the squares that one thread holds, if there are LEAST_SQUARES */
     LEAST_SQUARES = 28
 };
@@ -36,10 +36,8 @@ typedef struct filter {
     bool turned;
 } filter;
 
-typedef struct kernels kernels;
-
 typedef struct job {
-    const kernels *kernels;
+    const panel_kernels *kernels;
     conv_shape shape;
     filter filter;
     const float *x, *bias;
@@ -69,108 +67,28 @@ static void load(const float *from, int64_t count, lanes *out)
     }
 }
 
-/* -- products: M[rows, outputs] = V[rows, in] U[in, outputs] of each plane ----------------------
- */
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-typedef void (*product_kernel)(int64_t in, const float *v, int64_t v_step, const float *u, float *m,
-                               int64_t m_step);
-
-/* All sums stay in registers, and each runs over the inputs in their order. */
-#define PRODUCT(name, features, vector, prefix, rows, vectors)                                     \
-    __attribute__((target(features))) static void name(int64_t in, const float *v, int64_t v_step, \
-                                                       const float *u, float *m, int64_t m_step)   \
-    {                                                                                              \
-        enum { WIDTH = sizeof(vector) / sizeof(float) };                                           \
-        vector sums[rows][vectors];                                                                \
-        _Pragma("GCC unroll 8") for (int i = 0; i < (rows); i++)                                   \
-        {                                                                                          \
-            _Pragma("GCC unroll 4") for (int j = 0; j < (vectors); j++)                            \
-            {                                                                                      \
-                sums[i][j] = prefix##_setzero_ps();                                                \
-            }                                                                                      \
-        }                                                                                          \
-        for (int64_t c = 0; c < in; c++) {                                                         \
-            vector weight[vectors];                                                                \
-            _Pragma("GCC unroll 4") for (int j = 0; j < (vectors); j++)                            \
-            {                                                                                      \
-                weight[j] = prefix##_loadu_ps(u + (c * (vectors) + j) * WIDTH);                    \
-            }                                                                                      \
-            _Pragma("GCC unroll 8") for (int i = 0; i < (rows); i++)                               \
-            {                                                                                      \
-                const vector x = prefix##_set1_ps(v[i * v_step + c]);                              \
-                _Pragma("GCC unroll 4") for (int j = 0; j < (vectors); j++)                        \
-                {                                                                                  \
-                    sums[i][j] = prefix##_fmadd_ps(x, weight[j], sums[i][j]);                      \
-                }                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-        _Pragma("GCC unroll 8") for (int i = 0; i < (rows); i++)                                   \
-        {                                                                                          \
-            _Pragma("GCC unroll 4") for (int j = 0; j < (vectors); j++)                            \
-            {                                                                                      \
-                prefix##_storeu_ps(m + i * m_step + j * WIDTH, sums[i][j]);                        \
-            }                                                                                      \
-        }                                                                                          \
-    }
-PRODUCT(multiply_7x64, "avx512f", __m512, _mm512, 7, 4)
-PRODUCT(multiply_7x48, "avx512f", __m512, _mm512, 7, 3)
-PRODUCT(multiply_7x32, "avx512f", __m512, _mm512, 7, 2)
-PRODUCT(multiply_7x16, "avx512f", __m512, _mm512, 7, 1)
-PRODUCT(multiply_6x16, "avx2,fma", __m256, _mm256, 6, 2)
-
-/* What a processor multiplies at once: rows, and a panel of outputs; the last one may be narrower.
- */
-struct kernels {
-    int64_t rows, panel;
-    product_kernel of_width[4]; /* LANES outputs, 2 LANES, ... */
-};
-
-static const kernels *suitable(void)
-{
-    static const kernels avx512 = {
-        7, 4 * LANES, {multiply_7x16, multiply_7x32, multiply_7x48, multiply_7x64}};
-    static const kernels avx2 = {6, LANES, {multiply_6x16}};
-    const char *chosen = blas_kernel(); /* the user may choose, too */
-    if (strcmp(chosen, "skx") == 0) {
-        return &avx512;
-    }
-    return strcmp(chosen, "haswell") == 0 || strncmp(chosen, "zen", 3) == 0 ? &avx2 : NULL;
-}
-
+/* M[squares, outputs] = V[squares, in] U[in, outputs] of each plane */
 static void multiply(const job *j, const float *read, float *made)
 {
-    const kernels *k = j->kernels;
+    const panel_kernels *k = j->kernels;
     for (int64_t plane = 0; plane < PLANES; plane++) {
         const float *u = j->filters + plane * j->filter_plane;
-        for (int64_t first = 0; first < j->out_width; first += k->panel) {
-            const int64_t width = smaller(k->panel, j->out_width - first);
+        for (int64_t first = 0; first < j->out_width; first += k->width) {
+            const int64_t width = smaller(k->width, j->out_width - first);
             for (int64_t row = 0; row < j->at_once; row += k->rows) {
-                k->of_width[width / LANES - 1](
-                    j->filter.in, read + plane * j->read_plane + row * j->in_width, j->in_width,
-                    u + first * j->filter.in,
-                    made + plane * j->made_plane + row * j->out_width + first, j->out_width);
+                k->of_vectors[width / LANES - 1](&(panel_operands){
+                    .k = j->filter.in,
+                    .a = read + plane * j->read_plane + row * j->in_width,
+                    .a_row = j->in_width,
+                    .a_step = 1,
+                    .b = u + first * j->filter.in,
+                    .b_step = width,
+                    .c = made + plane * j->made_plane + row * j->out_width + first,
+                    .c_step = j->out_width});
             }
         }
     }
 }
-#else
-struct kernels {
-    int64_t rows, panel;
-};
-
-static const kernels *suitable(void)
-{
-    return NULL;
-}
-
-static void multiply(const job *j, const float *read, float *made)
-{
-    (void)j, (void)read, (void)made;
-}
-#endif
 
 /* -- from taps, inputs and products to squares and back, along one axis -------------------------
  */
@@ -263,7 +181,7 @@ static void turn_filters(int64_t task, int64_t worker, float *taps, void *contex
     const job *j = context;
     const filter *f = &j->filter;
     const int64_t first = task * LANES;
-    const int64_t panel = j->kernels->panel;
+    const int64_t panel = j->kernels->width;
     const int64_t of_panel = first / panel * panel;
     const int64_t width = smaller(panel, j->out_width - of_panel);
     const int64_t run = f->in_step == TAPS ? f->in : 1; /* inputs whose taps are contiguous */
@@ -446,13 +364,14 @@ bool winograd_suits(const conv_shape *s)
     return moves_by_one(&s->window.height) && moves_by_one(&s->window.width) &&
            conv_groups(s) == 1 && s->channels_in >= LEAST_CHANNELS &&
            s->channels_out >= LEAST_CHANNELS && positions >= LEAST_POSITIONS &&
-           positions * WEIGHTS_OF_POSITION >= weights && weights <= MOST && suitable() != NULL;
+           positions * WEIGHTS_OF_POSITION >= weights && weights <= MOST &&
+           panel_kernels_suitable() != NULL;
 }
 
 grail_status winograd_convolve(const conv_shape *s, const float *x, const float *weight,
                                const float *bias, bool accumulate, double ceiling, float *y)
 {
-    job j = {.kernels = suitable(),
+    job j = {.kernels = panel_kernels_suitable(),
              .shape = *s,
              .filter = {.weight = weight,
                         .out = s->channels_out,
@@ -492,7 +411,7 @@ bool winograd_suits_gradient(const conv_shape *s)
 grail_status winograd_input_gradient(const conv_shape *s, const float *weight, const float *dy,
                                      float *dx)
 {
-    job j = {.kernels = suitable(),
+    job j = {.kernels = panel_kernels_suitable(),
              .shape = backwards(s),
              .filter = {.weight = weight,
                         .out = s->channels_in,

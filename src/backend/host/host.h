@@ -21,8 +21,14 @@ grail_status host_download(matrix m, void *values);
 /** Packed memory of the caller's as a matrix without an owner: for kernels that call each other. */
 matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t columns);
 /** The address of a row or an element, which only a backend on the host may follow. */
-void *host_row(matrix m, int64_t row);
-void *host_element(matrix m, int64_t row, int64_t column);
+static inline void *host_element(matrix m, int64_t row, int64_t column)
+{
+    return (unsigned char *)m.memory + (size_t)(row * m.stride + column) * element_size(m.type);
+}
+static inline void *host_row(matrix m, int64_t row)
+{
+    return host_element(m, row, 0);
+}
 /** An element of f32 or f64. */
 double host_number(matrix m, int64_t row, int64_t column);
 static inline int64_t smaller(int64_t a, int64_t b)

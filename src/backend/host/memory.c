@@ -42,16 +42,6 @@ matrix host_matrix(grail_dtype type, const void *memory, int64_t rows, int64_t c
                     .stride = columns};
 }
 
-void *host_row(matrix m, int64_t row)
-{
-    return host_element(m, row, 0);
-}
-
-void *host_element(matrix m, int64_t row, int64_t column)
-{
-    return (unsigned char *)m.memory + (size_t)(row * m.stride + column) * element_size(m.type);
-}
-
 int64_t host_rows_grain(int64_t columns)
 {
     enum { ELEMENTS = 1 << 15 };
