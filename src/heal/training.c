@@ -117,13 +117,47 @@ static bool another_fits(const pace *p, const training_state *state)
     return state->seconds + step + p->judgement <= p->limit;
 }
 
+double judged_loss_mean(const judged_loss *l)
+{
+    double sum = 0.0;
+    double rows = 0.0;
+    for (int g = 0; g < TRAINING_GROUPS; g++) {
+        sum += l->sum[g];
+        rows += l->rows[g];
+    }
+    return rows > 0.0 || isnan(sum) ? sum / rows : 0.0;
+}
+
+/* Whether the gain over the start is more than its standard error, which the gains of the groups
+ * tell as terms of a mean over their rows. Fewer than LEAST groups tell none. */
+static bool is_beyond_chance(const judged_loss *start, const judged_loss *now)
+{
+    enum { LEAST = 4 };
+    const double gain = judged_loss_mean(start) - judged_loss_mean(now);
+    double rows = 0.0;
+    double squares = 0.0;
+    int groups = 0;
+    for (int g = 0; g < TRAINING_GROUPS; g++) {
+        const double off = start->sum[g] - now->sum[g] - gain * start->rows[g];
+        squares += off * off;
+        rows += start->rows[g];
+        groups += start->rows[g] > 0.0;
+    }
+    const double error = sqrt(squares * (double)groups / (double)(groups - 1)) / rows;
+    return groups < LEAST || gain > error;
+}
+
 static grail_status judge(const training_task *task, optimizer *o, training_state *state)
 {
-    double loss = (double)NAN;
+    judged_loss judged_now = {0};
     const bool is_first = state->steps == 0;
     CHECK(optimizer_begin_judgement(o));
-    const grail_status judged = task->judge(task->user, &loss);
-    const bool is_best = is_first || loss < state->held_best; /* NaN is not */
+    const grail_status judged = task->judge(task->user, &judged_now);
+    const double loss = judged == GRAIL_OK ? judged_loss_mean(&judged_now) : (double)NAN;
+    /* NaN is not better. What is better than the best one is beyond chance with it. */
+    const bool is_best =
+        is_first || (loss < state->held_best &&
+                     (state->best_step > 0 || is_beyond_chance(&state->start, &judged_now)));
     CHECK(optimizer_end_judgement(o, is_best));
     CHECK(judged);
     if (is_first) {
@@ -131,6 +165,7 @@ static grail_status judge(const training_task *task, optimizer *o, training_stat
             return error_set(GRAIL_ERROR_NUMERIC, "the loss before healing is %g", loss);
         }
         state->held_before = loss;
+        state->start = judged_now;
     }
     state->judgements_lost = is_best ? 0 : state->judgements_lost + 1;
     state->held_best = is_best ? loss : state->held_best;

@@ -20,6 +20,18 @@ typedef struct training_options {
     const grail_comm *comm; /* ranks that train together, by the clock of rank 0; or NULL */
 } training_options;
 
+enum { TRAINING_GROUPS = 16 };
+
+/** A loss over the samples that no step sees: its sums, and the rows (or samples) that they are of,
+ * in up to TRAINING_GROUPS runs of samples that are the same in every judgement. Groups without
+ * rows are none. */
+typedef struct judged_loss {
+    double sum[TRAINING_GROUPS], rows[TRAINING_GROUPS];
+} judged_loss;
+
+/** The mean; 0 of no rows. */
+double judged_loss_mean(const judged_loss *l);
+
 /** Where a training stands. Losses are means over rows (or samples). */
 typedef struct training_state {
     int64_t steps;           /* taken */
@@ -28,6 +40,7 @@ typedef struct training_state {
     bool began_again;        /* with a lower rate */
     int64_t begun_step;      /* at which it did; 0 otherwise */
     double begun_progress;   /* share of the training that was done then */
+    judged_loss start;       /* of the values at the start */
     double held_before, held_best; /* loss of the samples that no step sees */
     double held_worst, held_last;  /* the largest since the best one, or what was no number; and
                                       the last */
@@ -39,8 +52,8 @@ typedef struct training_state {
 typedef struct training_task {
     /** Adds the gradients of the mean loss over these samples to those of the optimiser. */
     grail_status (*add_gradients)(void *user, int64_t step, const int64_t *samples, int64_t count);
-    /** The mean loss over the samples that no step sees. */
-    grail_status (*judge)(void *user, double *loss);
+    /** The loss over the samples that no step sees; *out is zeroed. */
+    grail_status (*judge)(void *user, judged_loss *out);
     /** Called after each judgement, when the optimiser holds its weights again; may save them.
      * GRAIL_ERROR_CANCELLED ends the training. */
     grail_status (*tell)(void *user, const training_state *state);
@@ -66,7 +79,8 @@ double training_step_expected(double judged, int64_t batch);
  * comes back to the best one), or until a step or a judgement fails with GRAIL_ERROR_NUMERIC. Where
  * nothing was better than the start until then, it begins again there, once, with an eighth of the
  * rate and what is left of the steps. At the end the store holds the
- * best values that were judged: those of the start when nothing was better. `state` is zeroed (but
+ * best values that were judged: those of the start when nothing was better by more than chance
+ * (docs/numerics.md, Healing). `state` is zeroed (but
  * for seen_before) for a new training, or where a saved one stood. A loss at the start that is NaN
  * or infinite is GRAIL_ERROR_NUMERIC.
  */

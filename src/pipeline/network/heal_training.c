@@ -121,16 +121,18 @@ int64_t samples_at_once(const heal_setting *s)
     return that_fit(s, larger(1, backend_panel(s->backend, 0) / larger(1, rows)));
 }
 
-/* A quarter of a step, so that four ranks have work, or what one call of a device is worth. */
+/* A quarter of a step, so that four ranks have work, or what one call of a device is worth. A
+ * judgement has parts enough to tell a gain from chance. */
 static void choose_parts(heal_training *t)
 {
-    enum { PARTS = 4 };
+    enum { PARTS = 4, GROUPS = 8 };
     const bool of_one_size = t->setting->samples->windows.starts == NULL;
     const int64_t step = step_samples(t);
     const int64_t at_once = samples_at_once(t->setting);
     const int64_t quarter = that_fit(t->setting, (step + PARTS - 1) / PARTS);
     t->part_samples = !of_one_size ? 1 : larger(quarter, smaller(at_once, step));
-    t->judged_samples = !of_one_size ? 1 : larger(quarter, at_once);
+    t->judged_samples =
+        !of_one_size ? 1 : larger(1, smaller(larger(quarter, at_once), t->held_count / GROUPS));
 }
 
 double step_scale(const heal_setting *s, int64_t mean_over, int64_t rows)
@@ -370,12 +372,14 @@ static grail_status add_gradients(void *user, int64_t step, const int64_t *sampl
 }
 
 /* Adds up what all ranks have, in the order of parts. */
-static grail_status add_shares(const grail_comm *comm, int64_t count, share *shares, share *total)
+static grail_status add_shares(const grail_comm *comm, int64_t count, share *shares,
+                               judged_loss *out)
 {
+    const int64_t groups = smaller(count, TRAINING_GROUPS);
     for (int64_t i = 0; i < count; i++) {
         CHECK(comm_broadcast_next(comm, (int)(i % comm_size(comm)), &shares[i], sizeof shares[i]));
-        total->sum += shares[i].sum;
-        total->rows += shares[i].rows;
+        out->sum[i * groups / count] += shares[i].sum;
+        out->rows[i * groups / count] += (double)shares[i].rows;
     }
     return GRAIL_OK;
 }
@@ -402,7 +406,7 @@ out:
 }
 
 static grail_status measure_loss(const heal_training *t, const int64_t *samples, int64_t count,
-                                 double *loss)
+                                 judged_loss *out)
 {
     grail_status status = GRAIL_OK;
     const grail_comm *comm = t->setting->comm;
@@ -412,7 +416,7 @@ static grail_status measure_loss(const heal_training *t, const int64_t *samples,
     const int rank = comm_rank(comm);
     matrix sums = {0};
     share *shares = NULL;
-    share total = {0};
+    *out = (judged_loss){0};
     TRY(memory_new(&shares, (size_t)parts, sizeof shares[0]));
     TRY(matrix_new_zero(t->setting->backend, GRAIL_DTYPE_F64, 1, parts, &sums));
     for (int64_t first = 0; first < part_count(&all); first += comm_size(comm)) {
@@ -420,19 +424,19 @@ static grail_status measure_loss(const heal_training *t, const int64_t *samples,
                       &shares[first + rank].rows));
     }
     TRY(comm_settle(comm, read_sums(t, sums, part_count(&all), shares)));
-    TRY(add_shares(comm, part_count(&all), shares, &total));
-    *loss = total.rows > 0 ? total.sum / (double)total.rows : 0.0;
+    TRY(add_shares(comm, part_count(&all), shares, out));
 out:
     matrix_free(&sums);
     memory_free(shares);
     return status;
 }
 
-static grail_status mean_loss(heal_training *t, const int64_t *samples, int64_t count, double *loss)
+static grail_status loss_of(heal_training *t, const int64_t *samples, int64_t count,
+                            judged_loss *out)
 {
     bool again = true;
     while (again) {
-        const grail_status status = measure_loss(t, samples, count, loss);
+        const grail_status status = measure_loss(t, samples, count, out);
         CHECK(halve_parts(t, status, count, &t->judged_samples, &again));
     }
     return GRAIL_OK;
@@ -513,10 +517,10 @@ static grail_status tell_observer(const heal_setting *s, const grail_healing *no
                : progress_cancelled(now->block, now->blocks, false);
 }
 
-static grail_status judge(void *user, double *loss)
+static grail_status judge(void *user, judged_loss *out)
 {
     heal_training *t = user;
-    return mean_loss(t, t->held, t->held_count, loss);
+    return loss_of(t, t->held, t->held_count, out);
 }
 
 /* A save writes four matrices for each parameter. Where that is long, it takes a ninth of the time
@@ -571,7 +575,10 @@ static training_options options_of(const heal_training *t)
 
 static grail_status shown_loss(heal_training *t, double *loss)
 {
-    return mean_loss(t, t->shown, t->shown_count, loss);
+    judged_loss shown = {0};
+    CHECK(loss_of(t, t->shown, t->shown_count, &shown));
+    *loss = judged_loss_mean(&shown);
+    return GRAIL_OK;
 }
 
 /* What there is time for. */
@@ -587,14 +594,14 @@ static grail_status make_agenda(heal_training *t, agenda *out)
     const int64_t count = size < t->held_count ? size : t->held_count;
     double before = 0.0;
     double now = 0.0;
-    double loss = 0.0;
     double left = 0.0;
+    judged_loss loss = {0};
     *out = (agenda){.trains = true, .shows = true};
     if (!is_limited(t)) {
         return GRAIL_OK;
     }
     CHECK(elapsed_of_all(t, &before));
-    CHECK(mean_loss(t, t->held, count, &loss));
+    CHECK(loss_of(t, t->held, count, &loss));
     CHECK(elapsed_of_all(t, &now));
     const double each = (now - before) / (double)count;
     const double judgement = each * (double)t->held_count;

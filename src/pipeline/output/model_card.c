@@ -344,7 +344,7 @@ static grail_status put_training(const json_t *one, buffer *out)
     CHECK(buffer_format(out, ": %lld steps, loss on held-out samples %.5f",
                         (long long)json_integer_value(json_object_get(one, "steps")), before));
     if (best == 0) {
-        CHECK(buffer_append_string(out, ", which none made lower: kept as it was\n"));
+        CHECK(buffer_append_string(out, ", which none made lower beyond chance: kept as it was\n"));
     } else {
         CHECK(buffer_format(out, " -> %.5f, reached at step %lld\n",
                             json_number_value(json_object_get(one, "held_loss_after")),

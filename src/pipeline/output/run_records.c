@@ -168,8 +168,20 @@ static int which_file(const json_t *record)
     return json_integer_value(json_object_get(record, "file")) == 1 ? 1 : 0;
 }
 
+static grail_status put_numbers(json_t *record, const char *key, int count, const double *values)
+{
+    json_t *array = json_array();
+    CHECK(json_put(record, key, array));
+    for (int i = 0; i < count; i++) {
+        CHECK(json_push(array, json_real(values[i])));
+    }
+    return GRAIL_OK;
+}
+
 static grail_status describe(const training_state *state, int which, json_t *record)
 {
+    CHECK(put_numbers(record, "start_sums", TRAINING_GROUPS, state->start.sum));
+    CHECK(put_numbers(record, "start_rows", TRAINING_GROUPS, state->start.rows));
     CHECK(json_put(record, "file", json_integer(which)));
     CHECK(json_put(record, "steps", json_integer(state->steps)));
     CHECK(json_put(record, "best_step", json_integer(state->best_step)));
@@ -205,9 +217,22 @@ out:
     return status;
 }
 
+static judged_loss start_of(const json_t *record)
+{
+    const json_t *sums = json_object_get(record, "start_sums");
+    const json_t *rows = json_object_get(record, "start_rows");
+    judged_loss start = {0};
+    for (size_t i = 0; i < TRAINING_GROUPS; i++) {
+        start.sum[i] = json_number_value(json_array_get(sums, i));
+        start.rows[i] = json_number_value(json_array_get(rows, i));
+    }
+    return start;
+}
+
 static training_state state_of(const json_t *record)
 {
     return (training_state){
+        .start = start_of(record),
         .steps = json_integer_value(json_object_get(record, "steps")),
         .best_step = json_integer_value(json_object_get(record, "best_step")),
         .judgements_lost = json_integer_value(json_object_get(record, "judgements_lost")),

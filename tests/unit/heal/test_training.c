@@ -20,10 +20,12 @@ typedef struct game {
     int judged, told, stepped; /* calls */
     double losses[JUDGEMENTS]; /* what was judged, or what is answered */
     bool answers;              /* with the losses instead of the true one */
-    int diverges_at;           /* judgement that cannot be computed; 0: none */
-    int breaks_at;             /* step likewise */
-    int stops_at;              /* told call that cancels */
-    int64_t judged_samples;    /* what a judgement costs, in samples */
+    int groups;                /* of a judgement; 0: one */
+    double spread;          /* by which groups differ from the loss, but those of the first one */
+    int diverges_at;        /* judgement that cannot be computed; 0: none */
+    int breaks_at;          /* step likewise */
+    int stops_at;           /* told call that cancels */
+    int64_t judged_samples; /* what a judgement costs, in samples */
     int64_t told_steps[JUDGEMENTS];
     training_state last;
     double step_seconds, judge_seconds; /* that each takes at least */
@@ -80,7 +82,7 @@ static double distance(const game *g)
     return sum;
 }
 
-static grail_status judge(void *user, double *loss)
+static grail_status judge(void *user, judged_loss *out)
 {
     game *g = user;
     assert_true(g->judged < JUDGEMENTS);
@@ -90,7 +92,11 @@ static grail_status judge(void *user, double *loss)
         return error_set(GRAIL_ERROR_NUMERIC, "the output is infinite");
     }
     g->losses[now] = g->answers ? g->losses[now] : distance(g);
-    *loss = g->losses[now];
+    for (int i = 0; i < (g->groups > 0 ? g->groups : 1); i++) {
+        const double off = now == 0 ? 0.0 : i % 2 == 0 ? g->spread : -g->spread;
+        out->sum[i] = 3.0 * g->losses[now] * (1.0 + off);
+        out->rows[i] = 3.0;
+    }
     return GRAIL_OK;
 }
 
@@ -193,6 +199,38 @@ TEST(patience_falls_with_the_judgements)
     assert_ok(play(&g, 0.1, &s));
     assert_int_equal(s.best_step, STEPS / 4);
     assert_int_equal(s.steps, 3 * STEPS / 4);
+}
+
+/* A gain of 0.01 on 16 groups has an error of 0.26 spread; three groups tell none. */
+TEST(a_gain_that_may_be_chance_is_none)
+{
+    static const struct {
+        int groups;
+        double spread;
+        bool gains;
+    } cases[] = {{16, 0.03, true}, {16, 0.05, false}, {4, 0.05, false}, {2, 0.5, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        OWNED(game) g;
+        training_state s = {0};
+        double start[HAND_MOST];
+        game_init(&g, GRAIL_DTYPE_F32);
+        hand_values(&g.h, 0, start);
+        g.answers = true;
+        g.groups = cases[i].groups;
+        g.spread = cases[i].spread;
+        g.losses[0] = 1.0;
+        for (int k = 1; k < JUDGEMENTS; k++) {
+            g.losses[k] = 0.99;
+        }
+        assert_ok(play(&g, 0.1, &s));
+        assert_near(s.held_before, 1.0, 1e-12);
+        assert_near(s.held_best, cases[i].gains ? 0.99 : 1.0, 1e-12);
+        assert_true((s.best_step > 0) == cases[i].gains);
+        assert_true(s.began_again != cases[i].gains);
+        if (!cases[i].gains) {
+            assert_weights(&g, start);
+        }
+    }
 }
 
 TEST(it_ends_after_eight_judgements_that_are_not_better)
