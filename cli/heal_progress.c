@@ -99,7 +99,7 @@ static void print_losses(const grail_healing *h)
     char before[HUMAN_SIZE];
     char after[HUMAN_SIZE];
     if (h->best_step == 0) {
-        print_out("kept as it was; its loss on held-out samples is %s",
+        print_out("kept as it was, no gain beyond chance; its loss on held-out samples is %s",
                   loss_of(h->held_before, before));
         return;
     }
