@@ -1,8 +1,8 @@
 /* A convolution of 3 x 3 windows by squares beside oneDNN's sums over taps: --samples 32 --channels
  * 64
- * --outputs 64 --side 32 --runs 5 --threads N. Both count the products of sums over taps; `faster`
- * is oneDNN's time over that of squares, and `apart` the root mean square of what they differ by,
- * in shares of the outputs'. */
+ * --outputs 64 --side 32 --gradient 0 (1: that of the input) --runs 5 --threads N. Both count the
+ * products of sums over taps; `faster` is oneDNN's time over that of squares, and `apart` the root
+ * mean square of what they differ by, in shares of the outputs'. */
 #include "bench.h"
 
 #include "backend/cpu/onednn.h"
@@ -14,20 +14,26 @@
 typedef struct convolution_case {
     conv_shape shape;
     matrix x, weight, squares, taps;
+    bool gradient; /* x is dY, and as many channels go in as out */
 } convolution_case;
 
 static void by_squares(void *context)
 {
     const convolution_case *c = context;
-    bench_check(winograd_convolve(&c->shape, c->x.memory, c->weight.memory, NULL, false, 0.0,
-                                  c->squares.memory));
+    const float *x = c->x.memory;
+    const float *w = c->weight.memory;
+    bench_check(c->gradient
+                    ? winograd_input_gradient(&c->shape, w, x, c->squares.memory)
+                    : winograd_convolve(&c->shape, x, w, NULL, false, 0.0, c->squares.memory));
 }
 
 static void by_taps(void *context)
 {
     const convolution_case *c = context;
-    bench_check(onednn_convolve(&c->shape, c->x.memory, c->weight.memory, NULL, false, 0.0,
-                                c->taps.memory));
+    const float *x = c->x.memory;
+    const float *w = c->weight.memory;
+    bench_check(c->gradient ? onednn_input_gradient(&c->shape, w, x, c->taps.memory)
+                            : onednn_convolve(&c->shape, x, w, NULL, false, 0.0, c->taps.memory));
 }
 
 static double apart(const convolution_case *c)
@@ -47,12 +53,17 @@ int main(int count, char **arguments)
 {
     bench_set_threads(count, arguments);
     const int64_t side = bench_option(count, arguments, "side", 32);
-    convolution_case c = {.shape = {.samples = bench_option(count, arguments, "samples", 32),
-                                    .in = {side, side},
-                                    .out = {side, side},
-                                    .channels_in = bench_option(count, arguments, "channels", 64),
-                                    .channels_out = bench_option(count, arguments, "outputs", 64),
-                                    .window = WINDOW2D(3, 3, 1, 1, 1)}};
+    const int64_t channels = bench_option(count, arguments, "channels", 64);
+    const bool gradient = bench_option(count, arguments, "gradient", 0) != 0;
+    convolution_case c = {
+        .gradient = gradient,
+        .shape = {.samples = bench_option(count, arguments, "samples", 32),
+                  .in = {side, side},
+                  .out = {side, side},
+                  .channels_in = channels,
+                  .channels_out =
+                      gradient ? channels : bench_option(count, arguments, "outputs", 64),
+                  .window = WINDOW2D(3, 3, 1, 1, 1)}};
     const conv_shape *s = &c.shape;
     const int64_t positions = s->samples * side * side;
     const int64_t row = s->channels_in * window_taps(&s->window);

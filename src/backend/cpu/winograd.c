@@ -67,6 +67,15 @@ static void load(const float *from, int64_t count, lanes *out)
     }
 }
 
+static void store(const lanes *value, int64_t count, float *to)
+{
+    if (count >= LANES) {
+        memcpy(to, value, sizeof *value);
+    } else {
+        memcpy(to, value, (size_t)count * sizeof *to);
+    }
+}
+
 /* M[squares, outputs] = V[squares, in] U[in, outputs] of each plane */
 static void multiply(const job *j, const float *read, float *made)
 {
@@ -238,15 +247,6 @@ CPU_CLONES static void read_square(const job *j, square at, float *v)
                 memcpy(v + (y * SIDE + x) * j->read_plane + c, &out[x], sizeof out[x]);
             }
         }
-    }
-}
-
-static void store(const lanes *value, int64_t count, float *to)
-{
-    if (count >= LANES) {
-        memcpy(to, value, sizeof *value);
-    } else {
-        memcpy(to, value, (size_t)count * sizeof *to);
     }
 }
 

@@ -277,6 +277,18 @@ TEST(a_run_that_stopped_heals_on_to_the_same_bytes)
     }
 }
 
+/* Here no gain is more than chance, which the losses at the start tell. */
+TEST(a_run_that_goes_on_knows_what_is_chance)
+{
+    OWNED(vision_lab) v;
+    vision_open(&v);
+    const char *model = vision_network(&v, VISION_HUGGING_FACE_VIT, "model");
+    grail_compress_options options = halved(&v, model, vision_path(&v, "out"), false);
+    options.heal.what = "model";
+    options.heal.steps = 6;
+    assert_heals_on(options, 6);
+}
+
 VISION_TEST(so_does_one_with_a_cut_stream_stored_for_torch)
 {
     vision_write_torch(vision_network(v, VISION_BASIC, "model"), vision_path(v, "torch"));
