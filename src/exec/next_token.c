@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int64_t index_of_largest(const float *values, int64_t count)
 {
@@ -61,18 +62,10 @@ static int32_t draw(const candidate *all, int64_t kept, double sum, random_state
 
 enum { BLOCK = 128, LANES = 16 };
 
-/* weights[count] <- in proportion to their probabilities; the sum of them. */
-CPU_CLONES static double weigh(int64_t count, const float *logits, float largest, float colder,
-                               float weights[BLOCK])
+CPU_CLONES static double sum_weights(const float weights[BLOCK])
 {
     float lanes[LANES] = {0.0F};
     double sum = 0.0;
-    for (int64_t i = 0; i < count; i++) {
-        weights[i] = exp_f32((logits[i] - largest) * colder);
-    }
-    for (int64_t i = count; i < BLOCK; i++) {
-        weights[i] = 0.0F;
-    }
     for (int64_t first = 0; first < BLOCK; first += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
             lanes[lane] += weights[first + lane];
@@ -82,6 +75,19 @@ CPU_CLONES static double weigh(int64_t count, const float *logits, float largest
         sum += (double)lanes[lane];
     }
     return sum;
+}
+
+/* weights[count] <- in proportion to their probabilities; the sum of them. */
+CPU_CLONES static double weigh(int64_t count, const float *logits, float largest, float colder,
+                               float weights[BLOCK])
+{
+    for (int64_t i = 0; i < count; i++) {
+        weights[i] = exp_f32((logits[i] - largest) * colder);
+    }
+    for (int64_t i = count; i < BLOCK; i++) {
+        weights[i] = 0.0F;
+    }
+    return sum_weights(weights);
 }
 
 /* The first at which the weights exceed `left`, or, by rounding, the last that has one. */
@@ -150,4 +156,55 @@ grail_status next_token(const token_choice *o, const float *logits, int64_t coun
 out:
     memory_free(all);
     return status;
+}
+
+CPU_CLONES static float largest_value(const float *values, int64_t count)
+{
+    float lanes[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        lanes[lane] = values[0];
+    }
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t first = 0; first < whole; first += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            const float x = values[first + lane];
+            lanes[lane] = x > lanes[lane] ? x : lanes[lane];
+        }
+    }
+    for (int64_t i = whole; i < count; i++) {
+        lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
+    }
+    return lanes[index_of_largest(lanes, LANES)];
+}
+
+CPU_CLONES static void divide(float *values, int64_t count, double sum)
+{
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)((double)values[i] / sum);
+    }
+}
+
+void next_token_gradient(float *logits, int64_t count, random_state *random)
+{
+    const float largest = largest_value(logits, count);
+    float weights[BLOCK];
+    double sum = 0.0;
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int64_t size = count - first < BLOCK ? count - first : BLOCK;
+        sum += weigh(size, logits + first, largest, 1.0F, weights);
+        memcpy(logits + first, weights, (size_t)size * sizeof weights[0]);
+    }
+    double left = random_uniform(random) * sum;
+    int64_t first = 0;
+    for (; first + BLOCK < count; first += BLOCK) {
+        const double own = sum_weights(logits + first);
+        if (left < own) {
+            break;
+        }
+        left -= own;
+    }
+    const int64_t size = count - first < BLOCK ? count - first : BLOCK;
+    const int64_t drawn = first + find_weight(logits + first, size, left);
+    divide(logits, count, sum);
+    logits[drawn] -= 1.0F;
 }

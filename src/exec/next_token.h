@@ -22,4 +22,8 @@ typedef struct token_choice {
 grail_status next_token(const token_choice *choice, const float *logits, int64_t count,
                         random_state *random, int32_t *out) GRAIL_MUST_CHECK;
 
+/** Draws as next_token does with a temperature of 1, and turns logits[count] into the gradient of
+ * -log p of what is drawn: p - 1 there, p elsewhere. */
+void next_token_gradient(float *logits, int64_t count, random_state *random);
+
 #endif

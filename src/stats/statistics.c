@@ -160,9 +160,42 @@ static grail_status watch_batch(matrix z, matrix y)
     return matrix_exists(y) ? statistics_watch_rows("target", y) : GRAIL_OK;
 }
 
+/* Sums of columns of z, or of room = root z, and of y, which then becomes root y; rows count by
+ * their roots once more, since the constant 1 is scaled, too. A host takes few rows at once, which
+ * stay in its caches between the two passes. */
+static grail_status sum_columns(const grail_statistics *s, matrix root, matrix z, matrix y,
+                                matrix room)
+{
+    enum { NEAR_ELEMENTS = 1 << 17 };
+    const int64_t few = NEAR_ELEMENTS / (z.columns + y.columns) + 1;
+    const int64_t step =
+        matrix_exists(root) && backend_is_host(s->owner) && few < z.rows ? few : z.rows;
+    for (int64_t begin = 0; begin < z.rows; begin += step) {
+        const int64_t rows = begin + step < z.rows ? step : z.rows - begin;
+        matrix input = matrix_rows(z, begin, rows);
+        const matrix target = matrix_exists(y) ? matrix_rows(y, begin, rows) : y;
+        matrix own = root;
+        if (matrix_exists(root)) {
+            own = matrix_columns(root, begin, rows);
+            CHECK(matrix_scale_rows(own, input, matrix_rows(room, begin, rows)));
+            input = matrix_rows(room, begin, rows);
+        }
+        CHECK(matrix_column_sums(input, own, s->sum, no_matrix));
+        if (matrix_exists(y) && matrix_exists(root)) {
+            CHECK(matrix_scale_rows(own, target, target));
+            CHECK(matrix_column_sums(target, no_matrix, no_matrix, s->target_square));
+            CHECK(matrix_column_sums(target, own, s->target_sum, no_matrix));
+        } else if (matrix_exists(y)) {
+            CHECK(matrix_column_sums(target, no_matrix, s->target_sum, s->target_square));
+        }
+    }
+    return GRAIL_OK;
+}
+
 /* Adds the sums of columns, which come first: where these are finite all rows are, and are not
- * searched. Where they are not, and a row is the reason, nothing is added. */
-static grail_status add_columns(grail_statistics *s, matrix z, matrix y)
+ * searched. Where they are not, and a row is the reason, nothing is added. A device searches behind
+ * the host's back. */
+static grail_status add_columns(grail_statistics *s, matrix root, matrix z, matrix y, matrix room)
 {
     enum { SUMS = 3 };
     grail_status status = GRAIL_OK;
@@ -170,14 +203,15 @@ static grail_status add_columns(grail_statistics *s, matrix z, matrix y)
     matrix before[SUMS] = {no_matrix, no_matrix, no_matrix};
     const int count = matrix_exists(y) ? SUMS : 1;
     int64_t found = -1;
+    if (!backend_is_host(s->owner)) {
+        CHECK(watch_batch(z, y));
+        return sum_columns(s, root, z, y, room);
+    }
     for (int i = 0; i < count; i++) {
         TRY(matrix_new(s->owner, GRAIL_DTYPE_F64, 1, sums[i].columns, &before[i]));
         TRY(matrix_copy(sums[i], before[i]));
     }
-    TRY(matrix_column_sums(z, no_matrix, s->sum, no_matrix));
-    if (matrix_exists(y)) {
-        TRY(matrix_column_sums(y, no_matrix, s->target_sum, s->target_square));
-    }
+    TRY(sum_columns(s, root, z, y, room));
     for (int i = 0; i < count && found < 0; i++) {
         TRY(matrix_find_non_finite(false, sums[i], &found));
     }
@@ -213,14 +247,7 @@ static grail_status add_cross(const grail_statistics *s, matrix z, matrix y)
 grail_status statistics_accumulate(grail_statistics *s, matrix z, matrix y)
 {
     CHECK(check_target(s, z.rows, matrix_exists(y)));
-    if (backend_is_host(s->owner)) {
-        CHECK(add_columns(s, z, y));
-    } else { /* which searches behind the host's back */
-        CHECK(watch_batch(z, y));
-        CHECK(matrix_column_sums(z, no_matrix, s->sum, no_matrix));
-        CHECK(matrix_exists(y) ? matrix_column_sums(y, no_matrix, s->target_sum, s->target_square)
-                               : GRAIL_OK);
-    }
+    CHECK(add_columns(s, no_matrix, z, y, no_matrix));
     CHECK(matrix_exists(y) ? add_cross(s, z, y) : GRAIL_OK);
     CHECK(add_gram(s, z));
     s->count += z.rows;
@@ -232,18 +259,9 @@ grail_status statistics_accumulate_weighted(grail_statistics *s, matrix root, ma
                                             matrix room)
 {
     CHECK(check_target(s, z.rows, matrix_exists(y)));
-    CHECK(watch_batch(z, y));
-    /* The products of rows that are scaled by the roots of their weights; since the constant 1 is
-     * scaled too, rows count by their roots once more in the sums. */
-    CHECK(matrix_scale_rows(root, z, room));
-    CHECK(matrix_column_sums(room, root, s->sum, no_matrix));
+    CHECK(add_columns(s, root, z, y, room));
     CHECK(add_gram(s, room));
-    if (matrix_exists(y)) {
-        CHECK(matrix_scale_rows(root, y, y));
-        CHECK(matrix_column_sums(y, no_matrix, no_matrix, s->target_square));
-        CHECK(matrix_column_sums(y, root, s->target_sum, no_matrix));
-        CHECK(add_cross(s, room, y));
-    }
+    CHECK(matrix_exists(y) ? add_cross(s, room, y) : GRAIL_OK);
     s->count += z.rows;
     const matrix column = matrix_reshape(root, root.columns, 1);
     return matrix_add_products(column, column, s->weights);

@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-/* A chunk's rows are added up one after the other, which must not be many: sums of positive terms
- * lose bits that way. Chunks are added in f32 and panels in f64. Tiles of sums stay in the
- * second-level cache. */
-enum { TILE = 512, CHUNK = 256, PANEL = 2048 };
+/* A panel's rows are added up one after the other, which must not be many: sums of positive terms
+ * lose bits that way. Panels are added in f64. Tiles of sums, and what a chunk of rows multiplies
+ * for them, stay in the second-level cache. */
+enum { TILE = 384, CHUNK = 512, PANEL = 2048 };
 
 /* A panel of rows as parts, in squares. */
 typedef struct parts {
@@ -53,15 +53,13 @@ static void order_rows(int64_t begin, int64_t end, void *context)
     const parts *p = context;
     for (int64_t r = begin; r < end; r++) {
         const int64_t rows = smaller(PAIR_SIDE, p->rows - r * PAIR_SIDE);
-        for (int64_t j = 0; j < p->width; j += PAIR_SIDE) {
-            const int64_t at = j / PAIR_SIDE * p->step + r * PAIR_SQUARE;
-            pair_places to = {.right = {NULL}, .left = {NULL}};
-            for (int i = 0; i < p->count; i++) {
-                to.right[i] = p->right[i] + at;
-                to.left[i] = p->left[i] == NULL ? NULL : p->left[i] + at;
+        const int64_t at = r * PAIR_SQUARE;
+        pairs_order_columns(p->values + r * PAIR_SIDE * p->stride, p->stride, rows, p->width,
+                            p->step, p->right[0] + at, p->count == 1 ? NULL : p->right[1] + at);
+        for (int i = 0; i < p->count && p->left[i] != NULL; i++) {
+            for (int64_t j = 0; j < pair_squares(p->width); j++) {
+                pairs_turn(p->right[i] + j * p->step + at, p->left[i] + j * p->step + at);
             }
-            pairs_order(p->values + r * PAIR_SIDE * p->stride + j, p->stride, rows,
-                        smaller(PAIR_SIDE, p->width - j), &to);
         }
     }
 }

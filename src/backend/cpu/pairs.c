@@ -183,11 +183,17 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
 void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
                          int64_t step, uint32_t *right, uint32_t *low)
 {
+    enum {
+        AT_ONCE = 8
+    }; /* squares, whose words stay in the first-level cache until they are whole */
     const joining join = best_joining();
     const int64_t whole = rows < PAIR_SIDE || low != NULL ? 0 : columns / PAIR_SIDE;
-    for (int64_t q = 0; whole > 0 && q < HALF; q++) {
-        const float *even = x + 2 * q * stride;
-        join(whole, even, even + stride, step, right + q * HALF);
+    for (int64_t j = 0; j < whole; j += AT_ONCE) {
+        const int64_t count = whole - j < AT_ONCE ? whole - j : AT_ONCE;
+        for (int64_t q = 0; q < HALF; q++) {
+            const float *even = x + 2 * q * stride + j * PAIR_SIDE;
+            join(count, even, even + stride, step, right + j * step + q * HALF);
+        }
     }
     for (int64_t j = whole; j < pair_squares(columns); j++) {
         const int64_t left = columns - j * PAIR_SIDE;

@@ -1,6 +1,7 @@
 /* Algebra that takes a pass over memory. */
 #include "backend/host/host.h"
 
+#include "base/clones.h"
 #include "base/memory.h"
 #include "base/quantile.h"
 
@@ -136,14 +137,26 @@ grail_status host_divide_columns(const operation *o)
     return host_over_rows(o, o->m[1], divide_rows);
 }
 
-static void scale_row(grail_dtype type, int64_t count, double factor, const void *in, void *out)
+CPU_CLONES static void scale_f64(int64_t count, double factor, const double *in, double *out)
 {
     for (int64_t i = 0; i < count; i++) {
-        if (type == GRAIL_DTYPE_F64) {
-            ((double *)out)[i] = factor * ((const double *)in)[i];
-        } else {
-            ((float *)out)[i] = (float)(factor * (double)((const float *)in)[i]);
-        }
+        out[i] = factor * in[i];
+    }
+}
+
+CPU_CLONES static void scale_f32(int64_t count, double factor, const float *in, float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = (float)(factor * (double)in[i]);
+    }
+}
+
+static void scale_row(grail_dtype type, int64_t count, double factor, const void *in, void *out)
+{
+    if (type == GRAIL_DTYPE_F64) {
+        scale_f64(count, factor, in, out);
+    } else {
+        scale_f32(count, factor, in, out);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "base/profile.h"
 #include "base/random.h"
+#include "exec/next_token.h"
 #include "graph/operators.h"
 #include "pipeline/network/keeping.h"
 #include "pipeline/network/part_input.h"
@@ -188,29 +189,6 @@ typedef struct output_rows {
     uint64_t seed, sequence; /* of the first row */
 } output_rows;
 
-/* p - 1 at the label that is drawn, p elsewhere: the gradient of -log p(label). */
-static void draw_label(float *row, int64_t width, random_state *random)
-{
-    double sum = 0.0;
-    float largest = row[0];
-    int64_t label = 0;
-    for (int64_t i = 1; i < width; i++) {
-        largest = row[i] > largest ? row[i] : largest;
-    }
-    for (int64_t i = 0; i < width; i++) {
-        row[i] = expf(row[i] - largest);
-        sum += (double)row[i];
-    }
-    double left = random_uniform(random) * sum;
-    while (label + 1 < width && left >= (double)row[label]) {
-        left -= (double)row[label++];
-    }
-    for (int64_t i = 0; i < width; i++) {
-        row[i] = (float)((double)row[i] / sum);
-    }
-    row[label] -= 1.0F;
-}
-
 static void draw_direction(float *row, int64_t width, random_state *random)
 {
     double square = 0.0;
@@ -228,7 +206,8 @@ static void draw_rows(int64_t begin, int64_t end, void *context)
     for (int64_t r = begin; r < end; r++) {
         random_state random;
         random_seed(&random, o->seed, o->sequence + (uint64_t)r);
-        (o->are_logits ? draw_label : draw_direction)(o->values + r * o->width, o->width, &random);
+        (o->are_logits ? next_token_gradient : draw_direction)(o->values + r * o->width, o->width,
+                                                               &random);
     }
 }
 

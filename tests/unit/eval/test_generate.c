@@ -146,6 +146,41 @@ TEST(tokens_are_drawn_by_their_probabilities)
 }
 
 /* What a tokenizer makes of a text is put together to that text again. */
+/* Over several blocks of tokens, of which the last is not whole. */
+TEST(the_gradient_of_a_drawn_token_is_its_probability_less_one)
+{
+    enum { TOKENS = 300, DRAWS = 20000 };
+    static float logits[TOKENS];
+    double p[TOKENS];
+    double sum = 0.0;
+    int drawn[TOKENS] = {0};
+    random_state random;
+    random_seed(&random, 7, 0);
+    for (int i = 0; i < TOKENS; i++) {
+        p[i] = exp((double)(float)(0.01 * (i % 97)) + (i == 140 || i == 299 ? 4.0 : 0.0));
+        sum += p[i];
+    }
+    for (int draw = 0; draw < DRAWS; draw++) {
+        int label = -1;
+        for (int i = 0; i < TOKENS; i++) {
+            logits[i] = (float)log(p[i]);
+        }
+        next_token_gradient(logits, TOKENS, &random);
+        for (int i = 0; i < TOKENS; i++) {
+            const bool is_drawn = logits[i] < 0.0F;
+            assert_true(!is_drawn || label < 0);
+            label = is_drawn ? i : label;
+            assert_near(logits[i], p[i] / sum - (is_drawn ? 1.0 : 0.0), 1e-6);
+        }
+        assert_true(label >= 0);
+        drawn[label]++;
+    }
+    for (int i = 0; i < TOKENS; i++) {
+        const double expected = p[i] / sum * DRAWS;
+        assert_near(drawn[i], expected, 5.0 * sqrt(expected) + 1.0);
+    }
+}
+
 TEST(a_logit_that_is_no_number_chooses_nothing)
 {
     const double temperatures[] = {0.0, 1.0};

@@ -237,6 +237,48 @@ TEST(an_infinite_target_is_named)
     assert_true(support_element(s->cross, 0, 0) == 0.0);
 }
 
+TEST(a_nan_in_weighted_rows_is_named_and_nothing_is_added)
+{
+    const float good[] = {1, 2};
+    float z[] = {1, 2, 3, NAN};
+    float y[] = {1, INFINITY};
+    const double roots[] = {1.0, 0.0}; /* which hide no row */
+    OPENED(grail_statistics, s, grail_statistics_create(2, 1, &s));
+    assert_ok(grail_statistics_accumulate_weighted(s, 1, roots, good, 2, good, 1));
+    assert_fails(grail_statistics_accumulate_weighted(s, 2, roots, z, 2, good, 1),
+                 GRAIL_ERROR_NUMERIC, "input is not finite at row 1, feature 1");
+    z[3] = 4.0F;
+    assert_fails(grail_statistics_accumulate_weighted(s, 2, roots, z, 2, y, 1), GRAIL_ERROR_NUMERIC,
+                 "target is not finite at row 1, feature 0");
+    assert_int_equal(grail_statistics_count(s), 1);
+    assert_true(support_element(s->sum, 0, 1) == 2.0);
+    assert_true(support_element(s->target_sum, 0, 0) == 1.0);
+    assert_true(support_element(s->target_square, 0, 0) == 1.0);
+}
+
+/* More of them than are scaled and summed at once. */
+TEST(weighted_sums_are_those_of_all_rows)
+{
+    enum { MANY = 300, WIDE = 1024 };
+    OWNED(float) *z = NULL;
+    double roots[MANY];
+    double sum = 0.0;
+    double squares = 0.0;
+    assert_ok(memory_new(&z, (size_t)MANY * WIDE, sizeof z[0]));
+    OPENED(grail_statistics, s, grail_statistics_create(WIDE, 1, &s));
+    for (int r = 0; r < MANY; r++) {
+        roots[r] = 1.0 + r % 3;
+        z[r * WIDE + 7] = (float)(r % 5);
+        sum += roots[r] * roots[r] * (r % 5);
+        squares += roots[r] * roots[r] * (r % 5) * (r % 5);
+    }
+    assert_ok(grail_statistics_accumulate_weighted(s, MANY, roots, z, WIDE, z + 7, WIDE));
+    assert_near(support_element(s->sum, 0, 7), sum, 0.0);
+    assert_near(support_element(s->target_sum, 0, 0), sum, 0.0);
+    assert_near(support_element(s->target_square, 0, 0), squares, 0.0);
+    assert_near(grail_statistics_gram(s, 7, 7), squares, 0.0);
+}
+
 TEST(what_lies_between_rows_is_not_read)
 {
     const float z[] = {1, NAN, 2, NAN};
