@@ -224,9 +224,14 @@ static void begin_strip(const attention_job *job, const float *q, float sink, st
 {
     const int64_t head_dim = job->shape->head_dim;
     const int64_t stride = job->shape->query_heads * head_dim;
+    const int64_t ahead = PAIR_SIDE * stride; /* the next strip, had while this one is attended */
+    const bool follows = s->first + 2 * PAIR_SIDE <= job->shape->length;
     for (int64_t i = 0; i < s->queries; i++) {
-        (void)scale_row(head_dim, (float)job->shape->scale, q + (s->first + i) * stride,
-                        s->scratch->scaled + i * head_dim);
+        const float *row = q + (s->first + i) * stride;
+        for (int64_t j = 0; follows && j < head_dim; j += ROW_WORDS) {
+            __builtin_prefetch(row + ahead + j, 0, 2);
+        }
+        (void)scale_row(head_dim, (float)job->shape->scale, row, s->scratch->scaled + i * head_dim);
     }
     for (int64_t i = 0; i < PAIR_SIDE; i++) {
         s->largest[i] = sink;

@@ -7,11 +7,14 @@
 #define HAS_EXPONENTIALS 1
 #include <immintrin.h>
 
-/** exp(x) for x <= 0, relative error at most 3e-7; 0 below -104, NaN of NaN. As exp_f32, with fused
- * operations. */
+/** exp(x) for x <= 0, relative error at most 3e-7; 0 below -87.3, NaN of NaN. As exp_f32, with
+ * fused operations. What would be too small for a normal number is left out, since processors take
+ * a hundred times as long for it. */
 __attribute__((target("avx512f"), always_inline)) static inline __m512 exponentials(__m512 x)
 {
-    const __m512 bounded = _mm512_max_ps(_mm512_set1_ps(-200.0F), x);
+    const __m512 least = _mm512_set1_ps(-87.3F);
+    const __mmask16 counts = _mm512_cmp_ps_mask(x, least, _CMP_NLT_UQ);
+    const __m512 bounded = _mm512_max_ps(least, x);
     const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, _mm512_set1_ps(1.44269504F)),
                                           _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     const __m512 near = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), bounded);
@@ -23,7 +26,7 @@ __attribute__((target("avx512f"), always_inline)) static inline __m512 exponenti
     e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(0.5F));
     e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
     e = _mm512_fmadd_ps(e, r, _mm512_set1_ps(1.0F));
-    return _mm512_scalef_ps(e, n);
+    return _mm512_maskz_scalef_ps(counts, e, n);
 }
 #endif
 
