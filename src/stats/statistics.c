@@ -166,7 +166,7 @@ static grail_status watch_batch(matrix z, matrix y)
 static grail_status sum_columns(const grail_statistics *s, matrix root, matrix z, matrix y,
                                 matrix room)
 {
-    enum { NEAR_ELEMENTS = 1 << 17 };
+    enum { NEAR_ELEMENTS = 1 << 18 };
     const int64_t few = NEAR_ELEMENTS / (z.columns + y.columns) + 1;
     const int64_t step =
         matrix_exists(root) && backend_is_host(s->owner) && few < z.rows ? few : z.rows;

@@ -13,9 +13,8 @@
 
 #include <string.h>
 
-/* A panel's rows are added up one after the other, which must not be many: sums of positive terms
- * lose bits that way. Panels are added in f64. Tiles of sums, and what a chunk of rows multiplies
- * for them, stay in the second-level cache. */
+/* Sums over the rows of a panel are f32, those over panels f64. Tiles of sums, and what a chunk of
+ * rows multiplies for them, stay in the second-level cache. */
 enum { TILE = 384, CHUNK = 512, PANEL = 2048 };
 
 /* A panel of rows as parts, in squares. */
