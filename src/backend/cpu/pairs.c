@@ -28,23 +28,20 @@ static inline float part_low(float x)
     return x - bf16_widened(bf16_rounded(x));
 }
 
-/* Two rows, as words of squares that are `step` words apart. */
-CPU_CLONES static void join_high(int64_t squares, const float *even, const float *odd, int64_t step,
-                                 uint32_t *words)
+/* Two rows, as words of squares that are `step` words apart; and what rounding leaves, where `low`
+ * is not NULL. */
+CPU_CLONES static void join(int64_t squares, const float *even, const float *odd, int64_t step,
+                            uint32_t *words, uint32_t *low)
 {
-    for (int64_t k = 0; k < squares; k++, even += PAIR_SIDE, odd += PAIR_SIDE, words += step) {
+    for (int64_t k = 0; k < squares; k++, even += PAIR_SIDE, odd += PAIR_SIDE) {
         for (int c = 0; c < PAIR_SIDE; c++) {
-            words[c / HALF * HALF_WORDS + c % HALF] =
+            words[k * step + c / HALF * HALF_WORDS + c % HALF] =
                 bf16_rounded_bits(even[c]) >> 16 | bf16_rounded_bits(odd[c]);
         }
-    }
-}
-
-/* Two rows of one half. */
-CPU_CLONES static void join_low(const float *even, const float *odd, uint32_t *words)
-{
-    for (int c = 0; c < HALF; c++) {
-        words[c] = bf16_rounded_bits(part_low(even[c])) >> 16 | bf16_rounded_bits(part_low(odd[c]));
+        for (int c = 0; low != NULL && c < PAIR_SIDE; c++) {
+            low[k * step + c / HALF * HALF_WORDS + c % HALF] =
+                bf16_rounded_bits(part_low(even[c])) >> 16 | bf16_rounded_bits(part_low(odd[c]));
+        }
     }
 }
 
@@ -68,27 +65,43 @@ CPU_CLONES static void round_row(int64_t count, const float *x, uint32_t *words,
 }
 
 #ifdef PAIRS_HAS_UNITS
-/* The same by the processor's own instruction, which takes what is too small for a normal number
- * as 0, as its products do. */
-__attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
-join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step, uint32_t *words)
-{
-    const __m512i by_turns =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    for (int64_t k = 0; k < squares; k++, words += step) {
-        for (int half = 0; half < 2; half++, even += HALF, odd += HALF) {
-            const __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(odd), _mm512_loadu_ps(even));
-            _mm512_storeu_si512(words + half * HALF_WORDS,
-                                _mm512_permutexvar_epi16(by_turns, (__m512i)both));
-        }
-    }
-}
-
 /* Sixteen of bf16, as f32. */
 __attribute__((target("avx512f"))) static inline __m512 widened(__m256i values)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(values), 16));
+}
+
+/* What rounding to `both` leaves of two vectors, rounded. */
+__attribute__((target("avx512f,avx512bf16"))) static inline __m512i
+low_parts(__m512 first, __m512 second, __m512i both)
+{
+    const __m512 a = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(both)));
+    const __m512 b = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64(both, 1)));
+    return (__m512i)_mm512_cvtne2ps_pbh(b, a);
+}
+
+/* The same by the processor's own instruction, which takes what is too small for a normal number
+ * as 0, as its products do. */
+__attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
+join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step, uint32_t *words,
+             uint32_t *low)
+{
+    const __m512i by_turns =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    for (int64_t k = 0; k < squares; k++) {
+        for (int half = 0; half < 2; half++, even += HALF, odd += HALF) {
+            const int64_t at = k * step + half * HALF_WORDS;
+            const __m512 first = _mm512_loadu_ps(even);
+            const __m512 second = _mm512_loadu_ps(odd);
+            const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+            _mm512_storeu_si512(words + at, _mm512_permutexvar_epi16(by_turns, both));
+            if (low != NULL) {
+                _mm512_storeu_si512(
+                    low + at, _mm512_permutexvar_epi16(by_turns, low_parts(first, second, both)));
+            }
+        }
+    }
 }
 
 __attribute__((target("avx512f,avx512bf16"))) static void
@@ -100,17 +113,15 @@ round_by_unit(int64_t count, const float *x, uint32_t *words, uint32_t *low)
         const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
         _mm512_storeu_si512(words + k * PAIR_SQUARE, both);
         if (low != NULL) {
-            const __m512 a = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(both)));
-            const __m512 b = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64(both, 1)));
-            _mm512_storeu_si512(low + k * PAIR_SQUARE, (__m512i)_mm512_cvtne2ps_pbh(b, a));
+            _mm512_storeu_si512(low + k * PAIR_SQUARE, low_parts(first, second, both));
         }
     }
 }
 #else
 static void join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step,
-                         uint32_t *words)
+                         uint32_t *words, uint32_t *low)
 {
-    join_high(squares, even, odd, step, words);
+    join(squares, even, odd, step, words, low);
 }
 
 static void round_by_unit(int64_t count, const float *x, uint32_t *words, uint32_t *low)
@@ -149,17 +160,17 @@ CPU_CLONES static void turn(const uint32_t *right, uint32_t *left)
 }
 
 typedef void (*joining)(int64_t squares, const float *even, const float *odd, int64_t step,
-                        uint32_t *words);
+                        uint32_t *words, uint32_t *low);
 
 static joining best_joining(void)
 {
-    return pairs_has(PAIR_VECTORS) ? join_by_unit : join_high;
+    return pairs_has(PAIR_VECTORS) ? join_by_unit : join;
 }
 
 void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
                  const pair_places *to)
 {
-    const joining join = best_joining();
+    const joining join_two = best_joining();
     float whole[PAIR_SIDE][PAIR_SIDE] = {{0.0F}};
     if (rows < PAIR_SIDE || columns < PAIR_SIDE) {
         for (int64_t r = 0; r < rows; r++) {
@@ -169,11 +180,8 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
         stride = PAIR_SIDE;
     }
     for (int64_t q = 0; q < HALF; q++, x += 2 * stride) {
-        join(1, x, x + stride, 0, to->right[0] + q * HALF);
-        for (int half = 0; half < 2 && to->right[1] != NULL; half++) {
-            const float *even = x + half * HALF;
-            join_low(even, even + stride, to->right[1] + half * HALF_WORDS + q * HALF);
-        }
+        join_two(1, x, x + stride, 0, to->right[0] + q * HALF,
+                 to->right[1] == NULL ? NULL : to->right[1] + q * HALF);
     }
     for (int i = 0; i < 2 && to->left[i] != NULL; i++) {
         pairs_turn(to->right[i], to->left[i]);
@@ -183,16 +191,16 @@ void pairs_order(const float *x, int64_t stride, int64_t rows, int64_t columns,
 void pairs_order_columns(const float *x, int64_t stride, int64_t rows, int64_t columns,
                          int64_t step, uint32_t *right, uint32_t *low)
 {
-    enum {
-        AT_ONCE = 8
-    }; /* squares, whose words stay in the first-level cache until they are whole */
-    const joining join = best_joining();
-    const int64_t whole = rows < PAIR_SIDE || low != NULL ? 0 : columns / PAIR_SIDE;
-    for (int64_t j = 0; j < whole; j += AT_ONCE) {
-        const int64_t count = whole - j < AT_ONCE ? whole - j : AT_ONCE;
+    /* squares whose words stay in the first-level cache until they are whole */
+    const int64_t at_once = low == NULL ? 8 : 4;
+    const joining join_two = best_joining();
+    const int64_t whole = rows < PAIR_SIDE ? 0 : columns / PAIR_SIDE;
+    for (int64_t j = 0; j < whole; j += at_once) {
+        const int64_t count = whole - j < at_once ? whole - j : at_once;
         for (int64_t q = 0; q < HALF; q++) {
             const float *even = x + 2 * q * stride + j * PAIR_SIDE;
-            join(count, even, even + stride, step, right + j * step + q * HALF);
+            const int64_t at = j * step + q * HALF;
+            join_two(count, even, even + stride, step, right + at, low == NULL ? NULL : low + at);
         }
     }
     for (int64_t j = whole; j < pair_squares(columns); j++) {
