@@ -1,5 +1,6 @@
 #include "exec/next_token.h"
 
+#include "backend/cpu/reductions.h"
 #include "backend/cpu/special.h"
 #include "base/clones.h"
 #include "base/memory.h"
@@ -158,25 +159,6 @@ out:
     return status;
 }
 
-CPU_CLONES static float largest_value(const float *values, int64_t count)
-{
-    float lanes[LANES];
-    for (int lane = 0; lane < LANES; lane++) {
-        lanes[lane] = values[0];
-    }
-    const int64_t whole = count / LANES * LANES;
-    for (int64_t first = 0; first < whole; first += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            const float x = values[first + lane];
-            lanes[lane] = x > lanes[lane] ? x : lanes[lane];
-        }
-    }
-    for (int64_t i = whole; i < count; i++) {
-        lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
-    }
-    return lanes[index_of_largest(lanes, LANES)];
-}
-
 CPU_CLONES static void divide(float *values, int64_t count, double sum)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -186,7 +168,7 @@ CPU_CLONES static void divide(float *values, int64_t count, double sum)
 
 void next_token_gradient(float *logits, int64_t count, random_state *random)
 {
-    const float largest = largest_value(logits, count);
+    const float largest = row_maximum(count, logits, logits[0]);
     float weights[BLOCK];
     double sum = 0.0;
     for (int64_t first = 0; first < count; first += BLOCK) {

@@ -80,8 +80,8 @@ low_parts(__m512 first, __m512 second, __m512i both)
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
 }
 
-/* The same by the processor's own instruction, which takes what is too small for a normal number
- * as 0, as its products do. */
+/* As join and round_row, by the processor's own instruction, which takes what is too small for a
+ * normal number as 0, as its products do. */
 __attribute__((target("avx512f,avx512bw,avx512bf16"))) static void
 join_by_unit(int64_t squares, const float *even, const float *odd, int64_t step, uint32_t *words,
              uint32_t *low)

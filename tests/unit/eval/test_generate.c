@@ -145,7 +145,6 @@ TEST(tokens_are_drawn_by_their_probabilities)
     assert_int_equal(counts[1], 4000);
 }
 
-/* What a tokenizer makes of a text is put together to that text again. */
 /* Over several blocks of tokens, of which the last is not whole. */
 TEST(the_gradient_of_a_drawn_token_is_its_probability_less_one)
 {
@@ -197,6 +196,7 @@ TEST(a_logit_that_is_no_number_chooses_nothing)
     }
 }
 
+/* What a tokenizer makes of a text is put together to that text again. */
 TEST(tokens_have_the_bytes_of_their_text)
 {
     static const char text[] =
